@@ -1,0 +1,79 @@
+"""The errors that contstim raises on purpose.
+
+Every one descends from :class:`ContstimError`, so one ``except`` catches them all, and each
+also is the built-in error a caller would expect. The message is one line: what was wrong, with
+which value, and what to do. The command line prints that line and exits with status 2.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+__all__ = [
+    "ContstimError",
+    "InfeasibleError",
+    "InputError",
+    "MissingExtraError",
+    "ModelFileError",
+    "OutputError",
+    "SpecError",
+    "UnknownNameError",
+    "UnknownWordError",
+    "ValidationError",
+    "near_matches",
+]
+
+
+class ContstimError(Exception):
+    """Root of every error raised on purpose."""
+
+
+class InputError(ContstimError, ValueError):
+    """A value, sentence or file given by the user cannot be used."""
+
+
+class UnknownNameError(InputError):
+    """A name (model, metric, strategy, column ...) that is not among those offered."""
+
+    @classmethod
+    def among(cls, kind: str, name: str, known: Iterable[str]) -> UnknownNameError:
+        """Build the error for `name`, listing near matches or, failing those, all of `known`."""
+        return cls(f"unknown {kind} {name!r}; {near_matches(name, known)}")
+
+
+class UnknownWordError(InputError):
+    """A word that a model does not know, where its event says unknown words are errors."""
+
+
+class SpecError(InputError):
+    """A model spec that does not read ``FAMILY:LOCATION?key=value&...``, or a bad option in one."""
+
+
+class ModelFileError(InputError):
+    """A model file that is missing, truncated or not of the promised format."""
+
+
+class InfeasibleError(ContstimError, ValueError):
+    """A request that no solution can meet; the message says which part."""
+
+
+class ValidationError(ContstimError, AssertionError):
+    """A model or table that breaks the contract which a public check tests."""
+
+
+class OutputError(ContstimError, OSError):
+    """A place to which results cannot be written."""
+
+
+class MissingExtraError(ContstimError, ImportError):
+    """An optional dependency that is not installed; the message gives the install line."""
+
+
+def near_matches(name: str, known: Iterable[str]) -> str:
+    """Say which of `known` resemble `name`, or list them all when none does."""
+    choices = sorted(known)
+    close = difflib.get_close_matches(name, choices, n=3, cutoff=0.5)
+    if close:
+        return "did you mean " + " or ".join(repr(c) for c in close) + "?"
+    return "choose one of " + ", ".join(repr(c) for c in choices)

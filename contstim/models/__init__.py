@@ -1,0 +1,1 @@
+"""Sentence models: the contract, its families, and the registry of specs."""

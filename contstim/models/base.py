@@ -1,0 +1,229 @@
+"""The contract every sentence model keeps: sentences in, log-probabilities in nats out.
+
+Notation: S sentences, T scored units (tokens) of a sentence, W words, V candidate words.
+All results are float64 and in nats; a log-probability is never above 0.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from contstim.errors import InputError
+from contstim.models.spec import ModelSpec
+from contstim.text import Sentence, WordList
+
+__all__ = [
+    "BoolArray",
+    "Event",
+    "FloatArray",
+    "IntArray",
+    "Replacements",
+    "SentenceModel",
+    "SentenceParts",
+    "as_sentences",
+]
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Event:
+    """What exactly a model gives the probability of; two scores compare only over like events.
+
+    Attributes
+    ----------
+    units
+        What is scored one by one: ``words``, ``tokens`` ...
+    start
+        What stands before the first word: a symbol such as ``<s>``, or ``none``.
+    end
+        The end symbol whose probability is part of the score, or ``none``.
+    punctuation
+        ``keep`` (part of its word), ``split`` (units of their own, scored), ``drop`` (not
+        scored) or ``context`` (seen, not scored).
+    case
+        ``keep`` or ``lower``.
+    unknown
+        ``error`` (a sentence with an unknown word is refused, naming the word) or ``unk`` (the
+        model's unknown-word class stands in).
+    metric
+        How the parts become a score, where a family has several ways: ``chain`` is the chain
+        rule from left to right.
+    reduction
+        How the parts are made one number (``sum`` is the log-probability).
+    """
+
+    units: str
+    start: str
+    end: str
+    punctuation: str
+    case: str = "keep"
+    unknown: str = "error"
+    metric: str = "chain"
+    reduction: str = "sum"
+
+    def __str__(self) -> str:
+        return ", ".join(f"{key} {value}" for key, value in asdict(self).items())
+
+    @property
+    def digest(self) -> str:
+        """First 16 hexadecimal digits of the SHA-256 of the event's fields."""
+        text = json.dumps(asdict(self), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class SentenceParts:
+    """The scored units of one sentence.
+
+    Attributes
+    ----------
+    units
+        The T scored units as text, the end symbol included where it is scored.
+    log_probs
+        Their log-probabilities in nats, shape (T,).
+    word_of
+        For each unit the index of the word it belongs to, shape (T,). The end symbol belongs to
+        the last word.
+    n_words
+        W, the number of whitespace-separated words.
+    stderr
+        Standard error of the sum in nats where it is an estimate, else 0.
+    """
+
+    units: tuple[str, ...]
+    log_probs: FloatArray
+    word_of: IntArray
+    n_words: int
+    stderr: float = 0.0
+
+    @property
+    def log_prob(self) -> float:
+        """The sum over units, nats."""
+        return float(self.log_probs.sum())
+
+    def by_word(self) -> FloatArray:
+        """Sum the units of each word: shape (W,), nats."""
+        sums = np.zeros(self.n_words, dtype=np.float64)
+        np.add.at(sums, self.word_of, self.log_probs)
+        return sums
+
+
+@dataclass(frozen=True)
+class Replacements:
+    """Scores of one sentence with the word at one position replaced by each of V candidates.
+
+    Attributes
+    ----------
+    upper
+        No candidate's score exceeds this, shape (V,), nats.
+    estimate
+        Best guess of each candidate's score, shape (V,), nats; orders what to score first.
+    exact
+        True if `upper` and `estimate` are the scores themselves.
+    score
+        Function from indices of candidates (k,) to their exact scores (k,), nats.
+    """
+
+    upper: FloatArray
+    estimate: FloatArray
+    exact: bool
+    score: Callable[[IntArray], FloatArray]
+
+
+def as_sentences(sentences: Sequence[str]) -> list[str]:
+    """Return `sentences` as a list, refusing a lone string and sentences without a word."""
+    if isinstance(sentences, str):
+        raise InputError(f"give a list of sentences, not the one string {sentences!r}")
+    listed = list(sentences)
+    for number, sentence in enumerate(listed, start=1):
+        if not isinstance(sentence, str):
+            raise InputError(f"sentence {number} is not text but {sentence!r}")
+        if not sentence.split():
+            raise InputError(f"sentence {number} is empty; a sentence needs at least one word")
+    return listed
+
+
+class SentenceModel(ABC):
+    """A model that says how probable a sentence is.
+
+    A family implements `event`, `fingerprint`, `knows` and `parts`; it overrides `score`
+    and `replacements` where it can do better than the versions here, which define what those
+    must return.
+
+    Parameters
+    ----------
+    spec
+        The canonical spec of the model: ``load_model(model.spec)`` gives an equal model.
+    """
+
+    def __init__(self, spec: ModelSpec) -> None:
+        self._spec = spec
+
+    @property
+    def spec(self) -> str:
+        """The canonical spec, a string."""
+        return str(self._spec)
+
+    def rename(self, spec: ModelSpec) -> None:
+        """Take `spec` as the model's own, for a loader that resolved a shorter name to this one."""
+        self._spec = spec
+
+    @property
+    @abstractmethod
+    def event(self) -> Event:
+        """What is scored."""
+
+    @property
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """Hexadecimal digest of the weights, for caches and provenance."""
+
+    @abstractmethod
+    def knows(self, words: Sequence[str]) -> BoolArray:
+        """Say for each of V bare words whether the model can score it; shape (V,)."""
+
+    @abstractmethod
+    def parts(self, sentences: Sequence[str]) -> list[SentenceParts]:
+        """Score every unit of each sentence.
+
+        Raises
+        ------
+        InputError
+            For a sentence without words, or one that cannot be scored; never a made-up value.
+        UnknownWordError
+            For a word the model does not know, unless its event says ``unknown unk``.
+        """
+
+    def score(self, sentences: Sequence[str]) -> FloatArray:
+        """Return one number a sentence: shape (S,), float64, nats. Raises as `parts` does."""
+        return np.array([p.log_prob for p in self.parts(sentences)], dtype=np.float64)
+
+    def score_words(self, sentences: Sequence[str]) -> list[FloatArray]:
+        """Return S arrays (W,) in nats that sum to the score of each sentence."""
+        return [p.by_word() for p in self.parts(sentences)]
+
+    def replacements(self, sentence: Sentence, position: int, words: WordList) -> Replacements:
+        """Score `sentence` with the word at `position` replaced by each of `words`.
+
+        Every word must be one that the model knows. This general version bounds every candidate
+        by 0, estimates all alike, and scores on demand.
+        """
+
+        def score(index: IntArray) -> FloatArray:
+            return self.score([str(sentence.replace(position, words.words[i])) for i in index])
+
+        flat = np.zeros(len(words), dtype=np.float64)
+        return Replacements(upper=flat, estimate=flat, exact=False, score=score)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.spec}>"

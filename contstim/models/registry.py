@@ -1,0 +1,77 @@
+"""From a model spec to a model: the families, by name, loaded when first asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import cast
+
+from contstim.errors import UnknownNameError
+from contstim.models.base import SentenceModel
+from contstim.models.spec import ModelSpec
+
+__all__ = ["FAMILIES", "Family", "load_model", "register_family"]
+
+Loader = Callable[[ModelSpec], SentenceModel]
+
+
+@dataclass(frozen=True)
+class Family:
+    """A model family: its name, what it is, and ``module:function`` that loads one."""
+
+    name: str
+    summary: str
+    loader: str | Loader
+
+    def load(self, spec: ModelSpec) -> SentenceModel:
+        """Load the model that `spec` names."""
+        if isinstance(self.loader, str):
+            module, _, function = self.loader.partition(":")
+            return cast(Loader, getattr(import_module(module), function))(spec)
+        return self.loader(spec)
+
+
+FAMILIES: dict[str, Family] = {}
+
+
+def register_family(name: str, summary: str, loader: str | Loader) -> None:
+    """Make specs that begin with ``name:`` load through `loader`.
+
+    Parameters
+    ----------
+    name
+        The family's name, as in specs.
+    summary
+        One line on what it is, for ``contstim models list``.
+    loader
+        A function from `ModelSpec` to `SentenceModel`, or its address ``module:function``.
+    """
+    FAMILIES[name] = Family(name, summary, loader)
+
+
+register_family("contstim", "small models that come with contstim", "contstim.models.bundled:load")
+register_family(
+    "ngram", "n-gram model in an ARPA file or KenLM binary", "contstim.models.ngram:load"
+)
+register_family("rnn", "recurrent network with ReLU units", "contstim.models.recurrent:load")
+register_family("lstm", "LSTM network", "contstim.models.recurrent:load")
+
+
+def load_model(spec: str | ModelSpec) -> SentenceModel:
+    """Load the model that `spec` names, e.g. ``contstim:trigram`` or ``ngram:my.arpa.gz``.
+
+    Raises
+    ------
+    SpecError
+        If `spec` does not read ``FAMILY:LOCATION?key=value&...`` or has a bad option.
+    UnknownNameError
+        If there is no such family or bundled model; near matches are named.
+    ModelFileError
+        If the model's file is missing or damaged.
+    """
+    parsed = ModelSpec.parse(spec) if isinstance(spec, str) else spec
+    family = FAMILIES.get(parsed.family)
+    if family is None:
+        raise UnknownNameError.among("model family", parsed.family, FAMILIES)
+    return family.load(parsed)

@@ -1,0 +1,93 @@
+"""Model specs: ``FAMILY:LOCATION?key=value&...`` as a frozen value that round-trips."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from urllib.parse import parse_qsl, quote, unquote
+
+from contstim.errors import SpecError, near_matches
+
+__all__ = ["ModelSpec"]
+
+_PATH_SAFE = "/:\\~.-_ @+,"
+_VALUE_SAFE = "/:-_.,+"
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """A parsed spec; ``str`` gives its canonical form, with options in alphabetical order.
+
+    Attributes
+    ----------
+    family
+        The part before the first colon, e.g. ``ngram``.
+    location
+        A path or a name within the family, percent-decoded.
+    options
+        Sorted (key, value) pairs.
+    """
+
+    family: str
+    location: str
+    options: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def parse(cls, text: str) -> ModelSpec:
+        """Read a spec.
+
+        Raises
+        ------
+        SpecError
+            If family or location is missing, or an option has no ``=`` or comes twice.
+        """
+        family, colon, rest = text.partition(":")
+        path, _, query = rest.partition("?")
+        if not colon or not family or not path:
+            raise SpecError(
+                f"{text!r} is not a model spec; write FAMILY:LOCATION, for example contstim:trigram"
+            )
+        try:
+            pairs = parse_qsl(
+                query.replace("+", "%2B"), keep_blank_values=True, strict_parsing=bool(query)
+            )
+        except ValueError as error:
+            raise SpecError(f"bad options in {text!r}; write ?key=value&key=value") from error
+        keys = [key for key, _ in pairs]
+        for key in keys:
+            if keys.count(key) > 1:
+                raise SpecError(f"option {key!r} is given twice in {text!r}")
+        return cls(family, unquote(path), tuple(sorted(pairs)))
+
+    def __str__(self) -> str:
+        text = f"{self.family}:{quote(self.location, safe=_PATH_SAFE)}"
+        if self.options:
+            pairs = (f"{k}={quote(v, safe=_VALUE_SAFE)}" for k, v in sorted(self.options))
+            text += "?" + "&".join(pairs)
+        return text
+
+    def get(self, key: str, default: str) -> str:
+        """Return the value of option `key`, or `default`."""
+        return dict(self.options).get(key, default)
+
+    def choice(self, key: str, choices: Iterable[str], default: str) -> str:
+        """Return option `key`, which must be one of `choices`."""
+        value = self.get(key, default)
+        offered = list(choices)
+        if value not in offered:
+            raise SpecError(f"{key}={value!r} in {str(self)!r}: {near_matches(value, offered)}")
+        return value
+
+    def check_options(self, known: Iterable[str]) -> None:
+        """Refuse options that are not `known`."""
+        offered = list(known)
+        for key, _ in self.options:
+            if key not in offered:
+                raise SpecError(
+                    f"unknown option {key!r} in {str(self)!r}; {near_matches(key, offered)}"
+                )
+
+    def canonical(self, defaults: Mapping[str, str]) -> ModelSpec:
+        """Return the spec without the options that say what `defaults` says anyway."""
+        kept = tuple((k, v) for k, v in sorted(self.options) if defaults.get(k) != v)
+        return ModelSpec(self.family, self.location, kept)

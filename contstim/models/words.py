@@ -1,0 +1,175 @@
+"""From sentences to token ids for word-level models, one policy for every such family."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from contstim.errors import InputError, UnknownWordError
+from contstim.models.base import BoolArray, Event, IntArray
+from contstim.models.spec import ModelSpec
+from contstim.text import PUNCTUATION_POLICIES, Sentence, WordList, tokens_of_word
+
+__all__ = ["WORD_OPTIONS", "Encoded", "Slot", "WordTokenizer"]
+
+#: Spec options of word-level models and their defaults.
+WORD_OPTIONS = {"punctuation": "keep", "case": "keep", "unknown": "error", "end": "scored"}
+
+_PLACEHOLDER = "x"
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """A sentence as ids: `ids` (T,), the word index `word_of` each (T,), `tokens`, and W."""
+
+    ids: IntArray
+    word_of: IntArray
+    tokens: tuple[str, ...]
+    n_words: int
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A sentence with one open token: `ids` (T,), the open `index`, ids of V `candidates`.
+
+    ``ids[index]`` is meaningless; put a candidate there.
+    """
+
+    ids: IntArray
+    index: int
+    candidates: IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class WordTokenizer:
+    """Maps words to ids under a stated policy for punctuation, case and unknown words.
+
+    Attributes
+    ----------
+    ids
+        Token to id, without the sentence-boundary symbols: they are not words of a sentence.
+    unknown_id
+        Id of the unknown-word class, or None where the model has none.
+    punctuation, case, unknown
+        As in :class:`~contstim.models.base.Event`.
+    name
+        The model's spec, for error messages.
+    """
+
+    ids: Mapping[str, int]
+    unknown_id: int | None
+    punctuation: str = "keep"
+    case: str = "keep"
+    unknown: str = "error"
+    name: str = "the model"
+    _candidates: weakref.WeakKeyDictionary[WordList, dict[tuple[str, str], IntArray]] = field(
+        default_factory=weakref.WeakKeyDictionary, repr=False
+    )
+
+    @classmethod
+    def from_spec(
+        cls, ids: Mapping[str, int], unknown_id: int | None, spec: ModelSpec
+    ) -> WordTokenizer:
+        """Build from the options of `spec` (see `WORD_OPTIONS`)."""
+        unknown = spec.choice("unknown", ("error", "unk"), WORD_OPTIONS["unknown"])
+        if unknown == "unk" and unknown_id is None:
+            raise InputError(
+                f"{str(spec)!r} asks for unknown=unk, but the model has no unknown-word class; "
+                "leave the option out"
+            )
+        return cls(
+            ids,
+            unknown_id,
+            spec.choice("punctuation", PUNCTUATION_POLICIES, WORD_OPTIONS["punctuation"]),
+            spec.choice("case", ("keep", "lower"), WORD_OPTIONS["case"]),
+            unknown,
+            str(spec),
+        )
+
+    def event(self, start: str, end: str) -> Event:
+        """State the event, given the model's boundary symbols."""
+        return Event("words", start, end, self.punctuation, case=self.case, unknown=self.unknown)
+
+    def _id(self, token: str) -> int | None:
+        found = self.ids.get(token.lower() if self.case == "lower" else token)
+        return self.unknown_id if found is None and self.unknown == "unk" else found
+
+    def encode(self, sentence: str) -> Encoded:
+        """Turn a sentence into ids.
+
+        Raises
+        ------
+        UnknownWordError
+            Naming the word and the sentence, if a word is unknown and that is an error.
+        InputError
+            If nothing in the sentence is scored.
+        """
+        words = sentence.split()
+        ids: list[int] = []
+        word_of: list[int] = []
+        tokens: list[str] = []
+        for number, word in enumerate(words):
+            for token in tokens_of_word(word, self.punctuation):
+                found = self._id(token)
+                if found is None:
+                    raise UnknownWordError(
+                        f"{self.name} does not know {token!r} in {sentence!r}; leave the sentence "
+                        "out, use a model trained with the word, or ask for unknown=unk"
+                    )
+                ids.append(found)
+                word_of.append(number)
+                tokens.append(token)
+        if not ids:
+            raise InputError(f"nothing in {sentence!r} is a word to {self.name}")
+        return Encoded(
+            np.array(ids, dtype=np.int64),
+            np.array(word_of, dtype=np.int64),
+            tuple(tokens),
+            len(words),
+        )
+
+    def knows(self, words: Sequence[str]) -> BoolArray:
+        """Say for each of V bare words whether it has an id of its own; shape (V,)."""
+        lower = self.case == "lower"
+        found = [(word.lower() if lower else word) in self.ids for word in words]
+        return np.array(found, dtype=np.bool_)
+
+    def slot(self, sentence: Sentence, position: int, words: WordList) -> Slot:
+        """Encode `sentence` with the word at `position` open for each of `words`.
+
+        A candidate is always one token, since punctuation around the position stays.
+        """
+        left = sentence.before[position] if self.punctuation == "keep" else ""
+        right = sentence.after[position] if self.punctuation == "keep" else ""
+        by_affix = self._candidates.setdefault(words, {})
+        candidates = by_affix.get((left, right))
+        if candidates is None:
+            found = [self._id(left + word + right) for word in words]
+            if None in found:
+                word = words.words[found.index(None)]
+                raise UnknownWordError(
+                    f"{self.name} does not know the candidate {left + word + right!r}; "
+                    "restrict the vocabulary to words every model knows"
+                )
+            candidates = np.array(found, dtype=np.int64)
+            by_affix[left, right] = candidates
+        ids: list[int] = []
+        index = -1
+        for number in range(len(sentence)):
+            open_here = number == position
+            surface = sentence.surface(number, _PLACEHOLDER if open_here else None)
+            for token in tokens_of_word(surface, self.punctuation):
+                if open_here and token == left + _PLACEHOLDER + right:
+                    index = len(ids)
+                    ids.append(0)
+                    continue
+                token_id = self._id(token)
+                if token_id is None:
+                    raise UnknownWordError(
+                        f"{self.name} does not know {token!r} in {str(sentence)!r}"
+                    )
+                ids.append(token_id)
+        return Slot(np.array(ids, dtype=np.int64), index, candidates)

@@ -1,0 +1,179 @@
+"""Sentences and words: explicit, reversible splitting, and nothing model-specific.
+
+A *word* is what stands between white space (DESIGN, section 3). Around its *core* a word may
+carry punctuation: in ``"Stop!" she said.`` the first word is ``"Stop!"``, its core ``Stop``.
+Replacing a word replaces the core and leaves the punctuation where it was.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from contstim.errors import InputError
+
+__all__ = [
+    "PUNCTUATION_POLICIES",
+    "Sentence",
+    "WordList",
+    "capitalize",
+    "split_word",
+    "tokens_of_word",
+]
+
+#: How a word-level model sees the punctuation around a word's core.
+PUNCTUATION_POLICIES = ("keep", "split", "drop")
+
+# Apostrophes and hyphens are part of the core ("don't", "dogs'", "well-known").
+_OPENING = '"“”„«»‘([{<¿¡'
+_CLOSING = '"“”«»)]}>.,;:!?…。！？'
+_AFFIXES = re.compile(
+    f"^([{re.escape(_OPENING)}]*)(.*?)([{re.escape(_CLOSING)}]*)$", flags=re.DOTALL
+)
+_RUNS = re.compile(r"((.)\2*)", flags=re.DOTALL)
+
+
+def split_word(word: str) -> tuple[str, str, str]:
+    """Split a word into opening punctuation, core and closing punctuation.
+
+    The three parts joined give back the word. A word of punctuation alone (``--``, ``...``) is
+    its own core.
+    """
+    match = _AFFIXES.match(word)
+    if match is None or not match.group(2):
+        return "", word, ""
+    return match.group(1), match.group(2), match.group(3)
+
+
+def tokens_of_word(word: str, punctuation: str) -> list[str]:
+    """Return the tokens a word-level model scores for one whitespace-separated word.
+
+    Parameters
+    ----------
+    word
+        One word, punctuation attached.
+    punctuation
+        ``keep``: the word as given is one token. ``split``: each run of one mark is a token of
+        its own (``said...`` is ``said`` and ``...``). ``drop``: the core alone; a word of
+        punctuation alone has no token.
+    """
+    if punctuation == "keep":
+        return [word]
+    before, core, after = split_word(word)
+    if punctuation == "drop":
+        return [core] if any(c.isalnum() for c in core) else []
+    marks_before = [m.group(1) for m in _RUNS.finditer(before)]
+    return [*marks_before, core, *(m.group(1) for m in _RUNS.finditer(after))]
+
+
+def capitalize(word: str) -> str:
+    """Return `word` with its first character in upper case and the others untouched."""
+    return word[:1].upper() + word[1:]
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A sentence as words with the punctuation around each.
+
+    Attributes
+    ----------
+    words
+        The W cores, in order.
+    before, after
+        The punctuation that opens and closes each word (W strings each, mostly empty).
+    """
+
+    words: tuple[str, ...]
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if not len(self.words) == len(self.before) == len(self.after):
+            raise InputError(
+                f"a sentence needs as many punctuation entries as words, got {len(self.words)} "
+                f"words, {len(self.before)} before and {len(self.after)} after"
+            )
+
+    @classmethod
+    def parse(cls, text: str) -> Sentence:
+        """Split `text` at white space; ``str`` of the result is `text` with single spaces.
+
+        Raises
+        ------
+        InputError
+            If `text` holds no word.
+        """
+        parts = [split_word(word) for word in text.split()]
+        if not parts:
+            raise InputError(f"a sentence needs at least one word, got {text!r}")
+        before, words, after = zip(*parts, strict=True)
+        return cls(words, before, after)
+
+    @classmethod
+    def from_words(cls, words: Sequence[str], final: str = ".") -> Sentence:
+        """Make a sentence of bare `words`: first letter capital, `final` mark at the end."""
+        if not words:
+            raise InputError("a sentence needs at least one word, got none")
+        cores = (capitalize(words[0]), *words[1:])
+        empty = ("",) * len(cores)
+        return cls(cores, empty, (*empty[:-1], final))
+
+    def __str__(self) -> str:
+        parts = zip(self.before, self.words, self.after, strict=True)
+        return " ".join(before + word + after for before, word, after in parts)
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def surface(self, position: int, word: str | None = None) -> str:
+        """Return the word at `position`, or `word` put there, with its punctuation."""
+        core = self.words[position] if word is None else word
+        return self.before[position] + core + self.after[position]
+
+    def replace(self, position: int, word: str) -> Sentence:
+        """Return the sentence with the core at `position` replaced by `word`."""
+        if not 0 <= position < len(self.words):
+            raise InputError(
+                f"position {position} is outside a sentence of {len(self.words)} words"
+            )
+        words = (*self.words[:position], word, *self.words[position + 1 :])
+        return Sentence(words, self.before, self.after)
+
+
+@dataclass(frozen=True, eq=False)
+class WordList:
+    """An ordered list of V distinct candidate words, compared by identity.
+
+    Models keep what they look up for a list (ids, token tries) under the list itself, so pass
+    the same object again rather than an equal copy.
+    """
+
+    words: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        counts = Counter(self.words)
+        if len(counts) != len(self.words):
+            word = counts.most_common(1)[0][0]
+            raise InputError(f"the word list holds {word!r} twice; list each word once")
+
+    @classmethod
+    def of(cls, words: Iterable[str]) -> WordList:
+        """Make a list of the distinct `words`, in the order of first occurrence."""
+        return cls(tuple(dict.fromkeys(words)))
+
+    @cached_property
+    def index(self) -> dict[str, int]:
+        """Position of each word in the list."""
+        return {word: i for i, word in enumerate(self.words)}
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.words)
+
+    def __contains__(self, word: object) -> bool:
+        return word in self.index
