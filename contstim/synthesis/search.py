@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from contstim.defaults import bundled_vocabulary
 from contstim.errors import InputError
 from contstim.models.base import FloatArray, Replacements, SentenceModel
 from contstim.synthesis.objective import Constraint, Objective
@@ -74,7 +75,7 @@ class Synthesis:
 
     @property
     def loss(self) -> float:
-        """log p_reject(s) - log p_reject(n), nats; 0 if nothing was found."""
+        """The fall log p_reject(s) - log p_reject(n), nats; 0 if nothing was found."""
         return self.reject_log_prob - self.natural_reject_log_prob
 
     @property
@@ -248,7 +249,7 @@ def synthesize(
             f"a sentence to start from needs at least two words, got {sentence!r}; leave it out"
         )
     if proposal is None:
-        words = Vocabulary.bundled() if vocabulary is None else vocabulary
+        words = bundled_vocabulary() if vocabulary is None else vocabulary
         proposal = WordReplacement(words, (reject, accept))
     search = Search(reject, accept, proposal, _strategy(strategy), seed, attempt)
     found, constraint, objective, steps, scores = search.run(sentence)

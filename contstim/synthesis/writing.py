@@ -46,7 +46,8 @@ def write_triplets(
     Parameters
     ----------
     pairs, sentences
-        The work: all sentences for the first pair, then for the second, and so on.
+        The work: all sentences for the first pair, then for the second, and so on. A sentence
+        given twice is worked on once.
     out
         The CSV file (UTF-8).
     settings
@@ -62,6 +63,7 @@ def write_triplets(
     OutputError
         If `out` cannot be written.
     """
+    sentences = list(dict.fromkeys(" ".join(sentence.split()) for sentence in sentences))
     for pair in pairs:
         for model in (pair.model_1, pair.model_2):
             model.score(sentences)
@@ -168,7 +170,7 @@ def _match(
         return [], 0
 
     def key(pair: ModelPair, sentence: str) -> tuple[str, str, str]:
-        return pair.model_1.spec, pair.model_2.spec, " ".join(sentence.split())
+        return pair.model_1.spec, pair.model_2.spec, sentence
 
     numbers = {key(*piece): number for number, piece in enumerate(work)}
     last = done[-1]
