@@ -8,17 +8,19 @@ import numpy as np
 
 from contstim.errors import ContstimError, UnknownWordError, ValidationError
 from contstim.models.base import SentenceModel
+from contstim.sentences import pool
 from contstim.text import Sentence, WordList
 
 __all__ = ["check_model"]
 
 # A word that no vocabulary holds, to see what a model does with one.
 _NONSENSE = "qzxqvqzxq"
+_PER_LENGTH = 3
 
 
 def check_model(
     model: SentenceModel,
-    sentences: Sequence[str],
+    sentences: Sequence[str] | None = None,
     words: Sequence[str] = (),
     tolerance: float = 1e-4,
 ) -> list[str]:
@@ -29,7 +31,8 @@ def check_model(
     model
         The model to check.
     sentences
-        At least three sentences of different lengths that the model can score.
+        At least three sentences of different lengths that the model can score; if not given,
+        those of the bundled pool whose words it knows.
     words
         Known words to try as replacements; taken from the sentences if not given.
     tolerance
@@ -45,10 +48,13 @@ def check_model(
     ValidationError
         Naming the first property that fails, with the values.
     """
-    listed = list(sentences)
+    listed = _sentences_for(model) if sentences is None else list(sentences)
     if len({len(s.split()) for s in listed}) < 2 or len(listed) < 3:
-        raise ValidationError("check_model needs at least three sentences of different lengths")
-    done = [_check_scores(model, listed, tolerance)]
+        raise ValidationError(
+            f"{model.spec}: a check needs at least three sentences of different lengths that the "
+            f"model can score, got {len(listed)}; give some of your own"
+        )
+    done = [_check_scores(model, listed)]
     done += [_check_routes(model, listed, tolerance), _check_words(model, listed, tolerance)]
     done.append(_check_unknown(model, listed))
     candidates = WordList.of(words or _known_words(model, listed))
@@ -65,7 +71,18 @@ def _fail(model: SentenceModel, what: str) -> ValidationError:
     return ValidationError(f"{model.spec}: {what}")
 
 
-def _check_scores(model: SentenceModel, sentences: list[str], tolerance: float) -> str:
+def _sentences_for(model: SentenceModel) -> list[str]:
+    """Take some pool sentences of several lengths, all of whose words `model` knows."""
+    found: dict[int, list[str]] = {}
+    for sentence in pool():
+        words = sentence.split()
+        same = found.setdefault(len(words), [])
+        if len(same) < _PER_LENGTH and model.knows(words).all():
+            same.append(sentence)
+    return [sentence for same in found.values() for sentence in same]
+
+
+def _check_scores(model: SentenceModel, sentences: list[str]) -> str:
     scores = model.score(sentences)
     if scores.dtype != np.float64 or scores.shape != (len(sentences),):
         raise _fail(

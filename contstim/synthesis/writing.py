@@ -30,7 +30,7 @@ COLUMNS = tuple(field.name for field in fields(Triplet))
 def write_triplets(
     pairs: Sequence[ModelPair],
     sentences: Sequence[str],
-    out: Path,
+    out: Path | None,
     *,
     settings: Mapping[str, Any],
     per_sentence: int = 1,
@@ -49,7 +49,7 @@ def write_triplets(
         The work: all sentences for the first pair, then for the second, and so on. A sentence
         given twice is worked on once.
     out
-        The CSV file (UTF-8).
+        The CSV file (UTF-8); None to yield the triplets only.
     settings
         Everything that the rows depend on, as JSON values; compared on continuing.
     per_sentence, strategy, seed, minimum_drop
@@ -69,23 +69,30 @@ def write_triplets(
             model.score(sentences)
         for sentence in sentences:
             _check_length(sentence)
-    meta = out.with_name(out.name + ".meta.json")
-    done = _open_or_continue(out, meta, dict(settings))
     work = [(pair, sentence) for pair in pairs for sentence in sentences]
+
+    def make(pair: ModelPair, sentence: str) -> list[Triplet]:
+        return triplets(
+            pair,
+            sentence,
+            per_sentence=per_sentence,
+            strategy=strategy,
+            seed=seed,
+            minimum_drop=minimum_drop,
+        )
+
+    if out is None:
+        for piece in track(work, len(work), "synthesize"):
+            yield from make(*piece)
+        return
+    done = _open_or_continue(out, dict(settings))
     kept, start = _match(done, work, out)
+    yield from kept
     try:
         _rewrite(out, kept)
         with out.open("a", encoding="utf-8", newline="") as file:
-            yield from kept
-            for pair, sentence in track(work[start:], len(work), "synthesize", start):
-                rows = triplets(
-                    pair,
-                    sentence,
-                    per_sentence=per_sentence,
-                    strategy=strategy,
-                    seed=seed,
-                    minimum_drop=minimum_drop,
-                )
+            for piece in track(work[start:], len(work), "synthesize", start):
+                rows = make(*piece)
                 file.write(_lines(rows))
                 file.flush()
                 os.fsync(file.fileno())
@@ -115,8 +122,9 @@ def _header() -> str:
     return ",".join(COLUMNS) + "\n"
 
 
-def _open_or_continue(out: Path, meta: Path, settings: dict[str, Any]) -> list[Triplet]:
+def _open_or_continue(out: Path, settings: dict[str, Any]) -> list[Triplet]:
     """Return the whole rows that are there already, after checking that they fit."""
+    meta = out.with_name(out.name + ".meta.json")
     if out.exists():
         try:
             before = json.loads(meta.read_text(encoding="utf-8"))
