@@ -1,4 +1,4 @@
-"""The public names, pinned: a change here is a change of the interface and wants a changelog entry."""
+"""The public names, pinned: a change here changes the interface and wants a changelog entry."""
 
 import subprocess
 import sys
