@@ -57,8 +57,8 @@ def test_an_unknown_word(fail, tmp_path: Path) -> None:
     out = tmp_path / "scores.csv"
     message = fail("score", "--model", "contstim:trigram", str(path), "--out", str(out))
     assert message == (
-        "sentence 2: contstim:trigram does not know 'zyzzyva' in 'The zyzzyva was open.'; leave the "
-        "sentence out, use a model trained with the word, or ask for unknown=unk"
+        "sentence 2: contstim:trigram does not know 'zyzzyva' in 'The zyzzyva was open.'; leave "
+        "the sentence out, use a model trained with the word, or ask for unknown=unk"
     )
     assert list(tmp_path.iterdir()) == [path]
 
