@@ -195,10 +195,6 @@ class SentenceModel(ABC):
         """The canonical spec, a string."""
         return str(self._spec)
 
-    def rename(self, spec: ModelSpec) -> None:
-        """Take `spec` as the model's own, for a loader that resolved a shorter name to this one."""
-        self._spec = spec
-
     @property
     @abstractmethod
     def event(self) -> Event:

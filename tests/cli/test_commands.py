@@ -31,7 +31,7 @@ def test_score_writes_the_table_and_states_the_event(
     status = main(["score", "--model", specs[0], "--model", specs[1], str(path)])
     assert status == 0
     captured = capsys.readouterr()
-    table = pd.read_csv(io.StringIO(captured.out))
+    table = pd.read_csv(io.StringIO(captured.out), float_precision="round_trip")
     assert table.columns.tolist() == [
         "sentence",
         "model",

@@ -29,6 +29,17 @@ def test_defaults_are_left_out_of_the_canonical_form() -> None:
     assert str(spec.canonical({"end": "scored", "case": "keep"})) == "ngram:a.arpa?case=lower"
 
 
+def test_an_alias_is_shown_in_place_of_what_it_leads_to() -> None:
+    alias = ModelSpec("contstim", "trigram", (("punctuation", "split"),))
+    options = (("case", "lower"), ("end", "scored"), ("punctuation", "split"))
+    spec = ModelSpec("ngram", "some/file.arpa.gz", options, alias)
+    assert str(spec) == "contstim:trigram?case=lower&end=scored"
+    assert str(spec.canonical({"end": "scored"})) == "contstim:trigram?case=lower"
+    # An option that undoes a preset is shown even where it is the family's default.
+    plain = ModelSpec("ngram", "some/file.arpa.gz", (("punctuation", "keep"),), alias)
+    assert str(plain.canonical({"punctuation": "keep"})) == "contstim:trigram?punctuation=keep"
+
+
 @pytest.mark.parametrize("text", ["trigram", ":x", "ngram:", "", "ngram:?a=b"])
 def test_what_is_no_spec(text: str) -> None:
     with pytest.raises(SpecError) as error:

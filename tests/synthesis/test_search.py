@@ -107,8 +107,8 @@ def test_the_exhaustive_result_does_not_depend_on_what_is_known_at_once() -> Non
         # The spec names the kind of table, and chance depends on the spec: give both one name.
         reject, accept = _models(3, exact)
         plain_reject, plain_accept = _models(3)
-        reject.rename(plain_reject._spec)
-        accept.rename(plain_accept._spec)
+        reject._spec = plain_reject._spec
+        accept._spec = plain_accept._spec
         found = synthesize(NATURAL, reject=reject, accept=accept, vocabulary=VOCABULARY, seed=1)
         results.add(found.reject_log_prob)
     assert len(results) == 1
