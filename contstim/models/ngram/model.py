@@ -1,0 +1,313 @@
+"""N-gram models of any source, queried through KenLM."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+
+import kenlm
+import numpy as np
+
+from contstim.errors import ModelFileError, UnknownWordError
+from contstim.models.base import (
+    BoolArray,
+    Event,
+    FloatArray,
+    IntArray,
+    Replacements,
+    SentenceModel,
+    SentenceParts,
+    as_sentences,
+)
+from contstim.models.ngram.arpa import write_arpa
+from contstim.models.ngram.reading import BINARY_MAGIC, open_model, read_arpa, read_unigrams
+from contstim.models.ngram.replacing import Replacer
+from contstim.models.ngram.table import END, START, UNKNOWN, Level, NgramTable
+from contstim.models.spec import ModelSpec
+from contstim.models.words import WORD_OPTIONS, Slot, WordTokenizer
+from contstim.text import Sentence, WordList, tokens_of_word
+
+__all__ = ["NgramModel", "load"]
+
+_NATS = float(np.log(10.0))
+_MISSING_UNKNOWN = -100.0  # what KenLM gives unknown words where the file has no <unk>
+_UNKNOWN_NAMES = (UNKNOWN, "<UNK>")
+_MEMORY = 1_000_000
+
+
+class _BinaryVocabulary(Mapping[str, int]):
+    """The words of a KenLM binary, which can be asked for but not listed; ids as they are asked."""
+
+    def __init__(self, model: kenlm.Model) -> None:
+        self.model = model
+        self.words: list[str] = [UNKNOWN]
+        self.ids: dict[str, int] = {}
+
+    def __getitem__(self, word: str) -> int:
+        found = self.ids.get(word)
+        if found is None:
+            known = word.isprintable() and word not in (START, END) and word in self.model
+            if not known:
+                raise KeyError(word)
+            found = self.ids[word] = len(self.words)
+            self.words.append(word)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.ids)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+class _Pieces(dict[str, str]):
+    """Remembers for each whitespace-separated word its tokens as KenLM is to read them."""
+
+    def __init__(self, tokenizer: WordTokenizer) -> None:
+        super().__init__()
+        self.tokenizer = tokenizer
+
+    def __missing__(self, word: str) -> str:
+        if len(self) >= _MEMORY:
+            self.clear()
+        ids, lower = self.tokenizer.ids, self.tokenizer.case == "lower"
+        pieces = []
+        for token in tokens_of_word(word, self.tokenizer.punctuation):
+            name = token.lower() if lower else token
+            if name not in ids:
+                if self.tokenizer.unknown == "error":
+                    raise UnknownWordError(token)
+                name = UNKNOWN
+            pieces.append(name)
+        self[word] = text = " ".join(pieces)
+        return text
+
+
+class NgramModel(SentenceModel):
+    """An n-gram model in an ARPA file or KenLM binary.
+
+    The first word is conditioned on ``<s>``; the probability of ``</s>`` is part of the score
+    unless the spec says ``end=none``. The other options are those of word-level models
+    (`contstim.models.words.WORD_OPTIONS`).
+
+    Parameters
+    ----------
+    spec
+        Its location is the file.
+
+    Raises
+    ------
+    ModelFileError
+        If the file is missing, truncated or of another format.
+    """
+
+    def __init__(self, spec: ModelSpec) -> None:
+        spec.check_options(WORD_OPTIONS)
+        super().__init__(spec.canonical(WORD_OPTIONS))
+        self.path = Path(spec.location)
+        self.scores_end = spec.choice("end", ("scored", "none"), WORD_OPTIONS["end"]) == "scored"
+        with open_model(self.path) as file:
+            self.binary = file.read(len(BINARY_MAGIC)) == BINARY_MAGIC
+        unknown: int | None
+        ids: Mapping[str, int]
+        if self.binary:
+            self._model = _load_kenlm(self.path)
+            ids = _BinaryVocabulary(self._model)
+            probe = self._model.score("\x7f", bos=False, eos=False)
+            unknown = 0 if probe > _MISSING_UNKNOWN else None
+        else:
+            order, words, log_probs = read_unigrams(self.path)
+            special = {START, END, *_UNKNOWN_NAMES}
+            ids = {word: i for i, word in enumerate(words) if word not in special}
+            unknown = next((words.index(name) for name in _UNKNOWN_NAMES if name in words), None)
+            self._model = _load_kenlm(self.path) if order > 1 else _load_unigrams(words, log_probs)
+        self._tokenizer = WordTokenizer.from_spec(ids, unknown, spec)
+        self._pieces = _Pieces(self._tokenizer)
+
+    @property
+    def order(self) -> int:
+        """Length of the longest n-grams."""
+        return 1 if self._table is not None and self._table.order == 1 else int(self._model.order)
+
+    @property
+    def event(self) -> Event:
+        """What is scored."""
+        return self._tokenizer.event(START, END if self.scores_end else "none")
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of the file."""
+        with self.path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+
+    @cached_property
+    def _table(self) -> NgramTable | None:
+        return None if self.binary else read_arpa(self.path)
+
+    @cached_property
+    def _replacer(self) -> Replacer | None:
+        return None if self._table is None else Replacer(self._table)
+
+    def knows(self, words: Sequence[str]) -> BoolArray:
+        """Say for each of V bare words whether it is in the vocabulary; shape (V,)."""
+        return self._tokenizer.knows(words)
+
+    def _text(self, sentence: str) -> str:
+        """Return the sentence's tokens as KenLM is to read them, single spaces between."""
+        try:
+            text = " ".join(map(self._pieces.__getitem__, sentence.split()))
+        except UnknownWordError:
+            text = ""
+        if not text or text.isspace():
+            self._tokenizer.encode(sentence)  # refuses the sentence with the whole message
+        return text
+
+    def score(self, sentences: Sequence[str]) -> FloatArray:
+        """Return one log-probability a sentence: shape (S,), nats. Raises as `parts` does."""
+        texts = [self._text(sentence) for sentence in as_sentences(sentences)]
+        terms, end = self._model.full_scores, self.scores_end
+        # KenLM adds up in single precision in its own `score`; the terms are added in double.
+        sums = (sum([term[0] for term in terms(text, eos=end)]) for text in texts)
+        return np.fromiter(sums, np.float64, len(texts)) * _NATS
+
+    def parts(self, sentences: Sequence[str]) -> list[SentenceParts]:
+        """Score every token, and the sentence's end where it counts.
+
+        Raises
+        ------
+        InputError
+            For a sentence without words.
+        UnknownWordError
+            For a word the model does not know, unless the spec says ``unknown=unk``.
+        """
+        found = []
+        for sentence in as_sentences(sentences):
+            encoded = self._tokenizer.encode(sentence)
+            text = self._text(sentence)
+            terms = [term[0] for term in self._model.full_scores(text, eos=self.scores_end)]
+            units, word_of = encoded.tokens, encoded.word_of
+            if self.scores_end:
+                units = (*units, END)
+                word_of = np.append(word_of, encoded.n_words - 1)
+            log_probs = np.array(terms, dtype=np.float64) * _NATS
+            found.append(SentenceParts(units, log_probs, word_of, encoded.n_words))
+        return found
+
+    def replacements(self, sentence: Sentence, position: int, words: WordList) -> Replacements:
+        """Score `sentence` with the word at `position` replaced by each of V `words`, all exactly.
+
+        For ARPA files all candidates are scored in one step over arrays of the n-grams, read when
+        first needed; for KenLM binaries, which do not list their n-grams, by one KenLM query a
+        candidate and term.
+        """
+        slot = self._tokenizer.slot(sentence, position, words)
+        if self._replacer is not None and self._table is not None:
+            ids = [self._table.ids[START], *slot.ids.tolist()]
+            if self.scores_end:
+                ids.append(self._table.ids[END])
+            scores = self._replacer.score(ids, slot.index + 1)[slot.candidates] * _NATS
+        else:
+            scores = self._query_each(slot) * _NATS
+
+        def score(index: IntArray) -> FloatArray:
+            return scores[index]
+
+        return Replacements(upper=scores, estimate=scores, exact=True, score=score)
+
+    def _query_each(self, slot: Slot) -> FloatArray:
+        """Score each candidate by KenLM, state by state: shape (V,), base 10."""
+        names = self._names
+        base, order = self._model.BaseScore, self._model.order
+        state = kenlm.State()
+        self._model.BeginSentenceWrite(state)
+        ids = slot.ids.tolist()
+        fixed = 0.0
+        for word in ids[: slot.index]:
+            after = kenlm.State()
+            fixed += base(state, names[word], after)
+            state = after
+        rest = [names[word] for word in ids[slot.index + 1 :]]
+        if self.scores_end:
+            rest.append(END)
+        near, far = rest[: order - 1], rest[order - 1 :]
+        one, other = kenlm.State(), kenlm.State()
+        distinct, place = np.unique(slot.candidates, return_inverse=True)
+        totals = np.empty(len(distinct))
+        for i, word in enumerate(distinct.tolist()):
+            total = base(state, names[word], one)
+            for name in near:
+                total += base(one, name, other)
+                one, other = other, one
+            totals[i] = total
+        for name in far:  # by now every candidate has left the context
+            fixed += base(one, name, other)
+            one, other = other, one
+        return totals[place] + fixed
+
+    @cached_property
+    def _names(self) -> Sequence[str]:
+        ids = self._tokenizer.ids
+        if isinstance(ids, _BinaryVocabulary):
+            return ids.words
+        names = [UNKNOWN] * (max(ids.values(), default=0) + 1 + len(_UNKNOWN_NAMES) + 2)
+        for word, number in ids.items():
+            names[number] = word
+        return names
+
+
+def _load_kenlm(path: Path) -> kenlm.Model:
+    config = kenlm.Config()
+    config.show_progress = False
+    config.arpa_complain = kenlm.ARPALoadComplain.NONE
+    try:
+        with _quiet():
+            return kenlm.Model(str(path), config)
+    except (OSError, RuntimeError, ValueError) as error:
+        reason = " ".join(str(error).split())
+        raise ModelFileError(f"KenLM cannot load {str(path)!r}: {reason}") from error
+
+
+def _load_unigrams(words: Sequence[str], log_probs: FloatArray) -> kenlm.Model:
+    """Load a unigram model, which KenLM takes only with a bigram that changes nothing."""
+    size = len(words)
+    ids = {word: i for i, word in enumerate(words)}
+    missing = {START, END} - set(ids)
+    if missing:
+        raise ModelFileError(f"the 1-grams lack {missing.pop()}")
+    key = ids[START] * size + ids[END]
+    flat = np.zeros(1)
+    table = NgramTable(
+        tuple(words),
+        (
+            Level(np.arange(size), log_probs, np.zeros(size)),
+            Level(np.array([key], dtype=np.int64), log_probs[[ids[END]]], flat),
+        ),
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "unigrams.arpa"
+        write_arpa(table, path, digits=9)
+        return _load_kenlm(path)
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Send what C++ prints to standard error nowhere; KenLM has no switch for all of it."""
+    saved = os.dup(2)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(saved, 2)
+        os.close(saved)
+        os.close(nowhere)
+
+
+def load(spec: ModelSpec) -> NgramModel:
+    """Load the n-gram model at the location of `spec`."""
+    return NgramModel(spec)
