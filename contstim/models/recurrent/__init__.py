@@ -1,0 +1,3 @@
+"""Recurrent word-level networks: RNN with ReLU units, and LSTM."""
+
+from __future__ import annotations
