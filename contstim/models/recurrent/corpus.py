@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -24,13 +25,8 @@ _LONGEST = 2000
 def _lines(path: Path) -> Iterator[str]:
     """Yield the lines of a text file, or of one compressed with gzip (``.gz``)."""
     try:
-        opened = (
-            gzip.open(path, "rt", encoding="utf-8")
-            if path.suffix == ".gz"
-            else path.open(encoding="utf-8")
-        )
-        with opened as file:
-            yield from file
+        with path.open("rb") as raw, gzip.open(raw) if path.suffix == ".gz" else raw as data:
+            yield from io.TextIOWrapper(data, encoding="utf-8")
     except FileNotFoundError as error:
         raise InputError(f"there is no file {str(path)!r}") from error
     except UnicodeDecodeError as error:

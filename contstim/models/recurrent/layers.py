@@ -82,7 +82,7 @@ def layer_forward(
         torch.addmm(z, hidden[t], recurrent, out=z)
         z[:, : 3 * size].sigmoid_()
         z[:, 3 * size :].tanh_()
-        i, f, o, g = z.split(size, dim=1)
+        i, f, o, g = z.view(batch, 4, size).unbind(1)
         torch.mul(cells[t], f, out=cells[t + 1])
         cells[t + 1].addcmul_(i.float(), g.float())
         hidden[t + 1] = torch.tanh(cells[t + 1]).mul_(o)
@@ -115,8 +115,8 @@ def layer_backward(
             dh = grad_hidden[t]
             if t + 1 < steps:
                 dh = torch.addmm(dh, delta[t + 1], recurrent)
-            i, f, o, g = (part.float() for part in tape.gates[t].split(size, dim=1))
-            di, df, do, dg = delta[t].split(size, dim=1)
+            i, f, o, g = tape.gates[t].view(batch, 4, size).float().unbind(1)
+            di, df, do, dg = delta[t].view(batch, 4, size).unbind(1)
             squashed = torch.tanh(tape.cells[t + 1])
             dh = dh.float()
             # d sigmoid = s (1 - s); d tanh = 1 - tanh^2.

@@ -140,5 +140,6 @@ class Network:
             own = logits.gather(1, target[:, None]).squeeze(1)
             top = logits.amax(1)
             z = logits.sub_(top[:, None]).exp_().sum(1)
-            result[first : first + rows] = (own - top - z.log()).double().cpu()
+            # At most 0 whatever the rounding: later terms of a sentence never raise its score.
+            result[first : first + rows] = (own - top - z.log()).clamp_(max=0).double().cpu()
         return result.numpy()
