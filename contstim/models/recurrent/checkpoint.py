@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load, save_file
+from safetensors.torch import load, save
 from torch import Tensor
 
 from contstim.errors import InputError, ModelFileError, OutputError, UnknownNameError
@@ -41,10 +41,11 @@ def write_tensors(path: Path, tensors: dict[str, Tensor], record: dict[str, Any]
     everything["record"] = torch.from_numpy(data.copy())
     partial = path.with_name(path.name + ".partial")
     try:
-        save_file(everything, partial)
+        # Written by hand: the library's own writer makes files that only their owner can read.
+        partial.write_bytes(save(everything))
         os.replace(partial, path)
-    except (OSError, SafetensorError) as error:
-        raise OutputError(f"cannot write {str(path)!r}: {error}") from error
+    except OSError as error:
+        raise OutputError(f"cannot write {str(path)!r}: {error.strerror}") from error
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any], str]:

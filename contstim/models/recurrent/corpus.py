@@ -25,8 +25,12 @@ _LONGEST = 2000
 def _lines(path: Path) -> Iterator[str]:
     """Yield the lines of a text file, or of one compressed with gzip (``.gz``)."""
     try:
-        with path.open("rb") as raw, gzip.open(raw) if path.suffix == ".gz" else raw as data:
-            yield from io.TextIOWrapper(data, encoding="utf-8")
+        with (
+            path.open("rb") as raw,
+            gzip.open(raw) if path.suffix == ".gz" else raw as data,
+            io.TextIOWrapper(data, encoding="utf-8") as lines,
+        ):
+            yield from lines
     except FileNotFoundError as error:
         raise InputError(f"there is no file {str(path)!r}") from error
     except UnicodeDecodeError as error:
