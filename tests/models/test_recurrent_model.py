@@ -101,7 +101,8 @@ def test_batch_single_and_any_order_agree_and_words_sum_to_the_score(load, cell,
     np.testing.assert_allclose([values.sum() for values in words], scores, atol=1e-12)
     # Budgets so small that a batch holds one or two sentences and a pass a few logits.
     monkeypatch.setattr(network_module, "_TOKENS", 9)
-    monkeypatch.setattr(network_module, "_LOGITS", 30)
+    monkeypatch.setattr(network_module, "_POSITIONS", 3)
+    monkeypatch.setattr(network_module, "_ENTRIES", 4)
     np.testing.assert_allclose(load(make_network(cell)).score(SENTENCES), scores, atol=1e-5)
 
 

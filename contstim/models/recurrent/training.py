@@ -251,7 +251,7 @@ class Trainer:
         for name, tensor in self.network.weights.items():
             tensor.copy_(saved[f"now.{name}"])
             self.optimizer.state[tensor] = {
-                key: saved[f"{key}.{name}"].to(tensor.device if key != "step" else "cpu")
+                key: saved[f"{key}.{name}"].to(tensor.device)
                 for key in ("step", "exp_avg", "exp_avg_sq")
             }
         self.step, self.epoch, self.index = step, epoch, index
