@@ -1,0 +1,1 @@
+"""Choosing stimuli: natural pairs, triplets, and their allocation to participants."""
