@@ -86,7 +86,7 @@ class SeatProblem:
             head = order[:length]
             fit = self.accepted[head, slot.accept] & self.rejected[head, slot.reject]
             if length >= len(order) or fit.sum() >= count:
-                return head[fit][:count]
+                return np.asarray(head[fit][:count])
             length *= 4
 
     def costs(self, rows: IntArray) -> FloatArray:

@@ -73,7 +73,9 @@ def select_natural_pairs(
         (each sentence's fractional rank under the model that rejects it). In ``.attrs``:
         ``objective`` (sum of both rank columns, as small as possible), ``bound`` (no selection has
         less), ``gap`` (their difference), ``solver``, ``status`` (``optimal``, or ``feasible``
-        where the solver stopped before that was proved), ``candidates`` and ``excluded`` (sentences by reason).
+        where the solver stopped before that was proved), ``ranked`` and ``candidates`` (numbers of
+        sentences), ``excluded`` (numbers by reason), ``relaxation`` (the bound that was worked out
+        apart from the solver) and ``objective_without_wishes``.
 
     Raises
     ------
@@ -100,10 +102,15 @@ def select_natural_pairs(
     labels = ranked.labels[keep]
     fractions = ranked.fractions[keep]
     slots, seats = _slots(ranked.models, wanted)
-    below = np.ones_like(fractions, dtype=bool) if reject_below is None else fractions < reject_below
+    below = (
+        np.ones_like(fractions, dtype=bool) if reject_below is None else fractions < reject_below
+    )
     problem = SeatProblem(ranked.doubled[keep], fractions >= accept_from, below, slots)
     unit = 2.0 * max(1, len(ranked.labels))
     rows: Rows | None = None
+    # Also before a programme: it says what is impossible without the wishes, and their price.
+    chosen = assign_seats(problem)
+    freely = _check(problem, chosen, None)
     if wishes or solver is not None:
         options = SolverOptions("cbc" if solver is None else solver, time_limit, relative_gap)
         rows = compile_wishes(wishes, seats, labels)
@@ -111,9 +118,9 @@ def select_natural_pairs(
         chosen, proven, used = programmed.chosen, programmed.proven, str(options)
         relaxation = programmed.relaxation
     else:
-        chosen, proven, used = assign_seats(problem), True, ASSIGNMENT
+        proven, used = True, ASSIGNMENT
         relaxation = dual_bound(problem, chosen)
-    cost = _check(problem, chosen, rows, seats)
+    cost = _check(problem, chosen, rows)
     bound = cost if proven and used != ASSIGNMENT else min(cost, relaxation)
     table = _rows(ranked.models, wanted, chosen, labels, problem, match, unit)
     table.attrs = {
@@ -123,6 +130,7 @@ def select_natural_pairs(
         "solver": used,
         "status": "optimal" if proven else "feasible",
         "relaxation": relaxation / unit,
+        "objective_without_wishes": freely / unit,
         "ranked": len(ranked.labels),
         "candidates": len(labels),
         "excluded": excluded,
@@ -137,7 +145,7 @@ def _wanted(
     if isinstance(per_pair, Mapping):
         wanted = {(str(one), str(two)): number for (one, two), number in per_pair.items()}
     else:
-        wanted = {pair: per_pair for pair in combinations(models, 2)}
+        wanted = dict.fromkeys(combinations(models, 2), per_pair)
     if not wanted:
         raise InputError("per_pair names no model pair; name at least one")
     for (one, two), number in wanted.items():
@@ -149,7 +157,9 @@ def _wanted(
         if (two, one) in wanted:
             raise InputError(f"the pair of {one!r} and {two!r} is named both ways; name it once")
         if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < 1:
-            raise InputError(f"per_pair is {number!r} for {one} and {two}; give a whole number >= 1")
+            raise InputError(
+                f"per_pair is {number!r} for {one} and {two}; give a whole number >= 1"
+            )
     return {pair: int(number) for pair, number in wanted.items()}
 
 
@@ -170,7 +180,7 @@ def _candidates(
         excluded["not eligible"] = int((keep & ~allowed).sum())
         keep &= allowed
     high = ranked.fractions >= accept_from
-    split: BoolArray = high.any(axis=1) & ~high.all(axis=1)
+    split: BoolArray = np.asarray(high.any(axis=1) & ~high.all(axis=1))
     excluded["no two models on different sides of the threshold"] = int((keep & ~split).sum())
     return np.flatnonzero(keep & split), excluded
 
@@ -195,7 +205,6 @@ def _check(
     problem: SeatProblem,
     chosen: Sequence[IntArray],
     wishes: Rows | None,
-    seats: Sequence[Seat],
 ) -> float:
     """Check a selection afresh, whatever found it, and return its cost in half ranks."""
     taken = np.concatenate([*chosen])
@@ -208,7 +217,7 @@ def _check(
         raise InfeasibleError("the solver's selection uses a sentence twice; use another solver")
     if wishes is not None and wishes.names:
         sums = np.zeros(len(wishes.names))
-        for own, weights, _ in zip(chosen, wishes.weights, seats, strict=True):
+        for own, weights in zip(chosen, wishes.weights, strict=True):
             sums += np.asarray(weights[own].sum(axis=0)).ravel()
         slack = 1e-6 * np.maximum(1.0, np.abs(sums))
         broken = (sums < wishes.lower - slack) | (sums > wishes.upper + slack)
@@ -228,7 +237,9 @@ def _rows(
     unit: float,
 ) -> pd.DataFrame:
     """Put the two sentences of each pair together, a row a pair."""
-    of_slot = {(slot.reject, slot.accept): own for slot, own in zip(problem.slots, chosen, strict=True)}
+    of_slot = {
+        (slot.reject, slot.accept): own for slot, own in zip(problem.slots, chosen, strict=True)
+    }
     parts = []
     for one, two in wanted:
         m1, m2 = models.index(one), models.index(two)

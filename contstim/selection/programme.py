@@ -72,9 +72,7 @@ class _Dual:
     lower: FloatArray
 
 
-def solve_programme(
-    problem: SeatProblem, wishes: Rows, options: SolverOptions
-) -> Programmed:
+def solve_programme(problem: SeatProblem, wishes: Rows, options: SolverOptions) -> Programmed:
     """Choose sentences at the least cost under `wishes`, through PuLP.
 
     Raises
@@ -146,7 +144,7 @@ def _some(names: list[str]) -> str:
 
 def _costs(problem: SeatProblem, columns: _Columns) -> FloatArray:
     reject = np.array([slot.reject for slot in problem.slots])
-    return problem.doubled[columns.row, reject[columns.slot]].astype(np.float64)
+    return np.asarray(problem.doubled[columns.row, reject[columns.slot]], dtype=np.float64)
 
 
 def _incidence(problem: SeatProblem, columns: _Columns) -> tuple[csr_array, csr_array, IntArray]:
@@ -193,7 +191,8 @@ def _generate(
         columns = _Columns(key // n_rows, key % n_rows)
     if shortfall:
         raise InfeasibleError(
-            f"no selection meets {_some(shortfall)}, given the rest; relax it or add sentences"
+            f"the wishes cannot be met together: what falls short is {_some(shortfall)}; "
+            "loosen a wish or add sentences"
         )
     return columns, dual
 
@@ -210,7 +209,9 @@ def _relax(
     matrix = csr_array(diags_array(1.0 / scale) @ matrix)
     up, low = np.isfinite(wishes.upper), np.isfinite(wishes.lower)
     inequalities = [uses, matrix[up], -matrix[low]]
-    limits = np.hstack([np.ones(len(rows)), (wishes.upper / scale)[up], -(wishes.lower / scale)[low]])
+    limits = np.hstack(
+        [np.ones(len(rows)), (wishes.upper / scale)[up], -(wishes.lower / scale)[low]]
+    )
     below = csr_array(vstack(inequalities, format="csr"))
     equal = seats
     costs = _costs(problem, columns)
@@ -227,7 +228,8 @@ def _relax(
         )
         costs = np.hstack([np.zeros(len(costs)), np.ones(n_slots + n_wishes)])
     wanted = np.array([slot.seats for slot in problem.slots], dtype=np.float64)
-    answer = linprog(costs, A_ub=below, b_ub=limits, A_eq=equal, b_eq=wanted, method="highs")
+    solve: Any = linprog  # its type stubs know nothing of sparse matrices
+    answer = solve(costs, A_ub=below, b_ub=limits, A_eq=equal, b_eq=wanted, method="highs")
     if answer.status != 0:
         raise InfeasibleError(f"the linear relaxation was not solved: {answer.message}")
     prices = answer.ineqlin.marginals
@@ -270,9 +272,7 @@ def _lagrange_bound(problem: SeatProblem, wishes: Rows, dual: _Dual) -> float:
     return bound
 
 
-def _within(
-    problem: SeatProblem, wishes: Rows, dual: _Dual, room: float
-) -> tuple[_Columns, bool]:
+def _within(problem: SeatProblem, wishes: Rows, dual: _Dual, room: float) -> tuple[_Columns, bool]:
     """Return the choices of reduced cost up to `room`, and whether those are all."""
     slots, rows, everything = [], [], True
     for a, (allowed, reduced) in enumerate(_reduced(problem, wishes, dual, feasibility=False)):

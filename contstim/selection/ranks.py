@@ -90,10 +90,10 @@ def rank_scores(log_probs: pd.DataFrame) -> RankedScores:
     names = sorted(str(name) for name in log_probs.columns)
     by_name = np.argsort(np.array([str(name) for name in log_probs.columns], dtype=object))
     values = values[:, by_name]
-    missing = (np.isnan(values) | np.isposinf(values)).any(axis=1)
+    missing: BoolArray = np.asarray((np.isnan(values) | np.isposinf(values)).any(axis=1))
     values = values[~missing]
     labels = log_probs.index[~missing]
-    infinite = np.isneginf(values).any(axis=1)
+    infinite: BoolArray = np.asarray(np.isneginf(values).any(axis=1))
     doubled = np.empty(values.shape, dtype=np.int64)
     for column in range(values.shape[1]):
         doubled[:, column] = np.rint(2.0 * rankdata(values[:, column]))

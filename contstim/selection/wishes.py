@@ -225,4 +225,4 @@ def _membership(wish: AtMost, labels: pd.Index) -> tuple[csr_array, list[object]
     where = position[codes]
     rows = np.flatnonzero(where >= 0)
     data = (np.ones(len(rows)), (rows, where[rows]))
-    return csr_array(data, shape=(len(labels), len(binding))), [groups[g] for g in binding]
+    return csr_array(data, shape=(len(labels), len(binding))), [groups[int(g)] for g in binding]
