@@ -15,7 +15,7 @@ from contstim.errors import ContstimError
 __all__ = ["main"]
 
 #: Commands in the order of the help; each is a module with `SUMMARY`, `configure` and `run`.
-COMMANDS = ("demo", "models", "score", "sentences", "synthesize", "select", "design")
+COMMANDS = ("demo", "models", "score", "sentences", "synthesize", "select", "design", "run")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
