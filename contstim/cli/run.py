@@ -19,6 +19,7 @@ Examples:
 from __future__ import annotations
 
 import argparse
+import shlex
 import signal
 import sys
 import time
@@ -27,9 +28,11 @@ from types import FrameType
 
 from contstim.cli.common import positive
 from contstim.errors import InputError
+from contstim.runs.cluster import DaskWorkers
 from contstim.runs.executors import Executor, InProcess, LocalWorkers
 from contstim.runs.experiment import Experiment, read_experiment
 from contstim.runs.running import run_experiment, run_status
+from contstim.runs.slurm import slurm_script
 from contstim.runs.stages import STAGES
 
 SUMMARY = "run an experiment file, from models to trials"
@@ -44,6 +47,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=0,
         metavar="N",
         help="worker processes on this machine, one thread each (default: 0, in this process)",
+    )
+    parser.add_argument(
+        "--dask",
+        metavar="WHERE",
+        help="a Dask cluster: a scheduler's address, local:N, or slurm:N for N jobs; workers must "
+        "share this machine's files (needs the extra 'cluster')",
     )
     parser.add_argument(
         "--devices",
@@ -61,6 +70,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--cache",
         metavar="DIR",
         help="scores shared with other runs (default: in the run's folder)",
+    )
+    parser.add_argument(
+        "--slurm-script",
+        type=positive,
+        metavar="N",
+        help="print the script of a SLURM job array of N jobs, one shard each, and stop",
     )
     parser.add_argument("--status", action="store_true", help="say how far the run is, and stop")
 
@@ -85,6 +100,11 @@ def run(args: argparse.Namespace) -> int:
     experiment = read_experiment(args.file)
     if args.status:
         return _status(args, experiment)
+    if args.slurm_script is not None:
+        name = experiment.study.name
+        command = shlex.quote(str(Path(sys.argv[0]).resolve()))
+        sys.stdout.write(slurm_script(Path(args.file), name, args.slurm_script, command))
+        return 0
     before = signal.signal(signal.SIGTERM, _interrupt)
     try:
         return _run(args, experiment)
@@ -101,6 +121,10 @@ def _executor(args: argparse.Namespace) -> Executor:
     devices = [] if args.devices is None else args.devices.split(",")
     if devices and not args.workers:
         raise InputError(f"--devices {args.devices} needs workers; add --workers {len(devices)}")
+    if args.dask is not None:
+        if args.workers:
+            raise InputError("give --workers or --dask, not both")
+        return DaskWorkers(args.dask)
     return LocalWorkers(args.workers, devices) if args.workers else InProcess()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import chdir, closing
 from dataclasses import dataclass, field
@@ -129,6 +130,7 @@ class _Run:
             if outcome.error is not None:
                 self.report.set_aside.append((by_key[outcome.key], outcome.error))
             self.lock.check()
+        self._see_all(name, keys)
         if shard is not None:
             return True
         table = self.stages.tables[name].path
@@ -146,6 +148,23 @@ class _Run:
             return False
         self.report.made.append(table)
         return True
+
+    def _see_all(self, name: str, keys: set[str]) -> None:
+        """Wait until every result that was reported is to be seen; network folders lag behind."""
+        given_up = {task.key for task, _ in self.report.set_aside}
+        for pause in (0.1, 1, 5, 25, 60, 0):
+            unseen = [
+                task
+                for task in self.stages.open_tasks(name)
+                if task.key in keys and task.key not in given_up
+            ]
+            if not unseen:
+                return
+            time.sleep(pause)
+        raise OutputError(
+            f"{len(unseen)} results of stage {name} were reported but are not in "
+            f"{self.report.out}; the workers must write to the same files as this machine"
+        )
 
     def _outcomes(self, tasks: Sequence[Task]) -> Iterator[Outcome]:
         if not tasks:
