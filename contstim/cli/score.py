@@ -86,6 +86,7 @@ def _write_sentences(out: IO[str], sentences: Sequence[str], models: list[Senten
                 strict=True,
             )
             writer.writerows(rows)
+        out.flush()
 
 
 def _write_words(out: IO[str], sentences: Sequence[str], models: list[SentenceModel]) -> None:
