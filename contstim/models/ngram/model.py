@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
@@ -25,7 +26,7 @@ from contstim.models.base import (
     as_sentences,
 )
 from contstim.models.ngram.arpa import write_arpa
-from contstim.models.ngram.reading import BINARY_MAGIC, open_model, read_arpa, read_unigrams
+from contstim.models.ngram.reading import is_binary, read_arpa, read_unigrams
 from contstim.models.ngram.replacing import Replacer
 from contstim.models.ngram.table import END, START, UNKNOWN, Level, NgramTable
 from contstim.models.spec import ModelSpec
@@ -38,6 +39,8 @@ _NATS = float(np.log(10.0))
 _MISSING_UNKNOWN = -100.0  # what KenLM gives unknown words where the file has no <unk>
 _UNKNOWN_NAMES = (UNKNOWN, "<UNK>")
 _MEMORY = 1_000_000
+# "lm/read_arpa.cc:156 in void lm::ReadEnd(...) threw FormatLoadException because ..."
+_SOURCE_PLACE = re.compile(r"[^\s(]+:\d+ in .* threw \w+(?: because `.*?')?\.\s*")
 
 
 class _BinaryVocabulary(Mapping[str, int]):
@@ -100,6 +103,15 @@ class NgramModel(SentenceModel):
     spec
         Its location is the file.
 
+    Attributes
+    ----------
+    order
+        Length of the longest n-grams.
+    path
+        The file.
+    binary
+        Whether it is a KenLM binary.
+
     Raises
     ------
     ModelFileError
@@ -111,28 +123,26 @@ class NgramModel(SentenceModel):
         super().__init__(spec.canonical(WORD_OPTIONS))
         self.path = Path(spec.location)
         self.scores_end = spec.choice("end", ("scored", "none"), WORD_OPTIONS["end"]) == "scored"
-        with open_model(self.path) as file:
-            self.binary = file.read(len(BINARY_MAGIC)) == BINARY_MAGIC
+        self.binary = is_binary(self.path)
         unknown: int | None
         ids: Mapping[str, int]
         if self.binary:
             self._model = _load_kenlm(self.path)
+            self.order: int = self._model.order
             ids = _BinaryVocabulary(self._model)
             probe = self._model.score("\x7f", bos=False, eos=False)
             unknown = 0 if probe > _MISSING_UNKNOWN else None
         else:
-            order, words, log_probs = read_unigrams(self.path)
+            self.order, words, log_probs = read_unigrams(self.path)
             special = {START, END, *_UNKNOWN_NAMES}
             ids = {word: i for i, word in enumerate(words) if word not in special}
             unknown = next((words.index(name) for name in _UNKNOWN_NAMES if name in words), None)
-            self._model = _load_kenlm(self.path) if order > 1 else _load_unigrams(words, log_probs)
+            if self.order > 1:
+                self._model = _load_kenlm(self.path)
+            else:
+                self._model = _load_unigrams(words, log_probs)
         self._tokenizer = WordTokenizer.from_spec(ids, unknown, spec)
         self._pieces = _Pieces(self._tokenizer)
-
-    @property
-    def order(self) -> int:
-        """Length of the longest n-grams."""
-        return 1 if self._table is not None and self._table.order == 1 else int(self._model.order)
 
     @property
     def event(self) -> Event:
@@ -268,7 +278,7 @@ def _load_kenlm(path: Path) -> kenlm.Model:
         with _quiet():
             return kenlm.Model(str(path), config)
     except (OSError, RuntimeError, ValueError) as error:
-        reason = " ".join(str(error).split())
+        reason = _SOURCE_PLACE.sub("", " ".join(str(error).split()))
         raise ModelFileError(f"KenLM cannot load {str(path)!r}: {reason}") from error
 
 
