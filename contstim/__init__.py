@@ -1,3 +1,86 @@
-"""contstim: controversial stimuli, sentence pairs on which language models disagree."""
+"""contstim: controversial stimuli, sentence pairs on which language models disagree.
+
+The names below are the public interface. Each is loaded when first used, so that selection and
+evaluation need neither torch nor a model.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from contstim.defaults import bundled_vocabulary
+    from contstim.errors import ContstimError
+    from contstim.models.base import Event, Replacements, SentenceModel, SentenceParts, Totals
+    from contstim.models.check import check_model
+    from contstim.models.registry import load_model, register_family
+    from contstim.models.spec import ModelSpec
+    from contstim.sentences import pool, read_sentences, sample_sentences
+    from contstim.synthesis.search import Synthesis, synthesize
+    from contstim.synthesis.triplets import ModelPair, Triplet, triplets
+    from contstim.text import Sentence, WordList
+    from contstim.vocabulary import Vocabulary
 
 __version__ = "0.1.0"
+
+_PLACES = {
+    "ContstimError": "errors",
+    "Event": "models.base",
+    "ModelPair": "synthesis.triplets",
+    "ModelSpec": "models.spec",
+    "Replacements": "models.base",
+    "Sentence": "text",
+    "SentenceModel": "models.base",
+    "SentenceParts": "models.base",
+    "Synthesis": "synthesis.search",
+    "Totals": "models.base",
+    "Triplet": "synthesis.triplets",
+    "Vocabulary": "vocabulary",
+    "WordList": "text",
+    "bundled_vocabulary": "defaults",
+    "check_model": "models.check",
+    "load_model": "models.registry",
+    "pool": "sentences",
+    "read_sentences": "sentences",
+    "register_family": "models.registry",
+    "sample_sentences": "sentences",
+    "synthesize": "synthesis.search",
+    "triplets": "synthesis.triplets",
+}
+
+__all__ = [
+    "ContstimError",
+    "Event",
+    "ModelPair",
+    "ModelSpec",
+    "Replacements",
+    "Sentence",
+    "SentenceModel",
+    "SentenceParts",
+    "Synthesis",
+    "Totals",
+    "Triplet",
+    "Vocabulary",
+    "WordList",
+    "__version__",
+    "bundled_vocabulary",
+    "check_model",
+    "load_model",
+    "pool",
+    "read_sentences",
+    "register_family",
+    "sample_sentences",
+    "synthesize",
+    "triplets",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module 'contstim' has no attribute {name!r}")
+    return getattr(import_module(f"contstim.{_PLACES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

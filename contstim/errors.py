@@ -73,7 +73,7 @@ class MissingExtraError(ContstimError, ImportError):
 def near_matches(name: str, known: Iterable[str]) -> str:
     """Say which of `known` resemble `name`, or list them all when none does."""
     choices = sorted(known)
-    close = difflib.get_close_matches(name, choices, n=3, cutoff=0.5)
+    close = difflib.get_close_matches(name, choices, n=3, cutoff=0.6)
     if close:
         return "did you mean " + " or ".join(repr(c) for c in close) + "?"
     return "choose one of " + ", ".join(repr(c) for c in choices)

@@ -4,7 +4,7 @@ Usage: python models/prepare.py CORPUS_FOLDER BUILD_FOLDER [--min-count 8]
 
 CORPUS_FOLDER holds ``sentences.txt.gz`` and ``heldout.txt.gz``, one sentence a line. Written to
 BUILD_FOLDER: ``train.txt`` and ``heldout.txt`` (tokens separated by spaces, punctuation split off
-as ``contstim.text.tokens_of_word(word, "split")`` does) and ``vocabulary.txt`` (tokens seen at least
+as ``tokens_of_word(word, "split")`` does) and ``vocabulary.txt`` (tokens seen at least
 ``--min-count`` times in the training text, most frequent first).
 """
 

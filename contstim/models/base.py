@@ -27,6 +27,7 @@ __all__ = [
     "Replacements",
     "SentenceModel",
     "SentenceParts",
+    "Totals",
     "as_sentences",
 ]
 
@@ -119,6 +120,26 @@ class SentenceParts:
 
 
 @dataclass(frozen=True)
+class Totals:
+    """One row a sentence: what the `scores` table holds (DESIGN, section 4).
+
+    Attributes
+    ----------
+    log_prob
+        The scores, shape (S,), nats.
+    n_tokens, n_words
+        Numbers of scored units and of words, shape (S,).
+    stderr
+        Standard errors of `log_prob`, shape (S,), nats; 0 where it is exact.
+    """
+
+    log_prob: FloatArray
+    n_tokens: IntArray
+    n_words: IntArray
+    stderr: FloatArray
+
+
+@dataclass(frozen=True)
 class Replacements:
     """Scores of one sentence with the word at one position replaced by each of V candidates.
 
@@ -174,10 +195,6 @@ class SentenceModel(ABC):
         """The canonical spec, a string."""
         return str(self._spec)
 
-    def rename(self, spec: ModelSpec) -> None:
-        """Take `spec` as the model's own, for a loader that resolved a shorter name to this one."""
-        self._spec = spec
-
     @property
     @abstractmethod
     def event(self) -> Event:
@@ -188,9 +205,21 @@ class SentenceModel(ABC):
     def fingerprint(self) -> str:
         """Hexadecimal digest of the weights, for caches and provenance."""
 
+    @property
+    def resolution(self) -> float:
+        """How far, in nats, scores of one sentence may differ with the batch it stands in.
+
+        0 where arithmetic does not depend on the batch.
+        """
+        return 0.0
+
     @abstractmethod
     def knows(self, words: Sequence[str]) -> BoolArray:
-        """Say for each of V bare words whether the model can score it; shape (V,)."""
+        """Say for each of V words whether the model knows it; shape (V,).
+
+        A word may carry punctuation, which the model treats as in a sentence. An unknown word is
+        not known even where the event lets ``unk`` stand in.
+        """
 
     @abstractmethod
     def parts(self, sentences: Sequence[str]) -> list[SentenceParts]:
@@ -204,9 +233,19 @@ class SentenceModel(ABC):
             For a word the model does not know, unless its event says ``unknown unk``.
         """
 
+    def totals(self, sentences: Sequence[str]) -> Totals:
+        """Score sentences and count their units. Raises as `parts` does."""
+        parts = self.parts(sentences)
+        return Totals(
+            np.array([p.log_prob for p in parts], dtype=np.float64),
+            np.array([len(p.log_probs) for p in parts], dtype=np.int64),
+            np.array([p.n_words for p in parts], dtype=np.int64),
+            np.array([p.stderr for p in parts], dtype=np.float64),
+        )
+
     def score(self, sentences: Sequence[str]) -> FloatArray:
         """Return one number a sentence: shape (S,), float64, nats. Raises as `parts` does."""
-        return np.array([p.log_prob for p in self.parts(sentences)], dtype=np.float64)
+        return self.totals(sentences).log_prob
 
     def score_words(self, sentences: Sequence[str]) -> list[FloatArray]:
         """Return S arrays (W,) in nats that sum to the score of each sentence."""

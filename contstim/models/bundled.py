@@ -59,10 +59,8 @@ def load(spec: ModelSpec) -> SentenceModel:
     if spec.location not in models:
         raise UnknownNameError.among("bundled model", spec.location, models)
     entry = models[spec.location]
-    # The model reports the spec the user wrote, so that it means the same on every machine.
+    alias = ModelSpec(spec.family, spec.location, entry.options)
     options = {**dict(entry.options), **dict(spec.options)}
     path = str(bundled_folder() / entry.file)
-    inner = ModelSpec(entry.family, path, tuple(sorted(options.items())))
-    model = FAMILIES[entry.family].load(inner)
-    model.rename(spec.canonical(dict(entry.options)))
-    return model
+    inner = ModelSpec(entry.family, path, tuple(sorted(options.items())), alias)
+    return FAMILIES[entry.family].load(inner)

@@ -9,6 +9,7 @@ from typing import cast
 
 from contstim.errors import UnknownNameError
 from contstim.models.base import SentenceModel
+from contstim.models.reductions import REDUCTIONS, ReducedModel
 from contstim.models.spec import ModelSpec
 
 __all__ = ["FAMILIES", "Family", "load_model", "register_family"]
@@ -74,4 +75,12 @@ def load_model(spec: str | ModelSpec) -> SentenceModel:
     family = FAMILIES.get(parsed.family)
     if family is None:
         raise UnknownNameError.among("model family", parsed.family, FAMILIES)
-    return family.load(parsed)
+    # A reduction works on any family's parts, so no family needs to know of it.
+    reduction = parsed.choice("reduction", REDUCTIONS, "sum")
+    own = tuple((key, value) for key, value in parsed.options if key != "reduction")
+    model = family.load(ModelSpec(parsed.family, parsed.location, own))
+    if reduction == "sum":
+        return model
+    inner = ModelSpec.parse(model.spec)
+    options = tuple(sorted([*inner.options, ("reduction", reduction)]))
+    return ReducedModel(model, reduction, ModelSpec(inner.family, inner.location, options))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.parse import parse_qsl, quote, unquote
 
 from contstim.errors import SpecError, near_matches
@@ -26,11 +26,15 @@ class ModelSpec:
         A path or a name within the family, percent-decoded.
     options
         Sorted (key, value) pairs.
+    alias
+        The shorter name that led here (a spec whose options are presets), shown in its place: a
+        bundled model goes by its name wherever its file lies.
     """
 
     family: str
     location: str
     options: tuple[tuple[str, str], ...] = ()
+    alias: ModelSpec | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def parse(cls, text: str) -> ModelSpec:
@@ -60,6 +64,8 @@ class ModelSpec:
         return cls(family, unquote(path), tuple(sorted(pairs)))
 
     def __str__(self) -> str:
+        if self.alias is not None:
+            return str(self.canonical({}))
         text = f"{self.family}:{quote(self.location, safe=_PATH_SAFE)}"
         if self.options:
             pairs = (f"{k}={quote(v, safe=_VALUE_SAFE)}" for k, v in sorted(self.options))
@@ -88,6 +94,8 @@ class ModelSpec:
                 )
 
     def canonical(self, defaults: Mapping[str, str]) -> ModelSpec:
-        """Return the spec without the options that say what `defaults` says anyway."""
-        kept = tuple((k, v) for k, v in sorted(self.options) if defaults.get(k) != v)
-        return ModelSpec(self.family, self.location, kept)
+        """Return the spec to show: no alias any more, no option that is the default anyway."""
+        shown = self if self.alias is None else self.alias
+        usual = {**defaults, **({} if self.alias is None else dict(self.alias.options))}
+        kept = tuple((k, v) for k, v in sorted(self.options) if usual.get(k) != v)
+        return ModelSpec(shown.family, shown.location, kept)

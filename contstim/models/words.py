@@ -132,10 +132,13 @@ class WordTokenizer:
         )
 
     def knows(self, words: Sequence[str]) -> BoolArray:
-        """Say for each of V bare words whether it has an id of its own; shape (V,)."""
+        """Say for each of V words whether all its tokens have ids of their own; shape (V,)."""
         lower = self.case == "lower"
-        found = [(word.lower() if lower else word) in self.ids for word in words]
-        return np.array(found, dtype=np.bool_)
+        known = np.zeros(len(words), dtype=np.bool_)
+        for i, word in enumerate(words):
+            tokens = tokens_of_word(word.lower() if lower else word, self.punctuation)
+            known[i] = bool(tokens) and all(token in self.ids for token in tokens)
+        return known
 
     def slot(self, sentence: Sentence, position: int, words: WordList) -> Slot:
         """Encode `sentence` with the word at `position` open for each of `words`.

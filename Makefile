@@ -1,0 +1,35 @@
+# Everything a newcomer or a contributor runs. `make` alone lists the targets.
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: help demo test check bench clean
+.DEFAULT_GOAL := help
+
+help:  ## list the targets
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+$(BIN)/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade "pip>=24"
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[dev]"
+	touch $@
+
+demo: $(BIN)/.installed  ## install, then write controversial sentences with the bundled models
+	rm -rf demo-output
+	$(BIN)/contstim demo --out demo-output
+
+test: $(BIN)/.installed  ## run the tests
+	$(BIN)/python -m pytest
+
+check: $(BIN)/.installed  ## run the linters: format, style, types, import layers
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(BIN)/.installed  ## measure speed; see benchmarks/README.md for the data they can use
+	for script in benchmarks/bench_*.py; do $(BIN)/python $$script || exit 1; done
+
+clean:  ## remove the environment and what the commands made
+	rm -rf $(VENV) demo-output .pytest_cache .mypy_cache .ruff_cache

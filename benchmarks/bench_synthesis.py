@@ -1,0 +1,90 @@
+"""Time of one synthesis, bigram against trigram, and a brute-force check of the local optimum.
+
+Usage: python benchmarks/bench_synthesis.py [--sentences 50] [--checked 5]
+
+Starts from the bundled pool with the bundled 20,000-word vocabulary, one thread. The check scores
+every single-word replacement of a result sentence by sentence, under both models, and counts those
+that keep the constraint and lower the rejecting model's log-probability. The ratio compares the
+time of the search's replacement scores with scoring the same candidates as whole sentences.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+
+import numpy as np
+
+from contstim import bundled_vocabulary, load_model, pool, synthesize
+from contstim.models.base import SentenceModel
+from contstim.synthesis.proposals import WordReplacement
+from contstim.synthesis.search import Synthesis
+from contstim.text import Sentence
+
+
+def improvements(
+    result: Synthesis, reject: SentenceModel, accept: SentenceModel, proposal: WordReplacement
+) -> tuple[int, int]:
+    """Count the single replacements that improve `result`, and those tried."""
+    sentence = Sentence.parse(result.sentence)
+    better = tried = 0
+    for position in range(len(sentence)):
+        words = proposal.words(sentence, position)
+        allowed = proposal.allowed(sentence, position, words)
+        texts = [str(sentence.replace(position, words.words[i])) for i in np.flatnonzero(allowed)]
+        kept = accept.score(texts) >= accept.score([result.natural])[0]
+        lower = reject.score(texts) < result.reject_log_prob
+        better += int((kept & lower).sum())
+        tried += len(texts)
+    return better, tried
+
+
+def main() -> None:
+    """Print a table in Markdown."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sentences", type=int, default=50)
+    parser.add_argument("--checked", type=int, default=5)
+    args = parser.parse_args()
+    reject, accept = load_model("contstim:bigram"), load_model("contstim:trigram")
+    proposal = WordReplacement(bundled_vocabulary(), (reject, accept))
+    starts = [s for s in pool() if len(s.split()) == 8][: args.sentences]
+    seconds, results = [], []
+    synthesize(starts[0], reject=reject, accept=accept, proposal=proposal)
+    for start in starts:
+        began = time.perf_counter()
+        results.append(synthesize(start, reject=reject, accept=accept, proposal=proposal, seed=1))
+        seconds.append(time.perf_counter() - began)
+    print("| sentences | median s | slowest s | words replaced, mean | fall, median nats |")
+    print("| ---: | ---: | ---: | ---: | ---: |")
+    print(
+        f"| {len(results)} | {statistics.median(seconds):.3f} | {max(seconds):.3f} | "
+        f"{statistics.mean(len(r.steps) for r in results):.1f} | "
+        f"{statistics.median(r.loss for r in results):.1f} |"
+    )
+    checked = [improvements(r, reject, accept, proposal) for r in results[: args.checked]]
+    print(
+        f"\n{sum(b for b, _ in checked)} improvements among "
+        f"{sum(n for _, n in checked)} single replacements of {len(checked)} results"
+    )
+    sentence = Sentence.parse(starts[0])
+    words = proposal.words(sentence, 3)
+    began = time.perf_counter()
+    for _ in range(10):
+        reject.replacements(sentence, 3, words)
+        accept.replacements(sentence, 3, words)
+    at_once = (time.perf_counter() - began) / 10
+    texts = [str(sentence.replace(3, word)) for word in words]
+    began = time.perf_counter()
+    reject.score(texts)
+    accept.score(texts)
+    one_by_one = time.perf_counter() - began
+    print(
+        f"\nreplacement scores of {len(words)} words at one position under both models: "
+        f"{1000 * at_once:.2f} ms at once, {1000 * one_by_one:.0f} ms as sentences "
+        f"({one_by_one / at_once:.0f} x)"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,118 @@
+"""Run the main job on the bundled models: from natural sentences to controversial pairs.
+
+Scores the bundled sentences under the bundled models, writes triplets for several model pairs,
+prints the most controversial ones, and leaves triplets.csv and triplets.html in the output folder.
+
+Example:
+  contstim demo --out demo-output
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from contstim.cli.common import add_seed, positive
+from contstim.defaults import bundled_vocabulary
+from contstim.errors import OutputError
+from contstim.models.base import SentenceModel
+from contstim.models.registry import load_model
+from contstim.provenance import run_settings
+from contstim.report.triplets_page import triplets_page
+from contstim.sentences import pool
+from contstim.synthesis.triplets import ModelPair, Triplet
+from contstim.synthesis.writing import write_triplets
+
+SUMMARY = "see the tool at work on the bundled models"
+
+#: The pairs of bundled models that the demonstration sets against each other.
+PAIRS = (
+    ("contstim:bigram", "contstim:trigram"),
+    ("contstim:trigram", "contstim:lstm"),
+)
+_SHOWN = 3
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument(
+        "--out", default="demo-output", metavar="FOLDER", help="where to write (demo-output)"
+    )
+    parser.add_argument(
+        "--sentences",
+        type=positive,
+        default=8,
+        metavar="N",
+        help="natural sentences to start from, a model pair (default: 8)",
+    )
+    add_seed(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the demonstration."""
+    started = time.monotonic()
+    folder = Path(args.out)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"cannot write to the folder {folder}: {error.strerror}") from None
+    natural = pool()
+    models = {spec: load_model(spec) for spec in dict.fromkeys(itertools.chain(*PAIRS))}
+    reference = _score_pool(list(models.values()), natural)
+    eight = [sentence for sentence in natural if len(sentence.split()) == 8]
+    chosen = np.random.default_rng(args.seed).choice(len(eight), args.sentences, replace=False)
+    starts = [eight[i] for i in sorted(chosen)]
+    words = bundled_vocabulary()
+    pairs = [ModelPair.of(models[a], models[b], words) for a, b in PAIRS]
+    settings = run_settings(
+        list(models.values()), words, starts, pairs=[list(p) for p in PAIRS], seed=args.seed
+    )
+    out = folder / "triplets.csv"
+    rows = list(
+        write_triplets(pairs, starts, out, settings=settings, strategy="bounded", seed=args.seed)
+    )
+    page = folder / "triplets.html"
+    try:
+        page.write_text(triplets_page(pd.DataFrame([t.row() for t in rows]), reference), "utf-8")
+    except OSError as error:
+        raise OutputError(f"cannot write {page}: {error.strerror}") from None
+    for a, b in PAIRS:
+        _print_pair([t for t in rows if (t.model_1, t.model_2) == (a, b)], a, b)
+    print(f"\n{len(rows)} triplets in {time.monotonic() - started:.0f} s: {out} and {page}")
+    return 0
+
+
+def _score_pool(models: Sequence[SentenceModel], natural: Sequence[str]) -> dict[str, list[float]]:
+    print(f"Scoring {len(natural)} natural sentences (log-probabilities in nats):")
+    reference = {}
+    for model in models:
+        scores = model.score(natural)
+        reference[model.spec] = scores.tolist()
+        print(f"  {model.spec:<18} mean {scores.mean():7.1f}   [{model.event}]")
+    sys.stdout.flush()
+    return reference
+
+
+def _print_pair(rows: Sequence[Triplet], model_1: str, model_2: str) -> None:
+    opposed = [t for t in rows if t.opposed]
+    print(
+        f"\nmodel 1 = {model_1}, model 2 = {model_2}: in {len(opposed)} of {len(rows)} triplets "
+        "they order the two synthetic sentences oppositely"
+    )
+    for triplet in sorted(opposed, key=lambda t: -t.controversiality)[:_SHOWN]:
+        sentences = (
+            ("natural", triplet.natural, triplet.natural_lp_1, triplet.natural_lp_2),
+            ("1 accepts", triplet.synthetic_1, triplet.synthetic_1_lp_1, triplet.synthetic_1_lp_2),
+            ("2 accepts", triplet.synthetic_2, triplet.synthetic_2_lp_1, triplet.synthetic_2_lp_2),
+        )
+        width = max(len(text) for _, text, _, _ in sentences)
+        print(f"\n  {'':<10} {'sentence':<{width}}  {'log p 1':>8} {'log p 2':>8}")
+        for kind, text, lp_1, lp_2 in sentences:
+            print(f"  {kind:<10} {text:<{width}}  {lp_1:>8.1f} {lp_2:>8.1f}")

@@ -1,0 +1,66 @@
+"""List, describe, check and train models.
+
+Examples:
+  contstim models list
+  contstim models info contstim:trigram
+  contstim models check contstim:lstm
+  contstim models train ngram text.txt --order 3 --out mine.arpa.gz
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from contstim.cli import train
+from contstim.models.bundled import bundled_folder, bundled_models
+from contstim.models.check import check_model
+from contstim.models.registry import FAMILIES, load_model
+
+SUMMARY = "list, describe, check and train models"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the subcommands."""
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    actions.add_parser("list", help="list bundled models and model families")
+    info = actions.add_parser("info", help="say what a model is and what it scores")
+    info.add_argument("spec", help="a model spec, e.g. contstim:trigram")
+    check = actions.add_parser("check", help="check that a model keeps the contract")
+    check.add_argument("spec", help="a model spec")
+    training = actions.add_parser("train", help="train a model from text")
+    train.configure(training)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do what the subcommand says."""
+    if args.action == "train":
+        return train.run(args)
+    return {"list": _list, "info": _info, "check": _check}[args.action](args)
+
+
+def _list(args: argparse.Namespace) -> int:
+    for name, entry in bundled_models().items():
+        print(f"{'contstim:' + name:<30} {entry.summary}")
+    for family in FAMILIES.values():
+        if family.name != "contstim":
+            print(f"{family.name + ':PATH':<30} {family.summary}")
+    return 0
+
+
+def _info(args: argparse.Namespace) -> int:
+    model = load_model(args.spec)
+    print(f"spec     {model.spec}")
+    print(f"event    {model.event}")
+    print(f"digest   {model.event.digest} (event), {model.fingerprint} (weights)")
+    family, _, name = model.spec.partition(":")
+    card = bundled_folder() / "cards" / f"{name.partition('?')[0]}.md"
+    if family == "contstim" and card.is_file():
+        print(f"\n{card.read_text(encoding='utf-8').rstrip()}")
+    return 0
+
+
+def _check(args: argparse.Namespace) -> int:
+    model = load_model(args.spec)
+    for line in check_model(model):
+        print(f"ok  {line}")
+    return 0

@@ -1,0 +1,115 @@
+"""Score sentences under one or several models.
+
+Writes the table `scores` as CSV: sentence, model, log_prob (nats), n_tokens, n_words, stderr.
+What each model scores (its event) is stated on standard error.
+
+Example:
+  contstim score --model contstim:trigram --model contstim:lstm sentences.txt --out scores.csv
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import IO, TypeVar
+
+from contstim.cli.common import write_output
+from contstim.errors import InputError
+from contstim.models.base import SentenceModel
+from contstim.models.registry import load_model
+from contstim.sentences import read_sentences
+
+SUMMARY = "score sentences under models"
+
+_CHUNK = 2048
+
+Result = TypeVar("Result")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument(
+        "file",
+        help="sentences, one a line, or a CSV with a column 'sentence'; - reads standard input",
+    )
+    parser.add_argument(
+        "--model",
+        action="append",
+        required=True,
+        metavar="SPEC",
+        help="a model; may be given several times",
+    )
+    parser.add_argument(
+        "--by",
+        choices=("sentence", "word"),
+        default="sentence",
+        help="one row a sentence (default) or a word",
+    )
+    parser.add_argument(
+        "--out", default="-", metavar="CSV", help="where to write (default: standard output)"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Score and write."""
+    sentences = read_sentences(args.file)
+    models = [load_model(spec) for spec in dict.fromkeys(args.model)]
+    for model in models:
+        print(f"{model.spec}: {model.event}", file=sys.stderr)
+    write = _write_words if args.by == "word" else _write_sentences
+    with write_output(args.out) as out:
+        write(out, sentences, models)
+    return 0
+
+
+def _chunks(sentences: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
+    """Yield chunks of sentences, each with the number of its first sentence, from 1."""
+    for start in range(0, len(sentences), _CHUNK):
+        yield start + 1, list(sentences[start : start + _CHUNK])
+
+
+def _write_sentences(out: IO[str], sentences: Sequence[str], models: list[SentenceModel]) -> None:
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(("sentence", "model", "log_prob", "n_tokens", "n_words", "stderr"))
+    for first, chunk in _chunks(sentences):
+        for model in models:
+            totals = _numbered(model.totals, chunk, first)
+            rows = zip(
+                chunk,
+                [model.spec] * len(chunk),
+                totals.log_prob.tolist(),
+                totals.n_tokens.tolist(),
+                totals.n_words.tolist(),
+                totals.stderr.tolist(),
+                strict=True,
+            )
+            writer.writerows(rows)
+
+
+def _write_words(out: IO[str], sentences: Sequence[str], models: list[SentenceModel]) -> None:
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(("sentence", "model", "position", "word", "log_prob"))
+    for first, chunk in _chunks(sentences):
+        for model in models:
+            for sentence, values in zip(
+                chunk, _numbered(model.score_words, chunk, first), strict=True
+            ):
+                for position, (word, value) in enumerate(
+                    zip(sentence.split(), values.tolist(), strict=True)
+                ):
+                    writer.writerow((sentence, model.spec, position, word, value))
+
+
+def _numbered(score: Callable[[Sequence[str]], Result], chunk: Sequence[str], first: int) -> Result:
+    """Score a chunk; an error says which sentence of the file it is about."""
+    try:
+        return score(chunk)
+    except InputError:
+        for number, sentence in enumerate(chunk, start=first):
+            try:
+                score([sentence])
+            except InputError as single:
+                raise InputError(f"sentence {number}: {single}") from None
+        raise

@@ -1,0 +1,209 @@
+"""Write synthetic sentences on which two models disagree.
+
+With --pair, writes triplets (natural sentence, the sentence that model 1 accepts and model 2
+rejects, and the reverse), one row each as soon as it is made. The same command run again after an
+interruption goes on where it stopped. With --reject and --accept, writes one sentence each.
+
+Examples:
+  contstim synthesize --pair contstim:bigram contstim:trigram --out triplets.csv
+  contstim synthesize --reject contstim:bigram --accept contstim:trigram "The ship left at dawn."
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import itertools
+import sys
+from pathlib import Path
+from typing import IO
+
+from contstim.cli.common import (
+    add_seed,
+    add_vocabulary,
+    positive,
+    read_vocabulary,
+    write_output,
+)
+from contstim.errors import InputError
+from contstim.models.registry import load_model
+from contstim.provenance import run_settings
+from contstim.sentences import pool, read_sentences
+from contstim.synthesis.proposals import WordReplacement
+from contstim.synthesis.search import synthesize
+from contstim.synthesis.strategies import STRATEGIES, Bounded, Strategy
+from contstim.synthesis.triplets import ModelPair
+from contstim.synthesis.writing import COLUMNS, write_triplets
+from contstim.vocabulary import Vocabulary
+
+SUMMARY = "write sentences on which two models disagree"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument("sentence", nargs="*", help="natural sentences to start from")
+    parser.add_argument(
+        "--sentences",
+        metavar="FILE",
+        help="natural sentences, one a line, or a CSV with a column 'sentence' (default: the "
+        "bundled pool)",
+    )
+    parser.add_argument("--limit", type=positive, metavar="N", help="start from the first N only")
+    parser.add_argument(
+        "--pair",
+        nargs=2,
+        action="append",
+        metavar=("SPEC_1", "SPEC_2"),
+        help="two models to make triplets for; may be given several times",
+    )
+    parser.add_argument("--reject", metavar="SPEC", help="the model that is to reject")
+    parser.add_argument("--accept", metavar="SPEC", help="the model that is to accept")
+    parser.add_argument(
+        "--strategy",
+        choices=sorted(STRATEGIES),
+        help="how words are chosen (default: bounded, which is exhaustive where scores of all "
+        "words are known at once)",
+        default="bounded",
+    )
+    parser.add_argument(
+        "--budget",
+        type=positive,
+        metavar="N",
+        help="exact scores a position that the strategy 'bounded' may ask of a model (default: 64)",
+    )
+    parser.add_argument(
+        "--per-sentence",
+        type=positive,
+        default=1,
+        metavar="N",
+        help="triplets a natural sentence (default: 1)",
+    )
+    parser.add_argument(
+        "--minimum-drop",
+        type=float,
+        default=0.0,
+        metavar="NATS",
+        help="leave out sentences whose log-probability falls by less than this (default: 0)",
+    )
+    add_vocabulary(parser)
+    add_seed(parser)
+    parser.add_argument(
+        "--out", default="-", metavar="CSV", help="where to write (default: standard output)"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Synthesize and write."""
+    one_way = args.reject is not None and args.accept is not None
+    if one_way == bool(args.pair):
+        raise InputError(
+            "say which models: --pair SPEC_1 SPEC_2 for triplets, or --reject SPEC --accept SPEC"
+        )
+    if args.sentence and args.sentences:
+        raise InputError("give sentences or --sentences FILE, not both")
+    sentences = args.sentence or (read_sentences(args.sentences) if args.sentences else pool())
+    sentences = sentences[: args.limit]
+    vocabulary = read_vocabulary(args.vocabulary)
+    strategy: str | Strategy = args.strategy
+    if args.budget is not None:
+        if args.strategy != "bounded":
+            raise InputError(f"--budget {args.budget} goes with --strategy bounded only")
+        strategy = Bounded(args.budget)
+    if one_way:
+        _one_way(args, sentences, vocabulary, strategy)
+    else:
+        _triplets(args, sentences, vocabulary, strategy)
+    return 0
+
+
+def _triplets(
+    args: argparse.Namespace, sentences: list[str], words: Vocabulary, strategy: str | Strategy
+) -> None:
+    specs = dict.fromkeys(itertools.chain.from_iterable(args.pair))
+    models = {spec: load_model(spec) for spec in specs}
+    pairs = [ModelPair.of(models[a], models[b], words) for a, b in args.pair]
+    settings = run_settings(
+        list(models.values()),
+        words,
+        sentences,
+        pairs=[[p.model_1.spec, p.model_2.spec] for p in pairs],
+        strategy=strategy if isinstance(strategy, str) else repr(strategy),
+        seed=args.seed,
+        per_sentence=args.per_sentence,
+        minimum_drop=args.minimum_drop,
+    )
+    rows = write_triplets(
+        pairs,
+        sentences,
+        None if args.out == "-" else Path(args.out),
+        settings=settings,
+        per_sentence=args.per_sentence,
+        strategy=strategy,
+        seed=args.seed,
+        minimum_drop=args.minimum_drop,
+    )
+    made = opposed = 0
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    if args.out == "-":
+        writer.writerow(COLUMNS)
+    for row in rows:
+        made += 1
+        opposed += row.opposed
+        if args.out == "-":
+            writer.writerow(row.row().values())
+    asked = len(pairs) * len(dict.fromkeys(sentences)) * args.per_sentence
+    print(
+        f"{made} triplets of {asked} asked for; in {opposed} the models order the two synthetic "
+        "sentences oppositely",
+        file=sys.stderr,
+    )
+
+
+def _one_way(
+    args: argparse.Namespace, sentences: list[str], words: Vocabulary, strategy: str | Strategy
+) -> None:
+    reject, accept = load_model(args.reject), load_model(args.accept)
+    proposal = WordReplacement(words, (reject, accept))
+    for model in (reject, accept):
+        model.score(sentences)
+    with write_output(args.out) as out:
+        _write_header(out)
+        for sentence in sentences:
+            result = synthesize(
+                sentence,
+                reject=reject,
+                accept=accept,
+                strategy=strategy,
+                seed=args.seed,
+                proposal=proposal,
+            )
+            csv.writer(out, lineterminator="\n").writerow(
+                (
+                    result.reject,
+                    result.accept,
+                    result.natural,
+                    result.sentence,
+                    result.natural_reject_log_prob,
+                    result.reject_log_prob,
+                    result.natural_accept_log_prob,
+                    result.accept_log_prob,
+                    len(result.steps),
+                )
+            )
+            out.flush()
+
+
+def _write_header(out: IO[str]) -> None:
+    csv.writer(out, lineterminator="\n").writerow(
+        (
+            "reject",
+            "accept",
+            "natural",
+            "synthetic",
+            "natural_lp_reject",
+            "synthetic_lp_reject",
+            "natural_lp_accept",
+            "synthetic_lp_accept",
+            "n_replaced",
+        )
+    )

@@ -1,0 +1,175 @@
+"""The arguments and calls of ``contstim models train``."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from contstim.cli.common import add_seed, positive
+from contstim.errors import InputError
+from contstim.text import PUNCTUATION_POLICIES
+
+__all__ = ["configure", "run"]
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add one subcommand for each kind of model that can be trained."""
+    kinds = parser.add_subparsers(dest="kind", metavar="KIND", required=True)
+    ngram = kinds.add_parser("ngram", help="n-gram model, modified Kneser-Ney, as ARPA")
+    _add_text(ngram)
+    ngram.add_argument("--order", type=positive, default=3, metavar="N", help="(default: 3)")
+    ngram.add_argument(
+        "--closed",
+        action="store_true",
+        help="no unknown-word class: an unknown word is always an error",
+    )
+    ngram.add_argument(
+        "--cutoffs",
+        default="",
+        metavar="N,N,...",
+        help="for each order the count up to which n-grams are left out, as lmplz --prune",
+    )
+    ngram.add_argument(
+        "--entropy",
+        type=float,
+        default=0.0,
+        metavar="SHARE",
+        help="leave out n-grams that raise the perplexity by less than this share, e.g. 1e-8",
+    )
+    ngram.add_argument(
+        "--fallback",
+        metavar="D1,D2,D3",
+        help="discounts to use where the text is too small to estimate them, e.g. 0.5,1,1.5",
+    )
+    for kind, help_text in (("rnn", "recurrent network, ReLU units"), ("lstm", "LSTM network")):
+        network = kinds.add_parser(kind, help=help_text)
+        _add_text(network)
+        _add_network(network)
+
+
+def _add_text(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "text", nargs="+", type=Path, help="text, one sentence a line, words between spaces"
+    )
+    parser.add_argument("--out", required=True, type=Path, metavar="FILE", help="model to write")
+    parser.add_argument(
+        "--punctuation",
+        choices=PUNCTUATION_POLICIES,
+        default="keep",
+        help="what to do with punctuation: keep words as given (default), split or drop it; use "
+        "the same in the model's spec, e.g. ngram:FILE?punctuation=split",
+    )
+    parser.add_argument("--vocabulary", type=Path, metavar="FILE", help="words to keep, one a line")
+    parser.add_argument(
+        "--min-count", type=positive, metavar="N", help="keep words seen at least N times"
+    )
+
+
+def _add_network(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--embedding", type=positive, default=256, metavar="N", help="(256)")
+    parser.add_argument("--hidden", type=positive, default=512, metavar="N", help="(512)")
+    parser.add_argument(
+        "--untied",
+        action="store_true",
+        help="an output layer of its own, as published, instead of the embedding's weights",
+    )
+    parser.add_argument("--learning-rate", type=float, default=0.002, metavar="RATE")
+    parser.add_argument("--epochs", type=float, default=10.0, metavar="N", help="(10)")
+    parser.add_argument(
+        "--full-epochs",
+        type=float,
+        default=1.0,
+        metavar="N",
+        help="further passes with the softmax over all words (1)",
+    )
+    parser.add_argument("--batch-tokens", type=positive, default=2048, metavar="N", help="(2048)")
+    parser.add_argument(
+        "--weight",
+        type=float,
+        action="append",
+        metavar="W",
+        help="how often each text is seen in a pass, once a text",
+    )
+    parser.add_argument(
+        "--heldout", type=Path, metavar="FILE", help="held-out text (default: 1 %% of the text)"
+    )
+    parser.add_argument(
+        "--precision", choices=("float32", "bfloat16"), default="float32", help="matrix products"
+    )
+    parser.add_argument(
+        "--storage", choices=("float32", "float16", "int8"), default="float32", help="of the file"
+    )
+    parser.add_argument("--device", default="cpu", help="cpu (default) or cuda:0 ...")
+    add_seed(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Train what the subcommand names."""
+    return _ngram(args) if args.kind == "ngram" else _network(args)
+
+
+def _numbers(option: str, text: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(number) for number in text.split(",") if number.strip())
+    except ValueError:
+        raise InputError(f"{option} {text!r} is not a list of numbers like 0,0,1") from None
+
+
+def _ngram(args: argparse.Namespace) -> int:
+    from contstim.models.ngram.corpus import Vocabulary, read_vocabulary
+    from contstim.models.ngram.train import train_ngram
+
+    if args.vocabulary is not None and args.min_count is not None:
+        raise InputError("give --vocabulary or --min-count, not both")
+    words = read_vocabulary(args.vocabulary) if args.vocabulary else None
+    vocabulary = Vocabulary(words=words, min_count=args.min_count or 1, closed=args.closed)
+    fallback = None
+    if args.fallback is not None:
+        values = _numbers("--fallback", args.fallback)
+        if len(values) != 3:
+            raise InputError(f"--fallback {args.fallback!r} needs three numbers, e.g. 0.5,1,1.5")
+        fallback = (values[0], values[1], values[2])
+    trained = train_ngram(
+        args.text,
+        args.out,
+        order=args.order,
+        punctuation=args.punctuation,
+        vocabulary=vocabulary,
+        cutoffs=tuple(int(n) for n in _numbers("--cutoffs", args.cutoffs)),
+        entropy=args.entropy,
+        fallback=fallback,
+    )
+    numbers = ", ".join(str(n) for n in trained.n_ngrams)
+    print(
+        f"{trained.path}: {numbers} n-grams of order 1 to {args.order}, from "
+        f"{trained.n_sentences} sentences of {trained.n_tokens} tokens"
+    )
+    return 0
+
+
+def _network(args: argparse.Namespace) -> int:
+    from contstim.models.recurrent.config import NetworkConfig
+    from contstim.models.recurrent.training import TrainingOptions, train_recurrent
+
+    record = train_recurrent(
+        args.text,
+        args.out,
+        config=NetworkConfig(args.kind, args.embedding, args.hidden, tied=not args.untied),
+        options=TrainingOptions(
+            epochs=args.epochs,
+            full_epochs=args.full_epochs,
+            batch_tokens=args.batch_tokens,
+            learning_rate=args.learning_rate,
+            precision=args.precision,
+            seed=args.seed,
+        ),
+        weights=args.weight,
+        vocabulary=args.vocabulary,
+        min_count=args.min_count or 5,
+        heldout=args.heldout,
+        punctuation=args.punctuation,
+        storage=args.storage,
+        device=args.device,
+    )
+    print(f"{args.out}: held-out perplexity {record['heldout_perplexity']:.2f} per token")
+    return 0

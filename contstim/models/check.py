@@ -1,0 +1,193 @@
+"""The public conformance check: what every sentence model, bundled or a user's own, must keep."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from contstim.errors import ContstimError, UnknownWordError, ValidationError
+from contstim.models.base import SentenceModel
+from contstim.sentences import pool
+from contstim.text import Sentence, WordList
+
+__all__ = ["check_model"]
+
+# A word that no vocabulary holds, to see what a model does with one.
+_NONSENSE = "qzxqvqzxq"
+_PER_LENGTH = 3
+
+
+def check_model(
+    model: SentenceModel,
+    sentences: Sequence[str] | None = None,
+    words: Sequence[str] = (),
+    tolerance: float = 1e-4,
+) -> list[str]:
+    """Check a model against the contract.
+
+    Parameters
+    ----------
+    model
+        The model to check.
+    sentences
+        At least three sentences of different lengths that the model can score; if not given,
+        those of the bundled pool whose words it knows.
+    words
+        Known words to try as replacements; taken from the sentences if not given.
+    tolerance
+        Largest difference in nats between two ways of computing one value.
+
+    Returns
+    -------
+    list of str
+        The properties that were checked, one line each.
+
+    Raises
+    ------
+    ValidationError
+        Naming the first property that fails, with the values.
+    """
+    listed = _sentences_for(model) if sentences is None else list(sentences)
+    if len({len(s.split()) for s in listed}) < 2 or len(listed) < 3:
+        raise ValidationError(
+            f"{model.spec}: a check needs at least three sentences of different lengths that the "
+            f"model can score, got {len(listed)}; give some of your own"
+        )
+    done = [_check_scores(model, listed)]
+    done += [_check_routes(model, listed, tolerance), _check_words(model, listed, tolerance)]
+    done.append(_check_unknown(model, listed))
+    candidates = WordList.of(words or _known_words(model, listed))
+    for sentence in listed[:3]:
+        _check_replacements(model, Sentence.parse(sentence), candidates, tolerance)
+    done.append(
+        f"replacement scores equal scores afresh, bounds hold ({len(candidates)} candidates at "
+        "every position of three sentences)"
+    )
+    return done
+
+
+def _fail(model: SentenceModel, what: str) -> ValidationError:
+    return ValidationError(f"{model.spec}: {what}")
+
+
+def _sentences_for(model: SentenceModel) -> list[str]:
+    """Take some pool sentences of several lengths, all of whose words `model` knows."""
+    found: dict[int, list[str]] = {}
+    for sentence in pool():
+        words = sentence.split()
+        same = found.setdefault(len(words), [])
+        if len(same) < _PER_LENGTH and model.knows(words).all():
+            same.append(sentence)
+    return [sentence for same in found.values() for sentence in same]
+
+
+def _check_scores(model: SentenceModel, sentences: list[str]) -> str:
+    scores = model.score(sentences)
+    if scores.dtype != np.float64 or scores.shape != (len(sentences),):
+        raise _fail(
+            model,
+            f"score gives {scores.dtype} of shape {scores.shape}, expected float64 of "
+            f"shape ({len(sentences)},)",
+        )
+    for sentence, value in zip(sentences, scores, strict=True):
+        if not np.isfinite(value) or value > 0:
+            raise _fail(model, f"scores {sentence!r} as {value}, expected a finite value at most 0")
+    again = model.score(sentences)
+    if not np.array_equal(scores, again):
+        raise _fail(model, "scores the same sentences differently a second time")
+    return f"scores are float64, finite, at most 0 and repeatable ({len(sentences)} sentences)"
+
+
+def _check_routes(model: SentenceModel, sentences: list[str], tolerance: float) -> str:
+    together = model.score(sentences)
+    allowed = max(tolerance, model.resolution)
+    for order, name in ((range(len(sentences))[::-1], "in reverse order"), (None, "one by one")):
+        if order is None:
+            values = np.array([model.score([s])[0] for s in sentences])
+        else:
+            values = model.score([sentences[i] for i in order])[::-1]
+        worst = int(np.abs(values - together).argmax())
+        if abs(values[worst] - together[worst]) > allowed:
+            raise _fail(
+                model,
+                f"scores {sentences[worst]!r} as {together[worst]} in a batch and "
+                f"{values[worst]} {name}",
+            )
+    return "a batch, single sentences and another order give the same scores"
+
+
+def _check_words(model: SentenceModel, sentences: list[str], tolerance: float) -> str:
+    totals = model.totals(sentences)
+    for i, (sentence, by_word) in enumerate(
+        zip(sentences, model.score_words(sentences), strict=True)
+    ):
+        n_words = len(sentence.split())
+        if by_word.shape != (n_words,) or totals.n_words[i] != n_words:
+            raise _fail(
+                model, f"gives {len(by_word)} word scores for the {n_words} words of {sentence!r}"
+            )
+        if abs(float(np.nansum(by_word)) - totals.log_prob[i]) > tolerance:
+            raise _fail(
+                model,
+                f"word scores of {sentence!r} sum to {np.nansum(by_word)}, its score is "
+                f"{totals.log_prob[i]}",
+            )
+    return "word scores sum to sentence scores, one for each word"
+
+
+def _check_unknown(model: SentenceModel, sentences: list[str]) -> str:
+    if model.knows([_NONSENSE])[0] or model.event.unknown != "error":
+        return "every word can be scored (sub-word units, or unknown words as unk)"
+    words = sentences[0].split()
+    sentence = " ".join([words[0], _NONSENSE, *words[1:]])
+    try:
+        value = model.score([sentence])[0]
+    except UnknownWordError as error:
+        if _NONSENSE not in str(error):
+            raise _fail(model, f"refuses an unknown word without naming it: {error}") from error
+        return "an unknown word is refused by name"
+    except ContstimError as error:
+        raise _fail(model, f"refuses an unknown word as {type(error).__name__}: {error}") from error
+    raise _fail(
+        model, f"scores {sentence!r} as {value} though its event makes unknown words errors"
+    )
+
+
+def _known_words(model: SentenceModel, sentences: list[str]) -> list[str]:
+    words = list(dict.fromkeys(w for s in sentences for w in Sentence.parse(s).words))
+    known = model.knows(words)
+    return [word for word, k in zip(words, known, strict=True) if k][:50]
+
+
+def _check_replacements(
+    model: SentenceModel, sentence: Sentence, words: WordList, tolerance: float
+) -> None:
+    for position in range(len(sentence)):
+        texts = [str(sentence.replace(position, word)) for word in words]
+        surfaces = [sentence.surface(position, word) for word in words]
+        usable = np.flatnonzero(model.knows(surfaces))
+        if len(usable) == 0:
+            continue
+        subset = WordList(tuple(words.words[i] for i in usable))
+        fresh = model.score([texts[i] for i in usable])
+        table = model.replacements(sentence, position, subset)
+        index = np.arange(len(subset), dtype=np.int64)
+        routes = {"on demand": table.score(index)}
+        if table.exact:
+            routes["at once"] = table.estimate
+        for name, values in routes.items():
+            worst = int(np.abs(values - fresh).argmax())
+            if abs(values[worst] - fresh[worst]) > tolerance:
+                raise _fail(
+                    model,
+                    f"replacement {subset.words[worst]!r} at position {position} of "
+                    f"{str(sentence)!r} scores {values[worst]} {name}, {fresh[worst]} afresh",
+                )
+        above = int((fresh - table.upper).argmax())
+        if fresh[above] - table.upper[above] > tolerance:
+            raise _fail(
+                model,
+                f"replacement {subset.words[above]!r} at position {position} of "
+                f"{str(sentence)!r} scores {fresh[above]}, above its bound {table.upper[above]}",
+            )

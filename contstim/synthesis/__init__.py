@@ -1,0 +1,1 @@
+"""Writing synthetic sentences: objective, constraint, proposals, strategies, search."""

@@ -1,0 +1,156 @@
+"""Bad input is one line on standard error and exit status 2, and nothing is half-written."""
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from contstim.cli import main
+
+TEXT = "the dog saw a cat\na cat saw the dog\nthe cat ran\na dog ran\n" * 3
+
+
+@pytest.fixture
+def fail(capsys: pytest.CaptureFixture[str]):
+    def run(*argv: str) -> str:
+        try:
+            status = main(list(argv))
+        except SystemExit as error:
+            status = error.code
+        captured = capsys.readouterr()
+        assert status == 2, captured
+        lines = captured.err.strip().splitlines()
+        message = lines[-1]
+        assert message.startswith("contstim")
+        assert "Traceback" not in captured.err
+        return message.partition(": ")[2]
+
+    return run
+
+
+@pytest.fixture
+def sentences(tmp_path: Path) -> str:
+    path = tmp_path / "sentences.txt"
+    path.write_text("The door was open.\nHe saw the house.\n")
+    return str(path)
+
+
+def test_unknown_model_names(fail, sentences: str) -> None:
+    message = fail("score", "--model", "contstim:trigam", sentences)
+    assert message.startswith("unknown bundled model 'trigam'; did you mean 'trigram'")
+    message = fail("score", "--model", "ngrams:x.arpa", sentences)
+    assert message == "unknown model family 'ngrams'; did you mean 'ngram'?"
+    assert fail("models", "info", "trigram") == (
+        "'trigram' is not a model spec; write FAMILY:LOCATION, for example contstim:trigram"
+    )
+
+
+def test_unknown_options(fail, sentences: str) -> None:
+    message = fail("score", "--model", "contstim:trigram?unknwn=unk", sentences)
+    assert "unknown option 'unknwn'" in message
+    assert "did you mean 'unknown'?" in message
+
+
+def test_an_unknown_word(fail, tmp_path: Path) -> None:
+    path = tmp_path / "s.txt"
+    path.write_text("The door was open.\nThe zyzzyva was open.\n")
+    out = tmp_path / "scores.csv"
+    message = fail("score", "--model", "contstim:trigram", str(path), "--out", str(out))
+    assert message == (
+        "sentence 2: contstim:trigram does not know 'zyzzyva' in 'The zyzzyva was open.'; leave "
+        "the sentence out, use a model trained with the word, or ask for unknown=unk"
+    )
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_files_that_hold_no_sentences(fail, tmp_path: Path) -> None:
+    empty = tmp_path / "empty.txt"
+    empty.write_text("")
+    assert fail("score", "--model", "contstim:trigram", str(empty)) == (
+        f"{empty} holds no sentence; give one sentence a line"
+    )
+    latin = tmp_path / "latin.txt"
+    latin.write_bytes("The door.\nThe caf\xe9.\n".encode("latin-1"))
+    message = fail("score", "--model", "contstim:trigram", str(latin))
+    assert message.startswith(f"{latin}, line 2 is not UTF-8 text")
+    missing = tmp_path / "missing.txt"
+    assert fail("score", "--model", "contstim:trigram", str(missing)) == (
+        f"there is no file {missing}; check the path"
+    )
+
+
+def test_a_sentence_of_one_word(fail, tmp_path: Path) -> None:
+    out = tmp_path / "t.csv"
+    pair = ("--pair", "contstim:bigram", "contstim:trigram")
+    message = fail("synthesize", *pair, "Stop!", "--out", str(out))
+    assert message == "a sentence to start from needs at least two words, got 'Stop!'; leave it out"
+    one_way = ("--reject", "contstim:bigram", "--accept", "contstim:trigram")
+    assert fail("synthesize", *one_way, "Stop!", "--out", str(out)) == message
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_vocabulary_without_a_capitalised_form(fail, tmp_path: Path, sentences: str) -> None:
+    words = tmp_path / "words.txt"
+    words.write_text("house\ndoor\nopen\n")
+    pair = ("--pair", "contstim:bigram", "contstim:trigram")
+    message = fail("synthesize", *pair, "--sentences", sentences, "--vocabulary", str(words))
+    assert message.startswith("the vocabulary has no word allowed first; list capitalised words")
+
+
+def test_truncated_models(fail, tmp_path: Path, sentences: str) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text(TEXT)
+    arpa = tmp_path / "m.arpa"
+    train = ("models", "train", "ngram", str(text), "--fallback", "0.5,1,1.5")
+    assert main([*train, "--out", str(arpa)]) == 0
+    content = arpa.read_bytes()
+    for length in (0, 5, 30, len(content) // 2, len(content) - 8):
+        cut = tmp_path / "cut.arpa"
+        cut.write_bytes(content[:length])
+        assert str(cut) in fail("score", "--model", f"ngram:{cut}", sentences)
+    zipped = tmp_path / "cut.arpa.gz"
+    zipped.write_bytes(gzip.compress(content)[:-20])
+    assert str(zipped) in fail("score", "--model", f"ngram:{zipped}", sentences)
+    checkpoint = tmp_path / "m.safetensors"
+    network = ("models", "train", "lstm", str(text), "--embedding", "4", "--hidden", "4")
+    options = ("--epochs", "1", "--min-count", "1", "--out", str(checkpoint))
+    assert main([*network, *options]) == 0
+    content = checkpoint.read_bytes()
+    for length in (0, 5, 30, len(content) // 2, len(content) - 8):
+        cut = tmp_path / "cut.safetensors"
+        cut.write_bytes(content[:length])
+        assert str(cut) in fail("score", "--model", f"lstm:{cut}", sentences)
+    assert str(checkpoint) in fail("score", "--model", f"ngram:{checkpoint}", sentences)
+    assert str(arpa) in fail("score", "--model", f"lstm:{arpa}", sentences)
+    assert "missing.arpa" in fail("score", "--model", "ngram:missing.arpa", sentences)
+
+
+def test_places_that_cannot_be_written(fail, tmp_path: Path, sentences: str) -> None:
+    nowhere = tmp_path / "no" / "where.csv"
+    message = fail("score", "--model", "contstim:bigram", sentences, "--out", str(nowhere))
+    assert message == f"cannot write {nowhere}: No such file or directory; choose another output"
+    assert "it is a folder" in fail(
+        "score", "--model", "contstim:bigram", sentences, "--out", str(tmp_path)
+    )
+    pair = ("--pair", "contstim:bigram", "contstim:trigram")
+    blocked = Path(sentences) / "t.csv"
+    message = fail("synthesize", *pair, "--sentences", sentences, "--out", str(blocked))
+    assert message.startswith(f"cannot write {blocked}: ")
+    assert "cannot write" in fail("demo", "--out", sentences)
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (["scor"], "invalid choice: 'scor'"),
+        (["score", "x.txt"], "--model"),
+        (["synthesize", "The door was open."], "say which models"),
+        (["synthesize", "--reject", "contstim:bigram", "x y"], "say which models"),
+        (["synthesize", "--pair", "contstim:bigram", "contstim:bigram", "x y"], "twice"),
+        (["synthesize", "--limit", "0"], "'0' is not a whole number above 0"),
+        (["demo", "--seed", "-1"], "'-1' is not a whole number from 0 up"),
+        (["sentences", "sample", "x.txt", "--length", "eight"], "'eight' is no length"),
+    ],
+)
+def test_bad_arguments(fail, argv: list[str], words: str) -> None:
+    assert words in fail(*argv)

@@ -1,0 +1,164 @@
+"""The commands on the bundled models, as a user would call them."""
+
+import csv
+import io
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from contstim import load_model, pool
+from contstim.cli import main
+
+CONTSTIM = [sys.executable, "-c", "import sys; from contstim.cli import main; sys.exit(main())"]
+
+
+def _sentences(n: int) -> list[str]:
+    return [s for s in pool() if len(s.split()) == 8][:n]
+
+
+def test_score_writes_the_table_and_states_the_event(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "s.txt"
+    path.write_text("\n".join(_sentences(5)) + "\n", "utf-8")
+    specs = ["contstim:bigram", "contstim:trigram?reduction=mean"]
+    status = main(["score", "--model", specs[0], "--model", specs[1], str(path)])
+    assert status == 0
+    captured = capsys.readouterr()
+    reader = csv.DictReader(io.StringIO(captured.out))
+    assert reader.fieldnames == [
+        "sentence",
+        "model",
+        "log_prob",
+        "n_tokens",
+        "n_words",
+        "stderr",
+    ]
+    rows = list(reader)
+    for spec in specs:
+        mine = [row for row in rows if row["model"] == spec]
+        expected = load_model(spec).totals([row["sentence"] for row in mine])
+        # Numbers are written so that they read back as the same float64.
+        assert [float(row["log_prob"]) for row in mine] == expected.log_prob.tolist()
+        assert [int(row["n_tokens"]) for row in mine] == expected.n_tokens.tolist()
+    assert [row["n_words"] for row in rows] == ["8"] * 10
+    assert "contstim:bigram: units words, start <s>, end </s>, punctuation split" in captured.err
+    assert "reduction mean" in captured.err
+
+
+def test_word_scores_sum_to_sentence_scores(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "s.csv"
+    pd.DataFrame({"id": [1, 2], "sentence": _sentences(2)}).to_csv(path, index=False)
+    assert main(["score", "--model", "contstim:trigram", str(path), "--by", "word"]) == 0
+    words = pd.read_csv(io.StringIO(capsys.readouterr().out))
+    assert words.groupby("sentence")["word"].agg(" ".join).tolist() == sorted(_sentences(2))
+    sums = words.groupby("sentence", sort=False)["log_prob"].sum()
+    expected = load_model("contstim:trigram").score(_sentences(2))
+    assert sums.to_numpy() == pytest.approx(expected)
+
+
+def test_models_list_info_check(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["models", "list"]) == 0
+    listed = capsys.readouterr().out
+    for name in ("bigram", "trigram", "rnn", "lstm"):
+        assert f"contstim:{name}" in listed
+    assert main(["models", "info", "contstim:trigram"]) == 0
+    info = capsys.readouterr().out
+    assert "event    units words, start <s>" in info
+    assert "perplexity" in info
+    assert main(["models", "check", "contstim:bigram"]) == 0
+    assert capsys.readouterr().out.count("ok  ") == 5
+
+
+def test_training_and_using_a_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text("\n".join(pool()) + "\n", "utf-8")
+    out = tmp_path / "mine.arpa.gz"
+    train = ["models", "train", "ngram", str(text), "--order", "2", "--punctuation", "split"]
+    assert main([*train, "--fallback", "0.5,1,1.5", "--out", str(out)]) == 0
+    assert "n-grams of order 1 to 2" in capsys.readouterr().out
+    assert main(["models", "check", f"ngram:{out}?punctuation=split"]) == 0
+
+
+def test_sampling_sentences(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text("\n".join(pool()) + "\n", "utf-8")
+    command = ["sentences", "sample", str(text), "--length", "8", "--n", "20", "--seed", "3"]
+    assert main(command) == 0
+    first = capsys.readouterr()
+    assert len(first.out.splitlines()) == 20
+    assert all(len(line.split()) == 8 for line in first.out.splitlines())
+    assert "sentences read" in first.err
+    assert main(command) == 0
+    assert capsys.readouterr().out == first.out
+    assert main(["sentences", "pool"]) == 0
+    assert capsys.readouterr().out.splitlines() == pool()
+
+
+def test_one_way_synthesis(capsys: pytest.CaptureFixture[str]) -> None:
+    sentence = _sentences(1)[0]
+    models = ["--reject", "contstim:bigram", "--accept", "contstim:trigram"]
+    assert main(["synthesize", *models, sentence]) == 0
+    (row,) = csv.DictReader(io.StringIO(capsys.readouterr().out))
+    assert row["natural"] == sentence
+    assert float(row["synthetic_lp_reject"]) < float(row["natural_lp_reject"])
+    accept = load_model("contstim:trigram")
+    assert accept.score([row["synthetic"]])[0] >= accept.score([sentence])[0]
+
+
+def test_triplets_are_the_same_bytes_after_a_kill(tmp_path: Path) -> None:
+    """The same seed gives the same file twice, also after SIGKILL and the same command again."""
+    path = tmp_path / "s.txt"
+    path.write_text("\n".join(_sentences(12)) + "\n", "utf-8")
+
+    def command(out: Path) -> list[str]:
+        pair = ["--pair", "contstim:bigram", "contstim:trigram"]
+        options = ["--sentences", str(path), "--seed", "5", "--out", str(out)]
+        return [*CONTSTIM, "synthesize", *pair, *options]
+
+    whole, killed = tmp_path / "whole.csv", tmp_path / "killed.csv"
+    subprocess.run(command(whole), check=True, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(command(killed), stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        if killed.exists() and killed.read_bytes().count(b"\n") >= 4:
+            break
+        time.sleep(0.01)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    partial = killed.read_bytes()
+    assert len(partial) < len(whole.read_bytes())
+    subprocess.run(command(killed), check=True, stderr=subprocess.DEVNULL)
+    assert killed.read_bytes() == whole.read_bytes()
+    assert whole.read_bytes().startswith(partial[: partial.rfind(b"\n") + 1])
+
+
+def test_demo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "demo"
+    assert main(["demo", "--out", str(out), "--sentences", "2"]) == 0
+    printed = capsys.readouterr().out
+    assert "model 1 = contstim:bigram, model 2 = contstim:trigram" in printed
+    table = pd.read_csv(out / "triplets.csv")
+    assert len(table.groupby(["model_1", "model_2"])) >= 2
+    page = (out / "triplets.html").read_text("utf-8")
+    assert page.count("<svg") == len(table.groupby(["model_1", "model_2"]))
+    # The one address is the namespace-free document itself: nothing is fetched from elsewhere.
+    assert "http" not in page
+    for sentence in table["synthetic_1"]:
+        assert sentence.replace("'", "&#x27;") in page
+
+
+def test_help_shows_an_example(capsys: pytest.CaptureFixture[str]) -> None:
+    for command in ("demo", "models", "score", "sentences", "synthesize"):
+        with pytest.raises(SystemExit) as stop:
+            main([command, "--help"])
+        assert stop.value.code == 0
+        assert f"contstim {command}" in capsys.readouterr().out.split("Example")[1]

@@ -1,0 +1,153 @@
+"""The contract itself: that the public check passes sound models and finds planted faults."""
+
+import numpy as np
+import pytest
+from tables import TableModel
+
+from contstim.errors import (
+    InputError,
+    SpecError,
+    UnknownNameError,
+    UnknownWordError,
+    ValidationError,
+)
+from contstim.models.base import Replacements, SentenceParts, as_sentences
+from contstim.models.check import check_model
+from contstim.models.reductions import ReducedModel, reduction_factor
+from contstim.models.registry import FAMILIES, load_model, register_family
+from contstim.models.spec import ModelSpec
+from contstim.models.toy import check_normalisation
+from contstim.text import Sentence, WordList
+
+WORDS = ["the", "dog", "saw", "a", "cat", "ran"]
+SENTENCES = ["the dog saw a cat", "a cat ran", "the dog ran", "dog"]
+
+
+@pytest.mark.parametrize("exact", ["all", "bound", "none"])
+def test_a_sound_model_passes(exact: str) -> None:
+    lines = check_model(TableModel(WORDS, 1, exact=exact), SENTENCES)
+    assert len(lines) == 5
+
+
+class _Shifted(TableModel):
+    """Scores the second and later sentences of a batch a little too high."""
+
+    def parts(self, sentences: list[str]) -> list[SentenceParts]:
+        found = super().parts(sentences)
+        for part in found[1:]:
+            part.log_probs[0] -= 0.01
+        return found
+
+
+class _Forgetful(TableModel):
+    """Leaves the end symbol to no word."""
+
+    def score_words(self, sentences: list[str]) -> list[np.ndarray]:
+        return [words * 0.99 for words in super().score_words(sentences)]
+
+
+class _Overbound(TableModel):
+    """Gives a bound that some candidate exceeds."""
+
+    def replacements(self, sentence: Sentence, position: int, words: WordList) -> Replacements:
+        table = super().replacements(sentence, position, words)
+        return Replacements(table.upper - 1, table.estimate, table.exact, table.score)
+
+
+class _Misplaced(TableModel):
+    """Replaces the word at the wrong position."""
+
+    def replacements(self, sentence: Sentence, position: int, words: WordList) -> Replacements:
+        return super().replacements(sentence, (position + 1) % len(sentence), words)
+
+
+class _Lenient(TableModel):
+    """Gives an unknown word the score of a known one."""
+
+    def parts(self, sentences: list[str]) -> list[SentenceParts]:
+        return super().parts([s.replace("qzxqvqzxq", "dog") for s in sentences])
+
+
+@pytest.mark.parametrize(
+    ("faulty", "message"),
+    [
+        (_Shifted, "one by one|in reverse order|differently"),
+        (_Forgetful, "sum to"),
+        (_Overbound, "above its bound"),
+        (_Misplaced, "afresh"),
+        (_Lenient, "though its event makes unknown words errors"),
+    ],
+)
+def test_a_faulty_model_is_found_out(faulty: type[TableModel], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        check_model(faulty(WORDS, 1), SENTENCES)
+
+
+def test_normalisation_over_the_toy_language() -> None:
+    closed, opened = TableModel(WORDS[:3], 2), TableModel(WORDS[:3], 2, end=False)
+    check_normalisation(closed, opened, WORDS[:3], length=4)
+    closed.log_probs[:, 0] += 0.1
+    with pytest.raises(ValidationError, match="strings of 1 words have mass"):
+        check_normalisation(closed, opened, WORDS[:3], length=4)
+
+
+def test_unknown_words_are_named() -> None:
+    with pytest.raises(UnknownWordError) as error:
+        TableModel(WORDS, 1).score(["the dog barked"])
+    assert str(error.value) == (
+        "table:1?exact=all does not know 'barked' in 'the dog barked'; leave the sentence out, use "
+        "a model trained with the word, or ask for unknown=unk"
+    )
+
+
+def test_a_lone_string_is_not_a_list_of_sentences() -> None:
+    with pytest.raises(InputError, match="give a list of sentences, not the one string 'a b'"):
+        as_sentences("a b")
+    with pytest.raises(InputError, match="sentence 2 is empty; a sentence needs at least one word"):
+        as_sentences(["a", " "])
+
+
+def test_reductions_weight_the_log_probability() -> None:
+    lengths = np.array([1, 4, 10])
+    np.testing.assert_allclose(reduction_factor("sum", lengths), 1)
+    np.testing.assert_allclose(reduction_factor("mean", lengths), [1, 0.25, 0.1])
+    # ((5 + T) / 6) ** 0.8 at T = 1, 4, 10, worked out by hand: 1, 1.5 ** 0.8, 2.5 ** 0.8.
+    np.testing.assert_allclose(
+        1 / reduction_factor("pen", lengths), [1, 1.3831619, 2.0813830], 1e-6
+    )
+    with pytest.raises(UnknownNameError) as error:
+        reduction_factor("meen", lengths)
+    assert str(error.value) == "unknown reduction 'meen'; did you mean 'mean'?"
+
+
+@pytest.mark.parametrize("name", ["mean", "pen"])
+@pytest.mark.parametrize("exact", ["all", "bound", "none"])
+def test_a_reduced_model_keeps_the_contract(name: str, exact: str) -> None:
+    inner = TableModel(WORDS, 3, exact=exact)
+    spec = ModelSpec("table", "3", (("reduction", name),))
+    model = ReducedModel(inner, name, spec)
+    check_model(model, SENTENCES)
+    assert model.event.reduction == name
+    totals = inner.totals(SENTENCES)
+    np.testing.assert_allclose(
+        model.score(SENTENCES), totals.log_prob * reduction_factor(name, totals.n_tokens)
+    )
+
+
+def test_specs_lead_to_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("contstim.models.registry.FAMILIES", dict(FAMILIES))
+    register_family("table", "tables", lambda spec: TableModel(WORDS, int(spec.location)))
+    model = load_model("table:5?reduction=mean")
+    assert model.spec == "table:5?exact=all&reduction=mean"
+    assert model.event.reduction == "mean"
+    with pytest.raises(UnknownNameError) as error:
+        load_model("ngrm:x")
+    assert str(error.value) == "unknown model family 'ngrm'; did you mean 'ngram'?"
+    with pytest.raises(UnknownNameError) as error:
+        load_model("contstim:trigam")
+    assert "unknown bundled model 'trigam'; did you mean 'trigram'" in str(error.value)
+    with pytest.raises(SpecError) as spec_error:
+        load_model("table:5?reduction=meen")
+    assert str(spec_error.value) == (
+        "reduction='meen' in 'table:5?reduction=meen': did you mean 'mean'?"
+    )

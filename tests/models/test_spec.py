@@ -1,0 +1,64 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from contstim.errors import SpecError
+from contstim.models.spec import ModelSpec
+
+names = st.text(st.characters(codec="utf-8", exclude_categories=("C",)), min_size=1, max_size=10)
+keys = st.text(st.sampled_from("abcdefgh_"), min_size=1, max_size=6)
+
+
+@given(names, st.dictionaries(keys, names, max_size=3))
+def test_a_spec_round_trips(location: str, options: dict[str, str]) -> None:
+    spec = ModelSpec("hf", location, tuple(sorted(options.items())))
+    assert ModelSpec.parse(str(spec)) == spec
+    assert str(ModelSpec.parse(str(spec))) == str(spec)
+
+
+def test_options_are_sorted_in_the_canonical_form() -> None:
+    text = "hf:models/bert?reduction=slor&metric=pll-word-l2r&device=cuda:0"
+    assert (
+        str(ModelSpec.parse(text))
+        == "hf:models/bert?device=cuda:0&metric=pll-word-l2r&reduction=slor"
+    )
+
+
+def test_defaults_are_left_out_of_the_canonical_form() -> None:
+    spec = ModelSpec.parse("ngram:a.arpa?case=lower&end=scored")
+    assert str(spec.canonical({"end": "scored", "case": "keep"})) == "ngram:a.arpa?case=lower"
+
+
+def test_an_alias_is_shown_in_place_of_what_it_leads_to() -> None:
+    alias = ModelSpec("contstim", "trigram", (("punctuation", "split"),))
+    options = (("case", "lower"), ("end", "scored"), ("punctuation", "split"))
+    spec = ModelSpec("ngram", "some/file.arpa.gz", options, alias)
+    assert str(spec) == "contstim:trigram?case=lower&end=scored"
+    assert str(spec.canonical({"end": "scored"})) == "contstim:trigram?case=lower"
+    # An option that undoes a preset is shown even where it is the family's default.
+    plain = ModelSpec("ngram", "some/file.arpa.gz", (("punctuation", "keep"),), alias)
+    assert str(plain.canonical({"punctuation": "keep"})) == "contstim:trigram?punctuation=keep"
+
+
+@pytest.mark.parametrize("text", ["trigram", ":x", "ngram:", "", "ngram:?a=b"])
+def test_what_is_no_spec(text: str) -> None:
+    with pytest.raises(SpecError) as error:
+        ModelSpec.parse(text)
+    assert str(error.value) == (
+        f"{text!r} is not a model spec; write FAMILY:LOCATION, for example contstim:trigram"
+    )
+
+
+def test_bad_options() -> None:
+    with pytest.raises(SpecError, match="^bad options in 'a:b[?]c'; write [?]key=value&key=value$"):
+        ModelSpec.parse("a:b?c")
+    with pytest.raises(SpecError, match="^option 'c' is given twice in 'a:b[?]c=1&c=2'$"):
+        ModelSpec.parse("a:b?c=1&c=2")
+    with pytest.raises(
+        SpecError, match="^unknown option 'cas' in 'a:b[?]cas=x'; did you mean 'case'[?]$"
+    ):
+        ModelSpec.parse("a:b?cas=x").check_options(["case", "unknown"])
+    with pytest.raises(
+        SpecError, match="^case='upper' in 'a:b[?]case=upper': choose one of 'keep', 'low'$"
+    ):
+        ModelSpec.parse("a:b?case=upper").choice("case", ["low", "keep"], "keep")
