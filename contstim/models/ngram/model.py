@@ -23,6 +23,7 @@ from contstim.models.base import (
     Replacements,
     SentenceModel,
     SentenceParts,
+    Totals,
     as_sentences,
 )
 from contstim.models.ngram.arpa import write_arpa
@@ -177,13 +178,28 @@ class NgramModel(SentenceModel):
             self._tokenizer.encode(sentence)  # refuses the sentence with the whole message
         return text
 
+    def _terms(self, sentence: str) -> list[float]:
+        """Return the base-10 log-probability of each scored token."""
+        # KenLM's own `score` adds these up in single precision, which is too coarse for us.
+        return [
+            term[0] for term in self._model.full_scores(self._text(sentence), eos=self.scores_end)
+        ]
+
     def score(self, sentences: Sequence[str]) -> FloatArray:
         """Return one log-probability a sentence: shape (S,), nats. Raises as `parts` does."""
-        texts = [self._text(sentence) for sentence in as_sentences(sentences)]
-        terms, end = self._model.full_scores, self.scores_end
-        # KenLM adds up in single precision in its own `score`; the terms are added in double.
-        sums = (sum([term[0] for term in terms(text, eos=end)]) for text in texts)
-        return np.fromiter(sums, np.float64, len(texts)) * _NATS
+        sums = [sum(self._terms(sentence)) for sentence in as_sentences(sentences)]
+        return np.array(sums, dtype=np.float64) * _NATS
+
+    def totals(self, sentences: Sequence[str]) -> Totals:
+        """Score sentences and count their units. Raises as `parts` does."""
+        listed = as_sentences(sentences)
+        terms = [self._terms(sentence) for sentence in listed]
+        return Totals(
+            np.array([sum(t) for t in terms], dtype=np.float64) * _NATS,
+            np.array([len(t) for t in terms], dtype=np.int64),
+            np.array([len(sentence.split()) for sentence in listed], dtype=np.int64),
+            np.zeros(len(listed)),
+        )
 
     def parts(self, sentences: Sequence[str]) -> list[SentenceParts]:
         """Score every token, and the sentence's end where it counts.
@@ -198,8 +214,7 @@ class NgramModel(SentenceModel):
         found = []
         for sentence in as_sentences(sentences):
             encoded = self._tokenizer.encode(sentence)
-            text = self._text(sentence)
-            terms = [term[0] for term in self._model.full_scores(text, eos=self.scores_end)]
+            terms = self._terms(sentence)
             units, word_of = encoded.tokens, encoded.word_of
             if self.scores_end:
                 units = (*units, END)
@@ -279,7 +294,9 @@ def _load_kenlm(path: Path) -> kenlm.Model:
             return kenlm.Model(str(path), config)
     except (OSError, RuntimeError, ValueError) as error:
         reason = _SOURCE_PLACE.sub("", " ".join(str(error).split()))
-        raise ModelFileError(f"KenLM cannot load {str(path)!r}: {reason}") from error
+        raise ModelFileError(
+            f"KenLM cannot load {str(path)!r}, which may be truncated or damaged: {reason}"
+        ) from error
 
 
 def _load_unigrams(words: Sequence[str], log_probs: FloatArray) -> kenlm.Model:

@@ -232,7 +232,8 @@ class _Lookup:
     def __call__(self, block: _Block, field: int) -> IntArray:
         wanted = block.hashes(field)
         # Files list n-grams by context, so that most neighbours agree.
-        new = np.append(True, wanted[1:] != wanted[:-1])
+        new = np.ones(len(wanted), dtype=np.bool_)
+        new[1:] = wanted[1:] != wanted[:-1]
         distinct = wanted[new]
         places = np.searchsorted(self.hashes, distinct)
         places[places == len(self.hashes)] = 0
