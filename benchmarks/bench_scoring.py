@@ -34,7 +34,7 @@ def main() -> None:
     print(f"{len(sentences)} sentences of {words:.1f} words, {args.threads} threads\n")
     print("| model | sentences/s | against one call a sentence | largest difference, nats |")
     print("| --- | ---: | ---: | ---: |")
-    for name in bundled_models():
+    for name in (entry.name for entry in bundled_models().values() if not entry.converter):
         model = load_model(f"contstim:{name}?unknown=unk")
         model.score(sentences[:100])
         began = time.perf_counter()
