@@ -45,10 +45,11 @@ _REQUIRED = ("participant", "sentence_1", "sentence_2", "rating")
 #: Number of points of each rating scale that is known by name.
 SCALES = {"2-point": 2, "4-point": 4, "6-point": 6, "7-point": 7}
 _TOP = 2.5
+_DECIMALS = 6
 
 
 def _scale_values(points: int) -> frozenset[float]:
-    return frozenset(np.round(np.linspace(-_TOP, _TOP, points), 6).tolist())
+    return frozenset(np.round(np.linspace(-_TOP, _TOP, points), _DECIMALS).tolist())
 
 
 _VALUES = {name: _scale_values(points) for name, points in SCALES.items()}
@@ -129,11 +130,12 @@ def rescale(codes: Sequence[float] | pd.Series, low: float, high: float) -> pd.S
     numbers = pd.to_numeric(series, errors="coerce").astype(float)
     bad = ~((numbers >= min(low, high)) & (numbers <= max(low, high)))
     if bad.any():
-        value = series[bad].iloc[0]
+        value = series[bad].astype("str").iloc[0]
         raise InputError(
-            f"rating {value!r} is not on the scale from {low:g} to {high:g} ({name_rows(bad)})"
+            f"rating {value} is not on the scale from {low:g} to {high:g} ({name_rows(bad)})"
         )
-    return ((numbers - low) / (high - low) * 2 - 1) * _TOP
+    # Opposite ends of a scale must have the same size to the last bit, or they would not tie.
+    return (((numbers - low) / (high - low) * 2 - 1) * _TOP).round(_DECIMALS)
 
 
 def clean_choices(
@@ -315,38 +317,37 @@ def _repeated(table: pd.DataFrame) -> pd.Series:
 
 
 def _checked_ratings(table: pd.DataFrame, scale: str | None) -> pd.Series:
-    ratings = pd.to_numeric(table["rating"], errors="coerce").astype(float)
+    ratings = pd.to_numeric(table["rating"], errors="coerce").astype(float).round(_DECIMALS)
     bad = ~((ratings >= -_TOP) & (ratings <= _TOP))
     if bad.any():
-        value = table.loc[bad, "rating"].iloc[0]
+        value = table.loc[bad, "rating"].astype("str").iloc[0]
         raise InputError(
-            f"rating {value!r} is not between -2.5 and 2.5 ({name_rows(bad)}); "
+            f"rating {value} is not between -2.5 and 2.5 ({name_rows(bad)}); "
             "say which scale the file uses so that it can be mapped"
         )
     if scale == "slider":
         return ratings
-    rounded = ratings.round(6)
     if scale is not None:
         if scale not in _VALUES:
             raise UnknownNameError.among("rating scale", scale, [*_VALUES, "slider"])
-        bad = ~rounded.isin(_VALUES[scale])
+        bad = ~ratings.isin(_VALUES[scale])
         if bad.any():
             raise InputError(
                 f"rating {ratings[bad].iloc[0]:g} is not on the {scale} scale ({name_rows(bad)})"
             )
         return ratings
-    found = frozenset(rounded.unique().tolist())
+    found = frozenset(ratings.unique().tolist())
     if any(found <= values for values in _VALUES.values()):
         return ratings
     known = frozenset().union(*_VALUES.values())
-    unknown = ~rounded.isin(known)
+    unknown = ~ratings.isin(known)
     if unknown.any():
         raise InputError(
             f"rating {ratings[unknown].iloc[0]:g} is on no known scale ({name_rows(unknown)}); "
             "for a slider say scale='slider'"
         )
-    largest = max(_VALUES, key=lambda name: int(rounded.isin(_VALUES[name]).sum()))
-    odd = ~rounded.isin(_VALUES[largest])
+    largest = max(_VALUES, key=lambda name: int(ratings.isin(_VALUES[name]).sum()))
+    odd = ~ratings.isin(_VALUES[largest])
     raise InputError(
         f"the ratings mix scales: most are {largest}, but not {ratings[odd].iloc[0]:g} "
         f"({name_rows(odd)}); analyse them apart or say scale='slider'"

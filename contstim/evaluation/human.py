@@ -91,8 +91,8 @@ def reliability_table(data: TrialData, n_splits: int = 200, seed: int = 0) -> pd
     Participants are split in random halves within each group; the mean ratings of the halves are
     correlated over the pairs that both saw. The correlation is uncentred (a cosine), so
     that it does not depend on which sentence of a pair is called the first. `split_half` is the
-    mean over splits, `spearman_brown` the mean of 2r / (1 + r), which estimates the reliability of
-    the full number of participants; `low` and `high` are its 2.5 and 97.5 percentiles over splits.
+    mean r over splits, `low` and `high` the 2.5 and 97.5 percentiles, and `spearman_brown` is
+    2r / (1 + r), which estimates the reliability of the mean of all participants.
 
     Source
     ------
@@ -127,15 +127,19 @@ def reliability_table(data: TrialData, n_splits: int = 200, seed: int = 0) -> pd
     for name in names:
         r = np.array(found[name])
         row: dict[str, object] = {"condition": name, "n_trials": used[name], "n_splits": len(r)}
+        row["note"] = ""
         if len(r):
-            with np.errstate(divide="ignore"):
-                corrected = 2 * r / (1 + r)
-            row["split_half"] = float(r.mean())
-            row["spearman_brown"] = float(corrected.mean())
-            row["low"], row["high"] = (float(v) for v in np.quantile(corrected, [0.025, 0.975]))
-        row["note"] = "" if len(r) else "no pair was seen by two participants of a group"
+            mean = float(r.mean())
+            row["split_half"] = mean
+            row["low"], row["high"] = (float(v) for v in np.quantile(r, [0.025, 0.975]))
+            if mean > 0:
+                row["spearman_brown"] = 2 * mean / (1 + mean)
+            else:
+                row["note"] = "the halves do not agree; the correction has no meaning"
+        else:
+            row["note"] = "no pair was seen by two participants of a group"
         rows_out.append(row)
-    columns = ["condition", "n_trials", "n_splits", "split_half", "spearman_brown", "low", "high"]
+    columns = ["condition", "n_trials", "n_splits", "split_half", "low", "high", "spearman_brown"]
     return pd.DataFrame(rows_out).reindex(columns=[*columns, "note"])
 
 

@@ -125,10 +125,7 @@ def wilcoxon_signed_rank(
     else:
         exact = method == "exact" or (method == "auto" and n_all <= _MOST_EXACT)
         used_ranks, statistic = ranks[d != 0], plus
-    if exact:
-        p = _exact_p(used_ranks, statistic)
-    else:
-        p = _normal_p(d, plus + shared, zero_method)
+    p = _exact_p(used_ranks, statistic) if exact else _normal_p(d, plus + shared, zero_method)
     name = "exact" if exact else "asymptotic"
     return SignedRankTest(plus + shared, p, (plus - minus) / total, n_all, n_zero, smallest, name)
 

@@ -1,4 +1,4 @@
-"""The length-normalisation control: does a mix of LP, MeanLP and PenLP predict choices better?"""
+"""The length-normalisation control: whether LP, MeanLP and PenLP together predict better."""
 
 from __future__ import annotations
 
