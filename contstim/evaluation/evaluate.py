@@ -17,6 +17,12 @@ from contstim.errors import InputError
 from contstim.evaluation.analysis import Outcome, analyse
 from contstim.evaluation.bootstrap import default_levels, draw
 from contstim.evaluation.choices import HumanData, align_choices, check_choices
+from contstim.evaluation.controls import (
+    FEATURE_COLUMNS,
+    TOKEN_COLUMNS,
+    feature_control,
+    token_counts,
+)
 from contstim.evaluation.exclusion import catch_accuracy, exclude
 from contstim.evaluation.human import agreement_table, reliability_table, trial_table
 from contstim.evaluation.importers import read_choices
@@ -40,6 +46,7 @@ def evaluate(
     choices: pd.DataFrame | HumanData,
     scores: ScoreSource | None = None,
     preset: str = "default",
+    features: pd.DataFrame | None = None,
     **changes: object,
 ) -> Evaluation:
     """Evaluate models on people's choices.
@@ -55,6 +62,9 @@ def evaluate(
         the importer; where there are none, only what needs no model is evaluated.
     preset
         ``default`` or ``golan2023``, see `PRESETS`.
+    features
+        Features of the sentences (index the sentences), such as `sentence_features` returns, for
+        the control on word features.
     changes
         Fields of `EvaluationOptions` that differ from the preset.
 
@@ -79,13 +89,17 @@ def evaluate(
         wide = score_table(source, [*kept["sentence_1"], *kept["sentence_2"]])
     data = TrialData.of(kept, wide)
     notes += check_targets(data.pairs, data.models)
-    outcomes = list(_outcomes(data, options))
+    levels = options.levels or default_levels(data, options.min_groups)
+    outcomes = list(_outcomes(data, options, levels))
     analyses = {outcome.analysis.name for outcome in outcomes}
     conditions = data.pairs["condition"].nunique()
     if not options.analyses and conditions > 1 and len(analyses) <= 3 < conditions:
         notes.append(
             f"There are {conditions} conditions; they are not analysed one by one unless named."
         )
+    tokens = None
+    if wide is not None and isinstance(source, pd.DataFrame):
+        tokens = token_table(source, list(wide.index))
     trials = trial_table(data)
     frames = _model_frames(outcomes, options)
     return Evaluation(
@@ -101,9 +115,17 @@ def evaluate(
         consistency=consistency_table(data),
         natural_preference=natural_preference_table(data),
         instructive=_instructive(data, wide, trials),
-        normalisation=_normalisation(data, wide, source),
+        normalisation=_empty(NORMALISATION_COLUMNS)
+        if wide is None or tokens is None
+        else normalisation_control(data, wide, tokens),
+        token_counts=_empty(TOKEN_COLUMNS) if tokens is None else token_counts(data, tokens),
+        features=_empty(FEATURE_COLUMNS) if features is None else feature_control(data, features),
+        scores=_empty(("sentence",))
+        if wide is None
+        else wide.rename_axis("sentence").reset_index(),
         excluded=excluded.reset_index(drop=True),
         summary=_summary(human.choices, kept, data),
+        levels=levels,
         options=options,
         preset=preset,
         notes=tuple(notes),
@@ -123,6 +145,7 @@ def evaluate_file(
     scores: str | Path | ScoreSource | None = None,
     out: str | Path | None = None,
     preset: str = "default",
+    features: pd.DataFrame | None = None,
     **changes: object,
 ) -> Evaluation:
     """Read a file of choices, evaluate it, and write tables, figures and report to `out`.
@@ -137,7 +160,7 @@ def evaluate_file(
         A CSV or Parquet file of scores, or what `evaluate` takes.
     out
         A folder; nothing is written if None.
-    preset, changes
+    preset, features, changes
         As in `evaluate`.
 
     Raises
@@ -149,7 +172,7 @@ def evaluate_file(
     """
     human = read_choices(path, format)
     given = _read_scores(scores) if isinstance(scores, (str, Path)) else scores
-    result = evaluate(human, given, preset, **changes)
+    result = evaluate(human, given, preset, features, **changes)
     if out is not None:
         result.report(out)
     return result
@@ -166,8 +189,9 @@ def _read_scores(path: str | Path) -> pd.DataFrame:
     return pd.read_parquet(place) if place.suffix == ".parquet" else pd.read_csv(place)
 
 
-def _outcomes(data: TrialData, options: EvaluationOptions) -> Iterator[Outcome]:
-    levels = options.levels or default_levels(data, options.min_groups)
+def _outcomes(
+    data: TrialData, options: EvaluationOptions, levels: tuple[str, ...]
+) -> Iterator[Outcome]:
     draws = draw(data, levels, options.n_bootstrap, options.seed)
     for analysis in options.analyses or default_analyses(data.pairs):
         yield from analyse(data, analysis, options, draws)
@@ -218,15 +242,8 @@ def _instructive(data: TrialData, wide: pd.DataFrame | None, trials: pd.DataFram
     return instructive_table(data, wide, trials)
 
 
-def _normalisation(
-    data: TrialData, wide: pd.DataFrame | None, source: ScoreSource | None
-) -> pd.DataFrame:
-    if wide is None or not isinstance(source, pd.DataFrame):
-        return pd.DataFrame(columns=list(NORMALISATION_COLUMNS))
-    tokens = token_table(source, list(wide.index))
-    if tokens is None:
-        return pd.DataFrame(columns=list(NORMALISATION_COLUMNS))
-    return normalisation_control(data, wide, tokens)
+def _empty(columns: tuple[str, ...]) -> pd.DataFrame:
+    return pd.DataFrame(columns=list(columns))
 
 
 def _summary(before: pd.DataFrame, kept: pd.DataFrame, data: TrialData) -> dict[str, object]:

@@ -84,8 +84,19 @@ class Evaluation:
         See `contstim.evaluation.matrices`.
     instructive
         The trials that most tell against each model.
+    normalisation, token_counts
+        Controls, where the scores come with token counts; see `normalisation_control` and
+        `token_counts`.
+    features
+        The control on word features, where features are given; see `feature_control`.
+    scores
+        The models' log-probabilities of the sentences shown, nats.
     excluded
         What was left out, by which rule.
+    summary
+        Numbers of participants, trials and choices, and the like.
+    levels
+        What the bootstrap resampled.
     options, preset
         How it was done.
     notes
@@ -107,8 +118,12 @@ class Evaluation:
     natural_preference: pd.DataFrame
     instructive: pd.DataFrame
     normalisation: pd.DataFrame
+    token_counts: pd.DataFrame
+    features: pd.DataFrame
+    scores: pd.DataFrame
     excluded: pd.DataFrame
     summary: dict[str, object]
+    levels: tuple[str, ...]
     options: EvaluationOptions
     preset: str
     notes: tuple[str, ...]
