@@ -26,7 +26,7 @@ from contstim.report.style import short, svg_text
 @pytest.fixture(scope="module")
 def study():
     rng = np.random.default_rng(0)
-    truth = rng.normal(size=16)
+    truth = rng.choice([-1, 1], size=16) * (0.4 + rng.random(16))
     rows = [
         {
             "participant": f"s{i}",
@@ -35,8 +35,8 @@ def study():
             "sentence_2": f"Second {p}",
             "model_1": np.nan if p < 4 else "good",
             "model_2": np.nan if p < 4 else "bad",
-            "rating": float(np.sign(truth[p] + 0.4 * rng.normal()) * rng.choice([0.5, 1.5, 2.5])),
-            "expected": (2.0 if truth[p] > 0 else 1.0) if p < 4 else np.nan,
+            "rating": float(np.sign(truth[p] + 0.3 * rng.normal()) * rng.choice([0.5, 1.5, 2.5])),
+            "expected": (2.0 if (truth[p] > 0) == (i > 0) else 1.0) if p < 4 else np.nan,
             "rt_ms": 1000.0,
         }
         for i in range(14)
