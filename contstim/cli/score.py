@@ -21,7 +21,6 @@ from contstim.models.base import SentenceModel
 from contstim.models.registry import load_model
 from contstim.sentences import read_sentences
 
-SUMMARY = "score sentences under models"
 
 _CHUNK = 2048
 
