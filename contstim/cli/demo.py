@@ -31,7 +31,6 @@ from contstim.synthesis.strategies import Bounded
 from contstim.synthesis.triplets import ModelPair, Triplet
 from contstim.synthesis.writing import write_triplets
 
-
 #: The pairs of bundled models that the demonstration sets against each other.
 PAIRS = (
     ("contstim:bigram", "contstim:trigram"),

@@ -21,7 +21,6 @@ from contstim.models.base import SentenceModel
 from contstim.models.registry import load_model
 from contstim.sentences import read_sentences
 
-
 _CHUNK = 2048
 
 Result = TypeVar("Result")
