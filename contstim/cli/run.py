@@ -35,8 +35,6 @@ from contstim.runs.running import run_experiment, run_status
 from contstim.runs.slurm import slurm_script
 from contstim.runs.stages import STAGES
 
-SUMMARY = "run an experiment file, from models to trials"
-
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
@@ -102,7 +100,8 @@ def run(args: argparse.Namespace) -> int:
         return _status(args, experiment)
     if args.slurm_script is not None:
         name = experiment.study.name
-        command = shlex.quote(str(Path(sys.argv[0]).resolve()))
+        called = Path(sys.argv[0])
+        command = shlex.quote(str(called.resolve()) if called.name == "contstim" else "contstim")
         sys.stdout.write(slurm_script(Path(args.file), name, args.slurm_script, command))
         return 0
     before = signal.signal(signal.SIGTERM, _interrupt)

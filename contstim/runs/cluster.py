@@ -154,7 +154,7 @@ class DaskWorkers:
             )
             of[future.key] = (future, task)
         try:
-            waiting = as_completed([future for future, _ in of.values()])
+            waiting = as_completed([future for future, _ in of.values()], loop=self.client.loop)
             for future in waiting:
                 _, task = of.pop(future.key)
                 yield self._outcome(future, task, workplace)

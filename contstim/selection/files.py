@@ -45,9 +45,9 @@ def read_scores(path: str | Path) -> pd.DataFrame:
     columns = [str(column) for column in table.columns]
     if set(_LONG) <= set(columns):
         return _widen(table, path)
-    if len(columns) < 3:
+    if len(columns) < 2:
         raise InputError(
-            f"{path} has {len(columns)} column(s); give the sentence and at least two models, or "
+            f"{path} has {len(columns)} column(s); give the sentence and one or more models, or "
             "the columns sentence, model, log_prob"
         )
     scores = table.iloc[:, 1:].set_axis(pd.Index(table.iloc[:, 0], name="sentence"))

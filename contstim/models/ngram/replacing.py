@@ -116,7 +116,7 @@ class Replacer:
             for t in range(1, len(ids))
             if not slot <= t < slot + order
         )
-        total = np.full(self.size, fixed)
+        total = np.full(self.size, fixed, dtype=np.float64)
         left = self._left(ids, slot)
         # sets[j]: the n-grams of j words before the slot, the slot, and the words up to a term.
         sets = [self.everything]
