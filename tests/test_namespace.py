@@ -8,6 +8,7 @@ import contstim.errors
 
 PUBLIC = {
     "ContstimError",
+    "Evaluation",
     "Event",
     "ModelPair",
     "ModelSpec",
@@ -22,12 +23,20 @@ PUBLIC = {
     "WordList",
     "__version__",
     "bundled_vocabulary",
+    "check_design",
     "check_model",
+    "design_trials",
+    "evaluate",
     "load_model",
+    "plan_design",
     "pool",
+    "read_choices",
+    "read_scores",
     "read_sentences",
     "register_family",
     "sample_sentences",
+    "select_natural_pairs",
+    "select_triplets",
     "synthesize",
     "triplets",
 }
@@ -54,6 +63,7 @@ def test_every_error_descends_from_the_root_and_a_built_in() -> None:
 def test_the_package_imports_without_torch() -> None:
     code = (
         "import sys; sys.modules['torch'] = None; import contstim; "
-        "contstim.load_model, contstim.synthesize, contstim.check_model, contstim.Vocabulary"
+        "contstim.load_model, contstim.synthesize, contstim.check_model, contstim.evaluate, "
+        "contstim.select_natural_pairs, contstim.design_trials"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
