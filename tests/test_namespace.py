@@ -60,10 +60,22 @@ def test_every_error_descends_from_the_root_and_a_built_in() -> None:
             )
 
 
+# A finder that stands for a machine where torch is not installed.
+WITHOUT_TORCH = """
+import sys
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "torch":
+            raise ModuleNotFoundError(name)
+
+sys.meta_path.insert(0, Missing())
+import contstim
+
+for name in contstim.__all__:
+    getattr(contstim, name)
+"""
+
+
 def test_the_package_imports_without_torch() -> None:
-    code = (
-        "import sys; sys.modules['torch'] = None; import contstim; "
-        "contstim.load_model, contstim.synthesize, contstim.check_model, contstim.evaluate, "
-        "contstim.select_natural_pairs, contstim.design_trials"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    subprocess.run([sys.executable, "-c", WITHOUT_TORCH], check=True)
