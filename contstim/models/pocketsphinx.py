@@ -176,4 +176,3 @@ def _parents(following: IntArray, count: int, path: Path) -> IntArray:
     if following[0] != 0 or (sizes < 0).any() or following[-1] != count:
         raise ModelFileError(f"{str(path)!r} has its records out of order; it is damaged")
     return np.repeat(np.arange(len(sizes)), sizes)
-
