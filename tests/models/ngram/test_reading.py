@@ -94,6 +94,7 @@ def test_truncated_files_are_refused(tmp_path: Path, share: float, name: str) ->
         ("\\data\\", "data", "is not an n-gram model"),
         ("dog </s>", "dog </s", "hold a word that is no unigram"),
         ("\n\\end\\", "", "truncated"),
+        ("\n\\end\\", "\n\\en", "lacks its last line"),
         ("\tbee\t", "\tcat\t", "list a word twice"),
         ("\tbee\t", "\tbee bee bee\t", "have a line of the wrong length"),
         ("</s>\t", "</S>\t", "lack </s>"),
