@@ -7,6 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from os import PathLike
 from pathlib import Path
 from typing import Protocol
@@ -15,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contstim.errors import InputError, OutputError, UnknownNameError
-from contstim.text import Sentence, WordList, capitalize, split_word
+from contstim.text import WordList, capitalize, split_word
 from contstim.textfile import numbered_lines
 from contstim.wordrules import ENGLISH_REPEATABLE, WordRules
 from contstim.wordtable import WordTable
@@ -156,13 +157,9 @@ class Vocabulary:
         if size is not None and size < 1:
             raise InputError(f"the size of a vocabulary must be at least 1, got {size}")
         rules = rules or WordRules()
-        counts: Counter[str] = Counter()
-        opening: set[str] = set()
-        inside: set[str] = set()
-        for path in [paths] if isinstance(paths, str | PathLike) else paths:
-            for _, line in numbered_lines(path):
-                if line.strip():
-                    _count(Sentence.parse(line), counts, opening, inside)
+        counts, opening, inside = _count(
+            [paths] if isinstance(paths, str | PathLike) else paths,
+        )
         total = counts.total()
         admitted = [
             word
@@ -374,9 +371,20 @@ def _relative(frequencies: Mapping[str, float]) -> dict[str, float]:
     return {word: value / total if counts else value for word, value in frequencies.items()}
 
 
-def _count(sentence: Sentence, counts: Counter[str], opening: set[str], inside: set[str]) -> None:
-    counts.update(sentence.words)
-    at_start = True
-    for word, after in zip(sentence.words, sentence.after, strict=True):
-        (opening if at_start else inside).add(word)
-        at_start = any(mark in after for mark in ".?!…")
+def _count(
+    paths: Iterable[str | PathLike[str]],
+) -> tuple[Counter[str], set[str], set[str]]:
+    """Count the cores in files, and say which are seen at, and after, the start of a sentence."""
+    counts: Counter[str] = Counter()
+    opening: set[str] = set()
+    inside: set[str] = set()
+    split = cache(split_word)  # a text repeats most of its words
+    for path in paths:
+        for _, line in numbered_lines(path):
+            at_start = True
+            for word in line.split():
+                _, core, after = split(word)
+                counts[core] += 1
+                (opening if at_start else inside).add(core)
+                at_start = any(mark in after for mark in ".?!…") if after else False
+    return counts, opening, inside

@@ -12,11 +12,9 @@ from __future__ import annotations
 import argparse
 
 from contstim.cli import train
-from contstim.models.bundled import bundled_folder, bundled_models
+from contstim.models.bundled import bundled_models, model_card
 from contstim.models.check import check_model
 from contstim.models.registry import FAMILIES, load_model
-
-SUMMARY = "list, describe, check and train models"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -53,9 +51,9 @@ def _info(args: argparse.Namespace) -> int:
     print(f"event    {model.event}")
     print(f"digest   {model.event.digest} (event), {model.fingerprint} (weights)")
     family, _, name = model.spec.partition(":")
-    card = bundled_folder() / "cards" / f"{name.partition('?')[0]}.md"
-    if family == "contstim" and card.is_file():
-        print(f"\n{card.read_text(encoding='utf-8').rstrip()}")
+    card = model_card(name.partition("?")[0]) if family == "contstim" else None
+    if card is not None:
+        print(f"\n{card.rstrip()}")
     return 0
 
 

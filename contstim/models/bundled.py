@@ -13,7 +13,7 @@ from contstim.errors import ModelFileError, UnknownNameError
 from contstim.models.base import SentenceModel
 from contstim.models.spec import ModelSpec
 
-__all__ = ["Bundled", "bundled_folder", "bundled_models", "load"]
+__all__ = ["Bundled", "bundled_folder", "bundled_models", "load", "model_card"]
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,16 @@ def bundled_folder() -> Path:
         if (folder / "bundled.toml").is_file():
             return folder
     raise ModelFileError("the bundled models are missing from this installation; install it anew")
+
+
+def model_card(name: str) -> str | None:
+    """Return the model card of a bundled model, as Markdown, or None where there is none."""
+    folder = bundled_folder()
+    for cards in (folder / "cards", folder.parent / "cards"):
+        path = cards / f"{name}.md"
+        if path.is_file():
+            return path.read_text(encoding="utf-8")
+    return None
 
 
 @cache

@@ -86,7 +86,7 @@ class WordTokenizer:
             spec.choice("punctuation", PUNCTUATION_POLICIES, WORD_OPTIONS["punctuation"]),
             spec.choice("case", ("keep", "lower"), WORD_OPTIONS["case"]),
             unknown,
-            str(spec),
+            str(spec.canonical(WORD_OPTIONS)),
         )
 
     def event(self, start: str, end: str) -> Event:

@@ -13,9 +13,13 @@ import pandas as pd
 import pytest
 
 from contstim import load_model, pool
-from contstim.cli import main
+from contstim.cli import COMMANDS, main
 
-CONTSTIM = [sys.executable, "-c", "import sys; from contstim.cli import main; sys.exit(main())"]
+CONTSTIM = [
+    sys.executable,
+    "-c",
+    "import sys; from contstim.cli import COMMANDS, main; sys.exit(main())",
+]
 
 
 def _sentences(n: int) -> list[str]:
@@ -157,7 +161,7 @@ def test_demo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_help_shows_an_example(capsys: pytest.CaptureFixture[str]) -> None:
-    for command in ("demo", "models", "score", "sentences", "synthesize"):
+    for command in COMMANDS:
         with pytest.raises(SystemExit) as stop:
             main([command, "--help"])
         assert stop.value.code == 0

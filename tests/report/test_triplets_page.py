@@ -11,10 +11,9 @@ REFERENCE = {"a:1": [-40.0, -30.0, -20.0, -10.0], "b:<2>": [-40.0, -30.0, -20.0,
 
 
 def _triplets() -> pd.DataFrame:
-    rows = [
-        ("a:1", "b:<2>", "Natural one.", "First <i>one</i>.", "Second.", -30, -30, -29, -50, -60, -25),
-        ("a:1", "b:<2>", "Natural two.", "First two.", "Second two.", -20, -20, -20, -90, -80, -15),
-    ]  # fmt: skip
+    first = ("Natural one.", "First <i>one</i>.", "Second one.", -30, -30, -29, -50, -60, -25)
+    second = ("Natural two.", "First two.", "Second two.", -20, -20, -20, -90, -80, -15)
+    rows = [("a:1", "b:<2>", *first), ("a:1", "b:<2>", *second)]
     columns = ["model_1", "model_2", "natural", "synthetic_1", "synthetic_2"]
     columns += [f"{k}_lp_{m}" for k in ("natural", "synthetic_1", "synthetic_2") for m in (1, 2)]
     return pd.DataFrame(rows, columns=columns)

@@ -1,0 +1,98 @@
+"""Lay out an experiment, or see what a design can show before money is spent on it.
+
+trials: deals selected pairs and triplets to groups of participants, so that every group sees every
+condition of every model pair equally often and nobody sees a sentence twice; order and sides are
+each participant's own. plan: the smallest p-value that a number of groups can give, and what the
+correction for many comparisons then asks.
+
+Examples:
+  contstim design plan --groups 10 --comparisons 36
+  contstim design trials --natural pairs.csv --triplets chosen.csv --groups 10 --participants 10
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import sys
+from itertools import combinations
+
+import pandas as pd
+
+from contstim.cli.common import add_seed, positive, write_output
+from contstim.errors import InputError
+from contstim.sentences import pool, read_sentences
+from contstim.textfile import numbered_lines
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the subcommands."""
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    trials = actions.add_parser("trials", help="make the trials of every participant")
+    trials.add_argument("--natural", metavar="CSV", help="from `contstim select natural`")
+    trials.add_argument("--triplets", metavar="CSV", help="from `contstim select triplets`")
+    trials.add_argument(
+        "--pool",
+        metavar="FILE",
+        help="natural sentences for random pairs and catch trials (default: the bundled pool)",
+    )
+    trials.add_argument(
+        "--layout", metavar="NAME", help="a published layout: golan2023; or the four numbers below"
+    )
+    trials.add_argument("--groups", type=positive, metavar="N", help="groups of participants")
+    trials.add_argument("--participants", type=positive, metavar="N", help="in each group")
+    trials.add_argument("--random-natural", type=int, metavar="N", help="random pairs (0)")
+    trials.add_argument("--catch", type=int, metavar="N", help="shuffled-word trials (0)")
+    trials.add_argument("--out", default="-", metavar="CSV", help="(default: standard output)")
+    add_seed(trials)
+    plan = actions.add_parser("plan", help="say what a design can show at best")
+    plan.add_argument("--groups", type=positive, required=True, metavar="N")
+    plan.add_argument("--comparisons", type=positive, required=True, metavar="N")
+    plan.add_argument("--alpha", type=float, default=0.05, metavar="RATE", help="(default: 0.05)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do what the subcommand says."""
+    from contstim.selection import plan_design
+
+    if args.action == "plan":
+        print(plan_design(args.groups, args.comparisons, args.alpha))
+        return 0
+    return _trials(args)
+
+
+def _trials(args: argparse.Namespace) -> int:
+    from contstim.selection import LAYOUTS, Layout, design_trials, plan_design, read_triplets
+
+    numbers = {
+        name: getattr(args, name)
+        for name in ("groups", "participants", "random_natural", "catch")
+        if getattr(args, name) is not None
+    }
+    if args.layout is not None and numbers:
+        raise InputError(f"give --layout {args.layout} or the numbers of a layout, not both")
+    layout = args.layout if args.layout is not None else Layout(**numbers)
+    trials = design_trials(
+        None if args.natural is None else _read_pairs(args.natural),
+        None if args.triplets is None else read_triplets(args.triplets),
+        read_sentences(args.pool) if args.pool else pool(),
+        layout,
+        seed=args.seed,
+    )
+    with write_output(args.out) as out:
+        trials.to_csv(out, index=False, lineterminator="\n")
+    groups = LAYOUTS[layout].groups if isinstance(layout, str) else layout.groups
+    models = {*trials["model_1"].dropna(), *trials["model_2"].dropna()}
+    print(f"{trials.attrs['trials']} trials a participant", file=sys.stderr)
+    if len(models) > 1:
+        comparisons = len(list(combinations(models, 2)))
+        print(plan_design(groups, comparisons), file=sys.stderr)
+    return 0
+
+
+def _read_pairs(path: str) -> pd.DataFrame:
+    text = "\n".join(line for _, line in numbered_lines(path))
+    if not text.strip():
+        raise InputError(f"{path} is empty; give the table that `contstim select natural` writes")
+    # Sentences are text even where they read "null" or "12".
+    return pd.read_csv(io.StringIO(text), dtype=str, keep_default_na=False)

@@ -1,0 +1,121 @@
+"""Select the most controversial natural pairs, or triplets, to proven optimality.
+
+natural: from log-probabilities of many natural sentences, the pairs that set every two models most
+against each other (Golan et al. 2023, section 6.2). triplets: of the triplets of each model pair,
+equally many from each stratum of both models (section 4.8). The objective, the bound that proves
+it and what was left out are reported on standard error.
+
+Examples:
+  contstim select natural scores.csv --per-pair 10 --out pairs.csv
+  contstim select triplets triplets.csv --per-pair 10 --objective worst-rank --out chosen.csv
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+import pandas as pd
+
+from contstim.cli.common import positive, write_output
+from contstim.sentences import read_words
+from contstim.wordrules import ENGLISH_REPEATABLE
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the subcommands."""
+    kinds = parser.add_subparsers(dest="kind", metavar="KIND", required=True)
+    natural = kinds.add_parser("natural", help="pairs of natural sentences")
+    natural.add_argument(
+        "table",
+        metavar="SCORES",
+        help="log-probabilities: CSV with a column a model or as `contstim score` writes it, "
+        ".parquet, or .npz with an array a model",
+    )
+    natural.add_argument(
+        "--accept-from",
+        type=float,
+        default=0.5,
+        metavar="RANK",
+        help="fractional rank from which a model accepts a sentence (default: 0.5, the median)",
+    )
+    natural.add_argument(
+        "--distinct",
+        action="store_true",
+        help="leave out sentences in which a word occurs twice, repeatable ones excepted",
+    )
+    natural.add_argument(
+        "--repeatable",
+        metavar="FILE",
+        help="words that may occur twice all the same (default: English determiners and "
+        "prepositions)",
+    )
+    natural.add_argument(
+        "--solver",
+        metavar="NAME",
+        help="go through PuLP with cbc, highs, gurobi or cplex (default: none is needed)",
+    )
+    triplets = kinds.add_parser("triplets", help="triplets of a natural and two synthetic ones")
+    triplets.add_argument("table", metavar="TRIPLETS", help="as `contstim synthesize` writes it")
+    triplets.add_argument(
+        "--objective",
+        default="controversiality",
+        metavar="NAME",
+        help="controversiality (default) or worst-rank",
+    )
+    triplets.add_argument(
+        "--strata", type=positive, default=10, metavar="N", help="of each model (default: 10)"
+    )
+    triplets.add_argument(
+        "--reference", metavar="SCORES", help="log-probabilities of a corpus that define the strata"
+    )
+    for sub in (natural, triplets):
+        sub.add_argument("--per-pair", type=positive, default=10, metavar="N", help="(default: 10)")
+        sub.add_argument("--out", default="-", metavar="CSV", help="(default: standard output)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Select and write."""
+    chosen = _natural(args) if args.kind == "natural" else _triplets(args)
+    with write_output(args.out) as out:
+        chosen.to_csv(out, index=False, lineterminator="\n")
+    attrs = chosen.attrs
+    for name in ("ranked", "candidates", "excluded", "pairs"):
+        if name in attrs:
+            print(f"{name}: {attrs[name]}", file=sys.stderr)
+    print(
+        f"{len(chosen)} rows, {attrs['status']}: objective {attrs['objective']:.10g}, bound "
+        f"{attrs['bound']:.10g}, gap {attrs['gap']:.3g} ({attrs['solver']})",
+        file=sys.stderr,
+    )
+    return 0
+
+
+def _natural(args: argparse.Namespace) -> pd.DataFrame:
+    from contstim.selection import read_scores, repeats_no_word, select_natural_pairs
+
+    scores = read_scores(args.table)
+    eligible = None
+    if args.distinct:
+        words = read_words(args.repeatable) if args.repeatable else ENGLISH_REPEATABLE
+        eligible = repeats_no_word([str(label) for label in scores.index], words)
+        eligible.index = scores.index
+    return select_natural_pairs(
+        scores,
+        args.per_pair,
+        accept_from=args.accept_from,
+        eligible=eligible,
+        solver=args.solver,
+    )
+
+
+def _triplets(args: argparse.Namespace) -> pd.DataFrame:
+    from contstim.selection import read_scores, read_triplets, select_triplets
+
+    return select_triplets(
+        read_triplets(args.table),
+        args.per_pair,
+        args.objective,
+        strata=args.strata,
+        reference=read_scores(args.reference) if args.reference else None,
+    )

@@ -1,0 +1,192 @@
+"""The recurrent sentence model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from contstim.errors import SpecError
+from contstim.models.base import (
+    BoolArray,
+    Event,
+    FloatArray,
+    IntArray,
+    Replacements,
+    SentenceModel,
+    SentenceParts,
+    as_sentences,
+)
+from contstim.models.recurrent.checkpoint import load_network
+from contstim.models.recurrent.config import END, START
+from contstim.models.recurrent.layers import State
+from contstim.models.recurrent.network import Network
+from contstim.models.spec import ModelSpec
+from contstim.models.words import WORD_OPTIONS, Encoded, WordTokenizer
+from contstim.text import Sentence, WordList
+
+__all__ = ["RecurrentModel", "load"]
+
+_OPTIONS = {**WORD_OPTIONS, "device": "cpu"}
+
+
+class RecurrentModel(SentenceModel):
+    """An RNN or LSTM over whole words: log P(s) = sum over t of log p(token t | those before).
+
+    The first token is conditioned on ``<s>``; the end symbol ``</s>`` is scored unless the spec
+    says ``end=none``. Sums of exponentials are float32, sums over tokens float64.
+
+    Parameters
+    ----------
+    network
+        The network.
+    spec
+        Canonical spec, with the options of `WORD_OPTIONS` and ``device``.
+    fingerprint
+        Hexadecimal digest of the network's file.
+    """
+
+    def __init__(self, network: Network, spec: ModelSpec, fingerprint: str) -> None:
+        spec.check_options(_OPTIONS)
+        super().__init__(spec.canonical(_OPTIONS))
+        vocabulary = network.vocabulary
+        self._tokenizer = WordTokenizer.from_spec(vocabulary.ids(), vocabulary.unknown, spec)
+        self._end = spec.choice("end", ("scored", "none"), _OPTIONS["end"]) == "scored"
+        self._network = network.to(_device(spec))
+        self._fingerprint = fingerprint
+        # Ids, terms and states of the last sentence whose replacements were asked for: a search
+        # asks for one position of a sentence after the other.
+        self._last: tuple[bytes, FloatArray, list[State]] | None = None
+
+    @property
+    def event(self) -> Event:
+        """What is scored."""
+        return self._tokenizer.event(START, END if self._end else "none")
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the network's file."""
+        return self._fingerprint
+
+    def knows(self, words: Sequence[str]) -> BoolArray:
+        """Say for each of V bare words whether it has an id of its own; shape (V,)."""
+        return self._tokenizer.knows(words)
+
+    def parts(self, sentences: Sequence[str]) -> list[SentenceParts]:
+        """Score every token of each sentence; see `SentenceModel.parts`."""
+        encoded = [self._tokenizer.encode(sentence) for sentence in as_sentences(sentences)]
+        scored = self._log_probs([item.ids for item in encoded])
+        return [self._as_parts(item, values) for item, values in zip(encoded, scored, strict=True)]
+
+    def score(self, sentences: Sequence[str]) -> FloatArray:
+        """Return the log-probability of each sentence, (S,), in nats."""
+        encoded = [self._tokenizer.encode(sentence) for sentence in as_sentences(sentences)]
+        values = self._log_probs([item.ids for item in encoded])
+        return np.array([value.sum() for value in values], dtype=np.float64)
+
+    def next_log_probs(self, prefix: str) -> tuple[tuple[str, ...], FloatArray]:
+        """Return each token that may follow `prefix`, and its log-probability in nats.
+
+        `prefix` may be empty. The tokens are ``</s>``, ``<unk>`` and the vocabulary's words;
+        their probabilities sum to 1.
+        """
+        network = self._network
+        ids = self._tokenizer.encode(prefix).ids if prefix.split() else np.zeros(0, np.int64)
+        state = network.run(self._started(ids), network.start())[-1]
+        tokens = (END, "<unk>", *network.vocabulary.words)
+        return tokens, network.next_log_probs(state.hidden)[0].double().cpu().numpy()
+
+    def replacements(self, sentence: Sentence, position: int, words: WordList) -> Replacements:
+        """Score `sentence` with the word at `position` replaced by each of V `words`.
+
+        With u the tokens before the position and w a candidate, ``upper`` is log P(u) +
+        log p(w | u): what follows can only lower it, each later term being at most 0. The
+        ``estimate`` adds the later terms of the sentence as it is. ``score`` runs on from the
+        state after u.
+        """
+        network, vocabulary = self._network, self._network.vocabulary
+        slot = self._tokenizer.slot(sentence, position, words)
+        k, candidates = slot.index, slot.candidates
+        now = slot.ids.copy()
+        now[k] = self._current(sentence, position)
+        terms, states = self._path(now)
+        after = network.next_log_probs(states[k].hidden)[0].double().cpu().numpy()
+        upper = float(terms[:k].sum()) + np.minimum(after[candidates], 0.0)
+        rest = slot.ids[k + 1 :]
+        tail = np.append(rest, vocabulary.end) if self._end else rest
+        state = states[k]
+
+        def score(index: IntArray) -> FloatArray:
+            rows = np.asarray(index, dtype=np.int64)
+            totals: FloatArray = upper[rows]
+            if len(tail) == 0 or len(rows) == 0:
+                return totals
+            # The candidate is read from the state before it, then all that follows.
+            inputs = [np.append(c, tail[:-1]) for c in candidates[rows]]
+            later = network.log_probs(inputs, [tail] * len(rows), start=state)
+            totals += np.array([values.sum() for values in later], dtype=np.float64)
+            return totals
+
+        return Replacements(upper, upper + float(terms[k + 1 :].sum()), exact=False, score=score)
+
+    def _started(self, ids: IntArray) -> IntArray:
+        return np.concatenate([[self._network.vocabulary.start], ids])
+
+    def _log_probs(self, sentences: Sequence[IntArray]) -> list[FloatArray]:
+        """Log-probabilities of each sentence's tokens, the end last where it is scored."""
+        inputs, targets = [], []
+        for ids in sentences:
+            started = self._started(ids)
+            ended = np.append(ids, self._network.vocabulary.end)
+            inputs.append(started if self._end else started[:-1])
+            targets.append(ended if self._end else ended[:-1])
+        return self._network.log_probs(inputs, targets)
+
+    def _as_parts(self, encoded: Encoded, log_probs: FloatArray) -> SentenceParts:
+        units, word_of = encoded.tokens, encoded.word_of
+        if self._end:
+            units, word_of = (*units, END), np.append(word_of, encoded.n_words - 1)
+        return SentenceParts(units, log_probs, word_of, encoded.n_words)
+
+    def _current(self, sentence: Sentence, position: int) -> int:
+        """Id of the word now at `position`; the unknown class if it has none of its own."""
+        tokenizer = self._tokenizer
+        keep = tokenizer.punctuation == "keep"
+        token = sentence.surface(position) if keep else sentence.words[position]
+        token = token.lower() if tokenizer.case == "lower" else token
+        return tokenizer.ids.get(token, self._network.vocabulary.unknown)
+
+    def _path(self, ids: IntArray) -> tuple[FloatArray, list[State]]:
+        """Terms of a sentence, and the states before its tokens and after its last."""
+        key = ids.tobytes()
+        if self._last is None or self._last[0] != key:
+            states = self._network.run(self._started(ids), self._network.start())[1:]
+            self._last = (key, self._log_probs([ids])[0], states)
+        return self._last[1], self._last[2]
+
+
+def _device(spec: ModelSpec) -> str:
+    """Return the device `spec` asks for, if PyTorch can use it here."""
+    name = spec.get("device", _OPTIONS["device"])
+    try:
+        torch.empty(1, device=name)
+    # PyTorch says with each of these that a device is misspelt or not to be had.
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        raise SpecError(
+            f"device={name!r} in {str(spec)!r} cannot be used here; leave it out for the processor"
+        ) from error
+    return name
+
+
+def load(spec: ModelSpec) -> RecurrentModel:
+    """Load the network at the location of `spec`; see `contstim.models.recurrent.load`."""
+    spec.check_options(_OPTIONS)
+    network, _, digest = load_network(Path(spec.location))
+    if network.config.cell != spec.family:
+        raise SpecError(
+            f"{spec.location!r} holds a network of kind {network.config.cell!r}; "
+            f"write {network.config.cell}:{spec.location}"
+        )
+    return RecurrentModel(network, spec, digest)

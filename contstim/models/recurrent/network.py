@@ -1,0 +1,158 @@
+"""The network's weights, and the log-probabilities of token sequences under them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from contstim.models.base import FloatArray, IntArray
+from contstim.models.recurrent.config import NetworkConfig, Vocabulary
+from contstim.models.recurrent.layers import State, layer_forward
+
+__all__ = ["Network"]
+
+#: Most input tokens run through the layer at a time.
+_TOKENS = 4096
+#: Logits held at a time: so many vocabulary entries for so many positions. A block of this size
+#: stays in a processor's cache, which makes scoring half as fast again as whole rows do.
+_ENTRIES = 4096
+_POSITIONS = 512
+
+
+@dataclass(eq=False)
+class Network:
+    """A recurrent network: its `config`, `vocabulary` and float32 `weights` by name."""
+
+    config: NetworkConfig
+    vocabulary: Vocabulary
+    weights: dict[str, Tensor]
+    _buffer: Tensor | None = field(default=None, repr=False)
+
+    @classmethod
+    def initial(cls, config: NetworkConfig, vocabulary: Vocabulary, seed: int) -> Network:
+        """Draw the weights a training starts from.
+
+        Matrices on the hidden layer are uniform within 1 / sqrt(H), as in PyTorch; embeddings
+        normal with standard deviation 0.1; an LSTM's forget gates start open (bias 1).
+        """
+        random = torch.Generator().manual_seed(seed)
+        limit = config.hidden**-0.5
+        weights: dict[str, Tensor] = {}
+        for name, shape in config.shapes(vocabulary.n_outputs).items():
+            tensor = torch.zeros(shape)
+            if name == "embedding":
+                tensor.normal_(0.0, 0.1, generator=random)
+            elif len(shape) == 2:
+                tensor.uniform_(-limit, limit, generator=random)
+            weights[name] = tensor
+        if config.cell == "lstm":
+            weights["bias"][config.hidden : 2 * config.hidden] = 1.0
+        return cls(config, vocabulary, weights)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights lie."""
+        return self.weights["embedding"].device
+
+    @property
+    def output(self) -> Tensor:
+        """Output weights: one row for each token that can be predicted."""
+        name = "embedding" if self.config.tied else "output"
+        return self.weights[name][: self.vocabulary.n_outputs]
+
+    def to(self, device: str) -> Network:
+        """Return the network with its weights on `device`."""
+        moved = {name: tensor.to(device) for name, tensor in self.weights.items()}
+        return Network(self.config, self.vocabulary, moved)
+
+    def start(self) -> State:
+        """Return the state of one sequence before its first symbol."""
+        return State.zero(self.config, 1, torch.float32, self.device)
+
+    def run(self, ids: IntArray, start: State) -> list[State]:
+        """Return the states of one sequence: `start`, then that after each of `ids` (T,)."""
+        inputs = self.weights["embedding"][torch.from_numpy(ids).to(self.device)]
+        tape = layer_forward(self.config, self.weights, inputs[:, None], start)
+        cells = tape.cells
+        return [
+            State(tape.hidden[t], None if cells is None else cells[t]) for t in range(len(ids) + 1)
+        ]
+
+    def next_log_probs(self, hidden: Tensor) -> Tensor:
+        """Return log p(next token) of each vocabulary entry, (N, n_outputs), given (N, H)."""
+        logits = torch.addmm(self.weights["output_bias"], self._queries(hidden), self.output.t())
+        return torch.log_softmax(logits, dim=1)
+
+    def log_probs(
+        self, inputs: Sequence[IntArray], targets: Sequence[IntArray], start: State | None = None
+    ) -> list[FloatArray]:
+        """Return log p(target t | start, inputs up to t) in nats, (T,) for each sequence.
+
+        Sequences of like length run together, padded on the right; a padded step comes after
+        the sequence's last real one and is never scored, so it changes nothing.
+        """
+        start = self.start() if start is None else start
+        results: list[FloatArray] = [np.zeros(0)] * len(inputs)
+        order = sorted(range(len(inputs)), key=lambda s: len(inputs[s]))
+        first = 0
+        while first < len(order):
+            last = first + 1
+            while last < len(order) and len(inputs[order[last]]) * (last + 1 - first) <= _TOKENS:
+                last += 1
+            batch = order[first:last]
+            scored = self._batch([inputs[s] for s in batch], [targets[s] for s in batch], start)
+            for s, values in zip(batch, scored, strict=True):
+                results[s] = values
+            first = last
+        return results
+
+    def _batch(
+        self, inputs: list[IntArray], targets: list[IntArray], start: State
+    ) -> list[FloatArray]:
+        """Score sequences in one pass of the layer."""
+        lengths = [len(sequence) for sequence in inputs]
+        padded = np.zeros((max(lengths), len(inputs)), dtype=np.int64)
+        for column, sequence in enumerate(inputs):
+            padded[: len(sequence), column] = sequence
+        embedded = self.weights["embedding"][torch.from_numpy(padded).to(self.device)]
+        tape = layer_forward(self.config, self.weights, embedded, start.expand(len(inputs)))
+        steps = np.concatenate([np.arange(length) for length in lengths])
+        columns = np.repeat(np.arange(len(inputs)), lengths)
+        hidden = tape.hidden[1:][torch.from_numpy(steps), torch.from_numpy(columns)]
+        flat = torch.from_numpy(np.concatenate(targets)).to(self.device)
+        values = self._target_log_probs(self._queries(hidden), flat)
+        return np.split(values, np.cumsum(lengths)[:-1])
+
+    def _queries(self, hidden: Tensor) -> Tensor:
+        return hidden @ self.weights["projection"].t() if self.config.tied else hidden
+
+    def _target_log_probs(self, queries: Tensor, targets: Tensor) -> FloatArray:
+        """Return s_t - log sum exp(s) of N positions, in blocks of the vocabulary.
+
+        The sum is kept relative to the largest logit so far and rescaled when a larger one comes.
+        """
+        matrix, bias = self.output, self.weights["output_bias"]
+        if self._buffer is None:
+            self._buffer = torch.empty(_ENTRIES * _POSITIONS, device=queries.device)
+        result = torch.empty(len(queries), dtype=torch.float64)
+        for first in range(0, len(queries), _POSITIONS):
+            query, target = queries[first : first + _POSITIONS], targets[first : first + _POSITIONS]
+            n = len(query)
+            own = (query * matrix[target]).sum(1) + bias[target]
+            top, z = torch.full_like(own, -torch.inf), torch.zeros_like(own)
+            for block in range(0, len(matrix), _ENTRIES):
+                entries = matrix[block : block + _ENTRIES]
+                logits = self._buffer[: len(entries) * n].view(len(entries), n)
+                offset = bias[block : block + _ENTRIES, None]
+                torch.addmm(offset, entries, query.t(), out=logits)
+                higher = torch.maximum(top, logits.amax(0))
+                z = z * (top - higher).exp_() + logits.sub_(higher).exp_().sum(0)
+                top = higher
+            # At most 0 whatever the rounding: later terms of a sentence never raise its score.
+            values = (own - top - z.log()).clamp_(max=0)
+            result[first : first + _POSITIONS] = values.double().cpu()
+        return result.numpy()

@@ -1,0 +1,267 @@
+"""Dealing trials to groups so that cells are shared equally and no group meets a sentence twice.
+
+A *cell* is a model pair under a condition. Its trials are dealt to the groups equally. Two
+trials that share a sentence must go to different groups: a colouring of the trials. The start is
+Latin: comparison k of triplet number p goes to group p + k. Sentences that several model pairs
+share are then separated by exchanges within cells, and, should those not suffice, by an integer
+programme, which either finds a dealing or proves that there is none.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from contstim.errors import InfeasibleError
+from contstim.selection.ranks import IntArray
+
+__all__ = ["Hand", "deal", "spread"]
+
+_EXACT_SECONDS = 60.0
+
+
+@dataclass(frozen=True, eq=False)
+class Hand:
+    """Trials to be dealt.
+
+    Attributes
+    ----------
+    cells
+        The cell of each of n trials, shape (n,), numbered from 0.
+    members
+        The sentences of each trial.
+    groups
+        Number of groups, G; every cell has a multiple of G trials.
+    """
+
+    cells: IntArray
+    members: Sequence[tuple[str, ...]]
+    groups: int
+
+    def cell_members(self) -> list[IntArray]:
+        """Return the trials of each cell."""
+        order = np.argsort(self.cells, kind="stable")
+        return np.split(order, np.flatnonzero(np.diff(self.cells[order])) + 1)
+
+
+class _Tally:
+    """How often each group meets each key (sentence or word), and how many are repeats."""
+
+    def __init__(self, keys: Sequence[frozenset[Hashable]], dealt: IntArray) -> None:
+        self.keys = keys
+        self.counts: defaultdict[int, Counter[Hashable]] = defaultdict(Counter)
+        for trial, group in enumerate(dealt.tolist()):
+            self.counts[group].update(keys[trial])
+
+    @property
+    def repeats(self) -> int:
+        """Number of meetings beyond the first, over groups and keys."""
+        return sum(c - 1 for count in self.counts.values() for c in count.values() if c > 1)
+
+    def repeated(self, trial: int, group: int) -> bool:
+        """Say whether `group` meets a key of `trial`, one of its trials, more than once."""
+        count = self.counts[group]
+        return any(count[key] > 1 for key in self.keys[trial])
+
+    def change(self, one: int, two: int, group_one: int, group_two: int) -> int:
+        """Return by how much repeats grow when trials `one` and `two` change groups."""
+        only_one = self.keys[one] - self.keys[two]
+        only_two = self.keys[two] - self.keys[one]
+        first, second = self.counts[group_one], self.counts[group_two]
+        growth = 0
+        for key in only_one:
+            growth += (second[key] >= 1) - (first[key] >= 2)
+        for key in only_two:
+            growth += (first[key] >= 1) - (second[key] >= 2)
+        return growth
+
+    def exchange(self, one: int, two: int, group_one: int, group_two: int) -> None:
+        """Carry the exchange out."""
+        self.counts[group_one].subtract(self.keys[one])
+        self.counts[group_one].update(self.keys[two])
+        self.counts[group_two].subtract(self.keys[two])
+        self.counts[group_two].update(self.keys[one])
+
+
+def deal(hand: Hand, start: IntArray, rng: np.random.Generator) -> IntArray:
+    """Deal the trials to groups 0..G-1 so that no group meets a sentence twice.
+
+    Parameters
+    ----------
+    hand
+        What is dealt.
+    start
+        A dealing that shares every cell equally, shape (n,), with few repeats.
+    rng
+        For the choice among equal exchanges.
+
+    Returns
+    -------
+    array
+        The group of each trial, shape (n,).
+
+    Raises
+    ------
+    InfeasibleError
+        If there is no such dealing, or none was found in a minute; it names a sentence.
+    """
+    _refuse_crowds(hand)
+    dealt = start.copy()
+    tally = _Tally([frozenset(members) for members in hand.members], dealt)
+    cells = hand.cell_members()
+    for _ in range(200 + 20 * tally.repeats):
+        if not tally.repeats:
+            return dealt
+        clashing = [t for t, g in enumerate(dealt.tolist()) if tally.repeated(t, g)]
+        trial = int(rng.choice(clashing))
+        cell = cells[hand.cells[trial]]
+        others = [int(t) for t in cell if dealt[t] != dealt[trial]]
+        if not others:
+            continue
+        growth = np.array(
+            [tally.change(trial, t, int(dealt[trial]), int(dealt[t])) for t in others]
+        )
+        # Exchanges that change nothing are taken too: they lead out of dead ends.
+        other = others[int(rng.choice(np.flatnonzero(growth == growth.min())))]
+        if growth.min() <= 0 or rng.random() < 0.05:
+            tally.exchange(trial, other, int(dealt[trial]), int(dealt[other]))
+            dealt[trial], dealt[other] = dealt[other], dealt[trial]
+    return dealt if not tally.repeats else _deal_exactly(hand)
+
+
+def spread(
+    hand: Hand,
+    dealt: IntArray,
+    words: Sequence[frozenset[Hashable]],
+    rng: np.random.Generator,
+    proposals: int = 100_000,
+) -> tuple[IntArray, int, int]:
+    """Exchange trials within cells so that groups meet fewer words repeatedly.
+
+    Parameters
+    ----------
+    hand, dealt
+        A dealing without a repeated sentence, which it remains.
+    words
+        For each trial the words whose repeats count.
+    rng
+        For the proposals.
+    proposals
+        Number of exchanges tried.
+
+    Returns
+    -------
+    array, int, int
+        The new dealing, and the number of repeated words before and after.
+    """
+    dealt = dealt.copy()
+    sentences = _Tally([frozenset(members) for members in hand.members], dealt)
+    tally = _Tally(words, dealt)
+    before = after = tally.repeats
+    cells = hand.cell_members()
+    for trial in rng.integers(len(dealt), size=proposals).tolist():
+        group = int(dealt[trial])
+        if not tally.repeated(trial, group):
+            continue
+        other = int(rng.choice(cells[hand.cells[trial]]))
+        to = int(dealt[other])
+        if to == group:
+            continue
+        growth = tally.change(trial, other, group, to)
+        if growth <= 0 and sentences.change(trial, other, group, to) <= 0:
+            tally.exchange(trial, other, group, to)
+            sentences.exchange(trial, other, group, to)
+            dealt[trial], dealt[other] = to, group
+            after += growth
+    return dealt, before, after
+
+
+def _refuse_crowds(hand: Hand) -> None:
+    """Refuse what cannot be dealt for a reason that is plain to see."""
+    count: Counter[str] = Counter()
+    for members in hand.members:
+        if len(set(members)) < len(members):
+            raise InfeasibleError(
+                f"a trial would show the sentence {members[0]!r} against itself; leave it out"
+            )
+        count.update(members)
+    if not count:
+        return
+    sentence, most = count.most_common(1)[0]
+    if most > hand.groups:
+        raise InfeasibleError(
+            f"the sentence {sentence!r} is in {most} trials, nobody may see it twice, and the "
+            f"number of groups is {hand.groups}; use more groups or replace the sentence"
+        )
+    # Three comparisons of three sentences need three groups though each sentence is in two only.
+    if hand.groups < 3:
+        partners: defaultdict[str, set[str]] = defaultdict(set)
+        for one, two in hand.members:
+            partners[one].add(two)
+            partners[two].add(one)
+        for one, two in hand.members:
+            third = sorted(partners[one] & partners[two])
+            if third:
+                raise InfeasibleError(
+                    f"the sentences {one!r}, {two!r} and {third[0]!r} are compared in three "
+                    f"trials, nobody may see one twice, and the number of groups is {hand.groups}; "
+                    "use at least 3 groups or fewer conditions"
+                )
+
+
+def _deal_exactly(hand: Hand) -> IntArray:
+    """Deal by integer programming, or prove that it cannot be done."""
+    import pulp
+
+    n, groups = len(hand.cells), range(hand.groups)
+    of_sentence: defaultdict[str, list[int]] = defaultdict(list)
+    for trial, members in enumerate(hand.members):
+        for sentence in members:
+            of_sentence[sentence].append(trial)
+    shared = [(s, trials) for s, trials in of_sentence.items() if len(trials) > 1]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PuLP announces here what its next major will drop
+        x = [[pulp.LpVariable(f"x{t}_{g}", cat="Binary") for g in groups] for t in range(n)]
+        extra = [
+            [pulp.LpVariable(f"e{s}_{g}", lowBound=0) for g in groups] for s in range(len(shared))
+        ]
+        problem = pulp.LpProblem("dealing", pulp.LpMinimize)
+        problem += pulp.lpSum(e for row in extra for e in row)
+        for row in x:
+            problem += pulp.lpSum(row) == 1
+        for cell in hand.cell_members():
+            for g in groups:
+                problem += pulp.lpSum(x[t][g] for t in cell) == len(cell) // hand.groups
+        for (_, trials), row in zip(shared, extra, strict=True):
+            for g in groups:
+                problem += pulp.lpSum(x[t][g] for t in trials) - row[g] <= 1
+        problem.solve(pulp.PULP_CBC_CMD(msg=False, timeLimit=_EXACT_SECONDS))
+    proven = problem.sol_status == pulp.LpSolutionOptimal
+    least = round(pulp.value(problem.objective) or 0.0)
+    values = [[v.varValue or 0.0 for v in row] for row in x]
+    dealt: IntArray = np.argmax(np.array(values), axis=1).astype(np.int64)
+    repeats = _Tally([frozenset(members) for members in hand.members], dealt).repeats
+    if repeats == 0 and _equal(hand, dealt):
+        return dealt
+    if proven:
+        sentence = next(
+            s for (s, trials) in shared if len(set(dealt[trials].tolist())) < len(trials)
+        )
+        raise InfeasibleError(
+            f"no dealing to {hand.groups} groups shows every participant each sentence once: at "
+            f"least {least} would be seen twice, for example {sentence!r}; use more groups or "
+            "replace the sentence"
+        )
+    raise InfeasibleError(
+        f"no dealing to {hand.groups} groups that shows every participant each sentence once was "
+        f"found in {_EXACT_SECONDS:g} s; use more groups or fewer shared sentences"
+    )
+
+
+def _equal(hand: Hand, dealt: IntArray) -> bool:
+    counts = [np.bincount(dealt[cell], minlength=hand.groups) for cell in hand.cell_members()]
+    return all((count == count[0]).all() for count in counts)

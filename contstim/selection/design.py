@@ -1,0 +1,325 @@
+"""From selections to trials: who sees which two sentences, in which order, on which side."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from contstim.errors import InfeasibleError, InputError, UnknownNameError
+from contstim.records import CHOICES, require_columns
+from contstim.selection.checking import check_design
+from contstim.selection.dealing import Hand, deal, spread
+from contstim.selection.ranks import IntArray
+from contstim.text import Sentence, split_word
+
+__all__ = ["CONDITIONS", "LAYOUTS", "Layout", "design_trials"]
+
+#: The conditions, in the order of the table's documentation.
+CONDITIONS = (
+    "natural_controversial",
+    "natural_vs_synthetic_1",
+    "natural_vs_synthetic_2",
+    "synthetic_vs_synthetic",
+    "random_natural",
+    "catch",
+)
+
+_OF_TRIPLETS = CONDITIONS[1:4]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The size of an experiment.
+
+    Attributes
+    ----------
+    groups
+        Number of participant groups; each group has stimuli of its own.
+    participants
+        Participants in each group; all of a group see the same trials.
+    random_natural
+        Trials of two random natural sentences that each participant sees.
+    catch
+        Trials of a natural sentence against its own words shuffled that each participant sees.
+    conditions
+        Which conditions are made from the selections.
+    """
+
+    groups: int = 10
+    participants: int = 10
+    random_natural: int = 0
+    catch: int = 0
+    conditions: tuple[str, ...] = CONDITIONS[:4]
+
+    def __post_init__(self) -> None:
+        for name, least in (
+            ("groups", 1),
+            ("participants", 1),
+            ("random_natural", 0),
+            ("catch", 0),
+        ):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise InputError(f"{name} is {value!r}; give a whole number of at least {least}")
+        for condition in self.conditions:
+            if condition not in CONDITIONS[:4]:
+                raise UnknownNameError.among("condition", condition, CONDITIONS[:4])
+
+
+#: Layouts of published experiments, by name.
+LAYOUTS = {"golan2023": Layout(groups=10, participants=10, random_natural=9, catch=12)}
+
+
+def design_trials(
+    natural: pd.DataFrame | None = None,
+    triplets: pd.DataFrame | None = None,
+    pool: Sequence[str] = (),
+    layout: Layout | str = "golan2023",
+    *,
+    common_words: Collection[str] | None = None,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """Lay out an experiment: the trials of every participant.
+
+    Parameters
+    ----------
+    natural
+        Natural controversial pairs, as :func:`select_natural_pairs` returns them, with sentences
+        (text) as labels.
+    triplets
+        Chosen triplets, as :func:`select_triplets` returns them.
+    pool
+        Natural sentences from which random pairs and catch trials are drawn; those that the
+        selections use are passed over.
+    layout
+        The size of the experiment, or the name of one in :data:`LAYOUTS`.
+    common_words
+        If given, all other words are kept from recurring in a group, as far as exchanging trials
+        between groups can.
+    seed
+        Settles every draw, order and side.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row a participant and trial, in the order of presentation: ``participant, group, trial,
+        condition, sentence_1, sentence_2, model_1, model_2`` as in
+        :data:`contstim.records.CHOICES`, then ``item`` (the same for all who see the same two
+        sentences), ``side_1`` (``left`` or ``right``: where sentence 1 is shown) and ``catch``.
+        Participants, groups, trials and items count from 1. In a catch trial sentence 1 is the
+        natural one. Random and catch trials have no models (missing). In ``.attrs``: ``seed``,
+        ``layout``, ``trials`` (per participant), ``word_repeats`` (before and after).
+
+    Raises
+    ------
+    InfeasibleError
+        If groups cannot share the trials equally, or a participant would see a sentence twice,
+        or the pool is too small; the message says which.
+    InputError, UnknownNameError
+        If tables or arguments cannot be used.
+
+    Notes
+    -----
+    Source: Golan et al. (2023), Section 4.9, whose layout is ``golan2023``. Each group sees every
+    condition of every model pair equally often. Nobody sees a sentence twice; the result is checked
+    by :func:`check_design`. Conditions follow "1 is what model 1 prefers": in
+    ``natural_vs_synthetic_1`` sentence 1 is the synthetic sentence that model 1 accepts and
+    sentence 2 the natural one, in ``natural_vs_synthetic_2`` sentence 1 is the natural sentence
+    and sentence 2 the synthetic one that model 2 accepts. Departure: within each condition a
+    participant has sentence 1 on the left in half of the trials (one more or less where their
+    number is odd), instead of a coin toss for each.
+    """
+    if isinstance(layout, str):
+        if layout not in LAYOUTS:
+            raise UnknownNameError.among("layout", layout, LAYOUTS)
+        layout = LAYOUTS[layout]
+    rng = np.random.default_rng(seed)
+    parts, starts = [], []
+    for frame, conditions in ((natural, CONDITIONS[:1]), (triplets, _OF_TRIPLETS)):
+        wanted = [condition for condition in conditions if condition in layout.conditions]
+        if frame is None or not wanted:
+            continue
+        made = _natural_items(frame) if conditions == CONDITIONS[:1] else _triplet_items(frame)
+        number = _deal_order(made[wanted[0]], layout.groups, wanted[0], rng)
+        for k, condition in enumerate(wanted):
+            parts.append(made[condition])
+            starts.append((number + k) % layout.groups)
+    used = {s for part in parts for name in ("sentence_1", "sentence_2") for s in part[name]}
+    filler = _fillers(pool, used, layout, rng)
+    for part in filler:
+        parts.append(part)
+        starts.append(np.arange(len(part)) % layout.groups)
+    if not parts:
+        raise InputError("there is nothing to lay out; give natural pairs, triplets or a pool")
+    items = pd.concat(parts, ignore_index=True)
+    items.insert(0, "item", np.arange(1, len(items) + 1))
+    hand = _hand(items, layout.groups)
+    dealt = deal(hand, np.concatenate(starts), rng)
+    repeats = None
+    if common_words is not None:
+        dealt, *repeats = spread(hand, dealt, _rare_words(items, common_words), rng)
+    trials = _present(items, dealt, layout, seed)
+    check_design(trials)
+    trials.attrs = {
+        "seed": seed,
+        "layout": str(layout),
+        "trials": len(items) // layout.groups,
+        "word_repeats": repeats,
+    }
+    return trials
+
+
+def _text(frame: pd.DataFrame, column: str, what: str) -> pd.Series:
+    """Return sentences with single spaces, refusing labels that are not text."""
+    for value in frame[column]:
+        if not isinstance(value, str) or not value.split():
+            raise InputError(
+                f"{column} of {what} holds {value!r}, not a sentence; put the sentences there"
+            )
+    return frame[column].map(lambda value: " ".join(value.split()))
+
+
+def _items(
+    frame: pd.DataFrame, condition: str, sentence_1: pd.Series, sentence_2: pd.Series
+) -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "condition": condition,
+            "sentence_1": sentence_1.to_numpy(),
+            "sentence_2": sentence_2.to_numpy(),
+            "model_1": frame["model_1"].to_numpy(),
+            "model_2": frame["model_2"].to_numpy(),
+        }
+    )
+
+
+def _natural_items(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    what = "the natural pairs"
+    require_columns(frame, ("model_1", "model_2", "sentence_1", "sentence_2"), what)
+    one, two = (_text(frame, name, what) for name in ("sentence_1", "sentence_2"))
+    return {CONDITIONS[0]: _items(frame, CONDITIONS[0], one, two)}
+
+
+def _triplet_items(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    what = "the triplets"
+    names = ("natural", "synthetic_1", "synthetic_2")
+    require_columns(frame, ("model_1", "model_2", *names), what)
+    natural, first, second = (_text(frame, name, what) for name in names)
+    sides = ((first, natural), (natural, second), (first, second))
+    return {
+        condition: _items(frame, condition, one, two)
+        for condition, (one, two) in zip(_OF_TRIPLETS, sides, strict=True)
+    }
+
+
+def _deal_order(
+    items: pd.DataFrame, groups: int, condition: str, rng: np.random.Generator
+) -> IntArray:
+    """Give the stimuli of each model pair random numbers; refuse what cannot be shared equally."""
+    number = np.empty(len(items), dtype=np.int64)
+    sizes: dict[int, str] = {}
+    pairs = items["model_1"].astype(str) + " and " + items["model_2"].astype(str)
+    for pair, rows in items.groupby(pairs, sort=False).indices.items():
+        name = f"model pair {pair}"
+        if len(rows) % groups:
+            raise InfeasibleError(
+                f"{condition}: {name} has {len(rows)} stimuli, which {groups} groups cannot share "
+                f"equally; select a multiple of {groups} or change the number of groups"
+            )
+        sizes.setdefault(len(rows), name)
+        number[rows] = rng.permutation(len(rows))
+    if len(sizes) > 1:
+        (few, first), (many, second) = list(sizes.items())[:2]
+        raise InfeasibleError(
+            f"{condition}: {first} has {few} stimuli but {second} has {many}; select equally many"
+        )
+    return number
+
+
+def _fillers(
+    pool: Sequence[str], used: set[str], layout: Layout, rng: np.random.Generator
+) -> list[pd.DataFrame]:
+    """Draw random natural pairs and catch trials from sentences not used otherwise."""
+    n_random, n_catch = layout.groups * layout.random_natural, layout.groups * layout.catch
+    if not n_random + n_catch:
+        return []
+    clean = dict.fromkeys(" ".join(sentence.split()) for sentence in pool)
+    free = [sentence for sentence in clean if sentence and sentence not in used]
+    order = [free[i] for i in rng.permutation(len(free))]
+    taken = used | set(order)
+    catch: list[tuple[str, str]] = []
+    rest: list[str] = []
+    for sentence in order:
+        shuffled = _shuffled(sentence, taken, rng) if len(catch) < n_catch else None
+        if shuffled is None:
+            rest.append(sentence)
+        else:
+            taken.add(shuffled)
+            catch.append((sentence, shuffled))
+    if len(catch) < n_catch or len(rest) < 2 * n_random:
+        raise InfeasibleError(
+            f"{n_random} random pairs and {n_catch} catch trials need {2 * n_random + n_catch} "
+            f"natural sentences, but the pool has {len(free)} that are not used already; "
+            "give a larger pool"
+        )
+    pairs = list(zip(rest[:n_random], rest[n_random : 2 * n_random], strict=True))
+    frames = []
+    for condition, rows in (("random_natural", pairs), ("catch", catch)):
+        if rows:
+            frame = pd.DataFrame(rows, columns=["sentence_1", "sentence_2"], dtype=object)
+            frame.insert(0, "condition", condition)
+            frame["model_1"] = frame["model_2"] = None
+            frames.append(frame)
+    return frames
+
+
+def _shuffled(sentence: str, taken: set[str], rng: np.random.Generator) -> str | None:
+    """Return the words of `sentence` in another order, or None if none was found."""
+    parsed = Sentence.parse(sentence)
+    for _ in range(10):
+        words = tuple(parsed.words[i] for i in rng.permutation(len(parsed)))
+        text = str(Sentence(words, parsed.before, parsed.after))
+        if text not in taken:
+            return text
+    return None
+
+
+def _hand(items: pd.DataFrame, groups: int) -> Hand:
+    key = list(zip(items["condition"], items["model_1"], items["model_2"], strict=True))
+    codes = {cell: number for number, cell in enumerate(dict.fromkeys(key))}
+    members = list(zip(items["sentence_1"], items["sentence_2"], strict=True))
+    return Hand(np.array([codes[cell] for cell in key]), members, groups)
+
+
+def _rare_words(items: pd.DataFrame, common: Collection[str]) -> list[frozenset[str]]:
+    known = {word.lower() for word in common}
+    words = []
+    for one, two in zip(items["sentence_1"], items["sentence_2"], strict=True):
+        cores = {split_word(word)[1].lower() for word in f"{one} {two}".split()}
+        words.append(frozenset(cores - known))
+    return words
+
+
+def _present(items: pd.DataFrame, dealt: IntArray, layout: Layout, seed: int) -> pd.DataFrame:
+    """Give every participant an order and sides of their own."""
+    tables = []
+    for group in range(layout.groups):
+        own = items[dealt == group]
+        for member in range(layout.participants):
+            # A stream for each participant: adding participants changes nobody else's trials.
+            rng = np.random.default_rng([seed, group, member])
+            side = pd.Series("right", index=own.index)
+            for rows in own.groupby("condition", sort=False).indices.values():
+                left = len(rows) // 2 + int(rng.integers(2)) * (len(rows) % 2)
+                side.iloc[rng.permutation(rows)[:left]] = "left"
+            table = own.assign(side_1=side).iloc[rng.permutation(len(own))]
+            table.insert(0, "trial", np.arange(1, len(own) + 1))
+            table.insert(0, "group", group + 1)
+            table.insert(0, "participant", group * layout.participants + member + 1)
+            tables.append(table)
+    trials: pd.DataFrame = pd.concat(tables, ignore_index=True)
+    trials["catch"] = trials["condition"] == "catch"
+    return trials[[*CHOICES[:8], "item", "side_1", "catch"]]

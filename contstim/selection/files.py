@@ -1,0 +1,168 @@
+"""Reading the tables that selections start from."""
+
+from __future__ import annotations
+
+import sys
+import zipfile
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+import pandas as pd
+
+from contstim.errors import InputError, MissingExtraError
+from contstim.records import TRIPLETS, require_columns
+
+__all__ = ["read_scores", "read_triplets"]
+
+#: What stands for no number.
+_MISSING = ("", "NA", "NaN", "nan", "None", "null")
+
+_LONG = ("sentence", "model", "log_prob")
+
+
+def read_scores(path: str | Path) -> pd.DataFrame:
+    """Read log-probabilities, shape (S, M): a row a sentence, a column a model.
+
+    Parameters
+    ----------
+    path
+        A CSV file (``-``: standard input) or Parquet file, either wide (first column the
+        sentence, one column a model) or long (columns ``sentence``, ``model``, ``log_prob``); or an
+        ``.npz`` of one array a model, with an optional array ``sentence``, failing which sentences
+        are numbered from 0.
+
+    Raises
+    ------
+    InputError
+        Naming file and fault.
+    MissingExtraError
+        If the file is Parquet and pyarrow is not installed.
+    """
+    if str(path).endswith(".npz"):
+        return _read_npz(Path(path))
+    table = _read_table(path)
+    columns = [str(column) for column in table.columns]
+    if set(_LONG) <= set(columns):
+        return _widen(table, path)
+    if len(columns) < 2:
+        raise InputError(
+            f"{path} has {len(columns)} column(s); give the sentence and one or more models, or "
+            "the columns sentence, model, log_prob"
+        )
+    scores = table.iloc[:, 1:].set_axis(pd.Index(table.iloc[:, 0], name="sentence"))
+    _refuse_text(scores, path)
+    _refuse_repeats(scores.index, path)
+    return scores.astype(np.float64)
+
+
+def read_triplets(path: str | Path) -> pd.DataFrame:
+    """Read a table of triplets, with the columns of :data:`contstim.records.TRIPLETS` and others.
+
+    Parameters
+    ----------
+    path
+        A CSV file (``-``: standard input) or Parquet file.
+
+    Raises
+    ------
+    InputError
+        Naming file and fault.
+    """
+    table = _read_table(path)
+    require_columns(table, TRIPLETS, str(path))
+    _refuse_text(table[[*TRIPLETS[5:]]], path)
+    return table
+
+
+def _read_table(path: str | Path) -> pd.DataFrame:
+    if str(path).endswith((".parquet", ".pq")):
+        try:
+            return pd.read_parquet(path)
+        except ImportError as error:
+            raise MissingExtraError(
+                f"reading {path} needs pyarrow; pip install pyarrow, or save the table as CSV"
+            ) from error
+        except (OSError, ValueError) as error:
+            raise InputError(f"cannot read {path}: {_one_line(error)}") from error
+    source: str | Path | IO[str] = sys.stdin if str(path) == "-" else path
+    try:
+        # As text first: a sentence may read "null" or "12".
+        table = pd.read_csv(source, dtype=str, keep_default_na=False, encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot read {path}: {_one_line(error)}") from error
+    text = {str(table.columns[0]), "sentence", "model", *TRIPLETS[:5]}
+    typed = {name: own if name in text else _typed(own) for name, own in table.items()}
+    return pd.DataFrame(typed)
+
+
+def _typed(column: pd.Series) -> pd.Series:
+    """Return a column of text as numbers if it holds nothing else, else as it is."""
+    missing = column.isin(_MISSING)
+    try:
+        if column.str.fullmatch(r"-?\d{1,18}").all():
+            return column.astype(np.int64)
+        # Python's own parser, by way of objects: it reads back exactly what was written.
+        numbers = column.mask(missing, "nan").to_numpy(dtype=object).astype(np.float64)
+    except ValueError:
+        return column
+    return pd.Series(numbers, index=column.index)
+
+
+def _one_line(error: Exception) -> str:
+    if isinstance(error, FileNotFoundError):
+        return "there is no such file"
+    return " ".join(str(error).split())
+
+
+def _widen(table: pd.DataFrame, path: str | Path) -> pd.DataFrame:
+    _refuse_text(table[["log_prob"]], path)
+    repeated = table.duplicated(["sentence", "model"])
+    if repeated.any():
+        row = table[repeated].iloc[0]
+        raise InputError(
+            f"{path} has two scores of {row['sentence']!r} under {row['model']!r}; keep one"
+        )
+    columns = {
+        model: own.set_index("sentence")["log_prob"].astype(np.float64)
+        for model, own in table.groupby("model", sort=False)
+    }
+    wide = pd.DataFrame(columns).reindex(table["sentence"].unique())
+    return wide.rename_axis(index="sentence", columns=None)
+
+
+def _read_npz(path: Path) -> pd.DataFrame:
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise InputError(f"cannot read {path}: {_one_line(error)}") from error
+    labels = arrays.pop("sentence", None)
+    lengths = {name: array.shape for name, array in arrays.items()}
+    shapes = set(lengths.values()) | (set() if labels is None else {labels.shape})
+    if len(arrays) < 2 or len(shapes) != 1 or len(next(iter(shapes))) != 1:
+        shown = ", ".join(f"{name} {shape}" for name, shape in lengths.items())
+        raise InputError(
+            f"{path} must hold one array of equal length for each of two or more models, it holds "
+            f"{shown or 'none'}"
+        )
+    scores = pd.DataFrame(arrays)
+    _refuse_text(scores, path)
+    if labels is not None:
+        scores.index = pd.Index(labels.tolist())
+        _refuse_repeats(scores.index, path)
+    return scores.astype(np.float64).rename_axis(index="sentence")
+
+
+def _refuse_text(table: pd.DataFrame, path: str | Path) -> None:
+    for name, column in table.items():
+        if not pd.api.types.is_numeric_dtype(column):
+            numbers = pd.to_numeric(column, errors="coerce")
+            bad = column[numbers.isna() & ~column.isin(_MISSING)]
+            value = bad.iloc[0] if len(bad) else column.iloc[0]
+            raise InputError(f"column {name!r} of {path} holds {value!r}, not a number")
+
+
+def _refuse_repeats(labels: pd.Index, path: str | Path) -> None:
+    if not labels.is_unique:
+        raise InputError(f"{path} has the sentence {labels[labels.duplicated()][0]!r} twice")

@@ -1,0 +1,275 @@
+"""Natural sentence pairs on which two models disagree most, for every pair of models at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+
+from contstim.errors import InfeasibleError, InputError, UnknownNameError
+from contstim.selection.assignment import SeatProblem, Slot, assign_seats, dual_bound
+from contstim.selection.programme import solve_programme
+from contstim.selection.ranks import BoolArray, IntArray, RankedScores, rank_scores
+from contstim.selection.solvers import Solver, SolverOptions
+from contstim.selection.wishes import Rows, Seat, Wish, compile_wishes
+
+__all__ = ["select_natural_pairs"]
+
+ASSIGNMENT = "scipy linear_sum_assignment"
+
+
+def select_natural_pairs(
+    log_probs: pd.DataFrame,
+    per_pair: int | Mapping[tuple[str, str], int] = 10,
+    *,
+    accept_from: float = 0.5,
+    reject_below: float | None = None,
+    eligible: pd.Series | None = None,
+    match: pd.Series | None = None,
+    wishes: Sequence[Wish] = (),
+    solver: Solver | None = None,
+    time_limit: float | None = None,
+    relative_gap: float = 0.0,
+) -> pd.DataFrame:
+    """Select the sentence pairs that set every two models most against each other.
+
+    Parameters
+    ----------
+    log_probs
+        Log-probabilities, shape (S, M): a row a sentence (unique labels), a column a model.
+    per_pair
+        Number of sentence pairs for each two models; or, for chosen model pairs only, a mapping
+        from (model 1, model 2) to the number.
+    accept_from
+        A model accepts a sentence whose fractional rank under it is at least this; 0.5 is the
+        median.
+    reject_below
+        If given, a model rejects only sentences whose fractional rank under it is below this.
+    eligible
+        True for each sentence that may be selected, by label. Ranks are taken over all sentences.
+    match
+        A feature (length, frequency ...) of each sentence, by label. Within each model pair the
+        chosen sentences are then put together so that the summed absolute difference of the
+        feature is least; the choice of sentences is the same as without.
+    wishes
+        :class:`Balance`, :class:`AtMost` and :class:`Linear` constraints. They need integer
+        programming, through PuLP.
+    solver
+        For wishes: ``cbc`` (default; comes with PuLP), ``highs``, ``gurobi``, ``cplex`` or a PuLP
+        solver object. Given without wishes, the selection goes through it all the same.
+    time_limit
+        Seconds the solver may take each time it is called; None: no limit.
+    relative_gap
+        The solver may stop at a selection within this fraction of the optimum (balance to a
+        small tolerance can take long to prove); 0: at the optimum.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row a pair: ``model_1, model_2, sentence_1, sentence_2`` (labels; sentence 1 is
+        accepted by model 1 and rejected by model 2, sentence 2 the reverse), ``rank_1, rank_2``
+        (each sentence's fractional rank under the model that rejects it). In ``.attrs``:
+        ``objective`` (sum of both rank columns, as small as possible), ``bound`` (no selection has
+        less), ``gap`` (their difference), ``solver``, ``status`` (``optimal``, or ``feasible``
+        where the solver stopped before that was proved), ``ranked`` and ``candidates`` (numbers of
+        sentences), ``excluded`` (numbers by reason), ``relaxation`` (the bound that was worked out
+        apart from the solver) and ``objective_without_wishes``.
+
+    Raises
+    ------
+    InfeasibleError
+        Naming the model pair and role, or the wishes, that cannot be met.
+    InputError
+        If scores, labels or arguments cannot be used.
+
+    Notes
+    -----
+    Source: Golan et al. (2023), Supplementary Section 6.2, Eq. 5 and 6. Sentences that no model
+    ranks below `accept_from`, or none at or above it, are left out first, as there. Departures: the
+    problem is an assignment problem and is solved as one, exactly; a sentence with a missing or
+    infinite score is left out; equal ranks are settled by a rule that knows nothing of the order
+    of rows or columns, so the same sentences are found in any order. The sentences of a pair,
+    which the paper leaves open, are put together by rank: lowest with lowest.
+    """
+    ranked = rank_scores(log_probs)
+    wanted = _wanted([str(name) for name in log_probs.columns], per_pair)
+    for name, value in (("accept_from", accept_from), ("reject_below", reject_below)):
+        if value is not None and not 0 < value <= 1:
+            raise InputError(f"{name} is {value}; fractional ranks lie above 0 and up to 1")
+    keep, excluded = _candidates(ranked, accept_from, eligible)
+    labels = ranked.labels[keep]
+    fractions = ranked.fractions[keep]
+    slots, seats = _slots(ranked.models, wanted)
+    below = (
+        np.ones_like(fractions, dtype=bool) if reject_below is None else fractions < reject_below
+    )
+    problem = SeatProblem(ranked.doubled[keep], fractions >= accept_from, below, slots)
+    unit = 2.0 * max(1, len(ranked.labels))
+    rows: Rows | None = None
+    # Also before a programme: it says what is impossible without the wishes, and their price.
+    chosen = assign_seats(problem)
+    freely = _check(problem, chosen, None)
+    if wishes or solver is not None:
+        options = SolverOptions("cbc" if solver is None else solver, time_limit, relative_gap)
+        rows = compile_wishes(wishes, seats, labels)
+        programmed = solve_programme(problem, rows, options)
+        chosen, proven, used = programmed.chosen, programmed.proven, str(options)
+        relaxation = programmed.relaxation
+    else:
+        proven, used = True, ASSIGNMENT
+        relaxation = dual_bound(problem, chosen)
+    cost = _check(problem, chosen, rows)
+    bound = cost if proven and used != ASSIGNMENT else min(cost, relaxation)
+    table = _rows(ranked.models, wanted, chosen, labels, problem, match, unit)
+    table.attrs = {
+        "objective": cost / unit,
+        "bound": bound / unit,
+        "gap": (cost - bound) / unit,
+        "solver": used,
+        "status": "optimal" if proven else "feasible",
+        "relaxation": relaxation / unit,
+        "objective_without_wishes": freely / unit,
+        "ranked": len(ranked.labels),
+        "candidates": len(labels),
+        "excluded": excluded,
+    }
+    return table
+
+
+def _wanted(
+    models: list[str], per_pair: int | Mapping[tuple[str, str], int]
+) -> dict[tuple[str, str], int]:
+    """Return how many pairs each (model 1, model 2) is to have."""
+    if isinstance(per_pair, Mapping):
+        wanted = {(str(one), str(two)): number for (one, two), number in per_pair.items()}
+    else:
+        wanted = dict.fromkeys(combinations(models, 2), per_pair)
+    if not wanted:
+        raise InputError("per_pair names no model pair; name at least one")
+    for (one, two), number in wanted.items():
+        for model in (one, two):
+            if model not in models:
+                raise UnknownNameError.among("model", model, models)
+        if one == two:
+            raise InputError(f"model {one!r} cannot be paired with itself")
+        if (two, one) in wanted:
+            raise InputError(f"the pair of {one!r} and {two!r} is named both ways; name it once")
+        if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < 1:
+            raise InputError(
+                f"per_pair is {number!r} for {one} and {two}; give a whole number >= 1"
+            )
+    return {pair: int(number) for pair, number in wanted.items()}
+
+
+def _candidates(
+    ranked: RankedScores, accept_from: float, eligible: pd.Series | None
+) -> tuple[IntArray, dict[str, int]]:
+    """Return the rows that may be selected, and how many may not, by the first reason met."""
+    excluded = dict(ranked.excluded)
+    keep = ranked.finite.copy()
+    if eligible is not None:
+        if not eligible.index.is_unique:
+            raise InputError("eligible names a sentence twice; give one value for each label")
+        answer = eligible.reindex(ranked.labels)
+        if answer.isna().any():
+            label = ranked.labels[int(np.flatnonzero(answer.isna())[0])]
+            raise InputError(f"eligible says nothing of sentence {label!r}; give True or False")
+        allowed = answer.to_numpy(dtype=bool)
+        excluded["not eligible"] = int((keep & ~allowed).sum())
+        keep &= allowed
+    high = ranked.fractions >= accept_from
+    split: BoolArray = np.asarray(high.any(axis=1) & ~high.all(axis=1))
+    excluded["no two models on different sides of the threshold"] = int((keep & ~split).sum())
+    return np.flatnonzero(keep & split), excluded
+
+
+def _slots(
+    models: tuple[str, ...], wanted: Mapping[tuple[str, str], int]
+) -> tuple[tuple[Slot, ...], tuple[Seat, ...]]:
+    """Return two slots a model pair, in an order that depends on names alone."""
+    found = []
+    for (one, two), number in wanted.items():
+        for role, accept, reject in (("sentence_1", one, two), ("sentence_2", two, one)):
+            name = (
+                f"model pair {one} and {two}, {role} (accepted by {accept}, rejected by {reject})"
+            )
+            slot = Slot(models.index(reject), models.index(accept), number, name)
+            found.append((slot.reject, slot.accept, slot, Seat(one, two, role, number)))
+    found.sort(key=lambda entry: entry[:2])
+    return tuple(entry[2] for entry in found), tuple(entry[3] for entry in found)
+
+
+def _check(
+    problem: SeatProblem,
+    chosen: Sequence[IntArray],
+    wishes: Rows | None,
+) -> float:
+    """Check a selection afresh, whatever found it, and return its cost in half ranks."""
+    taken = np.concatenate([*chosen])
+    cost = 0
+    for slot, own in zip(problem.slots, chosen, strict=True):
+        if len(own) != slot.seats or not problem.allowed(slot)[own].all():
+            raise InfeasibleError(f"the solver's selection is not valid: {slot.name}; use another")
+        cost += int(problem.doubled[own, slot.reject].sum())
+    if len(np.unique(taken)) != len(taken):
+        raise InfeasibleError("the solver's selection uses a sentence twice; use another solver")
+    if wishes is not None and wishes.names:
+        sums = np.zeros(len(wishes.names))
+        for own, weights in zip(chosen, wishes.weights, strict=True):
+            sums += np.asarray(weights[own].sum(axis=0)).ravel()
+        slack = 1e-6 * np.maximum(1.0, np.abs(sums))
+        broken = (sums < wishes.lower - slack) | (sums > wishes.upper + slack)
+        if broken.any():
+            name = wishes.names[int(np.flatnonzero(broken)[0])]
+            raise InfeasibleError(f"the solver's selection breaks {name}; use another solver")
+    return float(cost)
+
+
+def _rows(
+    models: tuple[str, ...],
+    wanted: Mapping[tuple[str, str], int],
+    chosen: Sequence[IntArray],
+    labels: pd.Index,
+    problem: SeatProblem,
+    match: pd.Series | None,
+    unit: float,
+) -> pd.DataFrame:
+    """Put the two sentences of each pair together, a row a pair."""
+    of_slot = {
+        (slot.reject, slot.accept): own for slot, own in zip(problem.slots, chosen, strict=True)
+    }
+    parts = []
+    for one, two in wanted:
+        m1, m2 = models.index(one), models.index(two)
+        first, second = of_slot[m2, m1], of_slot[m1, m2]
+        if match is not None:
+            first, second = _matched(first, second, labels, match)
+        parts.append(
+            pd.DataFrame(
+                {
+                    "model_1": one,
+                    "model_2": two,
+                    "sentence_1": labels[first],
+                    "sentence_2": labels[second],
+                    "rank_1": problem.doubled[first, m2] / unit,
+                    "rank_2": problem.doubled[second, m1] / unit,
+                }
+            )
+        )
+    return pd.concat(parts, ignore_index=True)
+
+
+def _matched(
+    first: IntArray, second: IntArray, labels: pd.Index, match: pd.Series
+) -> tuple[IntArray, IntArray]:
+    """Pair in order of the feature: of all pairings this has the least summed difference."""
+    ordered = []
+    for rows in (first, second):
+        values = match.reindex(labels[rows]).to_numpy(dtype=np.float64, na_value=np.nan)
+        if not np.isfinite(values).all():
+            label = labels[rows][int(np.flatnonzero(~np.isfinite(values))[0])]
+            raise InputError(f"match has no finite value for sentence {label!r}; give one")
+        ordered.append(rows[np.argsort(values, kind="stable")])
+    return ordered[0], ordered[1]

@@ -1,0 +1,142 @@
+"""Fractional ranks of sentences, on which models of different calibration compare."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+
+from contstim.errors import InputError
+
+__all__ = ["RankedScores", "fractional_ranks", "rank_scores"]
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+
+@dataclass(frozen=True, eq=False)
+class RankedScores:
+    """Sentences ranked under every model, in an order that is a function of their scores alone.
+
+    Attributes
+    ----------
+    labels
+        Index labels of the R ranked sentences.
+    models
+        The M model names, sorted.
+    doubled
+        Twice the average-tie rank, shape (R, M): whole numbers, so that sums of ranks compare
+        exactly. The least probable sentence has rank 1, the most probable R.
+    finite
+        Whether the sentence has a finite score under every model, shape (R,).
+    excluded
+        For each reason the number of sentences that cannot be selected.
+    """
+
+    labels: pd.Index
+    models: tuple[str, ...]
+    doubled: IntArray
+    finite: BoolArray
+    excluded: dict[str, int]
+
+    @property
+    def fractions(self) -> FloatArray:
+        """Fractional ranks rank / R in (0, 1], shape (R, M)."""
+        return self.doubled / (2.0 * len(self.labels))
+
+
+def fractional_ranks(log_probs: pd.DataFrame) -> pd.DataFrame:
+    """Rank the sentences under each model: 1 / R for the least probable, 1 for the most.
+
+    Parameters
+    ----------
+    log_probs
+        Log-probabilities, shape (S, M): a row a sentence, a column a model.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Average-tie ranks divided by R, the number of sentences that have a score under every
+        model; NaN for the others. A score of minus infinity is a score: it ranks lowest.
+
+    Notes
+    -----
+    Source: Golan et al. (2023), Supplementary Section 6.2. The ranks are taken over all
+    sentences, before any filter. All models are ranked over the same sentences, so that their
+    ranks compare; the published scores had none missing.
+    """
+    values = _scores(log_probs)
+    scored = ~(np.isnan(values) | np.isposinf(values)).any(axis=1)
+    ranks = np.full(values.shape, np.nan)
+    if scored.any():
+        ranks[scored] = rankdata(values[scored], axis=0) / scored.sum()
+    return pd.DataFrame(ranks, index=log_probs.index, columns=log_probs.columns)
+
+
+def rank_scores(log_probs: pd.DataFrame) -> RankedScores:
+    """Rank the sentences and put them in canonical order.
+
+    The order is that of a fixed hash of each sentence's ranks (models by name); sentences with
+    equal ranks under every model, which are interchangeable, are in the order of their labels.
+    So nothing that is computed from it depends on the order of rows or columns.
+    """
+    values = _scores(log_probs)
+    names = sorted(str(name) for name in log_probs.columns)
+    by_name = np.argsort(np.array([str(name) for name in log_probs.columns], dtype=object))
+    values = values[:, by_name]
+    missing: BoolArray = np.asarray((np.isnan(values) | np.isposinf(values)).any(axis=1))
+    values = values[~missing]
+    labels = log_probs.index[~missing]
+    infinite: BoolArray = np.asarray(np.isneginf(values).any(axis=1))
+    doubled = np.empty(values.shape, dtype=np.int64)
+    for column in range(values.shape[1]):
+        doubled[:, column] = np.rint(2.0 * rankdata(values[:, column]))
+    order = _canonical_order(doubled, labels)
+    excluded = {"missing score": int(missing.sum()), "infinite score": int(infinite.sum())}
+    return RankedScores(labels[order], tuple(names), doubled[order], ~infinite[order], excluded)
+
+
+def _scores(log_probs: pd.DataFrame) -> FloatArray:
+    """Return the scores as floats, refusing tables that are not one."""
+    if not isinstance(log_probs, pd.DataFrame):
+        raise InputError(
+            f"log_probs must be a DataFrame of sentences by models, got {type(log_probs).__name__}"
+        )
+    if log_probs.shape[1] < 2:
+        raise InputError(f"log_probs has {log_probs.shape[1]} model(s); a pair needs two")
+    names = pd.Index([str(name) for name in log_probs.columns])
+    for what, index in (("model", names), ("sentence", log_probs.index)):
+        if not index.is_unique:
+            twice = index[index.duplicated()][0]
+            raise InputError(f"{what} {twice!r} comes twice in log_probs; keep one of them")
+    for name, dtype in zip(names, log_probs.dtypes, strict=True):
+        if not pd.api.types.is_numeric_dtype(dtype) or pd.api.types.is_bool_dtype(dtype):
+            raise InputError(f"column {name!r} of log_probs holds {dtype}, not numbers")
+    return log_probs.to_numpy(dtype=np.float64, na_value=np.nan)
+
+
+def _mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Scramble 64-bit numbers one to one (the finaliser of SplitMix64, Steele et al. 2014)."""
+    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return values ^ (values >> np.uint64(31))
+
+
+def _canonical_order(doubled: IntArray, labels: pd.Index) -> IntArray:
+    key = np.zeros(len(doubled), dtype=np.uint64)
+    for column in doubled.T:
+        key = _mix(key * _GOLDEN + column.astype(np.uint64))
+    order = np.argsort(key, kind="stable")
+    same = key[order][1:] == key[order][:-1]
+    if same.any():
+        tied = np.flatnonzero(np.append(same, False) | np.append(False, same))
+        rows = order[tied]
+        names = [(int(key[row]), type(labels[row]).__name__, str(labels[row])) for row in rows]
+        order[tied] = rows[sorted(range(len(rows)), key=names.__getitem__)]
+    return order

@@ -1,0 +1,317 @@
+"""Choosing among synthesised triplets: the most controversial, spread evenly over strata."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from scipy.optimize import linear_sum_assignment
+from scipy.stats import rankdata
+
+from contstim.errors import InfeasibleError, InputError, UnknownNameError
+from contstim.records import require_columns
+from contstim.selection.ranks import FloatArray, IntArray
+
+__all__ = ["OBJECTIVES", "TIES", "controversiality", "select_triplets", "worst_ranks"]
+
+_TEXTS = ("natural", "synthetic_1", "synthetic_2")
+_NUMBERS = ("natural_lp_1", "natural_lp_2", "synthetic_1_lp_2", "synthetic_2_lp_1")
+
+#: How `worst_ranks` settles triplets whose weaker members have equal ranks.
+TIES = ("average", "row-order")
+
+#: Objectives by name, and whether the total is made large (1) or small (-1).
+OBJECTIVES = {"controversiality": 1.0, "worst-rank": -1.0}
+
+
+def controversiality(triplets: pd.DataFrame) -> pd.Series:
+    """Return the controversiality of each triplet, nats.
+
+    It is [log p2(n) - log p2(s1)] + [log p1(n) - log p1(s2)], Golan et al. (2023), Eq. 4, where
+    model k gives ``log pk``, n is the natural sentence and sk the synthetic one that model k
+    accepts.
+    """
+    require_columns(triplets, _NUMBERS, "the triplets table")
+    value: pd.Series = (
+        triplets["natural_lp_2"]
+        - triplets["synthetic_1_lp_2"]
+        + triplets["natural_lp_1"]
+        - triplets["synthetic_2_lp_1"]
+    )
+    return value
+
+
+def worst_ranks(triplets: pd.DataFrame, ties: str = "average") -> pd.Series:
+    """Rank the triplets of one model pair by their weaker member, 1 for the best.
+
+    Each synthetic sentence's loss (its log-probability less the natural sentence's, under the
+    model that rejects it) is ranked ascending over the triplets, average ties; w is the larger of a
+    triplet's two ranks; the result is the rank of w.
+
+    Parameters
+    ----------
+    triplets
+        The triplets of one model pair.
+    ties
+        Triplets with equal w get their ``average`` rank, or ranks in ``row-order``.
+
+    Notes
+    -----
+    The published selection settles equal w by row order; averaging them, the default, makes the
+    result independent of the order of rows.
+    """
+    if ties not in TIES:
+        raise UnknownNameError.among("tie rule", ties, TIES)
+    require_columns(triplets, _NUMBERS, "the triplets table")
+    loss_1 = triplets["synthetic_1_lp_2"] - triplets["natural_lp_2"]
+    loss_2 = triplets["synthetic_2_lp_1"] - triplets["natural_lp_1"]
+    worse = np.maximum(rankdata(loss_1), rankdata(loss_2))
+    ranks = rankdata(worse, method="average" if ties == "average" else "ordinal")
+    return pd.Series(ranks, index=triplets.index, dtype=np.float64)
+
+
+def select_triplets(
+    triplets: pd.DataFrame,
+    per_pair: int = 10,
+    objective: str = "controversiality",
+    *,
+    strata: int = 10,
+    reference: pd.DataFrame | None = None,
+    ties: str = "average",
+) -> pd.DataFrame:
+    """Select triplets of each model pair, equally many from each stratum of both models.
+
+    Parameters
+    ----------
+    triplets
+        A table with the columns of :data:`contstim.records.TRIPLETS` (the log-probabilities of the
+        synthetic sentences under the models that accept them are not needed).
+    per_pair
+        Triplets wanted for each model pair, a multiple of `strata`.
+    objective
+        ``controversiality`` (the total of Eq. 4, made large) or ``worst-rank`` (the total of
+        :func:`worst_ranks`, made small).
+    strata
+        Number of quantile strata of each model's log-probabilities of natural sentences; 10 gives
+        deciles. A value on the border belongs to the lower stratum.
+    reference
+        Log-probabilities of a corpus, shape (S, M), whose quantiles define the strata; by default
+        those of the pair's own triplets do.
+    ties
+        For ``worst-rank``, see :func:`worst_ranks`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The chosen rows, in their order, all columns kept. In ``.attrs``: ``objective`` (the total
+        over all pairs), ``bound``, ``gap``, ``solver``, ``status``, and ``pairs``: for each model
+        pair how many triplets were considered, left out and selected, its objective, and its
+        ``unfilled`` strata.
+
+    Raises
+    ------
+    InfeasibleError
+        If a model pair has no usable triplet.
+    InputError, UnknownNameError
+        If table or arguments cannot be used.
+
+    Notes
+    -----
+    Source: Golan et al. (2023), Section 4.8. A triplet is an edge between a stratum of model 1 and
+    one of model 2, so the choice is an assignment problem and is solved exactly. Where strata are
+    too thin, as many triplets as possible are selected first, and of those selections the one
+    with the best objective is taken. Triplets with a missing or infinite log-probability are left
+    out. A natural sentence is used once in a model pair, in its best triplet. When the strata are
+    those of the triplets themselves, without ties and with equally many triplets in each, all
+    strata can always be filled (König's theorem).
+    """
+    if objective not in OBJECTIVES:
+        raise UnknownNameError.among("objective", objective, OBJECTIVES)
+    if strata < 1 or per_pair < 1 or per_pair % strata:
+        raise InputError(
+            f"per_pair is {per_pair}, not a multiple of {strata} strata; change one of them"
+        )
+    require_columns(triplets, ("model_1", "model_2", *_TEXTS, *_NUMBERS), "the triplets table")
+    _refuse_both_ways(triplets)
+    sign = OBJECTIVES[objective]
+    values: dict[str, Callable[[pd.DataFrame], pd.Series]] = {
+        "controversiality": controversiality,
+        "worst-rank": lambda own: worst_ranks(own, ties),
+    }
+    chosen: list[IntArray] = []
+    reports: list[dict[str, object]] = []
+    total = bound = 0.0
+    names = zip(triplets["model_1"].astype(str), triplets["model_2"].astype(str), strict=True)
+    rows: dict[tuple[str, str], list[int]] = {}
+    for row, pair in enumerate(names):
+        rows.setdefault(pair, []).append(row)
+    for (one, two), own_rows in rows.items():
+        places = np.array(own_rows)
+        table = triplets.iloc[places]
+        finite = np.isfinite(table[list(_NUMBERS)].to_numpy(dtype=np.float64)).all(axis=1)
+        own = table[finite]
+        worth = values[objective](own).to_numpy(dtype=np.float64)
+        kept = _best_of_each_natural(own, -sign * worth)
+        if not len(kept):
+            raise InfeasibleError(
+                f"model pair {one} and {two}: none of {len(table)} triplets has finite "
+                "log-probabilities; synthesise some or leave the pair out"
+            )
+        cells = np.column_stack(
+            [
+                _strata(own.iloc[kept][f"natural_lp_{k}"], strata, _column(reference, model))
+                for k, model in ((1, one), (2, two))
+            ]
+        )
+        grid = _Grid(-sign * worth[kept], cells, strata, per_pair // strata)
+        picked, lower = grid.solve()
+        value = float(worth[kept][picked].sum())
+        total += value
+        bound += -sign * lower
+        chosen.append(places[finite][kept][picked])
+        reports.append(
+            {
+                "model_1": one,
+                "model_2": two,
+                "considered": len(table),
+                "not finite": int((~finite).sum()),
+                "repeated natural": int(finite.sum()) - len(kept),
+                "selected": len(picked),
+                "objective": value,
+                "unfilled": grid.unfilled(picked, (one, two)),
+            }
+        )
+    if not chosen:
+        raise InfeasibleError("the triplets table has no row; synthesise triplets first")
+    result = triplets.iloc[np.sort(np.concatenate(chosen))].copy()
+    gap = sign * (bound - total)
+    if abs(gap) <= 1e-9 * max(1.0, abs(total)):  # sums of floats in another order
+        bound, gap = total, 0.0
+    result.attrs = {
+        "objective": total,
+        "bound": bound,
+        "gap": gap,
+        "solver": "scipy linear_sum_assignment",
+        "status": "optimal",
+        "pairs": reports,
+    }
+    return result
+
+
+def _refuse_both_ways(triplets: pd.DataFrame) -> None:
+    pairs = set(zip(triplets["model_1"], triplets["model_2"], strict=True))
+    for one, two in pairs:
+        if one == two:
+            raise InputError(f"model {one!r} is paired with itself in the triplets table")
+        if (two, one) in pairs:
+            raise InputError(
+                f"the triplets table has {one} and {two} both ways round; turn one of them"
+            )
+
+
+def _best_of_each_natural(own: pd.DataFrame, costs: FloatArray) -> IntArray:
+    """Return rows, one a natural sentence, in an order that does not depend on that of rows."""
+    keys = pd.DataFrame({name: own[name].astype(str).to_numpy() for name in _TEXTS})
+    order = keys.assign(cost=costs).sort_values(["natural", "cost", *_TEXTS[1:]], kind="stable")
+    return order.index[~order["natural"].duplicated()].to_numpy(dtype=np.int64)
+
+
+def _column(reference: pd.DataFrame | None, model: str) -> FloatArray | None:
+    if reference is None:
+        return None
+    require_columns(reference, [model], "the reference table")
+    values = reference[model].to_numpy(dtype=np.float64)
+    values = values[~np.isnan(values)]
+    if not len(values):
+        raise InputError(f"the reference table has no score of model {model!r}")
+    return np.asarray(values)
+
+
+def _strata(values: pd.Series, strata: int, reference: FloatArray | None) -> IntArray:
+    numbers = values.to_numpy(dtype=np.float64)
+    of = numbers if reference is None else reference
+    edges = np.quantile(of[np.isfinite(of)], np.linspace(0, 1, strata + 1)[1:-1])
+    return np.searchsorted(edges, numbers, side="left").astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class _Grid:
+    """Choose rows of least total cost, at most `each` from each stratum of either model.
+
+    `costs` has shape (T,), `cells` shape (T, 2).
+    """
+
+    costs: FloatArray
+    cells: IntArray
+    strata: int
+    each: int
+
+    def solve(self) -> tuple[IntArray, float]:
+        """Return the chosen rows and a lower bound on the cost of as many.
+
+        Each row is a node on both sides, so that it is used once: a seat of its first stratum
+        takes it on the right only if, on the left, it takes a seat of its second. Two empty seats
+        may take each other at a cost no saving can outweigh, which makes the number chosen
+        maximal. Of the rows in one cell, only the `each` cheapest can matter.
+        """
+        rows = self._candidates()
+        n, seats = len(rows), self.strata * self.each
+        seat_stratum = np.repeat(np.arange(self.strata), self.each)
+        costs = self.costs[rows]
+        dear = 1.0 + 2.0 * float(np.abs(costs).sum())
+        table = np.full((seats + n, seats + n), np.inf)
+        table[:seats, :seats] = dear
+        fits_1 = seat_stratum[:, None] == self.cells[rows, 0][None, :]
+        table[:seats, seats:] = np.where(fits_1, costs[None, :], np.inf)
+        fits_2 = self.cells[rows, 1][:, None] == seat_stratum[None, :]
+        table[seats:, :seats] = np.where(fits_2, 0.0, np.inf)
+        np.fill_diagonal(table[seats:, seats:], 0.0)
+        _, columns = linear_sum_assignment(table)
+        own = columns[:seats]
+        picked = rows[np.sort(own[own >= seats] - seats)]
+        empty = int((own < seats).sum())
+        return picked, _dual(table, columns) - dear * empty
+
+    def _candidates(self) -> IntArray:
+        order = np.lexsort((np.arange(len(self.costs)), self.costs))
+        cell = self.cells[order, 0] * self.strata + self.cells[order, 1]
+        place = pd.Series(cell).groupby(cell).cumcount().to_numpy()
+        return np.sort(order[place < self.each])
+
+    def unfilled(self, picked: IntArray, models: tuple[str, str]) -> list[dict[str, object]]:
+        """List the strata with fewer chosen than wanted."""
+        short: list[dict[str, object]] = []
+        for side, model in enumerate(models):
+            for stratum in range(self.strata):
+                inside = self.cells[:, side] == stratum
+                selected = int(inside[picked].sum())
+                if selected < self.each:
+                    short.append(
+                        {
+                            "model": model,
+                            "stratum": stratum,
+                            "wanted": self.each,
+                            "selected": selected,
+                            "available": int(inside.sum()),
+                        }
+                    )
+        return short
+
+
+def _dual(table: FloatArray, columns: IntArray) -> float:
+    """Return a lower bound on every complete assignment, from row prices (weak duality).
+
+    ``sum(u) + sum over columns of min over rows of (c - u)`` is one for any prices u. Shortest
+    paths over exchanges of two rows' columns make it equal the cost of an optimal assignment.
+    """
+    own = table[:, columns]
+    move = own.T - np.diagonal(own)[:, None]
+    prices = np.zeros(len(table))
+    for _ in range(len(table)):
+        lower = np.minimum(prices, (prices[:, None] + move).min(axis=0))
+        if np.array_equal(lower, prices):
+            break
+        prices = lower
+    return float(prices.sum() + (table - prices[:, None]).min(axis=0).sum())

@@ -1,0 +1,100 @@
+"""From scores and triplets to trials, by the commands."""
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from contstim.cli import main
+
+
+@pytest.fixture
+def scores(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(0)
+    common = rng.normal(size=200)
+    columns = {
+        name: -50 + 5 * common + rng.normal(scale=3, size=200) for name in ("m1", "m2", "m3")
+    }
+    frame = pd.DataFrame(columns, index=[f"This is sentence number {i}." for i in range(200)])
+    path = tmp_path / "scores.csv"
+    frame.to_csv(path, index_label="sentence")
+    return path
+
+
+@pytest.fixture
+def triplets(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(1)
+    rows = []
+    for a, b in itertools.combinations(("m1", "m2", "m3"), 2):
+        for i in range(30):
+            n1, n2 = rng.normal(-50, 5, size=2)
+            falls = rng.uniform(5, 30, size=2)
+            texts = [f"{kind} of {a} {b} {i}." for kind in ("Natural", "First", "Second")]
+            rows.append((a, b, *texts, n1, n2, n1 + 1, n2 - falls[0], n1 - falls[1], n2 + 1))
+    names = ["model_1", "model_2", "natural", "synthetic_1", "synthetic_2"]
+    names += [f"{k}_lp_{m}" for k in ("natural", "synthetic_1", "synthetic_2") for m in (1, 2)]
+    path = tmp_path / "triplets.csv"
+    pd.DataFrame(rows, columns=names).to_csv(path, index=False)
+    return path
+
+
+def test_from_scores_and_triplets_to_trials(
+    scores: Path, triplets: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pairs, chosen, trials = (tmp_path / f"{n}.csv" for n in ("pairs", "chosen", "trials"))
+    assert main(["select", "natural", str(scores), "--per-pair", "5", "--out", str(pairs)]) == 0
+    assert "15 rows, optimal" in capsys.readouterr().err
+    select = ["select", "triplets", str(triplets), "--per-pair", "5", "--strata", "5"]
+    assert main([*select, "--out", str(chosen)]) == 0
+    assert "15 rows" in capsys.readouterr().err
+    design = ["design", "trials", "--natural", str(pairs), "--triplets", str(chosen)]
+    numbers = ["--groups", "5", "--participants", "2", "--catch", "2", "--seed", "4"]
+    assert main([*design, *numbers, "--out", str(trials)]) == 0
+    err = capsys.readouterr().err
+    assert "14 trials a participant" in err
+    assert "With 5 groups the smallest p" in err
+    table = pd.read_csv(trials)
+    assert len(table) == 5 * 2 * 14
+    for _, own in table.groupby("participant"):
+        sentences = pd.concat([own["sentence_1"], own["sentence_2"]])
+        assert not sentences.duplicated().any()
+    first = trials.read_bytes()
+    assert main([*design, *numbers, "--out", str(trials)]) == 0
+    assert trials.read_bytes() == first
+
+
+def test_planning(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["design", "plan", "--groups", "10", "--comparisons", "36"]) == 0
+    assert "no single difference can be significant: at least 2" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["select", "natural", "missing.csv"], "missing.csv"),
+        (["select", "triplets", "{scores}"], "has no column 'model_1'"),
+        (["select", "triplets", "{triplets}", "--objective", "worst"], "unknown objective 'worst'"),
+        (["select", "natural", "{scores}", "--per-pair", "100"], "m1"),
+        (["design", "trials", "--layout", "golan"], "unknown layout 'golan'"),
+        (["design", "trials", "--layout", "golan2023", "--groups", "3"], "not both"),
+        (["design", "trials", "--natural", "{scores}", "--groups", "3"], "model_1"),
+        (["design", "trials", "--natural", "missing.csv"], "there is no file missing.csv"),
+    ],
+)
+def test_bad_input(
+    argv: list[str],
+    message: str,
+    scores: Path,
+    triplets: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    filled = [a.format(scores=scores, triplets=triplets) for a in argv]
+    out = tmp_path / "out.csv"
+    assert main([*filled, "--out", str(out)]) == 2
+    err = capsys.readouterr().err
+    assert len(err.strip().splitlines()) == 1
+    assert message in err
+    assert not out.exists()

@@ -1,0 +1,245 @@
+"""The recurrent sentence model against plain numpy, brute force and itself by other routes."""
+
+import itertools
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from contstim.errors import InputError, ModelFileError, SpecError, UnknownWordError
+from contstim.models.recurrent import network as network_module
+from contstim.models.recurrent.checkpoint import save_network
+from contstim.models.recurrent.config import NetworkConfig, Vocabulary
+from contstim.models.recurrent.network import Network
+from contstim.models.registry import load_model
+from contstim.text import Sentence, WordList
+
+WORDS = ("the", "dog", "cat", "saw", "ran", ".", "The", "a", "Dogs.")
+SENTENCES = [
+    "The dog saw the cat .",
+    "ran",
+    "a a a a a a a a a a a a",
+    "the cat ran .",
+    "dog dog",
+    "The cat saw a dog the dog saw .",
+]
+KINDS = [("rnn", True), ("rnn", False), ("lstm", True), ("lstm", False)]
+
+
+def make_network(cell, tied=True, words=WORDS, seed=0, scale=6.0):
+    """Make a network with random weights, large enough that its predictions are far from flat."""
+    config = NetworkConfig(cell, embedding=5, hidden=7, tied=tied)
+    network = Network.initial(config, Vocabulary(tuple(words)), seed)
+    for name, tensor in network.weights.items():
+        tensor.mul_(scale if name == "embedding" else scale / 3)
+    rng = np.random.default_rng(seed)
+    for name in ("bias", "output_bias"):
+        values = rng.normal(size=network.weights[name].shape)
+        network.weights[name].copy_(network.weights[name].new_tensor(values))
+    return network
+
+
+@pytest.fixture
+def load(tmp_path):
+    """Save a network and load it as a model, with options."""
+
+    def load_with(network, query=""):
+        path = tmp_path / f"{network.config.cell}.safetensors"
+        save_network(path, network, {}, "float32")
+        return load_model(f"{network.config.cell}:{path}{query}")
+
+    return load_with
+
+
+def oracle(network, tokens, end=True):
+    """Score one sentence in float64 numpy, straight from the definitions."""
+    w = {name: tensor.double().numpy() for name, tensor in network.weights.items()}
+    size = network.config.hidden
+    ids = [network.vocabulary.words.index(token) + 2 for token in tokens]
+    inputs = [len(network.vocabulary.words) + 2, *ids]
+    targets = [*ids, 0] if end else ids
+    h, c = np.zeros(size), np.zeros(size)
+    terms = []
+    for before, target in zip(inputs, targets, strict=False):
+        z = w["input"] @ w["embedding"][before] + w["recurrent"] @ h + w["bias"]
+        if network.config.cell == "rnn":
+            h = np.maximum(z, 0)
+        else:
+            i, f, o = (1 / (1 + np.exp(-z[k * size : (k + 1) * size])) for k in range(3))
+            c = f * c + i * np.tanh(z[3 * size :])
+            h = o * np.tanh(c)
+        if network.config.tied:
+            logits = w["embedding"][:-1] @ (w["projection"] @ h) + w["output_bias"]
+        else:
+            logits = w["output"] @ h + w["output_bias"]
+        terms.append(logits[target] - np.log(np.exp(logits - logits.max()).sum()) - logits.max())
+    return np.array(terms)
+
+
+@pytest.mark.parametrize(("cell", "tied"), KINDS)
+def test_terms_are_those_of_a_plain_numpy_network(load, cell, tied):
+    network = make_network(cell, tied)
+    for query, end in (("", True), ("?end=none", False)):
+        parts = load(network, query).parts(SENTENCES)
+        for sentence, part in zip(SENTENCES, parts, strict=True):
+            expected = oracle(network, sentence.split(), end)
+            np.testing.assert_allclose(part.log_probs, expected, atol=2e-5)
+            assert part.units == (*sentence.split(), "</s>")[: len(expected)]
+            words = [*range(part.n_words), part.n_words - 1]
+            assert part.word_of.tolist() == words[: len(expected)]
+
+
+@pytest.mark.parametrize("shift", [-200.0, 200.0])
+def test_logits_far_from_zero_neither_underflow_nor_overflow(load, shift):
+    network = make_network("lstm")
+    expected = load(network).score(SENTENCES)
+    # The same amount on every logit changes no probability.
+    network.weights["output_bias"] += shift
+    np.testing.assert_allclose(load(network).score(SENTENCES), expected, atol=1e-3)
+
+
+@pytest.mark.parametrize("cell", ["rnn", "lstm"])
+def test_batch_single_and_any_order_agree_and_words_sum_to_the_score(load, cell, monkeypatch):
+    model = load(make_network(cell))
+    scores = model.score(SENTENCES)
+    assert scores.dtype == np.float64
+    single = np.array([model.score([sentence])[0] for sentence in SENTENCES])
+    np.testing.assert_allclose(scores, single, atol=1e-5)
+    np.testing.assert_allclose(model.score(SENTENCES[::-1])[::-1], scores, atol=1e-5)
+    words = model.score_words(SENTENCES)
+    assert [len(values) for values in words] == [len(s.split()) for s in SENTENCES]
+    np.testing.assert_allclose([values.sum() for values in words], scores, atol=1e-12)
+    # Budgets so small that a batch holds one or two sentences and a pass a few logits.
+    monkeypatch.setattr(network_module, "_TOKENS", 9)
+    monkeypatch.setattr(network_module, "_POSITIONS", 3)
+    monkeypatch.setattr(network_module, "_ENTRIES", 4)
+    np.testing.assert_allclose(load(make_network(cell)).score(SENTENCES), scores, atol=1e-5)
+
+
+@pytest.mark.parametrize(("cell", "tied"), KINDS)
+def test_next_token_probabilities_sum_to_one(load, cell, tied):
+    model = load(make_network(cell, tied))
+    rng = np.random.default_rng(1)
+    for length in (0, 1, 2, 5, 9):
+        prefix = " ".join(rng.choice(WORDS, length))
+        tokens, log_probs = model.next_log_probs(prefix)
+        assert tokens == ("</s>", "<unk>", *WORDS)
+        assert np.exp(log_probs).sum() == pytest.approx(1, abs=1e-6)
+        parts = model.parts([f"{prefix} cat"])[0].log_probs
+        assert log_probs[tokens.index("cat")] == pytest.approx(parts[length], abs=1e-5)
+
+
+@pytest.mark.parametrize(("cell", "tied"), KINDS)
+def test_all_strings_of_a_toy_language_share_out_the_probability(load, cell, tied):
+    # A string goes on or ends: P(length >= L) = P(length = L) + P(length >= L + 1).
+    network = make_network(cell, tied, words=("x", "y"))
+    ended = load(network, "?unknown=unk")
+    unended = load(network, "?unknown=unk&end=none")
+
+    def total(model, length):
+        strings = itertools.product(("x", "y", "something-unknown"), repeat=length)
+        return np.exp(model.score([" ".join(s) for s in strings])).sum()
+
+    empty = np.exp(ended.next_log_probs("")[1][0])
+    assert total(unended, 1) + empty == pytest.approx(1, abs=1e-6)
+    for length in (1, 2, 3, 4):
+        right = total(ended, length) + total(unended, length + 1)
+        assert total(unended, length) == pytest.approx(right, rel=1e-5)
+
+
+@pytest.mark.parametrize("query", ["", "?end=none", "?punctuation=split", "?punctuation=drop"])
+@pytest.mark.parametrize("cell", ["rnn", "lstm"])
+def test_replacements_equal_the_sentences_scored_afresh(load, cell, query):
+    model = load(make_network(cell), query)
+    candidates = WordList.of(["dog", "cat", "saw", "a", "the", "ran"])
+    for text in ("The dog saw a cat", "the cat ran the dog saw"):
+        sentence = Sentence.parse(text + "." if "punctuation" in query else text)
+        for position in (0, 2, 4, 2, len(sentence) - 1):
+            afresh = model.score([str(sentence.replace(position, w)) for w in candidates])
+            found = model.replacements(sentence, position, candidates)
+            assert not found.exact
+            exact = found.score(np.arange(len(candidates)))
+            np.testing.assert_allclose(exact, afresh, atol=1e-4)
+            np.testing.assert_allclose(found.score(np.array([3, 1])), afresh[[3, 1]], atol=1e-4)
+            assert (found.upper >= exact).all()
+            assert found.upper.shape == found.estimate.shape == (len(candidates),)
+            now = candidates.index.get(sentence.words[position])
+            if now is not None:
+                assert found.estimate[now] == pytest.approx(afresh[now], abs=1e-4)
+        assert found.score(np.zeros(0, dtype=np.int64)).shape == (0,)
+
+
+def test_replacements_of_an_unknown_word_ask_only_that_the_candidates_are_known(load):
+    model = load(make_network("lstm"))
+    candidates = WordList.of(["dog", "cat"])
+    sentence = Sentence.parse("the unicorn ran .")
+    exact = model.replacements(sentence, 1, candidates).score(np.arange(2))
+    np.testing.assert_allclose(exact, model.score(["the dog ran .", "the cat ran ."]), atol=1e-4)
+    with pytest.raises(UnknownWordError, match="does not know the candidate 'unicorn'"):
+        model.replacements(sentence, 1, WordList.of(["unicorn"]))
+
+
+def test_an_unknown_word_is_an_error_that_names_it_unless_unk_is_asked_for(load):
+    network = make_network("lstm")
+    model = load(network)
+    with pytest.raises(UnknownWordError) as caught:
+        model.score(["the dog ran .", "the unicorn ran ."])
+    assert str(caught.value) == (
+        f"{model.spec} does not know 'unicorn' in 'the unicorn ran .'; leave the sentence out, "
+        "use a model trained with the word, or ask for unknown=unk"
+    )
+    assert model.knows(["dog", "unicorn", "<unk>", "</s>", "<s>"]).tolist() == [True] + [False] * 4
+    lenient = load(network, "?unknown=unk")
+    assert lenient.event.unknown == "unk"
+    tokens, log_probs = lenient.next_log_probs("the")
+    term = lenient.parts(["the unicorn ran ."])[0].log_probs[1]
+    assert term == pytest.approx(log_probs[tokens.index("<unk>")], abs=1e-5)
+
+
+def test_the_event_says_what_is_scored(load):
+    network = make_network("rnn")
+    event = load(network).event
+    assert (event.units, event.start, event.end) == ("words", "<s>", "</s>")
+    event = load(network, "?end=none&punctuation=split&case=lower").event
+    assert (event.end, event.punctuation, event.case) == ("none", "split", "lower")
+    split = load(network, "?punctuation=split")
+    assert split.parts(["The cat ran."])[0].units == ("The", "cat", "ran", ".", "</s>")
+    assert split.score(["The cat ran."])[0] == pytest.approx(
+        load(network).score(["The cat ran ."])[0], abs=1e-6
+    )
+
+
+def test_the_spec_is_canonical_and_loads_an_equal_model(load):
+    model = load(make_network("lstm"), "?unknown=unk&case=keep&device=cpu")
+    assert model.spec.endswith("lstm.safetensors?unknown=unk")
+    again = load_model(model.spec)
+    assert again.event == model.event
+    assert again.fingerprint == model.fingerprint
+    assert again.score(SENTENCES).tolist() == model.score(SENTENCES).tolist()
+
+
+def test_bad_options_and_inputs_are_refused(load):
+    network = make_network("lstm")
+    model = load(network)
+    path = model.spec.removeprefix("lstm:")
+    with pytest.raises(SpecError, match="unknown option 'metric'"):
+        load(network, "?metric=pll")
+    with pytest.raises(SpecError, match=r"device='gpu' in .* cannot be used here"):
+        load(network, "?device=gpu")
+    with pytest.raises(SpecError, match="holds a network of kind 'lstm'; write lstm:"):
+        load_model(f"rnn:{path}")
+    with pytest.raises(ModelFileError, match="there is no model file"):
+        load_model(f"lstm:{path}.no")
+    with pytest.raises(InputError, match="sentence 2 is empty"):
+        model.score(["the dog", " "])
+    assert model.score([]).shape == (0,)
+    assert model.parts([]) == []
+
+
+def test_importing_the_package_does_not_import_torch():
+    code = "import sys, contstim.models.recurrent as r; r.load; print('torch' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.strip() == "False"
