@@ -139,6 +139,11 @@ def test_damaged_files_are_refused(installed: Path) -> None:
         with pytest.raises(ModelFileError) as raised:
             read_sphinx_trie(installed)
         assert "\n" not in str(raised.value)
+    bound = data.index(struct.pack("<ffI", 0, 0, 5)) + 8  # of the last unigram's bigrams
+    for value in (0, 4, 6, 1 << 31):
+        installed.write_bytes(data[:bound] + struct.pack("<I", value) + data[bound + 4 :])
+        with pytest.raises(ModelFileError, match="it is damaged"):
+            read_sphinx_trie(installed)
     installed.write_bytes(sphinx_trie(order=2))
     with pytest.raises(ModelFileError, match="is of order 2; only trigrams can be converted"):
         read_sphinx_trie(installed)
