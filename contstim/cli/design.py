@@ -22,7 +22,7 @@ from typing import Any
 
 import pandas as pd
 
-from contstim.cli.common import add_seed, positive, write_output
+from contstim.cli.common import add_seed, positive, whole_number, write_output
 from contstim.errors import InputError
 from contstim.sentences import pool, read_sentences
 from contstim.textfile import numbered_lines
@@ -44,8 +44,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     trials.add_argument("--groups", type=positive, metavar="N", help="groups of participants")
     trials.add_argument("--participants", type=positive, metavar="N", help="in each group")
-    trials.add_argument("--random-natural", type=int, metavar="N", help="random pairs (0)")
-    trials.add_argument("--catch", type=int, metavar="N", help="shuffled-word trials (0)")
+    trials.add_argument(
+        "--random-natural", type=whole_number(0), metavar="N", help="random pairs (0)"
+    )
+    trials.add_argument(
+        "--catch", type=whole_number(0), metavar="N", help="shuffled-word trials (0)"
+    )
     trials.add_argument("--out", default="-", metavar="CSV", help="(default: standard output)")
     add_seed(trials)
     simulate = actions.add_parser("simulate", help="let simulated people answer the trials")
