@@ -162,7 +162,9 @@ def read_sphinx_trie(path: Path) -> NgramTable:
     level2 = Level(keys2[by_key], logs2[by_key], backoffs2[backoff2[:n2]][by_key])
     contexts = find(level2.keys, before3 * size + before2[parent3])
     if (contexts < 0).any():
-        raise ModelFileError(f"{str(path)!r} has a trigram that begins with no bigram of its own")
+        raise ModelFileError(
+            f"{str(path)!r} has a trigram that begins with no bigram of its own; it is damaged"
+        )
     keys3 = contexts * size + last2[parent3]
     logs3 = np.minimum(probs3[prob3], 0.0)
     by_key = np.argsort(keys3)

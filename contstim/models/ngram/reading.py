@@ -299,4 +299,4 @@ def read_arpa(path: Path) -> NgramTable | None:
     if data.find(b"\\end\\", at) < 0:
         raise ModelFileError(f"{str(path)!r} lacks its last line, \\end\\; it is truncated")
     table = NgramTable(tuple(words), tuple(levels))
-    return None if any((s < 0).any() for s in table.suffixes()) else table
+    return None if any((s < 0).any() for s in table.suffixes) else table

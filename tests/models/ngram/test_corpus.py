@@ -38,6 +38,12 @@ def test_blocks_join_without_a_seam(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     whole = words_of(text)
     monkeypatch.setattr("contstim.models.ngram.corpus._CHUNK", 64)
     assert words_of(text) == whole
+    text.write_bytes(b"a line\n" * 50 + b"bad \xff byte\n")
+    with pytest.raises(InputError, match="^line 51 of"):
+        words_of(text)
+    text.write_bytes(b"a line\n" * 50 + b"a <s> symbol\n")
+    with pytest.raises(InputError, match="^line 51 of"):
+        words_of(text)
 
 
 def test_vocabulary_by_count_and_by_list(tmp_path: Path) -> None:

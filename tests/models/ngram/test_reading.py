@@ -34,6 +34,8 @@ def test_round_trip(tmp_path: Path, order: int, name: str) -> None:
     again = tmp_path / f"again-{name}"
     write_arpa(table, again)
     assert again.read_bytes() == (tmp_path / name).read_bytes()
+    if name.endswith(".gz"):
+        assert again.read_bytes()[4:8] == bytes(4)  # the time of writing
 
 
 def test_blocks_join_without_a_seam(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,6 +96,7 @@ def test_truncated_files_are_refused(tmp_path: Path, share: float, name: str) ->
         ("\\data\\", "data", "is not an n-gram model"),
         ("dog </s>", "dog </s", "hold a word that is no unigram"),
         ("\n\\end\\", "", "truncated"),
+        ("\n\\end\\", "\n\\en", "lacks its last line"),
         ("\tbee\t", "\tcat\t", "list a word twice"),
         ("\tbee\t", "\tbee bee bee\t", "have a line of the wrong length"),
         ("</s>\t", "</S>\t", "lack </s>"),
