@@ -137,7 +137,7 @@ class Stages:
         """Return all that a stage's table depends on, as JSON values."""
         experiment = self.experiment
         if stage == "score":
-            rows = [[list(map(list, self._score_rows(given)))] for given in experiment.models]
+            rows = [list(self._score_rows(given)) for given in experiment.models]
             return [self._shared, digest_of(rows)]
         if stage == "natural":
             return [

@@ -138,6 +138,10 @@ class Worker:
             return
         models = {role: self._model(config, role) for role in ("reject", "accept")}
         if self.vocabulary.digest != config["vocabulary"]:
+            # A worker that outlives a run may have read the file before it was changed.
+            del self.vocabulary
+            self._proposal = None
+        if self.vocabulary.digest != config["vocabulary"]:
             raise InputError("the vocabulary has changed since the run was begun; start it again")
         if self._proposal is None or self._proposal[0] != task.group:
             both = (models["reject"], models["accept"])

@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 from dataclasses import asdict
+from types import FrameType
 
 from contstim.errors import OutputError
 from contstim.runs.tasks import Task
@@ -19,10 +20,16 @@ from contstim.runs.work import Worker, Workplace
 __all__ = ["main"]
 
 
+def _leave(number: int, frame: FrameType | None) -> None:
+    # As an exception it removes what is half written.
+    sys.exit(0)
+
+
 def main() -> int:
     """Work until the input ends."""
     # Ctrl-C reaches the whole process group; the process that hands out tasks decides.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, _leave)
     # What models print must not come between the answers.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)

@@ -79,7 +79,10 @@ def test_a_missing_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "path",
     sorted((Path(__file__).parents[2] / "experiments").glob("*/*.toml")),
-    ids=lambda p: p.stem,
+    ids=lambda path: f"{path.parent.name}-{path.stem}",
 )
 def test_published_experiments_can_be_read(path: Path) -> None:
-    assert len(read_experiment(path).models) >= 4
+    found = read_experiment(path)
+    assert found.study.name == f"{path.parent.name}-{path.stem}"
+    assert found.design is not None
+    assert found.design.layout == path.parent.name

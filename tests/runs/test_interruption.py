@@ -23,7 +23,7 @@ def _committed(out: Path) -> dict[Path, int]:
 
 
 def test_kills_lose_nothing_and_repeat_nothing(tmp_path: Path) -> None:
-    file = str(make_study(tmp_path, starts=13, words=1500))
+    file = str(make_study(tmp_path, starts=10, words=800))
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     assert run_alone(file, "--workers", "2", "--out", str(whole)).returncode == 0
     total = len(_committed(whole))
@@ -60,7 +60,7 @@ def test_kills_lose_nothing_and_repeat_nothing(tmp_path: Path) -> None:
 
 
 def test_the_second_process_is_told_who_holds_the_run(tmp_path: Path) -> None:
-    file = str(make_study(tmp_path, starts=13, words=1500))
+    file = str(make_study(tmp_path, starts=10, words=800))
     process = subprocess.Popen(
         command(file), stderr=subprocess.PIPE, text=True, start_new_session=True
     )
