@@ -14,12 +14,13 @@ import torch
 
 from contstim.errors import InputError, OutputError
 from contstim.models.recurrent.checkpoint import load_network
-from contstim.models.recurrent.config import NetworkConfig, Vocabulary
+from contstim.models.recurrent.config import NetworkConfig, TrainingOptions, Vocabulary
 from contstim.models.recurrent.corpus import Corpus, count_words, make_vocabulary, read_vocabulary
 from contstim.models.recurrent.layers import State, layer_backward, layer_forward
 from contstim.models.recurrent.network import Network
 from contstim.models.recurrent.softmax import Negatives, cross_entropy
-from contstim.models.recurrent.training import Trainer, TrainingOptions, train_recurrent
+from contstim.models.recurrent.trainer import Trainer
+from contstim.models.recurrent.training import train_recurrent
 from contstim.models.registry import load_model
 
 SMALL = TrainingOptions(
@@ -256,8 +257,8 @@ import sys
 from pathlib import Path
 import torch
 torch.set_num_threads(1)
-from contstim.models.recurrent.config import NetworkConfig
-from contstim.models.recurrent.training import TrainingOptions, train_recurrent
+from contstim.models.recurrent.config import NetworkConfig, TrainingOptions
+from contstim.models.recurrent.training import train_recurrent
 train_recurrent([Path(sys.argv[1])], Path(sys.argv[2]), config=NetworkConfig("lstm", 8, 16),
     options=TrainingOptions(**eval(sys.argv[3])), min_count=1, heldout_share=0.1)
 """
