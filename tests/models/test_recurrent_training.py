@@ -1,6 +1,7 @@
 """Training: gradients against automatic differentiation, durability, and bad input."""
 
 import gzip
+import io
 import itertools
 import math
 import signal
@@ -18,6 +19,7 @@ from contstim.models.recurrent.config import NetworkConfig, TrainingOptions, Voc
 from contstim.models.recurrent.corpus import Corpus, count_words, make_vocabulary, read_vocabulary
 from contstim.models.recurrent.layers import State, layer_backward, layer_forward
 from contstim.models.recurrent.network import Network
+from contstim.models.recurrent.progress import Progress
 from contstim.models.recurrent.softmax import Negatives, cross_entropy
 from contstim.models.recurrent.trainer import Trainer
 from contstim.models.recurrent.training import train_recurrent
@@ -298,6 +300,25 @@ def test_a_killed_training_continues_to_the_same_weights(tmp_path):
     assert course(first[1]) == course(second[1])
     assert first[1]["finished"]
     assert second[1]["finished"]
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_progress_is_a_bar_on_a_terminal_and_lines_otherwise(monkeypatch):
+    for stream, bar in ((Terminal(), True), (io.StringIO(), False)):
+        monkeypatch.setattr(sys, "stderr", stream)
+        with Progress(total=4, done=1, shown=True) as shown:
+            shown.step(2.5)
+            shown.say("step 2 of 4")
+        assert "step 2 of 4\n" in stream.getvalue()
+        assert ("training:" in stream.getvalue()) == bar
+    with Progress(total=4, done=0, shown=False) as shown:
+        shown.step(2.5)
+        shown.say("nothing")
+    assert "nothing" not in stream.getvalue()
 
 
 def train(tmp_path, text, **arguments):
