@@ -22,7 +22,7 @@ from contstim.models.recurrent.training import train_recurrent
 
 # Narrower than the 256 of Golan et al. so that a file is about 8 MB.
 EMBEDDING = 208
-EPOCHS = {"lstm": (1.5, 0.06), "rnn": (1.5, 0.06)}
+EPOCHS = {"lstm": (1.5, 0.06), "rnn": (1.0, 0.03)}
 
 
 def main() -> None:
