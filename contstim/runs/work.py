@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import time
 import traceback
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,9 +28,6 @@ __all__ = ["TRIES", "Worker", "Workplace", "one_thread"]
 
 #: How often a task is tried before it is set aside; faults of its input are certain at once.
 TRIES = 3
-
-#: Models that a worker keeps loaded: those of one pair.
-_WARM = 2
 
 
 @dataclass(frozen=True)
@@ -88,7 +84,7 @@ class Worker:
         self.workplace = workplace
         self.store = RunStore(workplace.store)
         self.cache = ScoreCache(workplace.scores)
-        self._models: OrderedDict[str, tuple[SentenceModel, dict[str, Any]]] = OrderedDict()
+        self._models: dict[str, tuple[SentenceModel, dict[str, Any]]] = {}
         self._versions = versions()
         self._proposal: tuple[str, WordReplacement] | None = None
 
@@ -198,8 +194,8 @@ class Worker:
         if warm is None or warm[1] != config[role]:
             self._models.pop(given, None)
             self._proposal = None  # it holds on to the models before
-            while len(self._models) >= _WARM:
-                self._models.popitem(last=False)
+            for other in self._models.keys() - set(config["given"].values()):
+                del self._models[other]
             model = load_model(given)
             warm = (model, describe_model(model))
             if warm[1] != config[role]:
@@ -207,7 +203,6 @@ class Worker:
                     f"the model {given} has changed since the run was begun; start it again"
                 )
             self._models[given] = warm
-        self._models.move_to_end(given)
         return warm[0]
 
 
