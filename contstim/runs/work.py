@@ -89,10 +89,11 @@ class Worker:
         self._proposal: tuple[str, WordReplacement] | None = None
 
     @cached_property
-    def vocabulary(self) -> Vocabulary:
-        """The words that may be written."""
+    def _vocabulary(self) -> tuple[Vocabulary, str]:
+        """The words that may be written, and their digest, which takes a while to compute."""
         path = self.workplace.vocabulary
-        return bundled_vocabulary() if path is None else Vocabulary.read(path)
+        words = bundled_vocabulary() if path is None else Vocabulary.read(path)
+        return words, words.digest
 
     def run(self, task: Task) -> Outcome:
         """Do a task, unless its result is there, and commit the result before returning.
@@ -133,15 +134,15 @@ class Worker:
             self._score(task)
             return
         models = {role: self._model(config, role) for role in ("reject", "accept")}
-        if self.vocabulary.digest != config["vocabulary"]:
+        if self._vocabulary[1] != config["vocabulary"]:
             # A worker that outlives a run may have read the file before it was changed.
-            del self.vocabulary
+            del self._vocabulary
             self._proposal = None
-        if self.vocabulary.digest != config["vocabulary"]:
+        if self._vocabulary[1] != config["vocabulary"]:
             raise InputError("the vocabulary has changed since the run was begun; start it again")
         if self._proposal is None or self._proposal[0] != task.group:
             both = (models["reject"], models["accept"])
-            self._proposal = (task.group, WordReplacement(self.vocabulary, both))
+            self._proposal = (task.group, WordReplacement(self._vocabulary[0], both))
         budget = config["budget"]
         with one_thread():
             result = synthesize(
