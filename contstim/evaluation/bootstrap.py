@@ -11,6 +11,7 @@ from scipy.stats import norm
 from scipy.stats import t as student
 
 from contstim.errors import UnknownNameError
+from contstim.evaluation.resampling import block_means, has_blocks
 from contstim.evaluation.subset import Subset
 from contstim.evaluation.trials import TrialData
 
@@ -107,6 +108,8 @@ def resample(subset: Subset, measure: str, draws: Draws) -> FloatArray:
     people = draws.people[:, subset.labels]
     if draws.pairs is None:
         return _means(people, subset.values(measure))
+    if has_blocks(subset):
+        return block_means(subset, measure, people, draws.pairs)
     out = np.empty((len(people), len(subset.models)))
     for b in range(len(people)):
         values = subset.values(measure, draws.pairs[b])
