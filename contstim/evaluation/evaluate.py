@@ -25,7 +25,7 @@ from contstim.evaluation.controls import (
 )
 from contstim.evaluation.exclusion import catch_accuracy, exclude
 from contstim.evaluation.human import agreement_table, reliability_table, trial_table
-from contstim.evaluation.importers import read_choices
+from contstim.evaluation.importers import ColumnMapping, read_choices, read_mapped
 from contstim.evaluation.matrices import (
     consistency_table,
     instructive_table,
@@ -146,6 +146,7 @@ def evaluate_file(
     out: str | Path | None = None,
     preset: str = "default",
     features: pd.DataFrame | None = None,
+    mapping: ColumnMapping | None = None,
     **changes: object,
 ) -> Evaluation:
     """Read a file of choices, evaluate it, and write tables, figures and report to `out`.
@@ -160,6 +161,8 @@ def evaluate_file(
         A CSV or Parquet file of scores, or what `evaluate` takes.
     out
         A folder; nothing is written if None.
+    mapping
+        Says where any other CSV keeps what is needed; `format` then has no part.
     preset, features, changes
         As in `evaluate`.
 
@@ -170,7 +173,7 @@ def evaluate_file(
     OutputError
         If the results cannot be written.
     """
-    human = read_choices(path, format)
+    human = read_choices(path, format) if mapping is None else read_mapped(path, mapping)
     given = _read_scores(scores) if isinstance(scores, (str, Path)) else scores
     result = evaluate(human, given, preset, features, **changes)
     if out is not None:
