@@ -179,7 +179,7 @@ def test_many_resamples_at_once_are_the_same_numbers(make_study, zeros):
     subset = everything(data)
     rng = np.random.default_rng(1)
     people = rng.integers(0, 3, size=(30, 9)).astype(float)
-    pairs = rng.integers(0, 2, size=(30, data.n_pairs)).astype(float)
+    pairs = rng.integers(0, 4, size=(30, data.n_pairs)).astype(float)
     pairs[0, :] = 0
     assert has_blocks(subset)
     for measure in ("accuracy", "signed_rank_cosine"):

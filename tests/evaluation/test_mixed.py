@@ -66,6 +66,7 @@ def test_models_that_never_meet_are_not_compared():
         ["u", "v"],
         ["x", "y"],
     ]
+    np.testing.assert_allclose(fit.abilities.groupby("component")["ability"].sum(), 0, atol=1e-9)
     assert fit.comparisons[["model_1", "model_2"]].to_numpy().tolist() == [["u", "v"], ["x", "y"]]
     assert fit.comparisons["difference"].iloc[0] > 0 > fit.comparisons["difference"].iloc[1]
 
