@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 import contstim
 from contstim.errors import InputError
 from contstim.evaluation.analysis import Outcome, analyse
-from contstim.evaluation.bootstrap import default_levels, draw
+from contstim.evaluation.bootstrap import affordable_draws, default_levels, draw
 from contstim.evaluation.choices import HumanData, align_choices, check_choices
 from contstim.evaluation.controls import (
     FEATURE_COLUMNS,
@@ -90,6 +90,13 @@ def evaluate(
     data = TrialData.of(kept, wide)
     notes += check_targets(data.pairs, data.models)
     levels = options.levels or default_levels(data, options.min_groups)
+    n_draws = affordable_draws(data, levels, options.n_bootstrap)
+    if n_draws < options.n_bootstrap:
+        notes.append(
+            f"{n_draws} bootstrap samples were drawn instead of {options.n_bootstrap:,}, because "
+            "participants saw different trials and each sample ranks them all again."
+        )
+        options = replace(options, n_bootstrap=n_draws)
     outcomes = list(_outcomes(data, options, levels))
     analyses = {outcome.analysis.name for outcome in outcomes}
     conditions = data.pairs["condition"].nunique()

@@ -333,3 +333,14 @@ def test_any_csv_by_a_mapping(make_study, tmp_path):
     result = evaluate_file(tmp_path / "other.csv", scores=scores, mapping=mapping, n_bootstrap=0)
     expected = evaluate(study, scores, n_bootstrap=0)
     pd.testing.assert_frame_equal(result.models, expected.models)
+
+
+def test_fewer_resamples_of_a_large_scattered_study_are_said(make_study, monkeypatch):
+    study, scores = make_study(share=0.6)
+    monkeypatch.setattr("contstim.evaluation.bootstrap._MOST_WORK", 10)
+    monkeypatch.setattr("contstim.evaluation.bootstrap._FEWEST_DRAWS", 7)
+    result = evaluate(study, scores, n_bootstrap=40)
+    assert result.options.n_bootstrap == 7
+    assert result.notes[-1].startswith("7 bootstrap samples were drawn instead of 40")
+    complete, scores = make_study(n_people=12)
+    assert evaluate(complete, scores, n_bootstrap=40).notes == ()
