@@ -102,6 +102,21 @@ class Subset:
         place = offsets[set_of[self.person]] + within
         return pair, np.repeat(np.arange(len(blocks)), sizes), place, set_of
 
+    def set_blocks(self) -> list[tuple[IntArray, IntArray, FloatArray]]:
+        """Return the participants who saw the same pairs, those pairs, and their ratings.
+
+        One entry a set of pairs: n participants (of those here), k pairs, ratings (n, k).
+        """
+        if not self.n_rows:
+            return []
+        pair, which, _, set_of = self._sets
+        found = []
+        for number in range(int(which.max()) + 1):
+            members = np.flatnonzero(set_of == number)
+            rows = [np.arange(self._starts[i], self._starts[i + 1]) for i in members]
+            found.append((members, pair[which == number], self.rating[np.stack(rows)]))
+        return found
+
     @cached_property
     def _human_plan(self) -> RankPlan:
         return RankPlan(self.rating, self.person, self.n_people)
