@@ -57,6 +57,9 @@ register_family(
 )
 register_family("rnn", "recurrent network with ReLU units", "contstim.models.recurrent:load")
 register_family("lstm", "LSTM network", "contstim.models.recurrent:load")
+register_family(
+    "hf", "causal or masked transformer, a folder or a hub name", "contstim.models.hf:load"
+)
 
 
 def load_model(spec: str | ModelSpec) -> SentenceModel:
