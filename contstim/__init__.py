@@ -12,10 +12,19 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from contstim.defaults import bundled_vocabulary
     from contstim.errors import ContstimError
+    from contstim.evaluation.evaluate import evaluate
+    from contstim.evaluation.importers.formats import read_choices
+    from contstim.evaluation.result import Evaluation
     from contstim.models.base import Event, Replacements, SentenceModel, SentenceParts, Totals
     from contstim.models.check import check_model
     from contstim.models.registry import load_model, register_family
     from contstim.models.spec import ModelSpec
+    from contstim.selection.checking import check_design
+    from contstim.selection.design import design_trials
+    from contstim.selection.files import read_scores
+    from contstim.selection.natural import select_natural_pairs
+    from contstim.selection.planning import plan_design
+    from contstim.selection.triplets import select_triplets
     from contstim.sentences import pool, read_sentences, sample_sentences
     from contstim.synthesis.search import Synthesis, synthesize
     from contstim.synthesis.triplets import ModelPair, Triplet, triplets
@@ -26,6 +35,7 @@ __version__ = "0.1.0"
 
 _PLACES = {
     "ContstimError": "errors",
+    "Evaluation": "evaluation.result",
     "Event": "models.base",
     "ModelPair": "synthesis.triplets",
     "ModelSpec": "models.spec",
@@ -39,18 +49,27 @@ _PLACES = {
     "Vocabulary": "vocabulary",
     "WordList": "text",
     "bundled_vocabulary": "defaults",
+    "check_design": "selection.checking",
     "check_model": "models.check",
+    "design_trials": "selection.design",
+    "evaluate": "evaluation.evaluate",
     "load_model": "models.registry",
+    "plan_design": "selection.planning",
     "pool": "sentences",
+    "read_choices": "evaluation.importers.formats",
+    "read_scores": "selection.files",
     "read_sentences": "sentences",
     "register_family": "models.registry",
     "sample_sentences": "sentences",
+    "select_natural_pairs": "selection.natural",
+    "select_triplets": "selection.triplets",
     "synthesize": "synthesis.search",
     "triplets": "synthesis.triplets",
 }
 
 __all__ = [
     "ContstimError",
+    "Evaluation",
     "Event",
     "ModelPair",
     "ModelSpec",
@@ -65,12 +84,20 @@ __all__ = [
     "WordList",
     "__version__",
     "bundled_vocabulary",
+    "check_design",
     "check_model",
+    "design_trials",
+    "evaluate",
     "load_model",
+    "plan_design",
     "pool",
+    "read_choices",
+    "read_scores",
     "read_sentences",
     "register_family",
     "sample_sentences",
+    "select_natural_pairs",
+    "select_triplets",
     "synthesize",
     "triplets",
 ]

@@ -14,8 +14,18 @@ from contstim.errors import ContstimError
 
 __all__ = ["main"]
 
-#: Commands in the order of the help; each is a module with `SUMMARY`, `configure` and `run`.
-COMMANDS = ("demo", "models", "score", "sentences", "synthesize", "select", "design")
+#: Commands and what they do, in the order of the help. Each is a module of this package with
+#: functions `configure` and `run`, imported when it is called: none waits for another's imports.
+COMMANDS = {
+    "demo": "see the tool at work on the bundled models",
+    "models": "list, describe, check and train models",
+    "score": "score sentences under models",
+    "sentences": "sample natural sentences from a text",
+    "synthesize": "write sentences on which two models disagree",
+    "select": "select natural pairs or triplets, to proven optimality",
+    "design": "lay out trials for participants; plan",
+    "evaluate": "tell from people's choices which model was right",
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -33,17 +43,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--version", action="version", version=f"contstim {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for name in COMMANDS:
-        module = import_module(f"contstim.cli.{name}")
+    given = sys.argv[1:] if argv is None else list(argv)
+    for name, summary in COMMANDS.items():
         sub = commands.add_parser(
-            name,
-            help=module.SUMMARY,
-            description=module.__doc__,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            name, help=summary, formatter_class=argparse.RawDescriptionHelpFormatter
         )
-        module.configure(sub)
-        sub.set_defaults(run=module.run)
-    args = parser.parse_args(argv)
+        if name in given[:1]:
+            module = import_module(f"contstim.cli.{name}")
+            sub.description = module.__doc__
+            module.configure(sub)
+            sub.set_defaults(run=module.run)
+    args = parser.parse_args(given)
     try:
         status: int = args.run(args)
         sys.stdout.flush()

@@ -24,8 +24,6 @@ from contstim.errors import InputError
 from contstim.sentences import pool, read_sentences
 from contstim.textfile import numbered_lines
 
-SUMMARY = "lay out trials for participants; plan"
-
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the subcommands."""

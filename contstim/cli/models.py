@@ -16,8 +16,6 @@ from contstim.models.bundled import bundled_models, model_card
 from contstim.models.check import check_model
 from contstim.models.registry import FAMILIES, load_model
 
-SUMMARY = "list, describe, check and train models"
-
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the subcommands."""

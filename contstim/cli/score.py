@@ -21,8 +21,6 @@ from contstim.models.base import SentenceModel
 from contstim.models.registry import load_model
 from contstim.sentences import read_sentences
 
-SUMMARY = "score sentences under models"
-
 _CHUNK = 2048
 
 Result = TypeVar("Result")
@@ -86,6 +84,7 @@ def _write_sentences(out: IO[str], sentences: Sequence[str], models: list[Senten
                 strict=True,
             )
             writer.writerows(rows)
+        out.flush()
 
 
 def _write_words(out: IO[str], sentences: Sequence[str], models: list[SentenceModel]) -> None:

@@ -21,8 +21,6 @@ from contstim.cli.common import positive, write_output
 from contstim.sentences import read_words
 from contstim.wordrules import ENGLISH_REPEATABLE
 
-SUMMARY = "select natural pairs or triplets, to proven optimality"
-
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the subcommands."""

@@ -27,8 +27,6 @@ from contstim.sentences import (
 )
 from contstim.vocabulary import Vocabulary
 
-SUMMARY = "sample natural sentences from a text"
-
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the subcommands."""

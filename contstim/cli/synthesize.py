@@ -36,8 +36,6 @@ from contstim.synthesis.triplets import ModelPair
 from contstim.synthesis.writing import COLUMNS, write_triplets
 from contstim.vocabulary import Vocabulary
 
-SUMMARY = "write sentences on which two models disagree"
-
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""

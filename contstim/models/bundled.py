@@ -5,7 +5,9 @@ from __future__ import annotations
 import tomllib
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from pathlib import Path
+from typing import cast
 
 from contstim.errors import ModelFileError, UnknownNameError
 from contstim.models.base import SentenceModel
@@ -16,13 +18,25 @@ __all__ = ["Bundled", "bundled_folder", "bundled_models", "load", "model_card"]
 
 @dataclass(frozen=True)
 class Bundled:
-    """One bundled model: its file, the family that reads it and the options that fit it."""
+    """One bundled model: its file, the family that reads it and the options that fit it.
+
+    A model that another package brings has a `converter`, ``module:function``, in place of a file:
+    the function gives the path of the file made from that package.
+    """
 
     name: str
     family: str
     file: str
     summary: str
     options: tuple[tuple[str, str], ...]
+    converter: str = ""
+
+    def path(self) -> Path:
+        """Return where the model's file lies. Raises what the converter raises."""
+        if self.converter:
+            module, _, function = self.converter.partition(":")
+            return cast(Path, getattr(import_module(module), function)())
+        return bundled_folder() / self.file
 
 
 def bundled_folder() -> Path:
@@ -53,9 +67,10 @@ def bundled_models() -> dict[str, Bundled]:
         name: Bundled(
             name,
             entry["family"],
-            entry["file"],
+            entry.get("file", ""),
             entry["summary"],
             tuple(sorted(entry.get("options", {}).items())),
+            entry.get("converter", ""),
         )
         for name, entry in table.items()
     }
@@ -71,6 +86,5 @@ def load(spec: ModelSpec) -> SentenceModel:
     entry = models[spec.location]
     alias = ModelSpec(spec.family, spec.location, entry.options)
     options = {**dict(entry.options), **dict(spec.options)}
-    path = str(bundled_folder() / entry.file)
-    inner = ModelSpec(entry.family, path, tuple(sorted(options.items())), alias)
+    inner = ModelSpec(entry.family, str(entry.path()), tuple(sorted(options.items())), alias)
     return FAMILIES[entry.family].load(inner)

@@ -200,7 +200,7 @@ def _refuse_short_slots(problem: SeatProblem) -> None:
         possible = int(problem.allowed(slot).sum())
         if possible < slot.seats:
             raise InfeasibleError(
-                f"{slot.name}: {possible} sentences possible, {slot.seats} wanted; "
+                f"{slot.name}: {slot.seats} wanted, {possible} possible; "
                 "ask for fewer pairs, lower the threshold or add sentences"
             )
 
@@ -220,8 +220,9 @@ def _shortage(problem: SeatProblem, rows: IntArray) -> str:
             break
         short = grown
     seats = sum(problem.slots[a].seats for a in short)
-    names = "; ".join(problem.slots[a].name for a in sorted(short))
+    names = [problem.slots[a].name for a in sorted(short)]
+    shown = "; ".join(names[:4]) + (f"; and {len(names) - 4} more" if len(names) > 4 else "")
     return (
-        f"{int(reach.sum())} sentences possible for {seats} seats, each sentence once: {names}; "
+        f"{seats} different sentences wanted, {int(reach.sum())} possible, for {shown}; "
         "ask for fewer pairs, lower the threshold or add sentences"
     )

@@ -113,7 +113,7 @@ def deal(hand: Hand, start: IntArray, rng: np.random.Generator) -> IntArray:
     dealt = start.copy()
     tally = _Tally([frozenset(members) for members in hand.members], dealt)
     cells = hand.cell_members()
-    for _ in range(20 * len(dealt)):
+    for _ in range(200 + 20 * tally.repeats):
         if not tally.repeats:
             return dealt
         clashing = [t for t, g in enumerate(dealt.tolist()) if tally.repeated(t, g)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
@@ -15,6 +14,9 @@ from contstim.errors import InputError, MissingExtraError
 from contstim.records import TRIPLETS, require_columns
 
 __all__ = ["read_scores", "read_triplets"]
+
+#: What stands for no number.
+_MISSING = ("", "NA", "NaN", "nan", "None", "null")
 
 _LONG = ("sentence", "model", "log_prob")
 
@@ -43,9 +45,9 @@ def read_scores(path: str | Path) -> pd.DataFrame:
     columns = [str(column) for column in table.columns]
     if set(_LONG) <= set(columns):
         return _widen(table, path)
-    if len(columns) < 3:
+    if len(columns) < 2:
         raise InputError(
-            f"{path} has {len(columns)} column(s); give the sentence and at least two models, or "
+            f"{path} has {len(columns)} column(s); give the sentence and one or more models, or "
             "the columns sentence, model, log_prob"
         )
     scores = table.iloc[:, 1:].set_axis(pd.Index(table.iloc[:, 0], name="sentence"))
@@ -84,13 +86,27 @@ def _read_table(path: str | Path) -> pd.DataFrame:
         except (OSError, ValueError) as error:
             raise InputError(f"cannot read {path}: {_one_line(error)}") from error
     source: str | Path | IO[str] = sys.stdin if str(path) == "-" else path
-    # Sentences are text even where they read "null" or "12".
-    names: tuple[int | str, ...] = (0, "sentence", "model", *TRIPLETS[:5])
-    as_text: dict[int | str, Callable[[str], str]] = dict.fromkeys(names, str)
     try:
-        return pd.read_csv(source, converters=as_text, encoding="utf-8")
+        # As text first: a sentence may read "null" or "12".
+        table = pd.read_csv(source, dtype=str, keep_default_na=False, encoding="utf-8")
     except (OSError, ValueError) as error:
         raise InputError(f"cannot read {path}: {_one_line(error)}") from error
+    text = {str(table.columns[0]), "sentence", "model", *TRIPLETS[:5]}
+    typed = {name: own if name in text else _typed(own) for name, own in table.items()}
+    return pd.DataFrame(typed)
+
+
+def _typed(column: pd.Series) -> pd.Series:
+    """Return a column of text as numbers if it holds nothing else, else as it is."""
+    missing = column.isin(_MISSING)
+    try:
+        if column.str.fullmatch(r"-?\d{1,18}").all():
+            return column.astype(np.int64)
+        # Python's own parser, by way of objects: it reads back exactly what was written.
+        numbers = column.mask(missing, "nan").to_numpy(dtype=object).astype(np.float64)
+    except ValueError:
+        return column
+    return pd.Series(numbers, index=column.index)
 
 
 def _one_line(error: Exception) -> str:
@@ -142,7 +158,8 @@ def _refuse_text(table: pd.DataFrame, path: str | Path) -> None:
     for name, column in table.items():
         if not pd.api.types.is_numeric_dtype(column):
             numbers = pd.to_numeric(column, errors="coerce")
-            value = column[numbers.isna() & column.notna()].iloc[0]
+            bad = column[numbers.isna() & ~column.isin(_MISSING)]
+            value = bad.iloc[0] if len(bad) else column.iloc[0]
             raise InputError(f"column {name!r} of {path} holds {value!r}, not a number")
 
 

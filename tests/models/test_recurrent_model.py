@@ -86,6 +86,17 @@ def test_terms_are_those_of_a_plain_numpy_network(load, cell, tied):
             expected = oracle(network, sentence.split(), end)
             np.testing.assert_allclose(part.log_probs, expected, atol=2e-5)
             assert part.units == (*sentence.split(), "</s>")[: len(expected)]
+            words = [*range(part.n_words), part.n_words - 1]
+            assert part.word_of.tolist() == words[: len(expected)]
+
+
+@pytest.mark.parametrize("shift", [-200.0, 200.0])
+def test_logits_far_from_zero_neither_underflow_nor_overflow(load, shift):
+    network = make_network("lstm")
+    expected = load(network).score(SENTENCES)
+    # The same amount on every logit changes no probability.
+    network.weights["output_bias"] += shift
+    np.testing.assert_allclose(load(network).score(SENTENCES), expected, atol=1e-3)
 
 
 @pytest.mark.parametrize("cell", ["rnn", "lstm"])

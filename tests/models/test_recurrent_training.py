@@ -310,31 +310,50 @@ def train(tmp_path, text, **arguments):
     return train_recurrent(text, tmp_path / "n", **{**defaults, **arguments})
 
 
-def test_a_phase_without_progress_ends_early_with_the_best_weights(tmp_path):
+def interrupt(monkeypatch, step):
+    """Make the next training stop at `step`, as Ctrl-C would."""
+    advance = Trainer.advance
+
+    def advance_until(trainer):
+        if trainer.step == step:
+            raise KeyboardInterrupt
+        return advance(trainer)
+
+    monkeypatch.setattr(Trainer, "advance", advance_until)
+
+
+def test_a_phase_without_progress_ends_early_with_the_best_weights(tmp_path, monkeypatch):
     text = write_text(tmp_path / "text.txt", 60)
     options = TrainingOptions(
         **{**SMALL.__dict__, "epochs": 400, "patience": 2, "interval": 5, "learning_rate": 0.1}
     )
     record = train(tmp_path, [text], options=options)
     # 400 passes of 3 batches or more, evaluated every 5 steps, would be 240 evaluations.
-    assert len(record["log"]) < 100
-    assert record["heldout_perplexity"] == pytest.approx(
-        min(entry["perplexity"] for entry in record["log"]), abs=1e-3
-    )
+    course = [entry["perplexity"] for entry in record["log"]]
+    assert len(course) < 100
+    assert record["heldout_perplexity"] == pytest.approx(min(course), abs=1e-3)
+    # The last phase takes up the best weights, not those that ended the phase before.
+    switch = next(i for i, entry in enumerate(record["log"]) if entry["step"] > 1200)
+    best = min(course[:switch])
+    assert best == course[switch - 3] < 0.99 * course[switch - 1]
+    assert course[switch] == pytest.approx(best, rel=0.003)
+    # Interrupted anywhere, it ends the same: the best weights so far are part of the state.
+    (tmp_path / "n").rename(tmp_path / "whole")
+    for steps in (6 + 5 * (switch - 3), 6 + 5 * (switch - 2)):
+        interrupt(monkeypatch, steps)
+        with pytest.raises(KeyboardInterrupt):
+            train(tmp_path, [text], options=options)
+        monkeypatch.undo()
+        again = train(tmp_path, [text], options=options)
+        assert [entry["perplexity"] for entry in again["log"]] == course
+        assert again["heldout_perplexity"] == record["heldout_perplexity"]
+        (tmp_path / "n").unlink()
 
 
 def test_a_state_of_another_training_is_refused_and_so_is_a_foreign_result(tmp_path, monkeypatch):
     text = write_text(tmp_path / "text.txt")
 
-    def stop(trainer):
-        raise KeyboardInterrupt
-
-    advance = Trainer.advance
-
-    def advance_until(trainer):
-        return stop(trainer) if trainer.step == 12 else advance(trainer)
-
-    monkeypatch.setattr(Trainer, "advance", advance_until)
+    interrupt(monkeypatch, 12)
     with pytest.raises(KeyboardInterrupt):
         train(tmp_path, [text])
     monkeypatch.undo()

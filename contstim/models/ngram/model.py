@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
@@ -22,10 +23,11 @@ from contstim.models.base import (
     Replacements,
     SentenceModel,
     SentenceParts,
+    Totals,
     as_sentences,
 )
 from contstim.models.ngram.arpa import write_arpa
-from contstim.models.ngram.reading import BINARY_MAGIC, open_model, read_arpa, read_unigrams
+from contstim.models.ngram.reading import is_binary, read_arpa, read_unigrams
 from contstim.models.ngram.replacing import Replacer
 from contstim.models.ngram.table import END, START, UNKNOWN, Level, NgramTable
 from contstim.models.spec import ModelSpec
@@ -38,6 +40,8 @@ _NATS = float(np.log(10.0))
 _MISSING_UNKNOWN = -100.0  # what KenLM gives unknown words where the file has no <unk>
 _UNKNOWN_NAMES = (UNKNOWN, "<UNK>")
 _MEMORY = 1_000_000
+# "lm/read_arpa.cc:156 in void lm::ReadEnd(...) threw FormatLoadException because ..."
+_SOURCE_PLACE = re.compile(r"[^\s(]+:\d+ in .* threw \w+(?: because `.*?')?\.\s*")
 
 
 class _BinaryVocabulary(Mapping[str, int]):
@@ -100,6 +104,15 @@ class NgramModel(SentenceModel):
     spec
         Its location is the file.
 
+    Attributes
+    ----------
+    order
+        Length of the longest n-grams.
+    path
+        The file.
+    binary
+        Whether it is a KenLM binary.
+
     Raises
     ------
     ModelFileError
@@ -111,28 +124,26 @@ class NgramModel(SentenceModel):
         super().__init__(spec.canonical(WORD_OPTIONS))
         self.path = Path(spec.location)
         self.scores_end = spec.choice("end", ("scored", "none"), WORD_OPTIONS["end"]) == "scored"
-        with open_model(self.path) as file:
-            self.binary = file.read(len(BINARY_MAGIC)) == BINARY_MAGIC
+        self.binary = is_binary(self.path)
         unknown: int | None
         ids: Mapping[str, int]
         if self.binary:
             self._model = _load_kenlm(self.path)
+            self.order: int = self._model.order
             ids = _BinaryVocabulary(self._model)
             probe = self._model.score("\x7f", bos=False, eos=False)
             unknown = 0 if probe > _MISSING_UNKNOWN else None
         else:
-            order, words, log_probs = read_unigrams(self.path)
+            self.order, words, log_probs = read_unigrams(self.path)
             special = {START, END, *_UNKNOWN_NAMES}
             ids = {word: i for i, word in enumerate(words) if word not in special}
             unknown = next((words.index(name) for name in _UNKNOWN_NAMES if name in words), None)
-            self._model = _load_kenlm(self.path) if order > 1 else _load_unigrams(words, log_probs)
+            if self.order > 1:
+                self._model = _load_kenlm(self.path)
+            else:
+                self._model = _load_unigrams(words, log_probs)
         self._tokenizer = WordTokenizer.from_spec(ids, unknown, spec)
         self._pieces = _Pieces(self._tokenizer)
-
-    @property
-    def order(self) -> int:
-        """Length of the longest n-grams."""
-        return 1 if self._table is not None and self._table.order == 1 else int(self._model.order)
 
     @property
     def event(self) -> Event:
@@ -167,13 +178,28 @@ class NgramModel(SentenceModel):
             self._tokenizer.encode(sentence)  # refuses the sentence with the whole message
         return text
 
+    def _terms(self, sentence: str) -> list[float]:
+        """Return the base-10 log-probability of each scored token."""
+        # KenLM's own `score` adds these up in single precision, which is too coarse for us.
+        return [
+            term[0] for term in self._model.full_scores(self._text(sentence), eos=self.scores_end)
+        ]
+
     def score(self, sentences: Sequence[str]) -> FloatArray:
         """Return one log-probability a sentence: shape (S,), nats. Raises as `parts` does."""
-        texts = [self._text(sentence) for sentence in as_sentences(sentences)]
-        terms, end = self._model.full_scores, self.scores_end
-        # KenLM adds up in single precision in its own `score`; the terms are added in double.
-        sums = (sum([term[0] for term in terms(text, eos=end)]) for text in texts)
-        return np.fromiter(sums, np.float64, len(texts)) * _NATS
+        sums = [sum(self._terms(sentence)) for sentence in as_sentences(sentences)]
+        return np.array(sums, dtype=np.float64) * _NATS
+
+    def totals(self, sentences: Sequence[str]) -> Totals:
+        """Score sentences and count their units. Raises as `parts` does."""
+        listed = as_sentences(sentences)
+        terms = [self._terms(sentence) for sentence in listed]
+        return Totals(
+            np.array([sum(t) for t in terms], dtype=np.float64) * _NATS,
+            np.array([len(t) for t in terms], dtype=np.int64),
+            np.array([len(sentence.split()) for sentence in listed], dtype=np.int64),
+            np.zeros(len(listed)),
+        )
 
     def parts(self, sentences: Sequence[str]) -> list[SentenceParts]:
         """Score every token, and the sentence's end where it counts.
@@ -188,8 +214,7 @@ class NgramModel(SentenceModel):
         found = []
         for sentence in as_sentences(sentences):
             encoded = self._tokenizer.encode(sentence)
-            text = self._text(sentence)
-            terms = [term[0] for term in self._model.full_scores(text, eos=self.scores_end)]
+            terms = self._terms(sentence)
             units, word_of = encoded.tokens, encoded.word_of
             if self.scores_end:
                 units = (*units, END)
@@ -268,8 +293,10 @@ def _load_kenlm(path: Path) -> kenlm.Model:
         with _quiet():
             return kenlm.Model(str(path), config)
     except (OSError, RuntimeError, ValueError) as error:
-        reason = " ".join(str(error).split())
-        raise ModelFileError(f"KenLM cannot load {str(path)!r}: {reason}") from error
+        reason = _SOURCE_PLACE.sub("", " ".join(str(error).split()))
+        raise ModelFileError(
+            f"KenLM cannot load {str(path)!r}, which may be truncated or damaged: {reason}"
+        ) from error
 
 
 def _load_unigrams(words: Sequence[str], log_probs: FloatArray) -> kenlm.Model:

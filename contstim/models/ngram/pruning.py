@@ -47,7 +47,7 @@ def prune_by_entropy(
     if not threshold >= 0:
         raise InputError(f"the entropy threshold must be 0 or more, got {threshold}")
     size = len(table.words)
-    suffixes = table.suffixes()
+    suffixes = table.suffixes
     kept: list[BoolArray] = [np.ones(len(level.keys), dtype=np.bool_) for level in table.levels]
     levels = list(table.levels)
     needed = np.zeros(len(levels[-1].keys), dtype=np.bool_)
@@ -85,7 +85,7 @@ def round_probabilities(table: NgramTable, digits: int) -> NgramTable:
     """
     size = len(table.words)
     levels = [level._replace(log_probs=np.round(level.log_probs, digits)) for level in table.levels]
-    for n, suffixes in enumerate(table.suffixes()[1:], start=1):
+    for n, suffixes in enumerate(table.suffixes[1:], start=1):
         level, lower = levels[n], levels[n - 1]
         context = level.keys // size
         count = len(lower.keys)

@@ -16,11 +16,9 @@ from contstim.errors import ModelFileError
 from contstim.models.base import FloatArray, IntArray
 from contstim.models.ngram.table import END, START, Level, NgramTable, find
 
-__all__ = ["BINARY_MAGIC", "open_model", "read_arpa", "read_unigrams"]
+__all__ = ["is_binary", "read_arpa", "read_unigrams"]
 
-#: How a KenLM binary begins.
-BINARY_MAGIC = b"mmap lm http://kheafield.com/code"
-
+_BINARY_MAGIC = b"mmap lm http://kheafield.com/code"
 _CHUNK = 1 << 20
 _BLOCK = 1 << 20  # small enough for a processor's cache
 _SEPARATORS = np.zeros(256, dtype=np.bool_)
@@ -30,29 +28,35 @@ _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # odd, bits well spread: multiplica
 _COUNT = re.compile(rb"ngram\s+(\d+)\s*=\s*(\d+)\s*")
 
 
-def open_model(path: Path) -> IO[bytes]:
-    """Open a model file for reading, unzipped if it is gzipped.
-
-    Raises
-    ------
-    ModelFileError
-        If it cannot be opened.
-    """
+def _open(path: Path) -> IO[bytes]:
     try:
-        with path.open("rb") as file:
-            zipped = file.read(2) == b"\x1f\x8b"
-        return cast(IO[bytes], gzip.open(path, "rb")) if zipped else path.open("rb")
+        return path.open("rb")
     except OSError as error:
         raise ModelFileError(
             f"cannot read the n-gram model {str(path)!r}: {error.strerror}"
         ) from error
 
 
+def is_binary(path: Path) -> bool:
+    """Say whether a file begins as a KenLM binary does.
+
+    Raises
+    ------
+    ModelFileError
+        If it cannot be opened.
+    """
+    with _open(path) as file:
+        return file.read(len(_BINARY_MAGIC)) == _BINARY_MAGIC
+
+
 def _read(path: Path, until: bytes | None = None) -> bytes:
     """Return the file, or its beginning up to a little after `until`."""
     blocks: list[bytes] = []
     try:
-        with open_model(path) as file:
+        with _open(path) as raw:
+            zipped = raw.read(2) == b"\x1f\x8b"
+            raw.seek(0)
+            file = cast(IO[bytes], gzip.GzipFile(fileobj=raw)) if zipped else raw
             while block := file.read(_CHUNK if until else -1):
                 blocks.append(block)
                 tail = b"".join(blocks[-2:]) if until else b""
@@ -228,7 +232,8 @@ class _Lookup:
     def __call__(self, block: _Block, field: int) -> IntArray:
         wanted = block.hashes(field)
         # Files list n-grams by context, so that most neighbours agree.
-        new = np.append(True, wanted[1:] != wanted[:-1])
+        new = np.ones(len(wanted), dtype=np.bool_)
+        new[1:] = wanted[1:] != wanted[:-1]
         distinct = wanted[new]
         places = np.searchsorted(self.hashes, distinct)
         places[places == len(self.hashes)] = 0
@@ -294,4 +299,4 @@ def read_arpa(path: Path) -> NgramTable | None:
     if data.find(b"\\end\\", at) < 0:
         raise ModelFileError(f"{str(path)!r} lacks its last line, \\end\\; it is truncated")
     table = NgramTable(tuple(words), tuple(levels))
-    return None if any((s < 0).any() for s in table.suffixes()) else table
+    return None if any((s < 0).any() for s in table.suffixes) else table

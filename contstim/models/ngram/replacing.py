@@ -22,6 +22,9 @@ class _Set(NamedTuple):
     ids: IntArray
 
 
+_NOTHING = _Set(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
+
+
 class Replacer:
     """Scores sentences with one open slot under a back-off model, for all V words at once.
 
@@ -40,13 +43,18 @@ class Replacer:
     def __init__(self, table: NgramTable) -> None:
         self.table = table
         self.size = len(table.words)
-        self.everything = _Set(np.arange(self.size), np.arange(self.size))
-        pairs = table.levels[1].keys if table.order > 1 else np.empty(0, dtype=np.int64)
-        last = pairs % self.size
-        # Bigrams by their last word: which words precede a given one.
-        self.preceding_ids = np.argsort(last, kind="stable")
-        self.preceding_words = pairs[self.preceding_ids] // self.size
-        self.preceding_bounds = np.searchsorted(last[self.preceding_ids], np.arange(self.size + 1))
+        everything = np.arange(self.size)
+        self.everything = _Set(everything, everything)
+        # The n-grams of each order from 2 on, sorted by what follows their first word, and for
+        # each shorter n-gram where those end that are a word and then it.
+        self.longer: list[tuple[_Set, IntArray]] = []
+        first = everything
+        for level, suffixes in zip(table.levels[1:], table.suffixes[1:], strict=True):
+            first = first[level.keys // self.size]
+            by_suffix = np.argsort(suffixes, kind="stable")
+            n_shorter = len(table.levels[len(self.longer)].keys)
+            ends = np.cumsum(np.bincount(suffixes, minlength=n_shorter))
+            self.longer.append((_Set(first[by_suffix], by_suffix), ends))
 
     def _id(self, n: int, context: int, word: int) -> int:
         """Return the id of the n-gram of order `n`, -1 if there is none."""
@@ -67,11 +75,16 @@ class Replacer:
             found.append(gram)
         return found
 
-    def _following(self, contexts: _Set, n: int, word: int) -> _Set:
+    def _preceded(self, n: int, gram: int) -> _Set:
+        """Return those n-grams of order `n` that are any word and then `gram`."""
+        if gram < 0:
+            return _NOTHING
+        (words, ids), ends = self.longer[n - 2]
+        rows = slice(ends[gram - 1] if gram else 0, ends[gram])
+        return _Set(words[rows], ids[rows])
+
+    def _followed(self, n: int, contexts: _Set, word: int) -> _Set:
         """Return those n-grams of order `n` that are one of `contexts` and then `word`."""
-        if contexts is self.everything:
-            rows = slice(self.preceding_bounds[word], self.preceding_bounds[word + 1])
-            return _Set(self.preceding_words[rows], self.preceding_ids[rows])
         ids = find(self.table.levels[n - 1].keys, contexts.ids * self.size + word)
         found = ids >= 0
         return _Set(contexts.words[found], ids[found])
@@ -116,7 +129,7 @@ class Replacer:
             for t in range(1, len(ids))
             if not slot <= t < slot + order
         )
-        total = np.full(self.size, fixed)
+        total = np.full(self.size, fixed, dtype=np.float64)
         left = self._left(ids, slot)
         # sets[j]: the n-grams of j words before the slot, the slot, and the words up to a term.
         sets = [self.everything]
@@ -126,12 +139,15 @@ class Replacer:
             term += levels[j - 1].log_backoffs[gram]
             term[sets[j].words] = levels[j].log_probs[sets[j].ids]
         total += term
+        gram = -1  # what follows the slot, up to the term
         for k in range(1, min(order, len(ids) - slot)):
             word = ids[slot + k]
             between = ids[slot + 1 : slot + k]
             term.fill(self.log_prob(self._left(between, k - 1), word))
             contexts = sets[: order - k]
-            sets = [self._following(s, j + k + 1, word) for j, s in enumerate(contexts)]
+            gram = word if k == 1 else self._id(k, gram, word) if gram >= 0 else -1
+            sets = [self._preceded(k + 1, gram)]
+            sets += [self._followed(j + k + 1, s, word) for j, s in enumerate(contexts) if j]
             for j, (context, gram_set) in enumerate(zip(contexts, sets, strict=True)):
                 term[context.words] += levels[j + k - 1].log_backoffs[context.ids]
                 term[gram_set.words] = levels[j + k].log_probs[gram_set.ids]

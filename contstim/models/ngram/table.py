@@ -89,8 +89,9 @@ class NgramTable:
             context_ids = np.cumsum(keep) - 1
         return NgramTable(words, tuple(levels))
 
+    @cached_property
     def suffixes(self) -> list[IntArray]:
-        """Return for each order the ids, one order down, of the n-grams without their first word.
+        """For each order the ids, one order down, of the n-grams without their first word.
 
         An id is -1 where the table lacks the shorter n-gram. Unigrams have the id 0.
         """

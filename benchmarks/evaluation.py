@@ -1,0 +1,79 @@
+"""Time and memory of `evaluate` on a large simulated study, and of the published data set.
+
+python benchmarks/evaluation.py
+python benchmarks/evaluation.py --data behavior_nov2022_raw.csv
+"""
+
+import argparse
+import resource
+import tempfile
+import time
+
+import numpy as np
+import pandas as pd
+
+from contstim.evaluation import evaluate, evaluate_file
+from contstim.evaluation.simulate import Simulation, simulate_choices
+
+
+def large_study(n_people, n_trials, n_models, n_groups, seed=0):
+    """Participants in groups with trials of their own, every trial targeting two models."""
+    rng = np.random.default_rng(seed)
+    models = [f"model-{m}" for m in range(n_models)]
+    n_pairs = n_groups * n_trials
+    target = rng.integers(0, n_models, size=n_pairs)
+    design = pd.DataFrame(
+        {
+            "group": np.repeat([f"g{g}" for g in range(n_groups)], n_trials),
+            "trial": np.tile(np.arange(n_trials), n_groups),
+            "condition": np.tile(["natural", "synthetic", "random"], n_pairs)[:n_pairs],
+            "sentence_1": [f"first {p}" for p in range(n_pairs)],
+            "sentence_2": [f"second {p}" for p in range(n_pairs)],
+            "model_1": [models[t] for t in target],
+            "model_2": [models[(t + 1) % n_models] for t in target],
+        }
+    )
+    texts = [*design["sentence_1"], *design["sentence_2"]]
+    scores = pd.DataFrame(rng.normal(-50, 8, size=(len(texts), n_models)), columns=models)
+    scores.insert(0, "sentence", texts)
+    simulation = Simulation.of({models[0]: 0.7, models[1]: 0.3})
+    choices = simulate_choices(design, scores, simulation, n_people // n_groups, seed)
+    return choices, scores
+
+
+def timed(label, run):
+    start = time.perf_counter()
+    result = run()
+    seconds = time.perf_counter() - start
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    print(f"{label}: {seconds:.1f} s, peak memory so far {peak:.2f} GB")
+    return result
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", help="raw behavioural file in the golan2023 format")
+    parser.add_argument("--people", type=int, default=1000)
+    parser.add_argument("--trials", type=int, default=165)
+    parser.add_argument("--models", type=int, default=20)
+    parser.add_argument("--n-bootstrap", type=int, default=1000)
+    arguments = parser.parse_args()
+    if arguments.data:
+        with tempfile.TemporaryDirectory() as folder:
+            timed(
+                "published data, tables, figures and report",
+                lambda: evaluate_file(arguments.data, "golan2023", out=folder),
+            )
+    for n_groups, kind in ((10, "ten groups"), (1, "one group, participants and pairs resampled")):
+        choices, scores = large_study(
+            arguments.people, arguments.trials, arguments.models, n_groups
+        )
+        result = timed(
+            f"{len(choices):,} choices, {arguments.models} models, {kind}",
+            lambda c=choices, s=scores: evaluate(c, s, n_bootstrap=arguments.n_bootstrap),
+        )
+        print(result.models.head(3)[["model", "value", "ci_low", "ci_high"]].to_string(index=False))
+
+
+if __name__ == "__main__":
+    main()

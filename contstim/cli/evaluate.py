@@ -1,0 +1,114 @@
+"""Tell from people's choices which model was right, how far from the ceiling, and how surely.
+
+Reads a table of choices (a row a trial and participant), scores its sentences under models or takes
+their log-probabilities from a table, and writes models.csv, comparisons.csv, further tables,
+figures and one self-contained report.html into the output folder.
+
+Examples:
+  contstim evaluate choices.csv --model contstim:trigram --model contstim:lstm --out results
+  contstim evaluate choices.csv --scores scores.csv --out results
+  contstim evaluate mine.csv --column participant=subject --low 1 --high 7 --out results
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from contstim.cli.common import add_seed, positive
+from contstim.errors import InputError
+from contstim.evaluation.evaluate import evaluate
+from contstim.evaluation.importers.formats import FORMATS, read_choices
+from contstim.evaluation.importers.mapping import ColumnMapping, read_mapped
+from contstim.evaluation.options import PRESETS
+from contstim.models.registry import load_model
+from contstim.selection.files import read_scores
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument("choices", help="the file of choices")
+    parser.add_argument(
+        "--format",
+        choices=sorted(FORMATS),
+        default="tidy",
+        help="tidy: the columns participant, group, trial, condition, sentence_1, sentence_2, "
+        "model_1, model_2, rating (-2.5 to 2.5, negative for sentence 1), rt_ms (default)",
+    )
+    parser.add_argument(
+        "--column",
+        action="append",
+        default=[],
+        metavar="OURS=THEIRS",
+        help="a column of the tidy table and its name in the file; may be given several times",
+    )
+    parser.add_argument("--low", type=float, metavar="CODE", help="rating: sure of sentence 1")
+    parser.add_argument(
+        "--high", type=float, metavar="CODE", help="rating code: sure of sentence 2"
+    )
+    parser.add_argument(
+        "--scores", metavar="CSV", help="log-probabilities, as `contstim score` writes them"
+    )
+    parser.add_argument(
+        "--model",
+        action="append",
+        default=[],
+        metavar="SPEC",
+        help="a model to score the sentences with; may be given several times",
+    )
+    parser.add_argument(
+        "--preset",
+        choices=sorted(PRESETS),
+        default="default",
+        help="golan2023: the published analysis, choice by choice",
+    )
+    parser.add_argument(
+        "--bootstrap", type=positive, metavar="N", help="resamples for intervals (default: 1000)"
+    )
+    parser.add_argument("--out", required=True, metavar="FOLDER", help="where to write")
+    add_seed(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Evaluate and write."""
+    if args.scores and args.model:
+        raise InputError("give --scores or --model, not both")
+    human = _read(args)
+    scores: Any = None
+    if args.scores:
+        scores = read_scores(args.scores)
+    elif args.model:
+        models = [load_model(spec) for spec in dict.fromkeys(args.model)]
+        for model in models:
+            print(f"{model.spec}: {model.event}", file=sys.stderr)
+        scores = {model.spec: model.score for model in models}
+    changes: dict[str, Any] = {"seed": args.seed}
+    if args.bootstrap is not None:
+        changes["n_bootstrap"] = args.bootstrap
+    result = evaluate(human, scores, args.preset, **changes)
+    folder = Path(args.out)
+    result.report(folder)
+    columns = ["analysis", "measure", "model", "value", "ci_low", "ci_high", "ceiling_lower"]
+    print(result.models[columns].to_string(index=False, float_format="%.3f"))
+    print(f"\n{folder / 'report.html'}")
+    return 0
+
+
+def _read(args: argparse.Namespace) -> Any:
+    if not args.column and args.low is None and args.high is None:
+        return read_choices(args.choices, args.format)
+    if args.format != "tidy":
+        raise InputError(
+            f"--column, --low and --high describe a file of your own, not --format {args.format}"
+        )
+    columns = {}
+    for pair in args.column:
+        ours, equals, theirs = pair.partition("=")
+        if not equals or not ours or not theirs:
+            raise InputError(
+                f"--column {pair!r} does not read OURS=THEIRS, e.g. participant=subject"
+            )
+        columns[ours] = theirs
+    return read_mapped(args.choices, ColumnMapping.of(columns, low=args.low, high=args.high))

@@ -1,0 +1,47 @@
+"""Read people's choices, say which model predicts them and how far it is from the ceiling."""
+
+from contstim.evaluation.choices import (
+    CHOICE_COLUMNS,
+    Cleaning,
+    HumanData,
+    align_choices,
+    check_choices,
+    rescale,
+)
+from contstim.evaluation.evaluate import evaluate, evaluate_file
+from contstim.evaluation.exclusion import ExclusionRules, catch_accuracy, exclude
+from contstim.evaluation.importers import FORMATS, ColumnMapping, read_choices, read_mapped
+from contstim.evaluation.inference import benjamini_hochberg, wilcoxon_signed_rank
+from contstim.evaluation.options import PRESETS, EvaluationOptions, preset_options
+from contstim.evaluation.ranks import signed_rank_cosine, signed_ranks
+from contstim.evaluation.result import Evaluation
+from contstim.evaluation.scores import score_table
+from contstim.evaluation.trials import Analysis
+
+__all__ = [
+    "CHOICE_COLUMNS",
+    "FORMATS",
+    "PRESETS",
+    "Analysis",
+    "Cleaning",
+    "ColumnMapping",
+    "Evaluation",
+    "EvaluationOptions",
+    "ExclusionRules",
+    "HumanData",
+    "align_choices",
+    "benjamini_hochberg",
+    "catch_accuracy",
+    "check_choices",
+    "evaluate",
+    "evaluate_file",
+    "exclude",
+    "preset_options",
+    "read_choices",
+    "read_mapped",
+    "rescale",
+    "score_table",
+    "signed_rank_cosine",
+    "signed_ranks",
+    "wilcoxon_signed_rank",
+]

@@ -1,0 +1,147 @@
+"""Confidence intervals by resampling groups, participants and sentence pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import norm
+from scipy.stats import t as student
+
+from contstim.errors import UnknownNameError
+from contstim.evaluation.subset import Subset
+from contstim.evaluation.trials import TrialData
+
+__all__ = ["LEVELS", "Draws", "default_levels", "draw", "intervals", "resample"]
+
+FloatArray = NDArray[np.float64]
+
+#: What can be resampled.
+LEVELS = ("group", "participant", "pair")
+
+
+@dataclass(frozen=True, eq=False)
+class Draws:
+    """B resamples as counts.
+
+    Attributes
+    ----------
+    people
+        How often each participant counts, shape (B, N).
+    pairs
+        How often each pair counts, shape (B, P), or None if pairs are not resampled.
+    n_units
+        Number of units at the level with fewest, which widens the interval (see `intervals`).
+    """
+
+    people: FloatArray
+    pairs: FloatArray | None
+    n_units: int
+
+
+def default_levels(data: TrialData, min_groups: int = 6) -> tuple[str, ...]:
+    """Return ``("group",)`` if groups can carry the interval, else participants and pairs.
+
+    They can if there are at least `min_groups` and no pair is seen by two: a resampled group
+    then brings its participants and its pairs with it, and resampling those again would widen
+    the interval for nothing.
+    """
+    group = data.group_of[data.participant]
+    seen = np.unique(np.stack([data.pair, group]), axis=1)
+    if len(data.groups) >= min_groups and len(np.unique(seen[0])) == seen.shape[1]:
+        return ("group",)
+    return ("participant", "pair")
+
+
+def draw(data: TrialData, levels: Sequence[str], n_draws: int, seed: int) -> Draws:
+    """Draw B = `n_draws` resamples with replacement.
+
+    With ``group`` whole groups are drawn, with ``participant`` participants within their group
+    (within the drawn groups if both are named), with ``pair`` sentence pairs; pairs are crossed
+    with people, so that the counts multiply.
+
+    Raises
+    ------
+    UnknownNameError
+        For a level that is not among `LEVELS`.
+
+    Source
+    ------
+    Owen (2007), doi 10.1214/07-AOAS122, for crossed resampling.
+    """
+    for level in levels:
+        if level not in LEVELS:
+            raise UnknownNameError.among("resampling level", level, LEVELS)
+    rng = np.random.default_rng(seed)
+    n_people, n_groups = len(data.participants), len(data.groups)
+    people = np.ones((n_draws, n_people))
+    sizes = []
+    group_counts = np.ones((n_draws, n_groups), dtype=np.int64)
+    if "group" in levels:
+        group_counts = rng.multinomial(n_groups, np.full(n_groups, 1 / n_groups), size=n_draws)
+        sizes.append(n_groups)
+        people = group_counts[:, data.group_of].astype(np.float64)
+    if "participant" in levels:
+        sizes.append(n_people)
+        for g in range(n_groups):
+            members = np.flatnonzero(data.group_of == g)
+            trials = group_counts[:, g] * len(members)
+            share = np.full(len(members), 1 / len(members))
+            people[:, members] = rng.multinomial(trials, share)
+    pairs: FloatArray | None = None
+    if "pair" in levels:
+        n_pairs = data.n_pairs
+        counts = rng.multinomial(n_pairs, np.full(n_pairs, 1 / n_pairs), size=n_draws)
+        pairs = counts.astype(np.float64)
+        sizes.append(n_pairs)
+    return Draws(people, pairs, min(sizes, default=n_people))
+
+
+def resample(subset: Subset, measure: str, draws: Draws) -> FloatArray:
+    """Return each model's mean over participants in each resample, shape (B, M here).
+
+    NaN in a resample that holds no participant for whom the measure is defined.
+    """
+    people = draws.people[:, subset.labels]
+    if draws.pairs is None:
+        return _means(people, subset.values(measure))
+    out = np.empty((len(people), len(subset.models)))
+    for b in range(len(people)):
+        values = subset.values(measure, draws.pairs[b])
+        out[b] = _means(people[b : b + 1], values)[0]
+    return out
+
+
+def intervals(
+    samples: FloatArray, n_units: int, level: float = 0.95
+) -> tuple[FloatArray, FloatArray]:
+    """Return the ends of the percentile interval of each column, NaN without a usable sample.
+
+    The percentiles are moved outwards so that the interval of a mean of `n_units` values has the
+    width of Student's interval: the plain one is too narrow by sqrt((n - 1) / n) and by the use
+    of normal for Student's quantiles.
+
+    Source
+    ------
+    Hesterberg (2015), doi 10.1080/00031305.2015.1089789, the expanded percentile interval.
+    """
+    low, high = np.full(samples.shape[1], np.nan), np.full(samples.shape[1], np.nan)
+    if n_units < 2:
+        return low, high
+    reach = np.sqrt(n_units / (n_units - 1)) * student.ppf((1 + level) / 2, n_units - 1)
+    tail = float(norm.sf(reach))
+    for column in range(samples.shape[1]):
+        values = samples[:, column]
+        values = values[~np.isnan(values)]
+        if len(values):
+            low[column], high[column] = np.quantile(values, [tail, 1 - tail])
+    return low, high
+
+
+def _means(people: FloatArray, values: FloatArray) -> FloatArray:
+    there = ~np.isnan(values)
+    total = people @ np.where(there, values, 0.0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(total / (people @ there.astype(np.float64)))

@@ -1,0 +1,101 @@
+"""Rules by which participants and trials are left out, and the table that says which were."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+from contstim.errors import InputError
+from contstim.evaluation.choices import empty_exclusions
+from contstim.evaluation.trials import CATCH
+
+__all__ = ["ExclusionRules", "catch_accuracy", "exclude"]
+
+
+@dataclass(frozen=True)
+class ExclusionRules:
+    """Which participants and trials are left out; by default none.
+
+    Attributes
+    ----------
+    min_catch_correct
+        Least share of catch trials right (trials of a catch condition with an `expected`
+        sentence), for example 11 / 12.
+    min_rt_ms, max_rt_ms
+        A trial answered faster or slower than this is left out.
+    min_median_rt_ms
+        A participant whose median response time is shorter is left out.
+    min_trials
+        A participant with fewer trials, after the rules on trials, is left out.
+    """
+
+    min_catch_correct: float | None = None
+    min_rt_ms: float | None = None
+    max_rt_ms: float | None = None
+    min_median_rt_ms: float | None = None
+    min_trials: int | None = None
+
+
+def catch_accuracy(choices: pd.DataFrame) -> pd.Series:
+    """Return each participant's share of catch trials right; empty if there are none."""
+    if "expected" not in choices:
+        return pd.Series(dtype="float64")
+    rows = choices[choices["condition"].isin(CATCH) & choices["expected"].notna()]
+    right = (rows["rating"] > 0) == (rows["expected"] == 2)
+    score = right.astype(float).where(rows["rating"] != 0, 0.5)
+    return score.groupby(rows["participant"], sort=False).mean()
+
+
+def exclude(choices: pd.DataFrame, rules: ExclusionRules) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Apply `rules` and return the choices kept and the table of what was left out.
+
+    The table has one row a rule and participant: `rule`, `participant`, `n_rows`, `detail`.
+
+    Raises
+    ------
+    InputError
+        If a rule needs data that the table lacks (response times, catch trials), or nobody is
+        left.
+    """
+    kept = choices
+    found: list[tuple[str, str, int, str]] = []
+
+    def drop(bad: pd.Series, rule: str, detail: str) -> None:
+        nonlocal kept
+        for participant, n_rows in kept.loc[bad, "participant"].value_counts(sort=False).items():
+            found.append((rule, str(participant), int(n_rows), detail))
+        kept = kept.loc[~bad]
+
+    timed = (rules.min_rt_ms, rules.max_rt_ms, rules.min_median_rt_ms)
+    if any(limit is not None for limit in timed) and choices["rt_ms"].isna().all():
+        raise InputError("a rule on response times needs the column rt_ms, which is empty")
+    if rules.min_catch_correct is not None:
+        share = catch_accuracy(kept)
+        if share.empty:
+            raise InputError(
+                "the rule on catch trials needs trials of a condition named "
+                f"{' or '.join(CATCH)} with an expected sentence; there are none"
+            )
+        # A share such as 11/12 must not fail by rounding.
+        poor = share.index[share < rules.min_catch_correct - 1e-9]
+        for participant in poor:
+            detail = f"{share[participant]:.3f} of catch trials right"
+            drop(kept["participant"] == participant, "catch trials", detail)
+        untested = kept["participant"].isin(share.index)
+        drop(~untested, "catch trials", "no catch trial answered")
+    if rules.min_rt_ms is not None:
+        drop(kept["rt_ms"] < rules.min_rt_ms, "too fast", f"below {rules.min_rt_ms:g} ms")
+    if rules.max_rt_ms is not None:
+        drop(kept["rt_ms"] > rules.max_rt_ms, "too slow", f"above {rules.max_rt_ms:g} ms")
+    if rules.min_median_rt_ms is not None:
+        median = kept.groupby("participant")["rt_ms"].transform("median")
+        detail = f"median response time below {rules.min_median_rt_ms:g} ms"
+        drop(median < rules.min_median_rt_ms, "median time", detail)
+    if rules.min_trials is not None:
+        size = kept.groupby("participant")["rating"].transform("size")
+        drop(size < rules.min_trials, "few trials", f"fewer than {rules.min_trials} trials")
+    if kept.empty:
+        raise InputError("the exclusion rules leave no choices; loosen them")
+    columns = list(empty_exclusions().columns)
+    return kept, pd.DataFrame(found, columns=columns) if found else empty_exclusions()

@@ -1,0 +1,174 @@
+"""The behavioural files of Golan et al. (2023), as exported by their experiment platform."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from contstim.errors import InputError
+from contstim.evaluation.choices import (
+    Cleaning,
+    HumanData,
+    align_choices,
+    check_choices,
+    clean_choices,
+    rescale,
+)
+from contstim.evaluation.importers.mapping import read_table
+from contstim.evaluation.rows import name_rows
+
+__all__ = ["CONDITIONS", "read_golan2023"]
+
+#: The published name of each kind of trial, by the sorted kinds of its two sentences: N natural,
+#: S synthetic, C natural and shuffled, R random natural.
+CONDITIONS = {
+    "NN": "natural_controversial",
+    "NS": "natural_vs_synthetic",
+    "SS": "synthetic_vs_synthetic",
+    "CC": "natural_vs_shuffled",
+    "RR": "randomly_sampled_natural",
+}
+_NEEDED = (
+    "subject",
+    "Zone Name",
+    "Reaction Time",
+    "Trial Number",
+    "sentence1",
+    "sentence2",
+    "sentence1_type",
+    "sentence2_type",
+    "sentence1_model",
+    "sentence2_model",
+)
+
+
+def read_golan2023(source: str | Path | pd.DataFrame) -> HumanData:
+    """Read a raw behavioural file: choices, the models' log-probabilities, catch trials.
+
+    The codes ``resp1`` (very confident of the left sentence) to ``resp6`` become -2.5 to 2.5.
+    `expected` is the natural sentence of a catch trial. Of a repeated pair the participant's
+    first answer is kept and the rest reported. Log-probabilities stand in columns
+    ``sentence1_MODEL_prob`` and ``sentence2_MODEL_prob``.
+
+    In the result `model_1` is the model that is to prefer sentence 1. In the file this holds for
+    pairs of synthetic sentences; for natural pairs (N1, N2) it is the other way round there and
+    is turned. For a natural sentence with a synthetic one the side does not say it, and the
+    model that gives the synthetic sentence at least the natural one's probability is taken as
+    the one that accepts it; where that is not exactly one model the trial targets none and a
+    note says how many such trials there are.
+
+    Raises
+    ------
+    InputError
+        If a column is absent, a response code, sentence kind or log-probability is not known,
+        or the table breaks what `check_choices` asks.
+    """
+    raw = source if isinstance(source, pd.DataFrame) else read_table(source)
+    for column in _NEEDED:
+        if column not in raw.columns:
+            raise InputError(f"a golan2023 file needs the column {column!r}, which is absent")
+    raw = raw.reset_index(drop=True)
+    codes = raw["Zone Name"].astype("str").str.extract(r"^resp([1-6])$")[0]
+    if codes.isna().any():
+        value = raw.loc[codes.isna(), "Zone Name"].iloc[0]
+        raise InputError(f"unknown response {value!r} ({name_rows(codes.isna())})")
+    kinds = []
+    for side in ("1", "2"):
+        kind = raw[f"sentence{side}_type"].astype("str").str[0]
+        bad = ~kind.isin(list("NSCR"))
+        if bad.any():
+            value = raw.loc[bad, f"sentence{side}_type"].iloc[0]
+            raise InputError(f"unknown sentence type {value!r} ({name_rows(bad)})")
+        kinds.append(kind)
+    pair_kind = pd.Series(
+        ["".join(sorted(two)) for two in zip(*kinds, strict=True)], index=raw.index
+    )
+    bad = ~pair_kind.isin(list(CONDITIONS))
+    if bad.any():
+        raise InputError(f"no trial pairs kinds {pair_kind[bad].iloc[0]!r} ({name_rows(bad)})")
+    models = _model_names(raw)
+    model_1, model_2, notes = _targets(raw, pair_kind, kinds[0], models)
+    catch = pair_kind == "CC"
+    expected = pd.Series(np.nan, index=raw.index)
+    expected[catch & (raw["sentence1_type"] == "C1")] = 1.0
+    expected[catch & (raw["sentence2_type"] == "C1")] = 2.0
+    group = pd.Series("1", index=raw.index)
+    if "counterbalance-o1ql" in raw.columns:
+        found = raw["counterbalance-o1ql"].astype("str").str.extract(r"(\d+)")[0]
+        group = found.fillna("1")
+    table = pd.DataFrame(
+        {
+            "participant": raw["subject"],
+            "group": group,
+            "trial": raw["Trial Number"],
+            "condition": pair_kind.map(CONDITIONS),
+            "sentence_1": raw["sentence1"],
+            "sentence_2": raw["sentence2"],
+            "model_1": model_1,
+            "model_2": model_2,
+            "rating": rescale(codes.astype(float), 1, 6),
+            "rt_ms": raw["Reaction Time"],
+            "kind_1": kinds[0],
+            "kind_2": kinds[1],
+            "expected": expected,
+        }
+    )
+    kept, excluded = clean_choices(table, Cleaning(repeated_trial="keep_first"))
+    choices = align_choices(check_choices(kept, "6-point"))
+    return HumanData(choices, _scores(raw, models), excluded, notes)
+
+
+def _model_names(raw: pd.DataFrame) -> list[str]:
+    names = [c[len("sentence1_") : -len("_prob")] for c in raw.columns if _is_score(c)]
+    return [name for name in names if f"sentence2_{name}_prob" in raw.columns]
+
+
+def _is_score(column: str) -> bool:
+    return column.startswith("sentence1_") and column.endswith("_prob")
+
+
+def _targets(
+    raw: pd.DataFrame, pair_kind: pd.Series, kind_1: pd.Series, models: list[str]
+) -> tuple[pd.Series, pd.Series, tuple[str, ...]]:
+    first = raw["sentence1_model"].astype("str")
+    second = raw["sentence2_model"].astype("str")
+    model_1, model_2 = first.copy(), second.copy()
+    natural = pair_kind == "NN"
+    model_1[natural], model_2[natural] = second[natural], first[natural]
+    notes: tuple[str, ...] = ()
+    mixed = pair_kind == "NS"
+    if mixed.any():
+        sides = {name: pd.Series(False, index=raw.index) for name in ("first", "second")}
+        for model in models:
+            prefers = raw[f"sentence2_{model}_prob"] - raw[f"sentence1_{model}_prob"]
+            accepts = (prefers >= 0).where(kind_1 == "N", prefers <= 0)
+            for name, side in (("first", first), ("second", second)):
+                sides[name] |= accepts & (side == model)
+        clear = sides["first"] != sides["second"]
+        accepting = first.where(sides["first"], second)
+        rejecting = second.where(sides["first"], first)
+        synthetic_first = kind_1 == "S"
+        model_1[mixed] = accepting.where(synthetic_first, rejecting)[mixed]
+        model_2[mixed] = rejecting.where(synthetic_first, accepting)[mixed]
+        unclear = mixed & ~clear
+        model_1[unclear] = model_2[unclear] = None
+        if unclear.any():
+            notes = (
+                f"{int(unclear.sum())} rows pair a natural with a synthetic sentence that not "
+                "exactly one of the two models accepts; they target no model.",
+            )
+    none = (first == "all") | ~pair_kind.isin(["NN", "NS", "SS"])
+    return model_1.where(~none), model_2.where(~none), notes
+
+
+def _scores(raw: pd.DataFrame, models: list[str]) -> pd.DataFrame | None:
+    if not models:
+        return None
+    parts = []
+    for side in ("1", "2"):
+        columns = [f"sentence{side}_{model}_prob" for model in models]
+        part = raw[[f"sentence{side}", *columns]].set_axis(["sentence", *models], axis=1)
+        parts.append(part)
+    return pd.concat(parts, ignore_index=True).drop_duplicates()

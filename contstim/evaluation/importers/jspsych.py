@@ -1,0 +1,140 @@
+"""Data of a jsPsych experiment, as JSON or CSV, of one participant a file or of many."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pandas as pd
+
+from contstim.errors import InputError
+from contstim.evaluation.choices import (
+    Cleaning,
+    HumanData,
+    align_choices,
+    check_choices,
+    clean_choices,
+    rescale,
+)
+from contstim.evaluation.importers.mapping import read_table
+from contstim.evaluation.rows import name_rows
+
+__all__ = ["read_jspsych"]
+
+# Names that experiments give to what we need, the first one found being taken.
+_NAMES = {
+    "participant": ("participant", "participant_id", "subject", "subject_id", "PROLIFIC_PID"),
+    "group": ("group", "counterbalance", "list"),
+    "trial": ("trial", "trial_id", "trial_number", "trial_index"),
+    "condition": ("condition", "trial_condition"),
+    "sentence_1": ("sentence_1", "sentence1"),
+    "sentence_2": ("sentence_2", "sentence2"),
+    "rt_ms": ("rt_ms", "rt"),
+}
+
+
+def read_jspsych(
+    source: str | Path | pd.DataFrame, repeated_trial: str = "keep_first"
+) -> HumanData:
+    """Read jsPsych data: a CSV, a JSON array of trials, JSON lines, or a folder of such files.
+
+    A row is a trial of the experiment if it holds both sentences; instructions, consent and
+    feedback rows are passed over and counted in a note. The rating is `rating` (zero-centred);
+    or else `response`, the number of the button: 0 for the leftmost, which is sure of the
+    sentence shown on the left. `n_choices` gives the number of buttons (default 6). `swapped` or
+    `flipped` says that sentence 2 was shown on the left.
+
+    Raises
+    ------
+    InputError
+        If the file is not jsPsych data, no row holds two sentences, a response is missing or
+        off its scale, or the table breaks what `check_choices` asks.
+    """
+    raw = source if isinstance(source, pd.DataFrame) else _read(Path(source))
+    raw = raw.reset_index(drop=True)
+    columns = {}
+    for name, candidates in _NAMES.items():
+        found = [c for c in candidates if c in raw.columns]
+        if found:
+            columns[found[0]] = name
+    for name in ("participant", "sentence_1", "sentence_2"):
+        if name not in columns.values():
+            raise InputError(
+                f"the jsPsych data have no column for {name}; one of "
+                + ", ".join(repr(n) for n in _NAMES[name])
+                + " is needed"
+            )
+    data = raw.rename(columns=columns)
+    shown = data["sentence_1"].notna() & data["sentence_2"].notna()
+    if not shown.any():
+        raise InputError("no row of the jsPsych data holds two sentences")
+    data = data.loc[shown].reset_index(drop=True)
+    if "rating" not in data:
+        data["rating"] = _ratings(data)
+    notes = []
+    if int((~shown).sum()):
+        notes.append(f"{int((~shown).sum())} rows without two sentences were passed over.")
+    kept, excluded = clean_choices(data, Cleaning(repeated_trial=repeated_trial))
+    return HumanData(align_choices(check_choices(kept)), None, excluded, tuple(notes))
+
+
+def _ratings(data: pd.DataFrame) -> pd.Series:
+    if "response" not in data:
+        raise InputError("the jsPsych data have neither a column 'rating' nor 'response'")
+    codes = pd.to_numeric(data["response"], errors="coerce")
+    bad = codes.isna()
+    if bad.any():
+        value = data.loc[bad, "response"].iloc[0]
+        raise InputError(f"response {value!r} is not the number of a button ({name_rows(bad)})")
+    buttons = pd.Series(6.0, index=data.index)
+    if "n_choices" in data:
+        buttons = pd.to_numeric(data["n_choices"], errors="coerce").fillna(6.0)
+    ratings = pd.Series(0.0, index=data.index)
+    for n in buttons.unique():
+        rows = buttons == n
+        try:
+            ratings[rows] = rescale(codes[rows], 0, n - 1)
+        except InputError as error:
+            bad = rows & ~((codes >= 0) & (codes <= n - 1))
+            raise InputError(
+                f"response {codes[bad].iloc[0]:g} is not one of {n:g} buttons ({name_rows(bad)})"
+            ) from error
+    for name in ("swapped", "flipped"):
+        if name in data:
+            turned = data[name].astype("str").str.lower().isin(["true", "1", "1.0"])
+            ratings = ratings.where(~turned, -ratings)
+    return ratings
+
+
+def _read(path: Path) -> pd.DataFrame:
+    if path.is_dir():
+        files = sorted(p for p in path.iterdir() if p.suffix in (".json", ".jsonl", ".csv"))
+        if not files:
+            raise InputError(f"the folder {str(path)!r} holds no .json, .jsonl or .csv file")
+        return pd.concat([_read(p) for p in files], ignore_index=True)
+    if path.suffix not in (".json", ".jsonl", ".txt"):
+        return read_table(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise InputError(f"there is no file {str(path)!r}") from error
+    return pd.DataFrame(list(_trials(text, path)))
+
+
+def _trials(text: str, path: Path) -> Iterator[dict[str, object]]:
+    try:
+        blocks = [json.loads(text)]
+    except json.JSONDecodeError:
+        try:
+            blocks = [json.loads(line) for line in text.splitlines() if line.strip()]
+        except json.JSONDecodeError as error:
+            raise InputError(f"{str(path)!r} is not JSON: {error}") from error
+    for block in blocks:
+        entries = block.get("trials", [block]) if isinstance(block, dict) else block
+        for entry in entries:
+            inner = entry if isinstance(entry, list) else [entry]
+            for trial in inner:
+                if not isinstance(trial, dict):
+                    raise InputError(f"{str(path)!r} holds {trial!r} where a trial should be")
+                yield trial

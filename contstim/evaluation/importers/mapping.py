@@ -1,0 +1,137 @@
+"""Any CSV with one row a trial, through a mapping of its columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pandas as pd
+
+from contstim.errors import InputError
+from contstim.evaluation.choices import (
+    Cleaning,
+    HumanData,
+    align_choices,
+    check_choices,
+    clean_choices,
+    rescale,
+)
+from contstim.evaluation.rows import name_rows
+
+__all__ = ["BLIMP", "SPROUSE2013", "TIDY", "ColumnMapping", "read_mapped", "read_table"]
+
+
+@dataclass(frozen=True)
+class ColumnMapping:
+    """Where a file keeps what the choices table needs.
+
+    Attributes
+    ----------
+    columns
+        Pairs (column of the choices table, column of the file). Columns not named are kept
+        under their own name if they clash with none.
+    low, high
+        The codes that mean sure of sentence 1 and sure of sentence 2; None if the ratings are
+        zero-centred already.
+    scale
+        Passed to `check_choices`.
+    expected
+        Which sentence is the better one by design: ``1`` or ``2`` for all rows, or the name of a
+        column that holds 1 and 2. Empty if none is.
+    cleaning
+        What to do with rows that cannot be analysed.
+    """
+
+    columns: tuple[tuple[str, str], ...]
+    low: float | None = None
+    high: float | None = None
+    scale: str | None = None
+    expected: str = ""
+    cleaning: Cleaning = field(default_factory=Cleaning)
+
+    @classmethod
+    def of(cls, columns: Mapping[str, str], **options: object) -> ColumnMapping:
+        """Make a mapping from a dictionary ``{"participant": "subject_id", ...}``."""
+        return cls(tuple(columns.items()), **options)  # type: ignore[arg-type]  # fields by name
+
+
+TIDY = ColumnMapping(columns=())
+
+_LENIENT = Cleaning("exclude", "exclude", "keep_first")
+
+#: Sprouse, Schuetze and Almeida (2013): forced choice between two sentences of a phenomenon.
+SPROUSE2013 = ColumnMapping(
+    columns=(
+        ("group", "survey"),
+        ("trial", "order"),
+        ("sentence_1", "bad_sentence"),
+        ("sentence_2", "good_sentence"),
+        ("rating", "chose_good"),
+    ),
+    low=0,
+    high=1,
+    expected="2",
+    cleaning=_LENIENT,
+)
+
+#: Warstadt et al. (2020): forced choices by which BLiMP was validated.
+BLIMP = ColumnMapping(
+    columns=(("participant", "rater"), ("rating", "chosen"), ("expected", "correct")),
+    low=1,
+    high=2,
+    expected="expected",
+    cleaning=_LENIENT,
+)
+
+
+def read_table(path: str | Path) -> pd.DataFrame:
+    """Read a CSV, TSV (by its name) or compressed file as a table.
+
+    Raises
+    ------
+    InputError
+        If the file is missing, empty or not a table.
+    """
+    place = Path(path)
+    separator = "\t" if ".tsv" in place.suffixes else ","
+    try:
+        return pd.read_csv(place, sep=separator, low_memory=False)
+    except FileNotFoundError as error:
+        raise InputError(f"there is no file {str(place)!r}") from error
+    except (pd.errors.EmptyDataError, pd.errors.ParserError, UnicodeDecodeError, OSError) as error:
+        raise InputError(f"{str(place)!r} is not a table that can be read: {error}") from error
+
+
+def read_mapped(table: pd.DataFrame | str | Path, mapping: ColumnMapping) -> HumanData:
+    """Turn a table or file into human data as `mapping` says.
+
+    Raises
+    ------
+    InputError
+        If a mapped column is absent, or the rows break what `check_choices` asks.
+    """
+    raw = table if isinstance(table, pd.DataFrame) else read_table(table)
+    renames = {source: name for name, source in mapping.columns}
+    for source in renames:
+        if source not in raw.columns:
+            raise InputError(
+                f"the file has no column {source!r}; it has "
+                + ", ".join(repr(str(c)) for c in raw.columns)
+            )
+    clashing = set(renames.values()) & (set(raw.columns) - set(renames))
+    data = raw.drop(columns=list(clashing)).rename(columns=renames)
+    if "rating" in data and mapping.low is not None and mapping.high is not None:
+        data["rating"] = rescale(data["rating"], mapping.low, mapping.high)
+    if mapping.expected in ("1", "2"):
+        data["expected"] = int(mapping.expected)
+    elif mapping.expected:
+        data = data.rename(columns={mapping.expected: "expected"})
+    if "expected" in data:
+        bad = data["expected"].notna() & ~data["expected"].isin([1, 2])
+        if bad.any():
+            value = data.loc[bad, "expected"].iloc[0]
+            raise InputError(f"expected must be 1 or 2, not {value!r} ({name_rows(bad)})")
+    kept, excluded = clean_choices(data, mapping.cleaning)
+    choices = align_choices(check_choices(kept, mapping.scale))
+    return HumanData(choices, None, excluded)

@@ -1,0 +1,128 @@
+"""Every choice of an evaluation in one frozen value, and the published one by name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields, replace
+
+from contstim.errors import InputError, UnknownNameError
+from contstim.evaluation.bootstrap import LEVELS
+from contstim.evaluation.exclusion import ExclusionRules
+from contstim.evaluation.inference import TEST_METHODS, ZERO_METHODS
+from contstim.evaluation.subset import MEASURES, UPPER_BOUNDS
+from contstim.evaluation.trials import Analysis
+
+__all__ = ["CONTRASTS", "FAMILIES", "PRESETS", "UNITS", "EvaluationOptions", "preset_options"]
+
+#: Over what a test runs; ``auto`` is explained in `EvaluationOptions`.
+UNITS = ("auto", "group", "participant")
+#: Which pairs of models are compared.
+CONTRASTS = ("all", "targeted")
+#: What shares one false-discovery family, within an analysis and a measure.
+FAMILIES = ("apart", "together")
+
+
+@dataclass(frozen=True)
+class EvaluationOptions:
+    """How choices are evaluated.
+
+    Attributes
+    ----------
+    analyses
+        The trial selections; empty for those that `default_analyses` finds.
+    measures
+        ``accuracy``, ``signed_rank_cosine``.
+    min_others
+        A trial supports a noise ceiling if at least this many other participants saw it.
+    upper
+        ``published``: the upper bounds of Golan et al. (2023). ``optimum``: bounds that a
+        prediction can attain (the best one for the participants who saw the same trials).
+    unit
+        What is tested across: ``group``, ``participant``, or ``auto``: groups if there are
+        at least `min_groups`, otherwise participants.
+    min_groups
+        See `unit`. With six groups the smallest two-sided p is 0.031.
+    zero_method, test_method
+        See `wilcoxon_signed_rank`.
+    contrasts
+        ``all`` pairs of models, or only the ``targeted`` ones, which some trial pits against each
+        other (all pairs where none is).
+    family
+        Benjamini-Hochberg over the comparisons of an analysis and measure, and over its tests
+        against the ceiling, ``apart`` (the paper's text) or ``together`` (its published analysis).
+    n_bootstrap
+        Resamples for the intervals; 0 for none.
+    levels
+        What is resampled, see `draw`; empty for what `default_levels` finds.
+    exclusions
+        Participants and trials left out.
+    seed
+        Of the bootstrap and the random halves.
+    """
+
+    analyses: tuple[Analysis, ...] = ()
+    measures: tuple[str, ...] = MEASURES
+    min_others: int = 1
+    upper: str = "published"
+    unit: str = "auto"
+    min_groups: int = 6
+    zero_method: str = "zsplit"
+    test_method: str = "auto"
+    contrasts: str = "all"
+    family: str = "apart"
+    n_bootstrap: int = 1000
+    levels: tuple[str, ...] = ()
+    exclusions: ExclusionRules = field(default_factory=ExclusionRules)
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for kind, values, known in (
+            ("measure", self.measures, MEASURES),
+            ("upper bound", (self.upper,), UPPER_BOUNDS),
+            ("unit", (self.unit,), UNITS),
+            ("zero method", (self.zero_method,), ZERO_METHODS),
+            ("test method", (self.test_method,), TEST_METHODS),
+            ("contrasts", (self.contrasts,), CONTRASTS),
+            ("family", (self.family,), FAMILIES),
+            ("resampling level", self.levels, LEVELS),
+        ):
+            for value in values:
+                if value not in known:
+                    raise UnknownNameError.among(kind, value, known)
+        if not self.measures:
+            raise InputError("no measure is named; give at least one")
+        if self.min_others < 1:
+            raise InputError(f"min_others must be at least 1, not {self.min_others}")
+        if self.n_bootstrap < 0:
+            raise InputError(f"n_bootstrap must not be negative, not {self.n_bootstrap}")
+
+
+#: Options by name. ``golan2023`` is the published analysis of Golan et al. (2023): SciPy 1.7's
+#: choice between exact and normal p-values, one false-discovery family of comparisons and
+#: ceiling tests, contrasts only between models that trials pit against each other, and the
+#: rule that at least 11 of 12 catch trials are right.
+PRESETS: dict[str, EvaluationOptions] = {
+    "default": EvaluationOptions(),
+    "golan2023": EvaluationOptions(
+        test_method="scipy-1.7",
+        family="together",
+        contrasts="targeted",
+        exclusions=ExclusionRules(min_catch_correct=11 / 12),
+    ),
+}
+
+
+def preset_options(preset: str, **changes: object) -> EvaluationOptions:
+    """Return the options of `preset` with the named fields changed.
+
+    Raises
+    ------
+    UnknownNameError
+        If the preset or a field is unknown.
+    """
+    if preset not in PRESETS:
+        raise UnknownNameError.among("preset", preset, PRESETS)
+    known = [f.name for f in fields(EvaluationOptions)]
+    for name in changes:
+        if name not in known:
+            raise UnknownNameError.among("option", name, known)
+    return replace(PRESETS[preset], **changes)  # type: ignore[arg-type]  # names checked above

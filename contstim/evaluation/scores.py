@@ -1,0 +1,181 @@
+"""Model scores of the sentences that people saw, from any of the usual shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from contstim.errors import InputError
+from contstim.evaluation.rows import name_rows
+
+__all__ = ["ScoreSource", "log_ratios", "score_table", "token_table"]
+
+FloatArray = NDArray[np.float64]
+
+#: A table, or for each model a series or mapping from sentence to score, or a function of a list
+#: of sentences such as the `score` method of a model.
+ScoreSource = (
+    pd.DataFrame
+    | Mapping[str, Mapping[str, float] | pd.Series | Callable[[list[str]], Sequence[float]]]
+)
+_NOT_MODELS = frozenset({"n_tokens", "n_words", "stderr", "kind"})
+
+
+def score_table(scores: ScoreSource, sentences: Sequence[str]) -> pd.DataFrame:
+    """Return the scores of `sentences` as one column a model: index the S sentences, nats.
+
+    Parameters
+    ----------
+    scores
+        A long table (columns `sentence`, `model`, `log_prob`), a wide one (`sentence` as column
+        or index, every other numeric column a model), or a mapping from model name to a series
+        or mapping of sentence to score, or to a function that scores a list of sentences.
+    sentences
+        The S sentences wanted. White space is made single before sentences are compared; a
+        final period that one side lacks is overlooked where that leaves no doubt.
+
+    Raises
+    ------
+    InputError
+        If a sentence has no score, two different ones, or one that is not a number.
+    """
+    wanted = list(dict.fromkeys(sentences))
+    if isinstance(scores, pd.DataFrame):
+        wide = _wide(scores)
+    else:
+        columns: dict[str, pd.Series] = {}
+        for model, source in scores.items():
+            if isinstance(source, pd.Series):
+                columns[str(model)] = _one_score_each(source, str(model))
+            elif isinstance(source, Mapping):
+                columns[str(model)] = _one_score_each(pd.Series(dict(source)), str(model))
+            else:
+                values = np.asarray(source(wanted), dtype=float)
+                if values.shape != (len(wanted),):
+                    raise InputError(
+                        f"model {model!r} gave scores of shape {values.shape} "
+                        f"for {len(wanted)} sentences"
+                    )
+                columns[str(model)] = pd.Series(values, index=wanted)
+        if not columns:
+            raise InputError("no model is given; name at least one")
+        wide = pd.DataFrame(columns)
+    if not len(wide.columns):
+        raise InputError("the scores table has no model column")
+    wide = _match(wide, wanted)
+    for model in wide.columns:
+        bad = wide[model].isna()
+        if bad.any():
+            raise InputError(
+                f"model {model!r} has no score for {int(bad.sum())} of {len(wanted)} sentences, "
+                f"for example {wide.index[bad.to_numpy()][0]!r}"
+            )
+        if (wide[model] == np.inf).any():
+            text = wide.index[(wide[model] == np.inf).to_numpy()][0]
+            raise InputError(f"model {model!r} gives {text!r} an infinite score")
+    return wide
+
+
+def token_table(scores: pd.DataFrame, sentences: Sequence[str]) -> pd.DataFrame | None:
+    """Return the token counts of `sentences`, one column a model, or None if not given.
+
+    They are the column `n_tokens` of a long table.
+    """
+    if not {"sentence", "model", "n_tokens"} <= set(scores.columns):
+        return None
+    counts = scores[["sentence", "model", "n_tokens"]].rename(columns={"n_tokens": "log_prob"})
+    if counts["log_prob"].isna().any():
+        return None
+    return score_table(counts, sentences)
+
+
+def log_ratios(wide: pd.DataFrame, pairs: pd.DataFrame) -> FloatArray:
+    """Return log p(sentence 2) - log p(sentence 1) of P pairs under M models, shape (P, M), nats.
+
+    Two sentences that both have probability 0 (minus infinity) are tied: 0.
+
+    Source
+    ------
+    Golan et al. (2023), Eq. 7, with the sign such that a positive ratio prefers sentence 2, as a
+    positive rating does.
+    """
+    first = wide.loc[pairs["sentence_1"].tolist()].to_numpy(dtype=float)
+    second = wide.loc[pairs["sentence_2"].tolist()].to_numpy(dtype=float)
+    same = first == second
+    with np.errstate(invalid="ignore"):
+        ratios = second - first
+    ratios[same] = 0.0
+    return np.asarray(ratios, dtype=np.float64)
+
+
+def _wide(table: pd.DataFrame) -> pd.DataFrame:
+    columns = set(table.columns)
+    if {"sentence", "model", "log_prob"} <= columns:
+        bad = table[["sentence", "model"]].isna().any(axis=1)
+        if bad.any():
+            raise InputError(f"a sentence or model is missing in the scores ({name_rows(bad)})")
+        long = table[["sentence", "model", "log_prob"]].drop_duplicates()
+        long = long.assign(log_prob=_numbers(long["log_prob"], "log_prob"))
+        twice = long.duplicated(["sentence", "model"])
+        if twice.any():
+            row = long.loc[twice].iloc[0]
+            raise InputError(
+                f"model {row['model']!r} has two scores for {row['sentence']!r}; keep one"
+            )
+        blocks = long.groupby("model", sort=False)
+        return pd.DataFrame({str(m): b.set_index("sentence")["log_prob"] for m, b in blocks})
+    if "sentence" in columns:
+        table = table.set_index("sentence")
+    elif not isinstance(table.index, pd.Index) or table.index.dtype.kind in "iuf":
+        raise InputError(
+            "the scores table needs a column 'sentence' (wide: one further column a model; "
+            "long: columns sentence, model, log_prob)"
+        )
+    kept = {}
+    for column in table.columns:
+        if column in _NOT_MODELS:
+            continue
+        if not pd.api.types.is_numeric_dtype(table[column]):
+            raise InputError(
+                f"column {column!r} of the scores is not numeric; a wide table holds "
+                "'sentence' and one column of log-probabilities a model"
+            )
+        kept[str(column)] = _one_score_each(table[column], str(column))
+    return pd.DataFrame(kept)
+
+
+def _numbers(series: pd.Series, name: str) -> pd.Series:
+    numbers = pd.to_numeric(series, errors="coerce")
+    bad = numbers.isna() & series.notna()
+    if bad.any():
+        raise InputError(f"{name} {series[bad].iloc[0]!r} is not a number ({name_rows(bad)})")
+    return numbers.astype(float)
+
+
+def _one_score_each(series: pd.Series, model: str) -> pd.Series:
+    frame = pd.DataFrame({"sentence": series.index, "score": series.to_numpy(dtype=float)})
+    frame = frame.drop_duplicates()
+    twice = frame.duplicated("sentence")
+    if twice.any():
+        text = frame.loc[twice, "sentence"].iloc[0]
+        raise InputError(f"model {model!r} has two scores for {text!r}; keep one")
+    return frame.set_index("sentence")["score"]
+
+
+def _match(wide: pd.DataFrame, wanted: list[str]) -> pd.DataFrame:
+    """Reindex to `wanted`, overlooking white space and a final period where unambiguous."""
+    tidy = pd.Index([" ".join(str(text).split()) for text in wide.index])
+    table = wide.set_axis(tidy, axis=0)
+    table = table.loc[~table.index.duplicated()]
+    known = set(table.index)
+    lookup: dict[str, str] = {}
+    for text in wanted:
+        clean = " ".join(text.split())
+        if clean not in known:
+            other = clean[:-1] if clean.endswith(".") else clean + "."
+            clean = other if other in known else clean
+        lookup[text] = clean
+    return table.reindex([lookup[text] for text in wanted]).set_axis(pd.Index(wanted), axis=0)

@@ -1,0 +1,282 @@
+"""Runners of acceptability suites from their files: BLiMP, LI-Adger, CoLA."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from contstim.errors import InputError
+from contstim.evaluation.acceptability import (
+    criteria_table,
+    matthews_correlation,
+    overlap_table,
+    pair_deltas,
+    pearson,
+    z_scores,
+)
+from contstim.evaluation.importers.mapping import read_table
+
+__all__ = ["LIAdger", "Scorer", "run_blimp", "run_cola"]
+
+FloatArray = NDArray[np.float64]
+
+#: A function from S sentences to S scores, such as the `score` method of a model.
+Scorer = Callable[[list[str]], ArrayLike]
+
+
+def _scored(scorer: Scorer, sentences: Sequence[str]) -> FloatArray:
+    """Score each distinct sentence once."""
+    distinct = list(dict.fromkeys(sentences))
+    values = np.asarray(scorer(distinct), dtype=np.float64)
+    if values.shape != (len(distinct),):
+        raise InputError(f"the scorer gave shape {values.shape} for {len(distinct)} sentences")
+    if np.isnan(values).any():
+        text = distinct[int(np.isnan(values).argmax())]
+        raise InputError(f"the scorer gave no number for {text!r}")
+    place = {text: i for i, text in enumerate(distinct)}
+    return values[[place[text] for text in sentences]]
+
+
+def run_blimp(
+    source: str | Path, scorer: Scorer, paradigms: Sequence[str] = (), most: int | None = None
+) -> pd.DataFrame:
+    """Return a model's accuracy on each BLiMP paradigm.
+
+    A pair is right if the good sentence has the strictly higher score.
+
+    Parameters
+    ----------
+    source
+        The zip file or a folder of ``UID.jsonl`` files.
+    scorer
+        Scores sentences.
+    paradigms
+        The UIDs wanted; empty for all.
+    most
+        The first so many pairs of each paradigm; None for all.
+
+    Returns
+    -------
+    DataFrame
+        `uid`, `field`, `term`, `accuracy`, `n_tied`, `n_pairs`.
+
+    Raises
+    ------
+    InputError
+        If the source holds no such file or a line is not a pair.
+
+    Source
+    ------
+    Warstadt et al. (2020), doi 10.1162/tacl_a_00321.
+    """
+    rows = []
+    for uid, lines in _blimp_files(Path(source)):
+        if paradigms and uid not in paradigms:
+            continue
+        pairs = []
+        for number, line in enumerate(lines[:most], start=1):
+            try:
+                entry = json.loads(line)
+                pairs.append((entry["sentence_good"], entry["sentence_bad"]))
+            except (json.JSONDecodeError, KeyError) as error:
+                raise InputError(f"line {number} of {uid}.jsonl is not a BLiMP pair") from error
+        good, bad = (list(side) for side in zip(*pairs, strict=True))
+        values = _scored(scorer, [*good, *bad])
+        delta = pair_deltas(values[: len(good)], values[len(good) :])
+        term = entry.get("linguistics_term", "")
+        field = entry.get("field", "")
+        rows.append(
+            (uid, field, term, float((delta > 0).mean()), int((delta == 0).sum()), len(delta))
+        )
+    if not rows:
+        raise InputError(f"{str(source)!r} holds none of the BLiMP paradigms asked for")
+    return pd.DataFrame(rows, columns=["uid", "field", "term", "accuracy", "n_tied", "n_pairs"])
+
+
+def _blimp_files(source: Path) -> Iterator[tuple[str, list[str]]]:
+    if source.is_dir():
+        for path in sorted(source.glob("*.jsonl")):
+            yield path.stem, path.read_text(encoding="utf-8").splitlines()
+        return
+    try:
+        with zipfile.ZipFile(source) as archive:
+            for name in sorted(archive.namelist()):
+                if name.endswith(".jsonl"):
+                    yield Path(name).stem, archive.read(name).decode("utf-8").splitlines()
+    except (FileNotFoundError, zipfile.BadZipFile) as error:
+        raise InputError(f"{str(source)!r} is neither a folder nor a zip file") from error
+
+
+def run_cola(folder: str | Path, scorer: Scorer) -> pd.DataFrame:
+    """Return Matthews' correlation of a thresholded score with CoLA's labels, on both dev sets.
+
+    The threshold is the one with the best correlation on ``in_domain_train.tsv``, the least such
+    if several are; a sentence above it counts as acceptable. `auc`, the share of
+    (acceptable, unacceptable) sentences in the right order, needs no threshold.
+
+    Source
+    ------
+    Warstadt, Singh and Bowman (2019), doi 10.1162/tacl_a_00290; scores with a threshold as in Lau
+    et al. (2020) for models that were not trained on the labels.
+    """
+    place = Path(folder)
+    parts = {
+        name: _read_cola(place / f"{name}.tsv")
+        for name in ("in_domain_train", "in_domain_dev", "out_of_domain_dev")
+    }
+    scores = {name: _scored(scorer, list(part["sentence"])) for name, part in parts.items()}
+    threshold = _best_threshold(parts["in_domain_train"]["label"], scores["in_domain_train"])
+    rows = []
+    for name, part in parts.items():
+        labels = part["label"].to_numpy()
+        mcc = matthews_correlation(labels, scores[name] > threshold)
+        rows.append((name, mcc, _auc(labels, scores[name]), threshold, len(part)))
+    return pd.DataFrame(rows, columns=["part", "mcc", "auc", "threshold", "n_sentences"])
+
+
+def _read_cola(path: Path) -> pd.DataFrame:
+    try:
+        # Sentences hold unpaired quotation marks, so none is special.
+        table = pd.read_csv(
+            path, sep="\t", header=None, names=["source", "label", "mark", "sentence"], quoting=3
+        )
+    except FileNotFoundError as error:
+        raise InputError(f"there is no file {str(path)!r}") from error
+    if not table["label"].isin([0, 1]).all():
+        raise InputError(f"{str(path)!r} has labels other than 0 and 1")
+    return table
+
+
+def _best_threshold(labels: ArrayLike, scores: FloatArray) -> float:
+    truth = np.asarray(labels) > 0
+    order = np.argsort(scores, kind="stable")
+    ranked, ordered = truth[order], scores[order]
+    n, n_true = len(truth), int(truth.sum())
+    above = n - np.arange(1, n + 1)  # cut after each score, all up to it rejected
+    true_above = n_true - np.cumsum(ranked)
+    spread = np.sqrt(above * (n - above) * float(n_true) * float(n - n_true))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mcc = (n * true_above - above * n_true) / spread
+    # Equal scores cannot be cut apart, and a cut above all rejects everything.
+    mcc[np.append(ordered[1:] == ordered[:-1], True)] = -np.inf
+    mcc[np.isnan(mcc)] = -np.inf
+    best = int(np.argmax(mcc))
+    if best + 1 == n:
+        return float(ordered[-1])
+    return float((ordered[best] + ordered[best + 1]) / 2)
+
+
+def _auc(labels: ArrayLike, scores: FloatArray) -> float:
+    from scipy.stats import mannwhitneyu
+
+    truth = np.asarray(labels) > 0
+    if truth.all() or not truth.any():
+        return float("nan")
+    good, bad = scores[truth], scores[~truth]
+    return float(mannwhitneyu(good, bad).statistic / (len(good) * len(bad)))
+
+
+@dataclass(frozen=True, eq=False)
+class LIAdger:
+    """The LI-Adger sentences with human magnitude estimates, and their minimal pairs.
+
+    Attributes
+    ----------
+    sentences
+        `id`, `sentence`, `judgement` (mean z-score over participants).
+    pairs
+        `gramm_id`, `ungramm_id` of the pairs that are not marked as discarded.
+    """
+
+    sentences: pd.DataFrame
+    pairs: pd.DataFrame
+
+    @classmethod
+    def read(cls, folder: str | Path) -> LIAdger:
+        """Read ``sentences_human_me.csv`` and ``min_pairs.csv``.
+
+        Raises
+        ------
+        InputError
+            If a file or column is absent.
+        """
+        place = Path(folder)
+        sentences = read_table(place / "sentences_human_me.csv")
+        pairs = read_table(place / "min_pairs.csv")
+        for table, names in (
+            (sentences, ("id", "sentence", "judgement")),
+            (pairs, ("gramm_id", "ungramm_id", "discard")),
+        ):
+            for name in names:
+                if name not in table:
+                    raise InputError(f"the LI-Adger files lack the column {name!r}")
+        kept = pairs[pairs["discard"].isna()].reset_index(drop=True)
+        return cls(sentences, kept)
+
+    def human_deltas(self) -> FloatArray:
+        """Return judgement of the acceptable minus the unacceptable sentence, as given, (P,)."""
+        return self._deltas(self.sentences.set_index("id")["judgement"])
+
+    def model_deltas(self, scores: pd.Series) -> FloatArray:
+        """Return deltas of a model's z-scored scores; NaN for pairs without both scores.
+
+        Parameters
+        ----------
+        scores
+            The score of each sentence, by its id. They are z-scored over all that are given.
+        """
+        return self._deltas(pd.Series(z_scores(scores), index=scores.index))
+
+    def score(self, scorer: Scorer) -> pd.Series:
+        """Return the score of every sentence by its id."""
+        values = _scored(scorer, list(self.sentences["sentence"]))
+        return pd.Series(values, index=self.sentences["id"])
+
+    def _deltas(self, by_id: pd.Series) -> FloatArray:
+        sides = [by_id.reindex(self.pairs[c]).to_numpy(float) for c in ("gramm_id", "ungramm_id")]
+        return pair_deltas(*sides)
+
+    def evaluate(
+        self,
+        scores: Mapping[str, pd.Series],
+        deltas: Sequence[float] = (0.5, 1.0, 5.0),
+    ) -> pd.DataFrame:
+        """Return correlations with people on sentences and pairs, and the criteria.
+
+        Parameters
+        ----------
+        scores
+            From model to scores by sentence id.
+
+        Returns
+        -------
+        DataFrame
+            As `criteria_table`, with `sentence_correlation` and `n_sentences`.
+        """
+        own = {name: self.model_deltas(series) for name, series in scores.items()}
+        table = criteria_table(self.human_deltas(), own, deltas)
+        human = self.sentences.set_index("id")["judgement"]
+        correlations, counts = [], []
+        for series in scores.values():
+            both = pd.concat([human, series], axis=1, join="inner").dropna()
+            counts.append(len(both))
+            correlations.append(pearson(both.iloc[:, 0], both.iloc[:, 1]))
+        table.insert(1, "sentence_correlation", correlations)
+        return table.assign(n_sentences=counts)
+
+    def overlap(
+        self,
+        scores: Mapping[str, pd.Series],
+        baseline: str,
+        deltas: Sequence[float] = (0.5, 1.0),
+    ) -> pd.DataFrame:
+        """Return `overlap_table` of the models with `baseline`, which is one of them."""
+        own = {name: self.model_deltas(series) for name, series in scores.items()}
+        return overlap_table(self.human_deltas(), own, baseline, deltas)

@@ -1,0 +1,228 @@
+"""SyntaxGym suites: predictions about the surprisal of regions, as formulas in their files."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from contstim.errors import InputError
+
+__all__ = ["WordScorer", "evaluate_formula", "run_syntaxgym"]
+
+FloatArray = NDArray[np.float64]
+
+#: A function from S sentences to S arrays of word log-probabilities in nats, such as the
+#: `score_words` method of a model.
+WordScorer = Callable[[list[str]], Sequence[FloatArray]]
+
+_TOKEN = re.compile(r"\s*(?:\(\s*(\d+|\*)\s*;\s*%([^%]+)%\s*\)|(\d+(?:\.\d+)?)|([][()<>=&|+-]))")
+
+
+def run_syntaxgym(path: str | Path, scorer: WordScorer) -> pd.DataFrame:
+    """Return for each suite, item and prediction whether the model meets it.
+
+    A region's surprisal is minus the sum of its words' log-probabilities in bits. Regions are
+    joined by single spaces, so that each word belongs to one region, a comma or period that
+    is a region of its own being a word. Comparisons are strict; ``=`` holds within 1e-6 bits.
+
+    Parameters
+    ----------
+    path
+        A suite's JSON file, or a folder of them.
+    scorer
+        Gives each word's log-probability.
+
+    Returns
+    -------
+    DataFrame
+        `suite`, `item`, `prediction` (0-based), `correct`.
+
+    Raises
+    ------
+    InputError
+        If a file is not a suite, a formula cannot be read, or the scorer gives a
+        sentence another number of values than it has words.
+
+    Source
+    ------
+    Hu et al. (2020), doi 10.18653/v1/2020.acl-main.158.
+    """
+    place = Path(path)
+    files = sorted(place.glob("*.json")) if place.is_dir() else [place]
+    if not files:
+        raise InputError(f"the folder {str(place)!r} holds no suite (.json)")
+    rows = []
+    for file in files:
+        suite = _read(file)
+        regions = _region_surprisals(suite, scorer, file.stem)
+        for item, conditions in regions.items():
+            for number, prediction in enumerate(suite["predictions"]):
+                correct = evaluate_formula(str(prediction["formula"]), conditions)
+                rows.append((file.stem, item, number, correct))
+    return pd.DataFrame(rows, columns=["suite", "item", "prediction", "correct"])
+
+
+def _read(file: Path) -> dict[str, list[dict[str, object]]]:
+    try:
+        suite = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise InputError(f"there is no file {str(file)!r}") from error
+    except json.JSONDecodeError as error:
+        raise InputError(f"{str(file)!r} is not JSON: {error}") from error
+    if not {"items", "predictions"} <= set(suite):
+        raise InputError(f"{str(file)!r} is not a SyntaxGym suite; it has no items or predictions")
+    return dict(suite)
+
+
+def _region_surprisals(
+    suite: dict[str, list[dict[str, object]]], scorer: WordScorer, name: str
+) -> dict[int, dict[str, dict[int, float]]]:
+    keys: list[tuple[int, str]] = []
+    owners: list[list[int]] = []
+    sentences: list[str] = []
+    numbers: list[list[int]] = []
+    for item in suite["items"]:
+        for condition in item["conditions"]:  # type: ignore[attr-defined]  # JSON of the suite
+            words, owner, order = [], [], []
+            for region in condition["regions"]:
+                order.append(int(region["region_number"]))
+                for word in region["content"].split():
+                    words.append(word)
+                    owner.append(order[-1])
+            keys.append((int(str(item["item_number"])), condition["condition_name"]))
+            owners.append(owner)
+            numbers.append(order)
+            sentences.append(" ".join(words))
+    found: dict[int, dict[str, dict[int, float]]] = {}
+    for key, sentence, owner, order, values in zip(
+        keys, sentences, owners, numbers, scorer(sentences), strict=True
+    ):
+        if len(values) != len(owner):
+            raise InputError(
+                f"the scorer gave {len(values)} values for the {len(owner)} words of {sentence!r} "
+                f"in suite {name!r}"
+            )
+        total = dict.fromkeys(order, 0.0)
+        for region, value in zip(owner, values, strict=True):
+            total[region] -= float(value) / np.log(2)
+        found.setdefault(key[0], {})[key[1]] = total
+    return found
+
+
+def evaluate_formula(formula: str, conditions: dict[str, dict[int, float]]) -> bool:
+    """Say whether a prediction holds.
+
+    Parameters
+    ----------
+    formula
+        Such as ``[(7;%match%) < (7;%mismatch%)] & [(3;%a%) - (3;%b%) > 0]``: ``(n;%c%)`` is the
+        surprisal of region n of condition c, ``(*;%c%)`` that of the sentence; ``+ -`` bind
+        before ``< > =``, those before ``&``, and that before ``|``.
+    conditions
+        From condition to region number to surprisal.
+
+    Raises
+    ------
+    InputError
+        If the formula cannot be read, or names an unknown condition or region.
+    """
+    parser = _Parser(formula, conditions)
+    value = parser.either()
+    parser.end()
+    if not isinstance(value, bool):
+        raise InputError(f"the formula {formula!r} is a number, not a prediction")
+    return value
+
+
+class _Parser:
+    """Recursive descent over a formula; each method reads one level of binding."""
+
+    def __init__(self, formula: str, conditions: dict[str, dict[int, float]]) -> None:
+        self._formula = formula
+        self._conditions = conditions
+        self._tokens: list[tuple[str, str, str, str]] = []
+        at = 0
+        text = formula.rstrip()
+        while at < len(text):
+            match = _TOKEN.match(text, at)
+            if match is None:
+                raise InputError(f"the formula {formula!r} cannot be read at {text[at:]!r}")
+            self._tokens.append(tuple(g or "" for g in match.groups()))  # type: ignore[arg-type]  # four groups
+            at = match.end()
+        self._at = 0
+
+    def _sign(self) -> str:
+        return self._tokens[self._at][3] if self._at < len(self._tokens) else ""
+
+    def _fail(self) -> InputError:
+        return InputError(f"the formula {self._formula!r} cannot be read at part {self._at + 1}")
+
+    def end(self) -> None:
+        if self._at < len(self._tokens):
+            raise self._fail()
+
+    def either(self) -> bool | float:
+        value = self._both()
+        while self._sign() == "|":
+            self._at += 1
+            other = self._both()
+            value = bool(value) or bool(other)
+        return value
+
+    def _both(self) -> bool | float:
+        value = self._comparison()
+        while self._sign() == "&":
+            self._at += 1
+            other = self._comparison()
+            value = bool(value) and bool(other)
+        return value
+
+    def _comparison(self) -> bool | float:
+        value = self._sum()
+        sign = self._sign()
+        if sign not in ("<", ">", "="):
+            return value
+        self._at += 1
+        other = self._sum()
+        if sign == "=":
+            return bool(abs(value - other) < 1e-6)
+        return bool(value < other) if sign == "<" else bool(value > other)
+
+    def _sum(self) -> bool | float:
+        value = self._atom()
+        while self._sign() in ("+", "-"):
+            sign = self._sign()
+            self._at += 1
+            other = self._atom()
+            value = value + other if sign == "+" else value - other
+        return value
+
+    def _atom(self) -> bool | float:
+        if self._at >= len(self._tokens):
+            raise self._fail()
+        region, condition, number, sign = self._tokens[self._at]
+        if sign in ("(", "["):
+            self._at += 1
+            value = self.either()
+            if self._sign() != {"(": ")", "[": "]"}[sign]:
+                raise self._fail()
+            self._at += 1
+            return value
+        if sign:
+            raise self._fail()
+        self._at += 1
+        if number:
+            return float(number)
+        regions = self._conditions.get(condition)
+        if regions is None or (region != "*" and int(region) not in regions):
+            raise InputError(
+                f"the formula {self._formula!r} names region {region} of condition "
+                f"{condition!r}, which the item lacks"
+            )
+        return sum(regions.values()) if region == "*" else regions[int(region)]

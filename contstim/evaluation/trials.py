@@ -1,0 +1,219 @@
+"""The choices as arrays, and which trials an analysis rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from contstim.errors import InputError, UnknownNameError
+from contstim.evaluation.choices import require_aligned
+from contstim.evaluation.scores import log_ratios
+
+__all__ = ["CATCH", "TARGETS", "Analysis", "TrialData", "default_analyses", "select"]
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+
+#: Conditions whose trials check attention.
+CATCH = ("catch", "natural_vs_shuffled", "attention")
+#: Which trials a model is scored on: all, or those made to target it in some role.
+TARGETS = ("all", "either", "accept", "reject")
+_PAIR_COLUMNS = ("sentence_1", "sentence_2", "condition", "model_1", "model_2")
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """Which trials a model is evaluated on.
+
+    Attributes
+    ----------
+    name
+        What the tables call it.
+    conditions
+        The conditions whose trials take part; empty for all.
+    target
+        ``all``: every model on every trial. ``either``: a model only on trials that target it.
+        ``accept``, ``reject``: of the trials of one synthetic and one natural sentence, only
+        those whose synthetic sentence the model was to accept or to reject; of pairs of like
+        sentences each model accepts one and rejects the other, so that all count.
+    """
+
+    name: str
+    conditions: tuple[str, ...] = ()
+    target: str = "all"
+
+    def __post_init__(self) -> None:
+        if self.target not in TARGETS:
+            raise UnknownNameError.among("target", self.target, TARGETS)
+
+
+@dataclass(frozen=True, eq=False)
+class TrialData:
+    """R choices of N participants on P pairs, with the predictions of M models.
+
+    Rows are sorted by participant, then pair.
+
+    Attributes
+    ----------
+    participants, groups
+        Labels: index of N participants; index of groups.
+    group_of
+        Group code of each participant, shape (N,).
+    participant, pair
+        Codes of each row, shape (R,).
+    rating
+        Zero-centred rating of each row, positive for sentence 2, shape (R,).
+    pairs
+        P rows: the sentences, condition, targeted models and kinds of each pair.
+    models
+        The M names.
+    log_ratio
+        log p(sentence 2) - log p(sentence 1), shape (P, M), nats.
+    """
+
+    participants: pd.Index
+    groups: pd.Index
+    group_of: IntArray
+    participant: IntArray
+    pair: IntArray
+    rating: FloatArray
+    pairs: pd.DataFrame
+    models: tuple[str, ...]
+    log_ratio: FloatArray
+
+    @classmethod
+    def of(cls, choices: pd.DataFrame, scores: pd.DataFrame | None = None) -> TrialData:
+        """Index validated and aligned `choices`; `scores` has one column a model.
+
+        Raises
+        ------
+        ValidationError
+            If the choices are not aligned.
+        """
+        require_aligned(choices)
+        keys = ["sentence_1", "sentence_2"]
+        columns = [c for c in (*_PAIR_COLUMNS, "kind_1", "kind_2", "expected") if c in choices]
+        pairs = choices[columns].drop_duplicates(keys).reset_index(drop=True)
+        pair = pd.MultiIndex.from_frame(pairs[keys]).get_indexer(
+            pd.MultiIndex.from_frame(choices[keys])
+        )
+        participant, participants = pd.factorize(choices["participant"])
+        group, groups = pd.factorize(choices["group"])
+        group_of = np.zeros(len(participants), dtype=np.int64)
+        group_of[participant] = group
+        order = np.lexsort((pair, participant))
+        models = () if scores is None else tuple(str(c) for c in scores.columns)
+        ratio = np.zeros((len(pairs), 0)) if scores is None else log_ratios(scores, pairs)
+        return cls(
+            pd.Index(participants),
+            pd.Index(groups),
+            group_of,
+            np.asarray(participant, dtype=np.int64)[order],
+            np.asarray(pair, dtype=np.int64)[order],
+            choices["rating"].to_numpy(dtype=np.float64)[order],
+            pairs,
+            models,
+            ratio,
+        )
+
+    @property
+    def n_pairs(self) -> int:
+        """P."""
+        return len(self.pairs)
+
+
+def default_analyses(pairs: pd.DataFrame, most: int = 12) -> tuple[Analysis, ...]:
+    """Return the analyses that suit the trials.
+
+    ``all`` (every trial, catch trials included); ``targeted`` (each model on the trials that
+    target it) if any do; ``catch`` if there are catch trials; and if there are several but no
+    more than `most` conditions, each of them by name (every model on all its trials), and
+    where its trials target models ``NAME/targeted``, or for pairs of a natural and a synthetic
+    sentence ``NAME/accept`` and ``NAME/reject``.
+    """
+    chosen = [Analysis("all")]
+    targets = pairs["model_1"].notna()
+    if targets.any():
+        chosen.append(Analysis("targeted", target="either"))
+    conditions = list(dict.fromkeys(pairs["condition"]))
+    catch = tuple(c for c in conditions if c in CATCH)
+    if catch:
+        chosen.append(Analysis("catch", catch))
+    if not 1 < len(conditions) <= most:
+        return tuple(chosen)
+    for condition in conditions:
+        if condition in catch:
+            continue
+        here = pairs["condition"] == condition
+        chosen.append(Analysis(condition, (condition,)))
+        if not (here & targets).any():
+            continue
+        if _mixed(pairs)[here.to_numpy()].any():
+            for role in ("accept", "reject"):
+                chosen.append(Analysis(f"{condition}/{role}", (condition,), role))
+        elif (here & targets).sum() < targets.sum():
+            chosen.append(Analysis(f"{condition}/targeted", (condition,), "either"))
+    return tuple(chosen)
+
+
+def select(analysis: Analysis, pairs: pd.DataFrame, models: Sequence[str]) -> BoolArray:
+    """Say which pairs each model is evaluated on, shape (P, M).
+
+    Raises
+    ------
+    InputError
+        If the analysis names a condition that no pair has.
+    """
+    rows = np.ones(len(pairs), dtype=bool)
+    for condition in analysis.conditions:
+        if not (pairs["condition"] == condition).any():
+            raise UnknownNameError.among("condition", condition, set(pairs["condition"]))
+    if analysis.conditions:
+        rows = pairs["condition"].isin(analysis.conditions).to_numpy()
+    if analysis.target == "all":
+        return np.repeat(rows[:, None], len(models), axis=1)
+    names = np.array(models, dtype=object)[None, :]
+    first = pairs["model_1"].to_numpy(dtype=object)[:, None] == names
+    second = pairs["model_2"].to_numpy(dtype=object)[:, None] == names
+    if analysis.target != "either":
+        # Model 1 is the one that is to prefer sentence 1, so of a pair with one synthetic
+        # sentence the model on its side accepts it, and the other rejects it.
+        mixed = _mixed(pairs)
+        synthetic_1 = np.zeros(len(pairs), dtype=bool)
+        if "kind_1" in pairs:
+            synthetic_1 = (pairs["kind_1"] == "S").to_numpy()
+        takes_first = synthetic_1 if analysis.target == "accept" else ~synthetic_1
+        first &= (~mixed | takes_first)[:, None]
+        second &= (~mixed | ~takes_first)[:, None]
+    return np.asarray((first | second) & rows[:, None], dtype=np.bool_)
+
+
+def check_targets(pairs: pd.DataFrame, models: Sequence[str]) -> tuple[str, ...]:
+    """Return notes on targeted models without scores.
+
+    Raises
+    ------
+    InputError
+        If trials target models, and not one of those has scores.
+    """
+    targeted = set(pairs["model_1"].dropna()) | set(pairs["model_2"].dropna())
+    lacking = sorted(targeted - set(models))
+    if not models or not lacking:
+        return ()
+    if lacking == sorted(targeted):
+        raise InputError(
+            f"the trials target {', '.join(map(repr, lacking))}, but the scores are of "
+            f"{', '.join(map(repr, models))}; name the models alike"
+        )
+    return (f"No scores for the targeted {', '.join(lacking)}; they are not evaluated.",)
+
+
+def _mixed(pairs: pd.DataFrame) -> BoolArray:
+    if "kind_1" not in pairs or "kind_2" not in pairs:
+        return np.zeros(len(pairs), dtype=np.bool_)
+    return ((pairs["kind_1"] == "S") ^ (pairs["kind_2"] == "S")).to_numpy(dtype=np.bool_)

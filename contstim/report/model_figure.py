@@ -1,0 +1,187 @@
+"""The main figure: each model's value, its units, the noise ceiling, and who beats whom."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+from contstim.report.style import colour, new_figure, short
+
+__all__ = ["MEASURE_LABELS", "dominance", "model_figure"]
+
+#: Axis labels of the measures.
+MEASURE_LABELS = {
+    "accuracy": "accuracy of predicting choices",
+    "signed_rank_cosine": "signed-rank cosine similarity",
+}
+
+
+def dominance(comparisons: pd.DataFrame, order: list[str], alpha: float = 0.05) -> pd.DataFrame:
+    """Return which model significantly beats which: columns `model`, `beats`, q below `alpha`.
+
+    Rows go by the order of models, then of those they beat.
+    """
+    rows = []
+    for row in comparisons.to_dict("records"):
+        if not row["q"] < alpha or row["difference"] == 0:
+            continue
+        pair = (row["model_1"], row["model_2"])
+        rows.append(pair if row["difference"] > 0 else pair[::-1])
+    table = pd.DataFrame(rows, columns=["model", "beats"])
+    place = {name: i for i, name in enumerate(order)}
+    table = table[table["model"].isin(place) & table["beats"].isin(place)]
+    table = table.sort_values(["model", "beats"], key=lambda column: column.map(place))
+    return pd.DataFrame(table.reset_index(drop=True))
+
+
+def model_figure(
+    models: pd.DataFrame,
+    comparisons: pd.DataFrame,
+    units: pd.DataFrame,
+    alpha: float = 0.05,
+) -> Figure:
+    """Draw one analysis and measure.
+
+    Models are rows, the best at the top. Small dots are groups or participants, the large one
+    the mean with its interval, the grey band the noise ceiling from lower to upper bound (a
+    line where they coincide), a star a model significantly off its lower bound. On the
+    right, each column is a model that beats others: filled at itself, open at those it beats.
+
+    Parameters
+    ----------
+    models, comparisons
+        Rows of `Evaluation.models` and `.comparisons` for one analysis and one measure.
+    units
+        Rows of `Evaluation.groups` or `.participants` for the same: `model`, `value`.
+    alpha
+        False discovery rate of stars and dominance.
+    """
+    shown = models[models["value"].notna()].sort_values("value", ascending=False, kind="stable")
+    order = [str(name) for name in shown["model"]]
+    beats = dominance(comparisons, order, alpha)
+    winners = list(dict.fromkeys(beats["model"]))
+    metro = max(0.6, 0.16 * len(winners) + 0.3)
+    height = 1.25 + 0.27 * max(len(order), 2)
+    figure, (ax, side) = new_figure(5.4 + metro, height, (5.4, metro))
+    measure = str(models["measure"].iloc[0])
+    _draw_values(ax, shown, order, units, alpha)
+    chance = 0.5 if measure == "accuracy" else 0.0
+    ax.axvline(chance, color="0.4", linewidth=0.8, linestyle=(0, (4, 3)), zorder=0)
+    ax.set_xlabel(MEASURE_LABELS.get(measure, measure))
+    ax.set_ylim(len(order) - 0.4, -0.6)
+    ax.set_yticks(range(len(order)), [short(name) for name in order])
+    ax.tick_params(axis="y", length=0)
+    _draw_metro(side, beats, winners, order)
+    _legend(figure, shown, bool(len(winners)), alpha)
+    return figure
+
+
+def _draw_values(
+    ax: Axes, shown: pd.DataFrame, order: list[str], units: pd.DataFrame, alpha: float
+) -> None:
+    span = (
+        float(np.ptp(units["value"].dropna().to_numpy())) if units["value"].notna().any() else 1.0
+    )
+    for y, row in enumerate(shown.to_dict("records")):
+        if not np.isnan(row["ceiling_lower"]):
+            low, high = sorted((row["ceiling_lower"], row["ceiling_upper"]))
+            ax.fill_betweenx([y - 0.4, y + 0.4], low, high, color="0.8", linewidth=0, zorder=1)
+            ax.plot([low, low], [y - 0.4, y + 0.4], color="0.55", linewidth=1, zorder=1)
+        values = units.loc[units["model"] == row["model"], "value"].dropna().to_numpy()
+        # Dots that would cover each other are stacked in order, not by chance.
+        spread = np.zeros(len(values))
+        width = 0.015 * max(span, 1e-9)
+        bins = np.round(values / width)
+        for value in np.unique(bins):
+            same = np.flatnonzero(bins == value)
+            spread[same] = 0.09 * (np.arange(len(same)) - (len(same) - 1) / 2)
+        spread *= min(1.0, 0.36 / max(np.abs(spread).max(initial=0.0), 1e-9))
+        ax.plot(
+            values,
+            y + spread,
+            linestyle="",
+            marker="o",
+            markersize=2.6,
+            markeredgewidth=0,
+            alpha=0.45,
+            color=colour(y),
+            zorder=2,
+        )
+        if not np.isnan(row["ci_low"]):
+            ax.plot([row["ci_low"], row["ci_high"]], [y, y], color="black", linewidth=1.4, zorder=3)
+        ax.plot(
+            row["value"],
+            y,
+            marker="o",
+            markersize=6,
+            markerfacecolor=colour(y),
+            markeredgecolor="black",
+            markeredgewidth=0.8,
+            zorder=4,
+        )
+        if row["q_ceiling"] < alpha:
+            ax.annotate(
+                "*",
+                (1.0, y),
+                xycoords=("axes fraction", "data"),
+                xytext=(3, -3),
+                textcoords="offset points",
+                va="center",
+                fontsize=11,
+                annotation_clip=False,
+            )
+
+
+def _draw_metro(side: Axes, beats: pd.DataFrame, winners: list[str], order: list[str]) -> None:
+    side.set_ylim(len(order) - 0.4, -0.6)
+    side.set_xlim(-0.7, max(len(winners), 1) - 0.3)
+    side.set_axis_off()
+    for x, model in enumerate(winners):
+        y = order.index(model)
+        below = [order.index(other) for other in beats.loc[beats["model"] == model, "beats"]]
+        side.plot([x, x], [min(y, *below), max(y, *below)], color=colour(y), linewidth=1.2)
+        side.plot(
+            [x] * len(below),
+            below,
+            linestyle="",
+            marker="o",
+            markersize=4.5,
+            markerfacecolor="white",
+            markeredgecolor=colour(y),
+            gid=f"beaten-by-{model}",
+        )
+        side.plot(x, y, marker="o", markersize=5, color=colour(y), gid=f"winner-{model}")
+
+
+def _legend(figure: Figure, shown: pd.DataFrame, metro: bool, alpha: float) -> None:
+    dot: dict[str, Any] = {"linestyle": "", "marker": "o", "color": "0.3"}
+    unit = str(shown["unit"].iloc[0]) if len(shown) else "participant"
+    handles: list[Line2D | Patch] = [
+        Line2D([], [], markersize=2.6, alpha=0.6, label=f"one {unit}", **dot),
+        Line2D([], [], markersize=6, markeredgecolor="black", label="mean", **dot),
+    ]
+    if shown["ci_low"].notna().any():
+        handles.append(Line2D([], [], color="black", linewidth=1.4, label="95 % interval"))
+    if shown["ceiling_lower"].notna().any():
+        handles.append(Patch(color="0.8", label="noise ceiling"))
+    if (shown["q_ceiling"] < alpha).any():
+        star: dict[str, Any] = {"linestyle": "", "marker": "$*$", "color": "black"}
+        handles.append(Line2D([], [], markersize=5, label="off the lower bound", **star))
+    if metro:
+        beaten: dict[str, Any] = {"markerfacecolor": "white", "markeredgecolor": "0.3"}
+        handles.append(Line2D([], [], **{**dot, **beaten}, markersize=4.5, label="beaten by ●"))
+    figure.legend(
+        handles=handles,
+        loc="outside lower center",
+        ncols=3,
+        frameon=False,
+        fontsize=7,
+        handletextpad=0.4,
+        columnspacing=1.2,
+    )

@@ -1,0 +1,150 @@
+"""Figures of two models, or of every model with every other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
+from scipy.stats import rankdata
+
+from contstim.errors import UnknownNameError
+from contstim.report.style import colour, new_figure, short
+
+__all__ = ["matrix_figure", "percentile_figure"]
+
+
+def percentile_figure(
+    trials: pd.DataFrame, scores: pd.DataFrame, model_1: str, model_2: str
+) -> Figure:
+    """Draw the percentiles of the experiment's sentences under two models; lines join pairs.
+
+    A percentile is the dense rank of a sentence's log-probability among all sentences of the
+    experiment, over the largest rank, as in Golan et al. (2023), Figs. 1 and 3. Pairs drawn
+    are those that pit the two models against each other, or all if none does. The end with the
+    larger marker is the sentence that more people chose.
+
+    Parameters
+    ----------
+    trials
+        `Evaluation.trials`.
+    scores
+        `Evaluation.scores`: column `sentence` and one column a model.
+
+    Raises
+    ------
+    UnknownNameError
+        If a model has no scores.
+    """
+    ranks = {}
+    for model in (model_1, model_2):
+        if model not in scores.columns:
+            raise UnknownNameError.among("model", model, set(scores.columns) - {"sentence"})
+        dense = rankdata(scores[model].to_numpy(), method="dense")
+        ranks[model] = pd.Series(dense / dense.max(), index=scores["sentence"])
+    pitted = trials[
+        ((trials["model_1"] == model_1) & (trials["model_2"] == model_2))
+        | ((trials["model_1"] == model_2) & (trials["model_2"] == model_1))
+    ]
+    rows = pitted if len(pitted) else trials
+    figure, (ax,) = new_figure(3.7, 3.9)
+    conditions = list(dict.fromkeys(rows["condition"]))
+    for number, condition in enumerate(conditions):
+        block = rows[rows["condition"] == condition]
+        ends = [
+            np.stack([ranks[m].loc[block[s]].to_numpy() for m in (model_1, model_2)])
+            for s in ("sentence_1", "sentence_2")
+        ]
+        for pair in range(len(block)):
+            line = np.stack([end[:, pair] for end in ends], axis=1)
+            ax.plot(line[0], line[1], color=colour(number), linewidth=0.5, alpha=0.35, zorder=1)
+        chose_2 = (block["n_2"] > block["n_1"]).to_numpy()
+        tied = (block["n_2"] == block["n_1"]).to_numpy()
+        for end, chosen in zip(ends, (~chose_2 & ~tied, chose_2), strict=True):
+            for mask, size in ((chosen, 4.5), (~chosen, 2.2)):
+                ax.plot(
+                    end[0, mask],
+                    end[1, mask],
+                    linestyle="",
+                    marker="o",
+                    markersize=size,
+                    markerfacecolor=colour(number) if size > 3 else "white",
+                    markeredgecolor=colour(number),
+                    markeredgewidth=0.6,
+                    zorder=2,
+                )
+        ax.plot([], [], marker="o", color=colour(number), label=condition.replace("_", " "))
+    ax.plot([0, 1], [0, 1], color="0.7", linewidth=0.7, linestyle=(0, (4, 3)), zorder=0)
+    ax.set_xlim(-0.02, 1.02)
+    ax.set_ylim(-0.02, 1.02)
+    ax.set_aspect("equal")
+    ax.set_xlabel(f"percentile under {short(model_1)}")
+    ax.set_ylabel(f"percentile under {short(model_2)}")
+    ax.set_title(f"{len(rows)} pairs; filled: chosen by more people", fontsize=7)
+    if len(conditions) > 1:
+        figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=7)
+    return figure
+
+
+def matrix_figure(
+    table: pd.DataFrame,
+    row: str,
+    column: str,
+    value: str,
+    order: Sequence[str],
+    label: str,
+    middle: float = 0.5,
+    symmetric: bool = False,
+) -> Figure:
+    """Draw a model-by-model table; every cell is printed, absent ones are left blank.
+
+    Parameters
+    ----------
+    table
+        Long form with the columns `row`, `column` and `value` (0 ... 1).
+    order
+        Models, first at the top and left.
+    label
+        What the colour means.
+    middle
+        The value that is white, such as chance.
+    symmetric
+        Each two models stand once in `table` and fill both cells.
+    """
+    place = {name: i for i, name in enumerate(order)}
+    grid = np.full((len(order), len(order)), np.nan)
+    for r, c, v in zip(table[row], table[column], table[value], strict=True):
+        grid[place[r], place[c]] = v
+        if symmetric:
+            grid[place[c], place[r]] = v
+    side = 1.9 + 0.42 * len(order)
+    figure, (ax,) = new_figure(side + 0.5, side)
+    reach = max(middle, 1 - middle)
+    image = ax.imshow(grid, cmap="PuOr", vmin=middle - reach, vmax=middle + reach)
+    names = [short(name, 22) for name in order]
+    ax.set_xticks(range(len(order)), names, rotation=45, ha="right", rotation_mode="anchor")
+    ax.set_yticks(range(len(order)), names)
+    ax.set_xlabel(column.replace("_", " "))
+    ax.set_ylabel(row.replace("_", " "))
+    for r in range(len(order)):
+        for c in range(len(order)):
+            if np.isnan(grid[r, c]):
+                continue
+            red, green, blue, _ = image.cmap(image.norm(grid[r, c]))
+            dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
+            ax.text(
+                c,
+                r,
+                f"{100 * grid[r, c]:.0f}",
+                ha="center",
+                va="center",
+                fontsize=7,
+                color="white" if dark else "black",
+            )
+    bar = figure.colorbar(image, ax=ax, shrink=0.7)
+    bar.set_label(label, fontsize=7)
+    bar.ax.yaxis.set_major_formatter(PercentFormatter(1.0))
+    bar.ax.tick_params(labelsize=7)
+    return figure

@@ -1,0 +1,170 @@
+"""The sentences of the report: what was done, in words fit for a methods section."""
+
+from __future__ import annotations
+
+from contstim.evaluation import Evaluation
+from contstim.evaluation.options import PRESETS
+
+__all__ = ["exclusion_sentences", "methods_sentences", "result_sentences"]
+
+_MEASURES = {
+    "accuracy": (
+        "Accuracy is the share of a participant's choices that a model predicts: the sentence "
+        "with the higher log-probability against the sentence chosen, whatever the confidence; a "
+        "tie on either side counts one half. Its lower noise ceiling predicts each choice by "
+        "the majority of the other participants who saw the same pair"
+    ),
+    "signed_rank_cosine": (
+        "Signed-rank cosine similarity compares a model's log-probability ratios with a "
+        "participant's zero-centred ratings: both are turned into signed ranks, and their "
+        "cosine is averaged over all ways of breaking ties in closed form (Golan et al. 2023, "
+        "Eq. 8 to 11). Its lower noise ceiling puts the other participants' mean normalised "
+        "signed-rank vector, ranked again, in the place of the model"
+    ),
+}
+_UPPER = {
+    ("accuracy", "published"): "; its upper one includes the participant in the majority.",
+    ("accuracy", "optimum"): (
+        "; its upper one is the best accuracy any prediction could have reached on these choices."
+    ),
+    ("signed_rank_cosine", "published"): (
+        "; its upper one is the dot product with the normalised mean vector of all participants."
+    ),
+    ("signed_rank_cosine", "optimum"): (
+        "; its upper one is the best similarity any prediction could have reached for "
+        "participants who saw the same trials."
+    ),
+}
+_METHODS = {
+    "auto": "exact (all changes of sign of the differences at hand) up to 100 units",
+    "exact": "exact (all changes of sign of the differences at hand)",
+    "asymptotic": "by the normal approximation corrected for ties",
+    "scipy-1.7": (
+        "exact for at most 25 units without zeros and otherwise by the normal approximation, "
+        "as in SciPy 1.7"
+    ),
+}
+_ZEROS = {
+    "zsplit": "zero differences are ranked and split between the signs",
+    "pratt": "zero differences are ranked and then left out (Pratt)",
+    "wilcox": "zero differences are left out before ranking",
+}
+
+
+def methods_sentences(evaluation: Evaluation) -> list[str]:
+    """Return paragraphs on participants, trials, measures, tests and versions."""
+    s, options = evaluation.summary, evaluation.options
+    low, middle, high = _numbers(s["trials_per_participant"])
+    seen_low, seen_middle, seen_high = _numbers(s["participants_per_trial"])
+    people = (
+        f"{s['n_participants']} participants in {_count(s['n_groups'], 'group')} made "
+        f"{s['n_choices']:,} choices on {s['n_trials']:,} sentence pairs "
+        f"({_range(low, middle, high)} trials a participant, "
+        f"{_range(seen_low, seen_middle, seen_high)} participants a pair)."
+    )
+    if s["median_rt_ms"] is not None:
+        people += f" The median response time was {s['median_rt_ms']:.0f} ms."
+    if s["catch_correct"] is not None:
+        worst, mean = _numbers(s["catch_correct"])
+        people += (
+            f" On catch trials {100 * mean:.1f} % of choices were right on average, "
+            f"{100 * worst:.1f} % for the participant with fewest."
+        )
+    measures = " ".join(_MEASURES[m] + _UPPER[m, options.upper] for m in options.measures)
+    measures += (
+        " Ceilings are computed for each analysis on exactly the trials analysed that at least "
+        f"{_count(options.min_others, 'other participant')} saw. Values are means over "
+        "participants."
+    )
+    paragraphs = [people, measures]
+    if len(evaluation.models):
+        paragraphs.append(_tests(evaluation))
+    versions = ", ".join(f"{name} {number}" for name, number in evaluation.versions.items())
+    preset = (
+        f"The preset was {evaluation.preset!r}"
+        + ("" if options == PRESETS[evaluation.preset] else ", with changes")
+        + "."
+    )
+    paragraphs.append(f"{preset} Computed with {versions}; seed {options.seed}.")
+    return paragraphs
+
+
+def exclusion_sentences(evaluation: Evaluation) -> list[str]:
+    """Return what was left out, by rule; one sentence says so if nothing was."""
+    table = evaluation.excluded
+    if table.empty:
+        return ["No participant and no trial was left out."]
+    sentences = []
+    for rule, block in table.groupby("rule", sort=False):
+        sentences.append(
+            f"{rule}: {_count(int(block['n_rows'].sum()), 'choice')} of "
+            f"{_count(block['participant'].nunique(), 'participant')} left out."
+        )
+    return sentences
+
+
+def result_sentences(evaluation: Evaluation, analysis: str, measure: str) -> list[str]:
+    """Return the best model, its ceiling and how many comparisons came out, in words."""
+    rows = evaluation.models.query("analysis == @analysis and measure == @measure")
+    rows = rows[rows["value"].notna()]
+    if rows.empty:
+        return ["No model has a value in this analysis."]
+    best = rows.iloc[int(rows["value"].to_numpy().argmax())]
+    sentence = f"The best model is {best['model']} with {best['value']:.3f}"
+    if best["ci_low"] == best["ci_low"]:
+        sentence += f" (95 % interval {best['ci_low']:.3f} to {best['ci_high']:.3f})"
+    if best["ceiling_lower"] == best["ceiling_lower"]:
+        sentence += (
+            f"; its noise ceiling runs from {best['ceiling_lower']:.3f} to "
+            f"{best['ceiling_upper']:.3f} (signed-rank test against the lower bound: "
+            f"p = {best['p_ceiling']:.2g}, q = {best['q_ceiling']:.2g})"
+        )
+    pairs = evaluation.comparisons.query("analysis == @analysis and measure == @measure")
+    clear = int((pairs["q"] < 0.05).sum())
+    return [
+        sentence + ".",
+        f"{clear} of {_count(len(pairs), 'comparison')} of models differ at a false discovery "
+        f"rate of 0.05. The analysis rests on {_span(rows['n_trials'])} sentence pairs and "
+        f"{_span(rows['n_choices'])} choices a model.",
+    ]
+
+
+def _tests(evaluation: Evaluation) -> str:
+    options = evaluation.options
+    unit = str(evaluation.models["unit"].iloc[0])
+    together = options.family == "together"
+    text = (
+        "Models were compared with each other and with the lower noise ceiling by two-sided "
+        f"Wilcoxon signed-rank tests across {unit}s ({_ZEROS[options.zero_method]}; p-values "
+        f"{_METHODS[options.test_method]}). Within each analysis and measure the false discovery "
+        "rate was controlled by the Benjamini-Hochberg procedure, with "
+        + ("comparisons and ceiling tests as one family" if together else "one family for ")
+        + ("" if together else "comparisons and one for ceiling tests")
+        + ". Effect sizes are rank-biserial correlations."
+    )
+    if options.contrasts == "targeted":
+        text += " Only models that trials pit against each other were compared."
+    if options.n_bootstrap:
+        text += (
+            f" Intervals are expanded percentile intervals of {options.n_bootstrap:,} bootstrap "
+            f"samples over {' and '.join(f'{level}s' for level in evaluation.levels)}."
+        )
+    return text
+
+
+def _numbers(value: object) -> tuple[float, ...]:
+    assert isinstance(value, tuple)
+    return value
+
+
+def _count(number: object, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _range(low: float, middle: float, high: float) -> str:
+    return f"{low:g}" if low == high else f"{low:g} to {high:g}, median {middle:g},"
+
+
+def _span(values: object) -> str:
+    numbers = sorted(set(values))  # type: ignore[call-overload]  # a pandas column
+    return f"{numbers[0]:,}" if len(numbers) == 1 else f"{numbers[0]:,} to {numbers[-1]:,}"

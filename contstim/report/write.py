@@ -1,0 +1,207 @@
+"""Tables, figures and one page, from an evaluation's tables only."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from contstim.errors import OutputError
+from contstim.evaluation import Evaluation
+from contstim.report.control_figures import feature_figure, normalisation_figure
+from contstim.report.model_figure import MEASURE_LABELS, model_figure
+from contstim.report.page import Page
+from contstim.report.pair_figures import matrix_figure, percentile_figure
+from contstim.report.style import svg_text
+from contstim.report.text import exclusion_sentences, methods_sentences, result_sentences
+
+__all__ = ["write_report"]
+
+_MOST_PAIRS = 6
+_MODEL_COLUMNS = (
+    *("model", "value", "ci_low", "ci_high", "ceiling_lower", "ceiling_upper"),
+    *(
+        "n_participants",
+        "n_trials",
+        "n_choices",
+        "p_ceiling",
+        "q_ceiling",
+        "effect_ceiling",
+        "note",
+    ),
+)
+_COMPARISON_COLUMNS = (
+    *("model_1", "model_2", "difference", "ci_low", "ci_high", "p", "q", "effect"),
+    *("n_units", "p_smallest", "test", "note"),
+)
+
+
+def write_report(evaluation: Evaluation, folder: str | Path) -> Path:
+    """Write every table as CSV, every figure as SVG, and ``report.html``; return the page's path.
+
+    Raises
+    ------
+    OutputError
+        If the folder or a file cannot be written.
+    """
+    place = Path(folder)
+    evaluation.write_tables(place)
+    page = Page("Which model predicts people's choices")
+    page.heading("Methods")
+    for text in methods_sentences(evaluation):
+        page.paragraph(text)
+    page.heading("Exclusions")
+    page.bullets(exclusion_sentences(evaluation))
+    if len(evaluation.excluded):
+        page.table(evaluation.excluded.head(200))
+    if evaluation.notes:
+        page.heading("Notes")
+        page.bullets(evaluation.notes)
+    page.heading("Agreement among people")
+    page.table(evaluation.agreement)
+    page.table(evaluation.reliability)
+    if len(evaluation.models):
+        _model_parts(evaluation, page, place)
+        _pair_parts(evaluation, page, place)
+    else:
+        page.heading("Noise ceilings")
+        page.table(evaluation.ceilings)
+    _control_parts(evaluation, page, place)
+    if len(evaluation.instructive):
+        page.heading("Trials that tell against each model")
+        page.paragraph(
+            "For each model the trials on which most people chose the sentence that it rejects. "
+            "Log-probabilities are in nats."
+        )
+        page.table(evaluation.instructive)
+    path = place / "report.html"
+    try:
+        path.write_text(str(page), encoding="utf-8")
+    except OSError as error:
+        raise OutputError(f"cannot write {str(path)!r}: {error}") from error
+    return path
+
+
+def _add(page: Page, place: Path, name: str, figure: Figure, caption: str) -> None:
+    svg = svg_text(figure)
+    path = place / f"{_file_name(name)}.svg"
+    try:
+        path.write_text(svg, encoding="utf-8")
+    except OSError as error:
+        raise OutputError(f"cannot write {str(path)!r}: {error}") from error
+    page.figure(svg, caption)
+
+
+def _file_name(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", name)
+
+
+def _model_parts(evaluation: Evaluation, page: Page, place: Path) -> None:
+    keys = ["analysis", "measure"]
+    for (analysis, measure), rows in evaluation.models.groupby(keys, sort=False):
+        page.heading(f"{str(analysis).replace('_', ' ')}: {str(measure).replace('_', ' ')}")
+        for sentence in result_sentences(evaluation, str(analysis), str(measure)):
+            page.paragraph(sentence)
+        compared = evaluation.comparisons
+        compared = compared[(compared["analysis"] == analysis) & (compared["measure"] == measure)]
+        units = evaluation.groups if rows["unit"].iloc[0] == "group" else evaluation.participants
+        units = units[(units["analysis"] == analysis) & (units["measure"] == measure)]
+        if rows["value"].notna().any():
+            figure = model_figure(rows, compared, units)
+            trials = sorted(set(rows["n_trials"]))
+            span = f"{trials[0]}" if len(trials) == 1 else f"{trials[0]} to {trials[-1]}"
+            caption = (
+                f"{MEASURE_LABELS[str(measure)].capitalize()} of each model; {span} sentence "
+                f"pairs a model. Grey: noise ceiling. Right: filled, a model; open, those that it "
+                "beats at a false discovery rate of 0.05."
+            )
+            _add(page, place, f"models-{analysis}-{measure}", figure, caption)
+        page.table(rows, _MODEL_COLUMNS)
+        page.table(compared, _COMPARISON_COLUMNS)
+
+
+def _pair_parts(evaluation: Evaluation, page: Page, place: Path) -> None:
+    models = [str(name) for name in dict.fromkeys(evaluation.models["model"])]
+    page.heading("Pairs of models")
+    pitted = evaluation.consistency
+    pairs = list(dict.fromkeys(tuple(sorted(p)) for p in pitted[["model", "other"]].to_numpy()))
+    pairs = [p for p in pairs if set(p) <= set(models)]
+    for first, second in pairs[:_MOST_PAIRS]:
+        figure = percentile_figure(evaluation.trials, evaluation.scores, first, second)
+        caption = f"Percentiles of the sentences under {first} and {second}; lines join pairs."
+        _add(page, place, f"percentiles-{first}-{second}", figure, caption)
+    if len(pairs) > _MOST_PAIRS:
+        page.paragraph(f"Only the first {_MOST_PAIRS} of {len(pairs)} pairs of models are drawn.")
+    for name, figure, caption in _matrices(evaluation, models):
+        _add(page, place, name, figure, caption)
+
+
+def _matrices(evaluation: Evaluation, models: list[str]) -> Iterator[tuple[str, Figure, str]]:
+    if len(models) < 2:
+        return
+    for condition, block in evaluation.model_agreement.groupby("condition", sort=False):
+        n = int(block["n_trials"].iloc[0])
+        yield (
+            f"agreement-{condition}",
+            matrix_figure(
+                *(block, "model_1", "model_2", "agreement", models),
+                *("pairs ordered alike", 0.5, True),
+            ),
+            f"Share of the {n} sentence pairs ({condition}) that two models order alike.",
+        )
+    for condition, block in evaluation.consistency.groupby("condition", sort=False):
+        known = block[block["other"].isin(models)]
+        if known.empty:
+            continue
+        yield (
+            f"consistency-{condition}",
+            matrix_figure(known, "model", "other", "accuracy", models, "accuracy"),
+            f"Accuracy of the model of each row on the pairs ({condition}) that pit it against "
+            f"that of the column; {_trials(known)} pairs a cell.",
+        )
+    table = evaluation.natural_preference
+    if len(table):
+        names = list(dict.fromkeys([*models, *table["accepts"], *table["rejects"]]))
+        yield (
+            "natural-preference",
+            matrix_figure(table, "accepts", "rejects", "natural_chosen", names, "natural chosen"),
+            "Share of choices of the natural over the synthetic sentence that the row's model "
+            f"accepts and the column's rejects; {_trials(table)} pairs a cell.",
+        )
+
+
+def _trials(table: pd.DataFrame) -> str:
+    low, high = int(table["n_trials"].min()), int(table["n_trials"].max())
+    return f"{low}" if low == high else f"{low} to {high}"
+
+
+def _control_parts(evaluation: Evaluation, page: Page, place: Path) -> None:
+    if len(evaluation.normalisation):
+        page.heading("Control: length normalisation")
+        page.table(evaluation.normalisation)
+        _add(
+            page,
+            place,
+            "normalisation",
+            normalisation_figure(evaluation.normalisation),
+            "Accuracy of a mix of log-probability, MeanLP and PenLP fitted on the other sentence "
+            "pairs, against that of the log-probability alone.",
+        )
+    if len(evaluation.token_counts):
+        page.heading("Control: token counts")
+        page.table(evaluation.token_counts)
+    if len(evaluation.features):
+        page.heading("Control: word features")
+        page.table(evaluation.features)
+        for feature in dict.fromkeys(evaluation.features["feature"]):
+            _add(
+                page,
+                place,
+                f"feature-{feature}",
+                feature_figure(evaluation.features, str(feature)),
+                f"Mean {str(feature).replace('_', ' ')} of the preferred minus the rejected "
+                "sentence, for models and for people on the same pairs.",
+            )

@@ -1,0 +1,106 @@
+"""The analysis of choices, by the command."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from contstim import load_model, pool
+from contstim.cli import main
+
+
+@pytest.fixture
+def choices(tmp_path: Path) -> Path:
+    """Eight participants who choose, mostly, what the trigram finds more probable."""
+    sentences = [s for s in pool() if len(s.split()) == 8][:40]
+    scores = load_model("contstim:trigram").score(sentences)
+    rng = np.random.default_rng(0)
+    rows = []
+    for participant in range(8):
+        for trial in range(20):
+            one, two = sentences[2 * trial], sentences[2 * trial + 1]
+            better_2 = scores[2 * trial + 1] > scores[2 * trial]
+            sure = rng.choice([0.5, 1.5, 2.5])
+            sign = 1 if better_2 != (rng.random() < 0.1) else -1
+            rows.append((f"p{participant}", "g", trial + 1, "natural", one, two, sign * sure))
+    names = ["participant", "group", "trial", "condition", "sentence_1", "sentence_2", "rating"]
+    path = tmp_path / "choices.csv"
+    pd.DataFrame(rows, columns=names).to_csv(path, index=False)
+    return path
+
+
+def _accuracy(folder: Path) -> pd.Series:
+    table = pd.read_csv(folder / "models.csv")
+    rows = table[(table["analysis"] == "all") & (table["measure"] == "accuracy")]
+    return rows.set_index("model")["value"]
+
+
+def test_the_model_that_people_follow_wins(
+    choices: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "by-model"
+    models = ["--model", "contstim:trigram", "--model", "contstim:bigram"]
+    options = ["--bootstrap", "20", "--out", str(out)]
+    assert main(["evaluate", str(choices), *models, *options]) == 0
+    printed = capsys.readouterr()
+    assert "contstim:trigram: units words" in printed.err
+    assert "report.html" in printed.out
+    accuracy = _accuracy(out)
+    assert accuracy["contstim:trigram"] > 0.85
+    assert accuracy["contstim:trigram"] > accuracy["contstim:bigram"]
+    assert (out / "comparisons.csv").is_file()
+    assert "<html" in (out / "report.html").read_text("utf-8")
+
+    sentences = pool()
+    path = tmp_path / "s.txt"
+    path.write_text("\n".join(sentences) + "\n", "utf-8")
+    scores = tmp_path / "scores.csv"
+    assert main(["score", *models, str(path), "--out", str(scores)]) == 0
+    other = tmp_path / "by-scores"
+    command = ["evaluate", str(choices), "--scores", str(scores), "--bootstrap", "20"]
+    assert main([*command, "--out", str(other)]) == 0
+    pd.testing.assert_series_equal(_accuracy(other).sort_index(), accuracy.sort_index())
+
+
+def test_a_file_of_ones_own_columns(choices: Path, tmp_path: Path) -> None:
+    table = pd.read_csv(choices).rename(columns={"participant": "who", "rating": "answer"})
+    table["answer"] += 3.5
+    mine = tmp_path / "mine.csv"
+    table.to_csv(mine, index=False)
+    columns = ["--column", "participant=who", "--column", "rating=answer"]
+    codes = ["--low", "1", "--high", "6"]
+    options = ["--model", "contstim:trigram", "--bootstrap", "20"]
+    command = ["evaluate", str(mine), *columns, *codes, *options]
+    assert main([*command, "--out", str(tmp_path / "a")]) == 0
+    command = ["evaluate", str(choices), *options]
+    assert main([*command, "--out", str(tmp_path / "b")]) == 0
+    pd.testing.assert_series_equal(_accuracy(tmp_path / "a"), _accuracy(tmp_path / "b"))
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["missing.csv"], "missing.csv"),
+        (["{choices}", "--scores", "x.csv", "--model", "contstim:bigram"], "not both"),
+        (["{choices}", "--scores", "{choices}"], "choices.csv"),
+        (["{choices}", "--column", "who"], "--column 'who' does not read OURS=THEIRS"),
+        (["{choices}", "--format", "golan2023"], "column"),
+        (["{choices}", "--format", "blimp", "--low", "1"], "not --format blimp"),
+        (["{choices}", "--model", "contstim:nothing"], "unknown bundled model 'nothing'"),
+    ],
+)
+def test_bad_input(
+    argv: list[str],
+    message: str,
+    choices: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    filled = [a.format(choices=choices) for a in argv]
+    out = tmp_path / "out"
+    assert main(["evaluate", *filled, "--out", str(out)]) == 2
+    err = capsys.readouterr().err
+    assert len(err.strip().splitlines()) == 1
+    assert message in err
+    assert not out.exists()

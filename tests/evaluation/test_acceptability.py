@@ -1,0 +1,258 @@
+import json
+import zipfile
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from contstim.errors import InputError
+from contstim.evaluation.acceptability import (
+    acceptability_delta_criterion,
+    blimp_criterion,
+    criteria_table,
+    matthews_correlation,
+    overlap_table,
+    pearson,
+    z_scores,
+)
+from contstim.evaluation.suites import LIAdger, run_blimp, run_cola
+from contstim.evaluation.syntaxgym import evaluate_formula, run_syntaxgym
+
+
+def test_the_thesis_example():
+    # Vazquez Martinez (2021), Table 1.5: deltas of people and of a trigram, delta = 1.
+    human, trigram = [2.320552, 0.023432], [0.633896671, -0.158799029]
+    assert blimp_criterion(trigram).tolist() == [True, False]
+    assert acceptability_delta_criterion(human, trigram, 1).tolist() == [False, False]
+    assert acceptability_delta_criterion(human, trigram, 5).tolist() == [True, False]
+
+
+def test_the_inequality_is_strict_and_zero_is_a_sign_of_its_own():
+    assert acceptability_delta_criterion([1.0, 1.0], [1.5, 1.499], 0.5).tolist() == [False, True]
+    assert acceptability_delta_criterion([0.0, 0.1], [0.0, 0.0], 1).tolist() == [True, False]
+    with pytest.raises(InputError, match="must be positive, not 0"):
+        acceptability_delta_criterion([1], [1], 0)
+
+
+@given(
+    st.lists(st.tuples(st.floats(-3, 3), st.floats(-3, 3)), min_size=1, max_size=20),
+    st.floats(0.1, 3),
+)
+def test_wider_deltas_admit_more_and_infinity_leaves_the_sign(pairs, delta):
+    human, model = np.array(pairs).T
+    near = acceptability_delta_criterion(human, model, delta)
+    wide = acceptability_delta_criterion(human, model, 2 * delta)
+    assert (near <= wide).all()
+    free = acceptability_delta_criterion(human, model, np.inf)
+    assert (free == (np.sign(human) == np.sign(model))).all()
+
+
+def test_z_scores_and_correlations_are_scipys():
+    x = np.array([1.0, 4.0, 2.0, 9.0])
+    np.testing.assert_allclose(z_scores(x), stats.zscore(x))
+    gap = z_scores([1.0, np.nan, 3.0])
+    np.testing.assert_allclose(gap[[0, 2]], [-1, 1])
+    assert pearson(x, x**2) == pytest.approx(stats.pearsonr(x, x**2).statistic)
+    with pytest.raises(InputError, match="two different values"):
+        z_scores([2, 2, 2])
+    with pytest.raises(InputError, match="that vary"):
+        pearson([1, 1], [1, 2])
+
+
+def test_matthews_by_its_formula():
+    labels, guesses = [1, 1, 1, 0, 0, 1], [1, 1, 0, 0, 1, 1]
+    tp, tn, fp, fn = 3, 1, 1, 1
+    expected = (tp * tn - fp * fn) / np.sqrt((tp + fp) * (tp + fn) * (tn + fp) * (tn + fn))
+    assert matthews_correlation(labels, guesses) == pytest.approx(expected)
+    assert matthews_correlation(labels, [1] * 6) == 0
+    with pytest.raises(InputError, match="do not match"):
+        matthews_correlation([1, 0], [1])
+
+
+def test_tables_by_hand():
+    human = np.array([1.0, 1.0, -0.2, np.nan])
+    models = {"a": np.array([0.8, 3.0, 0.1, 1.0]), "b": np.array([0.9, 0.2, -0.1, 1.0])}
+    table = criteria_table(human, models, deltas=(0.5, 5.0)).set_index("model")
+    assert table.loc["a", ["blimp", "adc_0.5", "adc_5", "n_pairs"]].tolist() == [1, 1 / 3, 2 / 3, 3]
+    assert table.loc["b", ["blimp", "adc_0.5", "adc_5"]].tolist() == [2 / 3, 2 / 3, 1]
+    row = overlap_table(human, models, "b", deltas=(0.5,)).iloc[0]
+    assert (row["original"], row["reduced"], row["overlap"]) == (1 / 3, 0, 1 / 3)
+    assert (row["n_pairs"], row["n_reduced"]) == (3, 1)
+    full = overlap_table(human, models, "b", deltas=(5.0,)).iloc[0]
+    assert pd.isna(full["reduced"])
+    assert full["note"] == "the baseline meets every pair"
+    with pytest.raises(InputError, match="baseline 'c'"):
+        overlap_table(human, models, "c")
+
+
+def test_li_adger_runner(tmp_path):
+    pd.DataFrame(
+        {
+            "id": ["g1", "u1", "g2", "u2", "g3", "u3"],
+            "sentence": ["One.", "Two.", "Three.", "Four.", "Five.", "Six."],
+            "judgement": [1.0, -1.0, 0.5, 0.4, 0.3, -0.1],
+        }
+    ).to_csv(tmp_path / "sentences_human_me.csv", index=False)
+    pd.DataFrame(
+        {
+            "discard": [None, None, "X"],
+            "gramm_id": ["g1", "g2", "g3"],
+            "ungramm_id": ["u1", "u2", "u3"],
+        }
+    ).to_csv(tmp_path / "min_pairs.csv", index=False)
+    data = LIAdger.read(tmp_path)
+    assert len(data.pairs) == 2
+    np.testing.assert_allclose(data.human_deltas(), [2.0, 0.1])
+    scores = data.score(lambda texts: [-float(len(t)) for t in texts])
+    assert scores["g2"] == -6
+    expected = z_scores([-4, -4, -6, -5, -5, -4])
+    np.testing.assert_allclose(
+        data.model_deltas(scores), [expected[0] - expected[1], expected[2] - expected[3]]
+    )
+    table = data.evaluate({"length": scores})
+    assert table["n_sentences"].tolist() == [6]
+    assert table["blimp"].tolist() == [0]
+    pd.DataFrame({"x": [1]}).to_csv(tmp_path / "sentences_human_me.csv", index=False)
+    with pytest.raises(InputError, match="lack the column 'id'"):
+        LIAdger.read(tmp_path)
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_blimp_runner(tmp_path, zipped):
+    pairs = [("aaa", "a"), ("aa", "aaaa"), ("bb", "aa")]
+    text = "\n".join(
+        json.dumps({"sentence_good": g, "sentence_bad": b, "linguistics_term": "t", "field": "f"})
+        for g, b in pairs
+    )
+    source = tmp_path
+    if zipped:
+        source = tmp_path / "blimp.zip"
+        with zipfile.ZipFile(source, "w") as archive:
+            archive.writestr("blimp/one.jsonl", text)
+    else:
+        (tmp_path / "one.jsonl").write_text(text)
+
+    def length(texts):
+        return [len(t) for t in texts]
+
+    row = run_blimp(source, length).iloc[0]
+    assert (row["uid"], row["accuracy"], row["n_tied"], row["n_pairs"]) == ("one", 1 / 3, 1, 3)
+    assert run_blimp(source, length, most=1)["accuracy"].tolist() == [1]
+    with pytest.raises(InputError, match="none of the BLiMP paradigms"):
+        run_blimp(source, length, paradigms=["two"])
+    with pytest.raises(InputError, match="no number for 'aaa'"):
+        run_blimp(source, lambda texts: [np.nan] * len(texts))
+    with pytest.raises(InputError, match=r"gave shape \(1,\)"):
+        run_blimp(source, lambda texts: [1.0])
+
+
+def test_blimp_files_that_are_none(tmp_path):
+    (tmp_path / "x.jsonl").write_text("{}")
+    with pytest.raises(InputError, match=r"line 1 of x\.jsonl is not a BLiMP pair"):
+        run_blimp(tmp_path, len)
+    with pytest.raises(InputError, match="neither a folder nor a zip file"):
+        run_blimp(tmp_path / "none.zip", len)
+
+
+def test_cola_runner(tmp_path):
+    rng = np.random.default_rng(0)
+    score = {}
+    for name, n in (("in_domain_train", 80), ("in_domain_dev", 30), ("out_of_domain_dev", 20)):
+        lines = []
+        for i in range(n):
+            label = int(rng.random() < 0.6)
+            text = f'Sentence "{name} {i}'
+            score[text] = np.round(label + rng.normal(), 1)
+            lines.append(f"s\t{label}\t{'' if label else '*'}\t{text}")
+        (tmp_path / f"{name}.tsv").write_text("\n".join(lines) + "\n")
+    table = run_cola(tmp_path, lambda texts: [score[t] for t in texts]).set_index("part")
+    train = pd.read_csv(tmp_path / "in_domain_train.tsv", sep="\t", header=None, quoting=3)
+    values = np.array([score[t] for t in train[3]])
+    cuts = np.unique(values)[:-1]
+    best = max(matthews_correlation(train[1], values > cut) for cut in cuts)
+    assert table.loc["in_domain_train", "mcc"] == pytest.approx(best)
+    assert (table["threshold"] == table["threshold"].iloc[0]).all()
+    good, bad = values[train[1] == 1], values[train[1] == 0]
+    auc = ((good[:, None] > bad) + 0.5 * (good[:, None] == bad)).mean()
+    assert table.loc["in_domain_train", "auc"] == pytest.approx(auc)
+
+
+CONDITIONS = {"a": {1: 3.0, 2: 5.0}, "b": {1: 4.0, 2: 2.0}}
+
+
+@pytest.mark.parametrize(
+    ("formula", "expected"),
+    [
+        ("(1;%a%) < (1;%b%)", True),
+        ("[(1;%a%) < (1;%b%)] & [(2;%a%) < (2;%b%)]", False),
+        ("[(1;%a%) > (1;%b%)] | [(2;%a%) > (2;%b%)]", True),
+        ("[(2;%a%) - (1;%a%)] > [(2;%b%) - (1;%b%)]", True),
+        ("(2;%a%) - (1;%a%) + [(1;%b%) + (2;%b%)] > 7.9", True),
+        ("(2;%a%) - (1;%a%) - (2;%b%) = 0", True),
+        ("(*;%a%) = 8", True),
+        ("(*;%a%)>(*;%b%)&(1;%a%)>(1;%b%)", False),
+    ],
+)
+def test_formulas(formula, expected):
+    assert evaluate_formula(formula, CONDITIONS) is expected
+
+
+@pytest.mark.parametrize(
+    ("formula", "message"),
+    [
+        ("(1;%c%) > 0", "names region 1 of condition 'c', which the item lacks"),
+        ("(9;%a%) > 0", "names region 9"),
+        ("(1;%a%) + 1", "is a number, not a prediction"),
+        ("(1;%a%) > ", "cannot be read at part 3"),
+        ("[(1;%a%) > 1", "cannot be read at part 5"),
+        ("(1;%a%) > 1 2", "cannot be read at part 4"),
+        ("(1;%a%) ? 1", "cannot be read at ' ? 1'"),
+    ],
+)
+def test_formulas_that_cannot_be_read(formula, message):
+    with pytest.raises(InputError) as caught:
+        evaluate_formula(formula, CONDITIONS)
+    assert message in str(caught.value)
+
+
+def test_syntaxgym_runner(tmp_path):
+    def condition(name, verb):
+        contents = ["The dog", "", f" {verb}", "."]
+        regions = [{"region_number": i + 1, "content": c} for i, c in enumerate(contents)]
+        return {"condition_name": name, "regions": regions}
+
+    suite = {
+        "meta": {"name": "s"},
+        "predictions": [
+            {"type": "formula", "formula": "(3;%match%) < (3;%mismatch%)"},
+            {"type": "formula", "formula": "[(2;%match%) = 0] & [(4;%match%) = 2]"},
+        ],
+        "items": [
+            {
+                "item_number": 1,
+                "conditions": [condition("match", "runs"), condition("mismatch", "run")],
+            }
+        ],
+    }
+    (tmp_path / "s.json").write_text(json.dumps(suite))
+    bits = {"The": -1, "dog": -1, "runs": -1, "run": -3, ".": -2}
+
+    def scorer(texts):
+        return [np.array([bits[w] for w in t.split()]) * np.log(2) for t in texts]
+
+    for path in (tmp_path, tmp_path / "s.json"):
+        table = run_syntaxgym(path, scorer)
+        assert table.to_numpy().tolist() == [["s", 1, 0, True], ["s", 1, 1, True]]
+    with pytest.raises(InputError, match=r"2 values for the 4 words of 'The dog runs \.'"):
+        run_syntaxgym(tmp_path, lambda texts: [np.zeros(2) for _ in texts])
+    (tmp_path / "t.json").write_text("[")
+    with pytest.raises(InputError, match="is not JSON"):
+        run_syntaxgym(tmp_path / "t.json", scorer)
+    (tmp_path / "t.json").write_text("{}")
+    with pytest.raises(InputError, match="not a SyntaxGym suite"):
+        run_syntaxgym(tmp_path / "t.json", scorer)
+    with pytest.raises(InputError, match="there is no file"):
+        run_syntaxgym(tmp_path / "u.json", scorer)

@@ -1,0 +1,166 @@
+"""Measures and ceilings of incomplete designs against loops written from the definitions."""
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import rankdata
+
+from contstim.errors import UnknownNameError
+from contstim.evaluation import align_choices, check_choices, score_table, signed_rank_cosine
+from contstim.evaluation.subset import Subset
+from contstim.evaluation.trials import TrialData
+
+
+def data_of(study, scores):
+    choices = align_choices(check_choices(study))
+    wide = score_table(scores, [*choices["sentence_1"], *choices["sentence_2"]])
+    return choices, TrialData.of(choices, wide)
+
+
+def everything(data):
+    return Subset(data, np.ones(data.n_pairs, dtype=bool), np.arange(len(data.models)))
+
+
+def naive_vectors(data):
+    """Each participant's signed ranks over the norm, as {participant: {pair: value}}."""
+    out = {}
+    for i in range(len(data.participants)):
+        rows = data.participant == i
+        x = data.rating[rows]
+        ranks = np.sign(x) * rankdata(np.abs(x))
+        norm = np.sqrt((np.arange(1, len(x) + 1) ** 2).sum())
+        out[i] = dict(zip(data.pair[rows], ranks / norm, strict=True))
+    return out
+
+
+def unit_ranks(x):
+    x = np.round(x, 12)
+    n = np.count_nonzero(x)
+    ranks = np.zeros(len(x))
+    ranks[x != 0] = np.sign(x[x != 0]) * rankdata(np.abs(x[x != 0]))
+    return ranks / np.sqrt((np.arange(1, n + 1) ** 2).sum())
+
+
+@pytest.mark.parametrize("share", [1.0, 0.6])
+def test_measures_are_the_per_participant_definitions(make_study, share):
+    _, data = data_of(*make_study(share=share, n_groups=2))
+    subset = everything(data)
+    accuracy, cosine = subset.values("accuracy"), subset.values("signed_rank_cosine")
+    for i in range(len(data.participants)):
+        rows = data.participant == i
+        for m in range(3):
+            ratio = data.log_ratio[data.pair[rows], m]
+            right = (ratio > 0) == (data.rating[rows] > 0)
+            assert accuracy[i, m] == pytest.approx(right.mean())
+            assert cosine[i, m] == pytest.approx(signed_rank_cosine(data.rating[rows], ratio))
+
+
+@pytest.mark.parametrize("share", [1.0, 0.6])
+def test_cosine_ceilings_by_loops(make_study, share):
+    _, data = data_of(*make_study(share=share, n_people=8, n_pairs=12))
+    vectors = naive_vectors(data)
+    ceilings = everything(data).ceilings("signed_rank_cosine")
+    if share == 1:
+        assert ceilings.matched.n_rows == len(data.rating)
+    for i, own in vectors.items():
+        if any(sum(p in v for v in vectors.values()) < 2 for p in own):
+            continue  # this participant's ranks change with the trials left out
+        mine = np.array(list(own.values()))
+        others = [np.mean([v[p] for j, v in vectors.items() if j != i and p in v]) for p in own]
+        everyone = [np.mean([v[p] for v in vectors.values() if p in v]) for p in own]
+        assert ceilings.lower[i] == pytest.approx(unit_ranks(np.array(others)) @ mine)
+        assert ceilings.upper[i] == pytest.approx(
+            np.array(everyone) @ mine / np.linalg.norm(everyone)
+        )
+
+
+@pytest.mark.parametrize("share", [1.0, 0.6])
+def test_accuracy_ceilings_by_loops(make_study, share):
+    _, data = data_of(*make_study(share=share, n_people=8, n_pairs=12))
+    ceilings = everything(data).ceilings("accuracy", min_others=1)
+    sign = np.sign(data.rating)
+    for i in range(len(data.participants)):
+        low, high = [], []
+        for row in np.flatnonzero(data.participant == i):
+            others = sign[(data.pair == data.pair[row]) & (data.participant != i)]
+            if not len(others):
+                continue
+            low.append(0.5 + 0.5 * sign[row] * np.sign(others.sum()))
+            high.append(0.5 + 0.5 * sign[row] * np.sign(others.sum() + sign[row]))
+        assert ceilings.lower[i] == pytest.approx(np.mean(low))
+        assert ceilings.upper[i] == pytest.approx(np.mean(high))
+
+
+def test_min_others_leaves_trials_out_and_says_so(make_study):
+    _, data = data_of(*make_study(share=0.5, n_people=9, n_pairs=12))
+    seen = np.bincount(data.pair)
+    subset = everything(data)
+    ceilings = subset.ceilings("signed_rank_cosine", min_others=4)
+    assert 0 < ceilings.matched.n_rows == (seen[data.pair] > 4).sum() < subset.n_rows
+    assert np.isnan(subset.ceilings("accuracy", min_others=50).lower).all()
+
+
+def test_the_optimum_is_the_best_of_all_predictions(make_study):
+    _, data = data_of(*make_study(n_people=5, n_pairs=4, noise=1.5, seed=4))
+    best = everything(data).ceilings("signed_rank_cosine", upper="optimum").upper.mean()
+    ratings = data.rating.reshape(5, 4)
+    found = -1.0
+    for order in itertools.permutations([1, 2, 3, 4]):
+        for signs in itertools.product([-1, 1], repeat=4):
+            guess = np.array(order) * np.array(signs)
+            found = max(found, np.mean([signed_rank_cosine(r, guess) for r in ratings]))
+    assert best == pytest.approx(found)
+    published = everything(data).ceilings("signed_rank_cosine").upper.mean()
+    assert published >= best - 1e-12
+
+
+def test_the_accuracy_optimum_weighs_participants_alike():
+    # p1 has one trial, p2 and p3 have two; for the mean over participants, p1's one choice
+    # outweighs either of theirs on the pair, but not both.
+    rows = [("p1", "A", -0.5), ("p2", "A", 0.5), ("p2", "B", 0.5), ("p3", "B", 0.5)]
+    study = pd.DataFrame(rows, columns=["participant", "sentence_1", "rating"])
+    study["sentence_2"] = study["sentence_1"] + "z"
+    data = TrialData.of(align_choices(check_choices(study)))
+    subset = Subset(data, np.ones(2, dtype=bool), np.zeros(0, dtype=int))
+    np.testing.assert_allclose(subset.ceilings("accuracy", 1).upper, [0.5, 0.75, 1])
+    np.testing.assert_allclose(subset.ceilings("accuracy", 1, "optimum").upper, [1, 0.5, 1])
+
+
+def test_ties_count_one_half_and_are_counted():
+    study = pd.DataFrame(
+        {
+            "participant": ["p", "p", "q", "q"],
+            "sentence_1": ["A", "B", "A", "B"],
+            "sentence_2": ["C", "D", "C", "D"],
+            "rating": [2.5, 2.5, 0.0, -2.5],
+        }
+    )
+    scores = pd.DataFrame({"sentence": list("ABCD"), "m": [-1.0, -1.0, -1.0, -0.5]})
+    _, data = data_of(study, scores)
+    subset = everything(data)
+    np.testing.assert_allclose(subset.values("accuracy")[:, 0], [0.75, 0.25])
+    assert subset.tied_predictions().tolist() == [1]
+    assert subset.tied_ratings() == 1
+    with pytest.raises(UnknownNameError, match="unknown measure 'cosine'"):
+        subset.values("cosine")
+    with pytest.raises(UnknownNameError, match="unknown upper bound"):
+        subset.ceilings("accuracy", 1, "best")
+
+
+def test_weighted_values_are_those_of_copied_trials(make_study):
+    _, data = data_of(*make_study(share=0.7, n_people=6, n_pairs=9))
+    subset = everything(data)
+    weights = np.random.default_rng(0).integers(0, 3, size=data.n_pairs).astype(float)
+    for measure in ("accuracy", "signed_rank_cosine"):
+        values = subset.values(measure, weights)
+        for i in range(len(data.participants)):
+            rows = np.flatnonzero(data.participant == i)
+            rows = np.repeat(rows, weights[data.pair[rows]].astype(int))
+            for m in range(3):
+                x, y = data.rating[rows], data.log_ratio[data.pair[rows], m]
+                if measure == "accuracy":
+                    assert values[i, m] == pytest.approx(((x > 0) == (y > 0)).mean())
+                else:
+                    assert values[i, m] == pytest.approx(signed_rank_cosine(x, y))

@@ -1,0 +1,198 @@
+import json
+
+import pandas as pd
+import pytest
+
+from contstim.errors import InputError, UnknownNameError
+from contstim.evaluation import ColumnMapping, read_choices, read_mapped
+
+
+def golan_rows():
+    columns = [
+        *("subject", "Trial Number", "Zone Name", "Reaction Time", "counterbalance-o1ql"),
+        *("sentence1", "sentence2", "sentence1_type", "sentence2_type"),
+        *("sentence1_model", "sentence2_model", "sentence1_x_prob", "sentence2_x_prob"),
+        *("sentence1_y_prob", "sentence2_y_prob"),
+    ]
+    rows = [
+        # Synthetic pair, S2 on the left: the file gives the accepting model of each.
+        (0, 1, "resp2", 900, "set 3_1", "Zed", "Able", "S2", "S1", "y", "x", -9, -2, -3, -8),
+        # Natural pair: N1 is rejected by the first model.
+        (0, 2, "resp6", 800, "set 3_1", "Bee", "Cow", "N1", "N2", "x", "y", -9, -2, -3, -8),
+        # Natural with synthetic: x gives the synthetic sentence more, so x accepts it.
+        (0, 3, "resp4", 700, "set 3_1", "Dog", "Eel", "N", "S1", "x", "y", -5, -4, -5, -9),
+        (0, 4, "resp1", 700, "set 3_1", "Fox", "Gnu", "C1", "C2", "all", "all", -1, -9, -1, -9),
+        (0, 5, "resp3", 700, "set 3_1", "Hen", "Ibex", "R1", "R2", "all", "all", -1, -2, -1, -2),
+        (1, 1, "resp5", 700, "set 3_2", "Able", "Zed", "S1", "S2", "x", "y", -2, -9, -8, -3),
+        (1, 2, "resp5", 700, "set 3_2", "Zed", "Able", "S2", "S1", "y", "x", -9, -2, -3, -8),
+    ]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def test_published_format_raw_file_in(tmp_path):
+    path = tmp_path / "raw.csv"
+    golan_rows().to_csv(path, index=False)
+    human = read_choices(path, "golan2023")
+    choices = human.choices.set_index(["participant", "trial"])
+    synthetic = choices.loc[("0", 1)]
+    assert (synthetic["sentence_1"], synthetic["model_1"]) == ("Able", "x")
+    assert synthetic["rating"] == 1.5  # resp2 favoured Zed, which is now sentence 2
+    assert choices.loc[("1", 1), "rating"] == 1.5
+    natural = choices.loc[("0", 2)]
+    assert (natural["model_1"], natural["model_2"]) == ("y", "x")
+    mixed = choices.loc[("0", 3)]
+    assert (mixed["kind_2"], mixed["model_1"], mixed["model_2"]) == ("S", "y", "x")
+    catch = choices.loc[("0", 4)]
+    assert (catch["condition"], catch["expected"]) == ("natural_vs_shuffled", 1)
+    assert pd.isna(catch["model_1"])
+    assert choices.loc[("0", 5), "condition"] == "randomly_sampled_natural"
+    assert human.choices["group"].unique().tolist() == ["3"]
+    assert human.excluded[["rule", "participant", "n_rows"]].to_numpy().tolist() == [
+        ["repeated trial", "1", 1]
+    ]
+    scores = human.scores.set_index("sentence")
+    assert list(scores.columns) == ["x", "y"]
+    assert scores.loc["Zed"].tolist() == [-9, -3]
+
+
+def test_natural_with_synthetic_that_neither_or_both_accept_targets_none():
+    rows = golan_rows()
+    rows.loc[2, "sentence2_y_prob"] = -1
+    human = read_choices(rows, "golan2023")
+    assert pd.isna(human.choices.set_index("sentence_1").loc["Dog", "model_1"])
+    assert human.notes[0].startswith("1 rows pair a natural with a synthetic sentence")
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "message"),
+    [
+        ("Zone Name", "resp7", "unknown response 'resp7' (row 2)"),
+        ("sentence1_type", "X1", "unknown sentence type 'X1' (row 2)"),
+        ("sentence1_type", "C1", "no trial pairs kinds 'CN' (row 2)"),
+    ],
+)
+def test_published_format_refuses_what_it_does_not_know(column, value, message):
+    rows = golan_rows().astype({column: object})
+    rows.loc[1, column] = value
+    with pytest.raises(InputError) as caught:
+        read_choices(rows, "golan2023")
+    assert str(caught.value) == message
+
+
+def test_published_format_names_the_absent_column():
+    with pytest.raises(InputError, match="needs the column 'Zone Name'"):
+        read_choices(golan_rows().drop(columns="Zone Name"), "golan2023")
+
+
+def jspsych_trials():
+    return [
+        {"trial_type": "instructions", "participant": "p", "trial_index": 0},
+        {
+            "participant": "p",
+            "trial_index": 1,
+            "sentence_1": "A",
+            "sentence_2": "B",
+            "response": 0,
+            "rt": 812.5,
+        },
+        {
+            "participant": "p",
+            "trial_index": 2,
+            "sentence_1": "C",
+            "sentence_2": "D",
+            "response": 4,
+            "swapped": True,
+            "rt": 700,
+        },
+    ]
+
+
+@pytest.mark.parametrize("kind", ["array", "lines", "nested", "csv", "folder"])
+def test_jspsych(tmp_path, kind):
+    trials = jspsych_trials()
+    path = tmp_path / "data.json"
+    if kind == "array":
+        path.write_text(json.dumps(trials))
+    elif kind == "lines":
+        path.write_text("\n".join(json.dumps(t) for t in trials))
+    elif kind == "nested":
+        path.write_text(json.dumps({"trials": trials}))
+    else:
+        path = tmp_path / "data.csv"
+        pd.DataFrame(trials).to_csv(path, index=False)
+    human = read_choices(tmp_path if kind == "folder" else path, "jspsych")
+    assert human.choices["rating"].tolist() == [-2.5, -1.5]
+    assert human.choices["rt_ms"].tolist() == [812.5, 700]
+    assert human.notes == ("1 rows without two sentences were passed over.",)
+
+
+def test_jspsych_errors(tmp_path):
+    frame = pd.DataFrame(jspsych_trials())
+    with pytest.raises(InputError, match="no column for participant"):
+        read_choices(frame.drop(columns="participant"), "jspsych")
+    bad = frame.copy()
+    bad.loc[2, "response"] = 6
+    with pytest.raises(InputError, match=r"response 6 is not one of 6 buttons \(row 2\)"):
+        read_choices(bad, "jspsych")
+    with pytest.raises(InputError, match="holds two sentences"):
+        read_choices(frame.iloc[:1], "jspsych")
+    broken = tmp_path / "x.json"
+    broken.write_text("{not json")
+    with pytest.raises(InputError, match="is not JSON"):
+        read_choices(broken, "jspsych")
+
+
+def test_column_mapping_of_any_file():
+    raw = pd.DataFrame(
+        {"who": [7, 7], "left": ["B", "C"], "right": ["A", "D"], "answer": [1, 4], "note": [5, 6]}
+    )
+    mapping = ColumnMapping.of(
+        {"participant": "who", "sentence_1": "left", "sentence_2": "right", "rating": "answer"},
+        low=1,
+        high=4,
+        scale="4-point",
+    )
+    choices = read_mapped(raw, mapping).choices
+    assert choices["rating"].round(3).tolist() == [2.5, 2.5]
+    assert choices["sentence_1"].tolist() == ["A", "C"]
+    assert choices["note"].tolist() == [5, 6]
+    with pytest.raises(InputError, match="the file has no column 'who'"):
+        read_mapped(raw.drop(columns="who"), mapping)
+
+
+def test_sprouse_and_blimp_are_mappings():
+    sprouse = pd.DataFrame(
+        {
+            "participant": [1, 1, 2],
+            "survey": ["1.1", "1.1", "1.1"],
+            "order": [1, 2, 1],
+            "bad_sentence": ["He go.", "Them ran.", "He go."],
+            "good_sentence": ["He goes.", None, "He goes."],
+            "chose_good": [1, 1, 0],
+        }
+    )
+    human = read_choices(sprouse, "sprouse2013")
+    assert human.choices["rating"].tolist() == [2.5, -2.5]
+    assert human.choices["expected"].tolist() == [2, 2]
+    assert human.excluded["rule"].tolist() == ["missing sentence"]
+    blimp = pd.DataFrame(
+        {
+            "rater": ["r1", "r2"],
+            "condition": ["c", "c"],
+            "sentence_1": ["Zs goes.", "He go."],
+            "sentence_2": ["He go.", "Zs goes."],
+            "correct": [1, 2],
+            "chosen": [1, 1],
+        }
+    )
+    choices = read_choices(blimp, "blimp").choices
+    assert choices["sentence_1"].tolist() == ["He go.", "He go."]
+    assert choices["expected"].tolist() == [2, 2]
+    assert choices["rating"].tolist() == [2.5, -2.5]
+
+
+def test_unknown_format_and_missing_file(tmp_path):
+    with pytest.raises(UnknownNameError, match="unknown format 'golan'"):
+        read_choices(tmp_path / "x.csv", "golan")
+    with pytest.raises(InputError, match="there is no file"):
+        read_choices(tmp_path / "x.csv")

@@ -1,0 +1,190 @@
+import numpy as np
+import pandas as pd
+import pytest
+
+from contstim.errors import InputError, UnknownNameError, ValidationError
+from contstim.evaluation import Cleaning, align_choices, check_choices, rescale
+from contstim.evaluation.choices import clean_choices, require_aligned
+
+
+def table(**columns):
+    base = {
+        "participant": ["p1", "p1", "p2"],
+        "sentence_1": ["B b.", "C c.", "B b."],
+        "sentence_2": ["A a.", "D d.", "A a."],
+        "rating": [0.5, -2.5, 1.5],
+    }
+    return pd.DataFrame({**base, **columns})
+
+
+def test_a_minimal_table_gets_all_columns_and_defaults():
+    out = check_choices(table(extra=[1, 2, 3]))
+    assert list(out.columns) == [
+        *("participant", "group", "trial", "condition", "sentence_1", "sentence_2"),
+        *("model_1", "model_2", "rating", "rt_ms", "extra"),
+    ]
+    assert out["trial"].tolist() == [1, 2, 1]
+    assert out["condition"].unique().tolist() == ["all trials"]
+    assert out["model_1"].isna().all()
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (
+            {"rating": [0.5, 3.0, 1.5]},
+            "rating 3.0 is not between -2.5 and 2.5 (row 2); say which scale the file uses so "
+            "that it can be mapped",
+        ),
+        (
+            {"rating": [0.5, "high", 1.5]},
+            "rating high is not between -2.5 and 2.5 (row 2); say which scale the file uses so "
+            "that it can be mapped",
+        ),
+        (
+            {"rating": [0.5, 0.3, 1.5]},
+            "rating 0.3 is on no known scale (row 2); for a slider say scale='slider'",
+        ),
+        (
+            {"rating": [0.5, 0.0, 1.5]},
+            "the ratings mix scales: most are 6-point, but not 0 (row 2); analyse them apart or "
+            "say scale='slider'",
+        ),
+        (
+            {"sentence_1": ["B b.", None, " "]},
+            "a sentence is missing (rows 2 and 3); fill it in or read with "
+            "missing_sentence='exclude'",
+        ),
+        (
+            {"sentence_2": ["A a.", "C  c.", "A a."]},
+            "both sentences of a pair are 'C c.' (row 2)",
+        ),
+        (
+            {"participant": ["p1", "p1", "p1"]},
+            "participant 'p1' has one pair twice (row 3); remove one or read with "
+            "repeated_trial='keep_first'",
+        ),
+        (
+            {"group": ["g1", "g2", "g1"]},
+            "participant 'p1' is in 2 groups; each belongs to one",
+        ),
+        (
+            {"model_1": ["x", "x", "x"], "model_2": ["y", None, "y"]},
+            "a pair names one model but not the other (row 2)",
+        ),
+        (
+            {"model_1": ["x", "x", "x"], "model_2": ["y", "x", "y"]},
+            "model_1 and model_2 of a pair are the same (row 2)",
+        ),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_rows(columns, message):
+    with pytest.raises(InputError) as caught:
+        check_choices(table(**columns))
+    assert str(caught.value) == message
+
+
+def test_missing_column_and_empty_table():
+    with pytest.raises(InputError, match="lacks the column 'rating'"):
+        check_choices(table().drop(columns="rating"))
+    with pytest.raises(InputError, match="no rows"):
+        check_choices(table().iloc[:0])
+
+
+@pytest.mark.parametrize(
+    ("scale", "good", "bad"),
+    [
+        ("2-point", [-2.5, 2.5, 2.5], [0.5, 2.5, 2.5]),
+        ("4-point", [-2.5, -0.833333, 0.833333], [0.5, 2.5, 2.5]),
+        ("7-point", [0.0, -0.833333, 1.666667], [0.5, 2.5, 2.5]),
+        ("slider", [0.123, -0.4, 2.0], [0.123, -0.4, 2.7]),
+    ],
+)
+def test_scales(scale, good, bad):
+    assert check_choices(table(rating=good), scale)["rating"].tolist() == good
+    with pytest.raises(InputError, match="rating"):
+        check_choices(table(rating=bad), scale)
+
+
+def test_unknown_scale_and_cleaning():
+    with pytest.raises(UnknownNameError, match="unknown rating scale '5-point'"):
+        check_choices(table(), "5-point")
+    with pytest.raises(UnknownNameError, match="repeated_trial"):
+        Cleaning(repeated_trial="exclude")
+
+
+def test_rescale():
+    assert rescale([1, 2, 3, 4, 5, 6], 1, 6).tolist() == [-2.5, -1.5, -0.5, 0.5, 1.5, 2.5]
+    assert rescale([0, 1], 0, 1).tolist() == [-2.5, 2.5]
+    assert rescale([6, 1], 6, 1).tolist() == [-2.5, 2.5]
+    with pytest.raises(InputError, match=r"rating 7 is not on the scale from 1 to 6 \(row 2\)"):
+        rescale([1, 7], 1, 6)
+    with pytest.raises(InputError, match="two different ends"):
+        rescale([1], 1, 1)
+
+
+def test_alignment_turns_everything_that_belongs_to_a_side():
+    out = align_choices(
+        check_choices(
+            table(
+                model_1=["x", "x", "x"],
+                model_2=["y", "y", "y"],
+                lp_1=[-1.0, -2.0, -1.0],
+                lp_2=[-3.0, -4.0, -3.0],
+                expected=[1, 2, 1],
+            )
+        )
+    )
+    first = out.iloc[0]
+    assert (first["sentence_1"], first["sentence_2"]) == ("A a.", "B b.")
+    assert (first["model_1"], first["model_2"]) == ("y", "x")
+    assert (first["lp_1"], first["lp_2"], first["rating"], first["expected"]) == (-3, -1, -0.5, 2)
+    second = out.iloc[1]
+    assert (second["sentence_1"], second["rating"], second["expected"]) == ("C c.", -2.5, 2)
+    pd.testing.assert_frame_equal(align_choices(out), out)
+
+
+def test_alignment_is_by_code_point_capitals_first():
+    mixed = table(sentence_1=["a a.", "b", "a a."], sentence_2=["Z z.", "B", "Z z."])
+    assert align_choices(check_choices(mixed))["sentence_1"].tolist() == ["Z z.", "B", "Z z."]
+
+
+@pytest.mark.parametrize(
+    ("columns", "what"),
+    [
+        ({"condition": ["u", "u", "v"]}, "conflicting conditions (rows 1 and 3)"),
+        (
+            {"model_1": ["x", "x", "y"], "model_2": ["y", "y", "x"]},
+            "conflicting model pairs (rows 1 and 3)",
+        ),
+    ],
+)
+def test_conflicts_within_a_pair(columns, what):
+    with pytest.raises(InputError) as caught:
+        align_choices(check_choices(table(**columns)))
+    assert what in str(caught.value)
+
+
+def test_unaligned_tables_are_refused_further_on():
+    with pytest.raises(ValidationError, match="not aligned"):
+        require_aligned(check_choices(table()))
+
+
+def test_cleaning_reports_every_row_it_takes_out():
+    dirty = pd.DataFrame(
+        {
+            "participant": ["p1", "p1", "p1", "p2", "p2"],
+            "sentence_1": ["A", "B", None, "A", "D"],
+            "sentence_2": ["B", "A", "C", "B", "D"],
+            "rating": [0.5, 0.5, 0.5, 0.5, 0.5],
+        }
+    )
+    kept, report = clean_choices(dirty, Cleaning("exclude", "exclude", "keep_first"))
+    assert kept.index.tolist() == [0, 3]
+    assert report[["rule", "participant", "n_rows"]].to_numpy().tolist() == [
+        ["missing sentence", "p1", 1],
+        ["identical sentences", "p2", 1],
+        ["repeated trial", "p1", 1],
+    ]
+    assert report["n_rows"].sum() + len(kept) == len(dirty)
+    assert np.isfinite(kept["rating"]).all()

@@ -1,0 +1,300 @@
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from contstim.errors import InputError, UnknownNameError
+from contstim.evaluation import (
+    Analysis,
+    ExclusionRules,
+    check_choices,
+    evaluate,
+    preset_options,
+    signed_rank_cosine,
+    wilcoxon_signed_rank,
+)
+from contstim.evaluation.result import COMPARISON_COLUMNS, MODEL_COLUMNS
+
+
+def no_silent_gap(result):
+    """Every row of every table that lacks a number says why."""
+    for name, table in result.tables().items():
+        if name in ("trials", "instructive", "excluded") or not len(table):
+            continue
+        numbers = table.select_dtypes("number").drop(columns="expected_chosen", errors="ignore")
+        gap = numbers.isna().any(axis=1)
+        if gap.any():
+            assert (table.loc[gap, "note"] != "").all(), name
+
+
+def test_tables_have_the_promised_columns(make_study):
+    result = evaluate(*make_study(), n_bootstrap=50)
+    assert tuple(result.models.columns) == MODEL_COLUMNS
+    assert tuple(result.comparisons.columns) == COMPARISON_COLUMNS
+    assert list(result.models["analysis"].unique()) == [
+        *("all", "targeted", "synthetic", "synthetic/targeted", "natural", "natural/targeted")
+    ]
+    assert set(result.models["measure"]) == {"accuracy", "signed_rank_cosine"}
+    first = result.models.iloc[0]
+    assert (first["n_participants"], first["n_trials"], first["n_choices"]) == (12, 20, 240)
+    assert first["ci_low"] <= first["value"] <= first["ci_high"]
+    no_silent_gap(result)
+
+
+def test_values_and_tests_are_those_of_the_definitions(make_study):
+    study, scores = make_study(n_people=8)
+    result = evaluate(study, scores, n_bootstrap=0)
+    wide = scores.set_index("sentence")
+    per_model = {}
+    for model in "abc":
+        ratio = wide[model].loc[study["sentence_2"]].to_numpy()
+        ratio = ratio - wide[model].loc[study["sentence_1"]].to_numpy()
+        groups = study.assign(ratio=ratio).groupby("participant", sort=False)
+        per_model[model] = np.array(
+            [signed_rank_cosine(g["rating"], g["ratio"]) for _, g in groups]
+        )
+    table = result.models.query("analysis == 'all' and measure == 'signed_rank_cosine'")
+    for row in table.itertuples():
+        assert row.value == pytest.approx(per_model[row.model].mean())
+    pair = result.comparisons.query("analysis == 'all' and measure == 'signed_rank_cosine'").iloc[0]
+    test = wilcoxon_signed_rank(per_model["a"] - per_model["b"])
+    assert (pair["p"], pair["effect"]) == pytest.approx((test.p, test.effect))
+    assert pair["difference"] == pytest.approx((per_model["a"] - per_model["b"]).mean())
+
+
+def test_targeted_trials_are_those_that_name_the_model(make_study):
+    study, scores = make_study(n_pairs=20)
+    result = evaluate(study, scores, n_bootstrap=0)
+    table = result.models.query("analysis == 'targeted' and measure == 'accuracy'")
+    pairs = study.drop_duplicates("trial")
+    for row in table.itertuples():
+        named = (pairs["model_1"] == row.model) | (pairs["model_2"] == row.model)
+        assert row.n_trials == named.sum()
+
+
+def test_roles_in_pairs_of_a_natural_and_a_synthetic_sentence(make_study):
+    study, scores = make_study(n_pairs=6, models=("a", "b"))
+    study["condition"] = "natural_vs_synthetic"
+    study.loc[study["trial"] <= 3, "condition"] = "other"
+    mixed = study["condition"] == "natural_vs_synthetic"
+    study["kind_1"] = np.where(mixed, "S", "N")
+    study["kind_2"] = "N"
+    study["model_1"], study["model_2"] = "a", "b"
+    study.loc[study["trial"] == 6, ["model_1", "model_2"]] = ["b", "a"]
+    result = evaluate(study, scores, n_bootstrap=0, measures=("accuracy",))
+    counts = result.models.set_index(["analysis", "model"])["n_trials"]
+    assert counts["natural_vs_synthetic/accept", "a"] == 2
+    assert counts["natural_vs_synthetic/accept", "b"] == 1
+    assert counts["natural_vs_synthetic/reject", "a"] == 1
+    assert counts["natural_vs_synthetic/reject", "b"] == 2
+    preference = result.natural_preference.set_index(["accepts", "rejects"])
+    assert preference.loc[("a", "b"), "n_trials"] == 2
+    rows = study[mixed & (study["model_1"] == "a")]
+    assert preference.loc[("a", "b"), "natural_chosen"] == (rows["rating"] > 0).mean()
+
+
+def test_units_are_groups_where_there_are_enough(make_study):
+    study, scores = make_study(n_people=24, n_groups=6, n_pairs=10)
+    result = evaluate(study, scores, n_bootstrap=50)
+    row = result.models.iloc[0]
+    assert (row["unit"], row["n_units"], row["p_smallest"]) == ("group", 6, 2 / 64)
+    assert (
+        evaluate(study, scores, n_bootstrap=0, unit="participant").models["n_units"].iloc[0] == 24
+    )
+
+
+def test_the_preset_is_the_published_analysis(make_study):
+    study, scores = make_study(n_people=30, models=("a", "b", "c", "d"))
+    study["condition"] = np.where(study["trial"] > 16, "catch", "synthetic")
+    study["expected"] = np.where(study["rating"] < 0, 1, 2)
+    result = evaluate(study, scores, preset="golan2023", n_bootstrap=0)
+    here = result.comparisons.query("analysis == 'targeted' and measure == 'accuracy'")
+    assert list(zip(here["model_1"], here["model_2"], strict=True)) == [
+        *(("a", "b"), ("a", "d"), ("b", "c"), ("c", "d"))
+    ]
+    assert set(here["test"]) == {"asymptotic"}
+    models = result.models.query("analysis == 'targeted' and measure == 'accuracy'")
+    from contstim.evaluation import benjamini_hochberg
+
+    family = benjamini_hochberg([*models["p_ceiling"], *here["p"]])
+    np.testing.assert_allclose([*models["q_ceiling"], *here["q"]], family)
+    apart = evaluate(study, scores, n_bootstrap=0).models.query(
+        "analysis == 'targeted' and measure == 'accuracy'"
+    )
+    np.testing.assert_allclose(apart["q_ceiling"], benjamini_hochberg(apart["p_ceiling"]))
+
+
+def test_scores_in_every_shape_give_the_same(make_study):
+    study, wide = make_study()
+    long = wide.melt("sentence", var_name="model", value_name="log_prob")
+    columns = {m: wide.set_index("sentence")[m] for m in "abc"}
+    expected = evaluate(study, wide, n_bootstrap=0).models
+    for source in (
+        long,
+        wide.set_index("sentence"),
+        columns,
+        {m: dict(s) for m, s in columns.items()},
+        {m: lambda texts, s=s: s.loc[texts].tolist() for m, s in columns.items()},
+    ):
+        pd.testing.assert_frame_equal(evaluate(study, source, n_bootstrap=0).models, expected)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda w: w.iloc[1:], "model 'a' has no score for 1 of 40 sentences, for example"),
+        (lambda w: pd.concat([w, w.iloc[:1].assign(a=0.0)]), "model 'a' has two scores for"),
+        (lambda w: w.assign(a=np.inf), "an infinite score"),
+        (lambda w: w.assign(a="x"), "column 'a' of the scores is not numeric"),
+        (lambda w: w[["sentence"]], "has no model column"),
+        (lambda w: w[["a"]], "needs a column 'sentence'"),
+        (lambda w: w.rename(columns={"a": "x", "b": "y", "c": "z"}), "name the models alike"),
+    ],
+)
+def test_scores_that_cannot_be_used(make_study, change, message):
+    study, wide = make_study()
+    with pytest.raises(InputError) as caught:
+        evaluate(study, change(wide), n_bootstrap=0)
+    assert message in str(caught.value)
+
+
+def test_two_impossible_sentences_are_a_tie(make_study):
+    study, wide = make_study()
+    wide.loc[:1, "a"] = -np.inf
+    wide.loc[2, "a"] = -np.inf
+    result = evaluate(study, wide, n_bootstrap=0)
+    assert result.models.iloc[0]["n_tied_predictions"] == 1
+    no_silent_gap(result)
+
+
+def test_a_final_period_and_white_space_are_overlooked(make_study):
+    study, wide = make_study()
+    other = wide.assign(sentence="  " + wide["sentence"].str.replace(" of", "  of") + ".")
+    pd.testing.assert_frame_equal(
+        evaluate(study, other, n_bootstrap=0).models, evaluate(study, wide, n_bootstrap=0).models
+    )
+
+
+@pytest.mark.parametrize("case", ["constant model", "one participant", "one trial", "all tied"])
+def test_degenerate_inputs_give_a_value_or_say_why(make_study, case):
+    study, scores = make_study()
+    if case == "constant model":
+        scores["a"] = -5.0
+    elif case == "one participant":
+        study = study[study["participant"] == "s1"]
+    elif case == "one trial":
+        study = study[study["trial"] == 1]
+    else:
+        study["rating"] = 0.0
+    result = evaluate(study, scores, n_bootstrap=30)
+    no_silent_gap(result)
+    rows = result.models.query("analysis == 'all' and model == 'a'").set_index("measure")
+    if case in ("constant model", "all tied"):
+        assert rows.loc["accuracy", "value"] == 0.5
+        assert np.isnan(rows.loc["signed_rank_cosine", "value"])
+        assert "tied on every trial" in rows.loc["signed_rank_cosine", "note"]
+    if case == "one participant":
+        assert "no ceiling" in rows.loc["accuracy", "note"]
+        assert rows.loc["accuracy", "n_participants"] == 1
+
+
+def test_without_models_there_are_ceilings_agreement_and_reliability(make_study):
+    study, _ = make_study()
+    result = evaluate(study)
+    assert result.models.empty
+    assert result.comparisons.empty
+    assert len(result.ceilings) == 2 * 3
+    assert 0 < result.ceilings["ceiling_lower"].iloc[0] < 1
+    assert result.reliability["spearman_brown"].between(0, 1).all()
+    no_silent_gap(result)
+
+
+def test_exclusions_are_reported(make_study):
+    study, scores = make_study(n_people=6)
+    study["condition"] = np.where(study["trial"] <= 4, "catch", "main")
+    study["expected"] = np.where(study["rating"] < 0, 1, 2)
+    wrong = (study["participant"] == "s2") & (study["trial"] <= 2)
+    study.loc[wrong, "expected"] = 3 - study.loc[wrong, "expected"]
+    study.loc[(study["participant"] == "s3") & (study["trial"] == 9), "rt_ms"] = 12
+    rules = ExclusionRules(min_catch_correct=0.75, min_rt_ms=100, min_trials=20)
+    result = evaluate(study, scores, n_bootstrap=0, exclusions=rules)
+    assert result.excluded[["rule", "participant", "n_rows"]].to_numpy().tolist() == [
+        ["catch trials", "s2", 20],
+        ["too fast", "s3", 1],
+        ["few trials", "s3", 19],
+    ]
+    assert result.summary["n_participants"] == 4
+    assert result.summary["n_choices"] + result.excluded["n_rows"].sum() == len(study)
+    with pytest.raises(InputError, match="leave no choices"):
+        evaluate(study, scores, exclusions=ExclusionRules(min_trials=99))
+    with pytest.raises(InputError, match="there are none"):
+        evaluate(study.drop(columns="expected"), exclusions=ExclusionRules(min_catch_correct=0.75))
+    with pytest.raises(InputError, match="rt_ms, which is empty"):
+        evaluate(study.drop(columns="rt_ms"), exclusions=ExclusionRules(min_rt_ms=100))
+
+
+def test_sides_do_not_matter(make_study):
+    study, scores = make_study(share=0.8)
+    turned = study.copy()
+    rows = np.random.default_rng(0).random(len(study)) < 0.5
+    for name in ("sentence", "model"):
+        turned.loc[rows, f"{name}_1"] = study.loc[rows, f"{name}_2"]
+        turned.loc[rows, f"{name}_2"] = study.loc[rows, f"{name}_1"]
+    turned.loc[rows, "rating"] *= -1
+    first, second = (evaluate(s, scores, n_bootstrap=40) for s in (study, turned))
+    pd.testing.assert_frame_equal(first.models, second.models)
+    pd.testing.assert_frame_equal(first.comparisons, second.comparisons)
+    pd.testing.assert_frame_equal(first.reliability, second.reliability)
+
+
+def test_instructive_trials_are_the_worst(make_study):
+    study, scores = make_study()
+    table = evaluate(study, scores, n_bootstrap=0).instructive
+    worst = table[table["model"] == "a"]
+    share = worst["n_rejected"] / (worst["n_rejected"] + worst["n_preferred"])
+    assert share.is_monotonic_decreasing
+    lp = scores.set_index("sentence")["a"]
+    first = worst.iloc[0]
+    assert first["log_prob_preferred"] == lp[first["preferred"]] > lp[first["rejected"]]
+    assert first["other"] in ("b", "c")
+
+
+def test_named_analyses_and_unknown_names(make_study):
+    study, scores = make_study()
+    result = evaluate(study, scores, n_bootstrap=0, analyses=(Analysis("mine", ("natural",)),))
+    assert set(result.models["analysis"]) == {"mine"}
+    with pytest.raises(UnknownNameError, match="unknown condition 'naturel'; did you mean"):
+        evaluate(study, scores, analyses=(Analysis("mine", ("naturel",)),))
+    with pytest.raises(UnknownNameError, match="unknown target"):
+        Analysis("x", (), "both")
+    with pytest.raises(UnknownNameError, match="unknown option 'seeds'; did you mean 'seed'"):
+        preset_options("default", seeds=3)
+    with pytest.raises(UnknownNameError, match="unknown preset"):
+        preset_options("golan")
+    with pytest.raises(UnknownNameError, match="unknown family"):
+        preset_options("default", family="both")
+
+
+def test_the_same_seed_gives_the_same(make_study):
+    study, scores = make_study()
+    one, two, other = (evaluate(study, scores, n_bootstrap=30, seed=s).models for s in (1, 1, 2))
+    pd.testing.assert_frame_equal(one, two)
+    assert not one["ci_low"].equals(other["ci_low"])
+
+
+def test_evaluation_needs_neither_torch_nor_matplotlib():
+    code = (
+        "import sys, contstim.evaluation; "
+        "print([m for m in ('torch', 'matplotlib', 'statsmodels', 'wordfreq') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_choices_are_checked_by_evaluate(make_study):
+    study, scores = make_study()
+    with pytest.raises(InputError, match="one pair twice"):
+        evaluate(pd.concat([study, study.iloc[:1]]), scores)
+    assert check_choices(study)["participant"].nunique() == 12

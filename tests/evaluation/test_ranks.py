@@ -1,0 +1,95 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import rankdata
+
+from contstim.errors import InputError
+from contstim.evaluation import signed_rank_cosine, signed_ranks
+from contstim.evaluation.ranks import RankPlan, square_sum
+
+ratings = st.lists(st.sampled_from([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5]), min_size=2, max_size=12)
+
+
+def random_ranks(x, rng, n_draws):
+    """Signed ranks of the non-zero entries with ties broken at random, (n_draws, n)."""
+    nonzero = np.flatnonzero(x)
+    out = np.zeros((n_draws, len(x)))
+    keys = np.abs(x[nonzero]) + 1e-6 * rng.random((n_draws, len(nonzero)))
+    order = keys.argsort(axis=1).argsort(axis=1) + 1
+    out[:, nonzero] = np.sign(x[nonzero]) * order
+    return out
+
+
+@pytest.mark.parametrize("zeros", [False, True])
+def test_closed_form_is_the_mean_over_random_tie_breaking(zeros):
+    rng = np.random.default_rng(3)
+    x = rng.choice([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5], size=25)
+    y = np.round(rng.normal(size=25) + 0.5 * x, 0 if zeros else 1)
+    if zeros:
+        x[[2, 9]] = 0
+        assert (y == 0).any()
+    draws_x, draws_y = random_ranks(x, rng, 100_000), random_ranks(y, rng, 100_000)
+    cosine = (draws_x * draws_y).sum(axis=1) / np.sqrt(
+        (draws_x**2).sum(axis=1) * (draws_y**2).sum(axis=1)
+    )
+    assert signed_rank_cosine(x, y) == pytest.approx(cosine.mean(), abs=1e-3)
+
+
+def test_known_values():
+    np.testing.assert_array_equal(signed_ranks([-3, 0, 1, 1, 2]), [-4, 0, 1.5, 1.5, 3])
+    assert signed_rank_cosine([1, -2, 3], [10, -20, 30]) == 1
+    assert signed_rank_cosine([1, -2, 3], [-10, 20, -30]) == -1
+    assert signed_rank_cosine([1, 2], [2, 1]) == pytest.approx(4 / 5)
+    # Four ties and itself: 4 * 2.5^2 / (1 + 4 + 9 + 16).
+    assert signed_rank_cosine([1, 1, -1, 1], [1, 1, -1, 1]) == pytest.approx(25 / 30)
+    assert float(square_sum(4)) == 30
+
+
+@given(ratings, st.integers(0, 2**31 - 1))
+def test_turning_the_sides_of_any_trials_changes_nothing(x, seed):
+    rng = np.random.default_rng(seed)
+    x = np.array(x)
+    y = rng.normal(size=len(x))
+    turn = rng.choice([-1, 1], size=len(x))
+    value = signed_rank_cosine(x, y)
+    assert signed_rank_cosine(x * turn, y * turn) == pytest.approx(value, abs=1e-12)
+    assert -1 - 1e-12 <= value <= 1 + 1e-12
+    assert signed_rank_cosine(-x, y) == pytest.approx(-value, abs=1e-12)
+
+
+@given(st.lists(st.integers(-4, 4), min_size=1, max_size=30))
+def test_signed_ranks_are_scipys_among_the_non_zero(x):
+    x = np.array(x, dtype=float)
+    expected = np.zeros(len(x))
+    expected[x != 0] = np.sign(x[x != 0]) * rankdata(np.abs(x[x != 0]))
+    np.testing.assert_allclose(signed_ranks(x), expected)
+
+
+@given(st.lists(st.integers(-3, 3), min_size=1, max_size=15), st.integers(0, 2**31 - 1))
+def test_weights_stand_for_copies(x, seed):
+    rng = np.random.default_rng(seed)
+    x = np.array(x, dtype=float)
+    segment = np.sort(rng.integers(0, 2, size=len(x)))
+    weights = rng.integers(0, 4, size=len(x))
+    ranks, counts = RankPlan(x, segment, 2).ranks(weights.astype(float))
+    copies = np.repeat(np.arange(len(x)), weights)
+    expected, n = RankPlan(x[copies], segment[copies], 2).ranks()
+    np.testing.assert_allclose(ranks[copies], expected)
+    np.testing.assert_allclose(counts, n)
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "message"),
+    [
+        ([1, 2], [1], "the vectors have 2 and 1 entries, not the same"),
+        ([0, 0], [1, 2], "a vector that is zero on every trial has no signed-rank cosine"),
+        ([], [], "a vector that is zero on every trial has no signed-rank cosine"),
+        ([np.nan, 1], [1, 2], "signed ranks need numbers, got a missing value"),
+        ([[1.0]], [1], "signed ranks need a vector, got an array of shape (1, 1)"),
+    ],
+)
+def test_what_is_not_defined_is_an_error(x, y, message):
+    with pytest.raises(InputError) as caught:
+        signed_rank_cosine(x, y)
+    assert str(caught.value) == message

@@ -1,0 +1,98 @@
+"""Reading text and vocabularies for training."""
+
+import gzip
+from pathlib import Path
+
+import pytest
+from toy_corpus import write
+
+from contstim.errors import InputError
+from contstim.models.ngram.corpus import Vocabulary, read_corpus, read_vocabulary
+
+
+def words_of(*paths: Path, punctuation: str = "keep", **options) -> str:
+    corpus = read_corpus(paths, Vocabulary(**options), punctuation=punctuation)
+    return " ".join(corpus.words[i] for i in corpus.ids)
+
+
+def test_sentences_stand_between_boundaries(tmp_path: Path) -> None:
+    text = write(tmp_path / "a.txt", ["the dog ran", "", "  ", "so\tdid I"])
+    assert words_of(text) == "<s> the dog ran </s> <s> so did I </s>"
+
+
+def test_several_files_gzip_and_punctuation(tmp_path: Path) -> None:
+    first = write(tmp_path / "a.txt", ['"Stop!" she said...'])
+    second = tmp_path / "b.gz"
+    second.write_bytes(gzip.compress("Été.\r\n--\nno final newline".encode()))
+    assert words_of(first, second, punctuation="split") == (
+        '<s> " Stop ! " she said ... </s> <s> Été . </s> <s> -- </s> <s> no final newline </s>'
+    )
+    assert words_of(first, second, punctuation="drop") == (
+        "<s> Stop she said </s> <s> Été </s> <s> no final newline </s>"
+    )
+
+
+def test_blocks_join_without_a_seam(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [f"w{i % 7} w{i % 5}" for i in range(200)]
+    text = write(tmp_path / "a.txt", lines)
+    whole = words_of(text)
+    monkeypatch.setattr("contstim.models.ngram.corpus._CHUNK", 64)
+    assert words_of(text) == whole
+    text.write_bytes(b"a line\n" * 50 + b"bad \xff byte\n")
+    with pytest.raises(InputError, match="^line 51 of"):
+        words_of(text)
+    text.write_bytes(b"a line\n" * 50 + b"a <s> symbol\n")
+    with pytest.raises(InputError, match="^line 51 of"):
+        words_of(text)
+
+
+def test_vocabulary_by_count_and_by_list(tmp_path: Path) -> None:
+    text = write(tmp_path / "a.txt", ["a b a", "c a b"])
+    assert words_of(text, min_count=2) == "<s> a b a </s> <s> <unk> a b </s>"
+    corpus = read_corpus([text], Vocabulary(("b", "z")))
+    assert corpus.words == ("<unk>", "<s>", "</s>", "b", "z")
+    assert corpus.n_tokens == 6
+    assert corpus.n_sentences == 2
+
+
+@pytest.mark.parametrize("symbol", ["<s>", "</s>", "<unk>"])
+def test_symbols_in_the_text_are_refused(tmp_path: Path, symbol: str) -> None:
+    text = write(tmp_path / "a.txt", ["one", f"two {symbol} three"])
+    with pytest.raises(InputError) as raised:
+        words_of(text)
+    assert str(raised.value) == (
+        f"line 2 of {str(text)!r} holds {symbol}, which stands for itself in an n-gram model; "
+        "take it out of the text"
+    )
+    # As part of a longer word it is that word.
+    assert words_of(write(text, [f"two{symbol}"])) == f"<s> two{symbol} </s>"
+
+
+def test_bad_text_is_refused_in_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"one\ntwo\nbad \xff byte\n")
+    with pytest.raises(InputError, match=r"^line 3 of '.*a\.txt' is not UTF-8"):
+        words_of(path)
+    path.write_bytes(b"")
+    with pytest.raises(InputError, match=r"^there is no sentence in '.*a\.txt'; give one"):
+        words_of(path)
+    path.write_bytes(gzip.compress(b"one two\n" * 50)[:-9])
+    with pytest.raises(InputError, match=r"^the gzipped text '.*a\.txt' is damaged"):
+        words_of(path)
+    with pytest.raises(InputError, match=r"^cannot read the text '.*none': No such file"):
+        words_of(tmp_path / "none")
+    with pytest.raises(InputError, match=r"^cannot read the text '.*': Is a directory"):
+        words_of(tmp_path)
+
+
+def test_vocabulary_files_and_options(tmp_path: Path) -> None:
+    assert read_vocabulary(write(tmp_path / "v.txt", ["b a", "b", "c"])) == ("b", "a", "c")
+    with pytest.raises(InputError, match="holds no word"):
+        read_vocabulary(write(tmp_path / "v.txt", [""]))
+    with pytest.raises(InputError, match="min_count must be at least 1, got 0"):
+        Vocabulary(min_count=0)
+    with pytest.raises(InputError, match="a closed vocabulary cannot leave out words"):
+        Vocabulary(min_count=2, closed=True)
+    text = write(tmp_path / "a.txt", ["a b"])
+    with pytest.raises(InputError, match="the text holds 'b', which the closed vocabulary lacks"):
+        words_of(text, words=("a",), closed=True)

@@ -1,0 +1,169 @@
+"""One contract, run over every family and option; what is special to one is tested elsewhere."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from contstim import check_model, load_model, synthesize
+from contstim.errors import UnknownWordError
+from contstim.models.bundled import bundled_models
+from contstim.models.ngram.corpus import Vocabulary as NgramVocabulary
+from contstim.models.ngram.train import train_ngram
+from contstim.models.recurrent.config import NetworkConfig
+from contstim.models.recurrent.training import TrainingOptions, train_recurrent
+from contstim.models.toy import check_normalisation
+from contstim.text import WordList
+from contstim.vocabulary import Vocabulary
+
+TOY = ["a", "b", "c"]
+SENTENCES = [
+    "The dog saw a cat.",
+    "A cat, said the dog, ran!",
+    "Dogs don't see the red cat.",
+    '"The cat ran -- and ran."',
+    "The dog ran.",
+]
+FAMILIES = ["bigram", "trigram", "fivegram", "rnn", "lstm"]
+OPTIONS = ["", "&case=lower", "&end=none", "&unknown=unk", "&reduction=mean", "&reduction=pen"]
+
+
+def _train(family: str, text: Path, out: Path, punctuation: str, *, closed: bool) -> str:
+    orders = {"bigram": 2, "trigram": 3, "fivegram": 5}
+    if family in orders:
+        path = out / f"{family}.arpa.gz"
+        train_ngram(
+            text,
+            path,
+            order=orders[family],
+            punctuation=punctuation,
+            fallback=(0.5, 1.0, 1.5),
+            vocabulary=NgramVocabulary(closed=closed),
+        )
+        return f"ngram:{path}"
+    path = out / f"{family}.safetensors"
+    train_recurrent(
+        [text],
+        path,
+        config=NetworkConfig(family, embedding=5, hidden=6),
+        options=TrainingOptions(epochs=2, full_epochs=1),
+        min_count=1,
+        heldout_share=0.2,
+        punctuation=punctuation,
+        progress=False,
+    )
+    return f"{family}:{path}"
+
+
+@pytest.fixture(scope="module")
+def specs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Tiny models of every family, trained on the sentences in both cases."""
+    folder = tmp_path_factory.mktemp("families")
+    text = folder / "text.txt"
+    both = [*SENTENCES, *(sentence.lower() for sentence in SENTENCES)] * 3
+    text.write_text("\n".join(both) + "\n", "utf-8")
+    return {
+        family: _train(family, text, folder, "split", closed=False) + "?punctuation=split"
+        for family in FAMILIES
+    }
+
+
+@pytest.fixture(scope="module")
+def toys(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Models of the toy language; the networks have an unknown-word class besides its words."""
+    folder = tmp_path_factory.mktemp("toys")
+    text = folder / "toy.txt"
+    rng = np.random.default_rng(0)
+    lines = [" ".join(rng.choice(TOY, p=[0.5, 0.3, 0.2], size=n)) for n in rng.integers(1, 6, 80)]
+    text.write_text("\n".join(lines) + "\n", "utf-8")
+    return {family: _train(family, text, folder, "keep", closed=True) for family in FAMILIES}
+
+
+@pytest.mark.parametrize(("family", "option"), list(itertools.product(FAMILIES, OPTIONS)))
+def test_the_contract(specs: dict[str, str], family: str, option: str) -> None:
+    model = load_model(specs[family] + option)
+    assert len(check_model(model, SENTENCES)) == 5
+    again = load_model(model.spec)
+    assert again.spec == model.spec
+    assert again.event == model.event
+    assert again.fingerprint == model.fingerprint
+    np.testing.assert_array_equal(again.score(SENTENCES), model.score(SENTENCES))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_all_strings_of_the_toy_language_sum_to_one(toys: dict[str, str], family: str) -> None:
+    words = TOY if family.endswith("gram") else [*TOY, "neverseen"]
+    closed = load_model(toys[family] + "?unknown=unk" * (len(words) > len(TOY)))
+    opened = load_model(toys[family] + "?end=none" + "&unknown=unk" * (len(words) > len(TOY)))
+    check_normalisation(closed, opened, words, length=3)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_punctuation_case_and_contractions_are_one_words_business(
+    specs: dict[str, str], family: str
+) -> None:
+    model = load_model(specs[family])
+    (parts,) = model.parts([SENTENCES[2]])
+    assert parts.units == ("Dogs", "don't", "see", "the", "red", "cat", ".", "</s>")
+    assert parts.word_of.tolist() == [0, 1, 2, 3, 4, 5, 5, 5]
+    lower, plain = load_model(specs[family] + "&case=lower"), SENTENCES[0].lower()
+    assert lower.score([SENTENCES[0]])[0] == pytest.approx(model.score([plain])[0], abs=1e-5)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_an_unknown_word_is_refused_by_name_or_counted_as_unk(
+    specs: dict[str, str], family: str
+) -> None:
+    model = load_model(specs[family])
+    with pytest.raises(UnknownWordError) as error:
+        model.score(["The zebra ran."])
+    assert str(error.value) == (
+        f"{model.spec} does not know 'zebra' in 'The zebra ran.'; leave the sentence out, use a "
+        "model trained with the word, or ask for unknown=unk"
+    )
+    assert model.knows(["zebra", "cat", "cat.", "Cat"]).tolist() == [False, True, True, False]
+    lenient = load_model(specs[family] + "&unknown=unk")
+    scores = lenient.score(["The zebra ran.", "The okapi ran.", "The dog ran."])
+    assert scores[0] == pytest.approx(scores[1], abs=1e-5)
+    assert scores[2] == pytest.approx(model.score(["The dog ran."])[0], abs=1e-5)
+    assert not lenient.knows(["zebra"])[0]
+
+
+@pytest.mark.parametrize(("one", "two"), list(itertools.pairwise(FAMILIES)))
+def test_any_two_families_can_be_set_against_each_other(
+    specs: dict[str, str], one: str, two: str
+) -> None:
+    words = Vocabulary(
+        WordList.of(["The", "A", "Dogs"]),
+        WordList.of(["dog", "cat", "saw", "ran", "a", "the", "red", "see", "said", "zebra"]),
+    )
+    reject, accept = load_model(specs[one]), load_model(specs[two])
+    for strategy in ("exhaustive", "bounded"):
+        found = synthesize(
+            SENTENCES[0], reject=reject, accept=accept, vocabulary=words, strategy=strategy
+        )
+        texts = [found.natural, found.sentence]
+        natural, synthetic = accept.score(texts)
+        assert synthetic >= natural
+        assert np.diff(reject.score(texts))[0] == pytest.approx(found.loss, abs=1e-4)
+        assert "zebra" not in found.sentence
+
+
+def test_a_word_as_given_keeps_its_punctuation(tmp_path: Path) -> None:
+    text = tmp_path / "t.txt"
+    text.write_text("the dog ran.\nthe cat ran.\n" * 5)
+    spec = _train("trigram", text, tmp_path, "keep", closed=False)
+    model = load_model(spec)
+    (parts,) = model.parts(["the dog ran."])
+    assert parts.units == ("the", "dog", "ran.", "</s>")
+    assert model.knows(["ran", "ran."]).tolist() == [False, True]
+
+
+@pytest.mark.parametrize(
+    "name", [entry.name for entry in bundled_models().values() if not entry.converter]
+)
+def test_bundled_models_keep_the_contract(name: str) -> None:
+    check_model(load_model(f"contstim:{name}"))

@@ -1,0 +1,223 @@
+import re
+import subprocess
+import sys
+from xml.etree import ElementTree
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from contstim.errors import OutputError, UnknownNameError
+from contstim.evaluation import ExclusionRules, evaluate
+from contstim.report import (
+    dominance,
+    feature_figure,
+    matrix_figure,
+    model_figure,
+    normalisation_figure,
+    percentile_figure,
+    save_figure,
+    write_report,
+)
+from contstim.report.page import Page
+from contstim.report.style import short, svg_text
+
+
+@pytest.fixture(scope="module")
+def study():
+    rng = np.random.default_rng(0)
+    truth = rng.choice([-1, 1], size=16) * (0.4 + rng.random(16))
+    rows = [
+        {
+            "participant": f"s{i}",
+            "condition": "catch" if p < 4 else "main",
+            "sentence_1": f"First <{p}> & co",
+            "sentence_2": f"Second {p}",
+            "model_1": np.nan if p < 4 else "good",
+            "model_2": np.nan if p < 4 else "bad",
+            "rating": float(np.sign(truth[p] + 0.3 * rng.normal()) * rng.choice([0.5, 1.5, 2.5])),
+            "expected": (2.0 if (truth[p] > 0) == (i > 0) else 1.0) if p < 4 else np.nan,
+            "rt_ms": 1000.0,
+        }
+        for i in range(14)
+        for p in range(16)
+    ]
+    values = {
+        "good": truth,
+        "fair": truth + 1.5 * rng.normal(size=16),
+        "bad": -truth,
+    }
+    scores = pd.DataFrame(
+        [
+            {"sentence": text, "model": model, "log_prob": lp, "n_tokens": tokens}
+            for p in range(16)
+            for model, v in values.items()
+            for text, lp, tokens in (
+                (f"First <{p}> & co", -30.0, 8),
+                (f"Second {p}", -30 + v[p], 7 + p % 3),
+            )
+        ]
+    )
+    features = pd.DataFrame(
+        {"log_frequency": rng.normal(size=32)},
+        index=[t for p in range(16) for t in (f"First <{p}> & co", f"Second {p}")],
+    )
+    return pd.DataFrame(rows), scores, features
+
+
+@pytest.fixture(scope="module")
+def evaluation(study):
+    choices, scores, features = study
+    rules = ExclusionRules(min_catch_correct=0.9)
+    return evaluate(choices, scores, features=features, n_bootstrap=50, exclusions=rules)
+
+
+def rows_of(evaluation, analysis="all", measure="accuracy"):
+    tables = (evaluation.models, evaluation.comparisons, evaluation.participants)
+    return [t[(t["analysis"] == analysis) & (t["measure"] == measure)] for t in tables]
+
+
+def test_model_figure_shows_each_model_best_first(evaluation):
+    models, comparisons, people = rows_of(evaluation)
+    figure = model_figure(models, comparisons, people)
+    ax, side = figure.axes
+    order = models.sort_values("value", ascending=False)["model"].tolist()
+    assert order[0] == "good"
+    assert [label.get_text() for label in ax.get_yticklabels()] == order
+    assert ax.get_xlabel() == "accuracy of predicting choices"
+    means = [line for line in ax.lines if line.get_marker() == "o" and line.get_markersize() == 6]
+    assert [line.get_xdata()[0] for line in means] == models.sort_values("value", ascending=False)[
+        "value"
+    ].tolist()
+    dots = [line for line in ax.lines if line.get_markersize() == 2.6]
+    assert [len(line.get_xdata()) for line in dots] == [evaluation.summary["n_participants"]] * 3
+    assert len(ax.collections) == 3  # a ceiling band for each
+    stars = [text for text in ax.texts if text.get_text() == "*"]
+    assert len(stars) == (models["q_ceiling"] < 0.05).sum() > 0
+    beats = dominance(comparisons, order)
+    filled = [line for line in side.lines if str(line.get_gid()).startswith("winner-")]
+    opened = [line for line in side.lines if str(line.get_gid()).startswith("beaten-by-")]
+    assert len(filled) == beats["model"].nunique()
+    assert sum(len(line.get_xdata()) for line in opened) == len(beats)
+
+
+def test_dominance_by_hand():
+    comparisons = pd.DataFrame(
+        {
+            "model_1": ["a", "a", "b"],
+            "model_2": ["b", "c", "c"],
+            "difference": [-0.1, 0.2, 0.3],
+            "q": [0.01, 0.2, 0.001],
+        }
+    )
+    table = dominance(comparisons, ["b", "a", "c"])
+    assert table.to_numpy().tolist() == [["b", "a"], ["b", "c"]]
+    assert dominance(comparisons.assign(q=np.nan), ["b", "a", "c"]).empty
+
+
+def test_percentile_figure_draws_the_pairs_that_pit_the_two(evaluation):
+    figure = percentile_figure(evaluation.trials, evaluation.scores, "good", "bad")
+    ax = figure.axes[0]
+    joins = [line for line in ax.lines if len(line.get_xdata()) == 2]
+    assert len(joins) == 12 + 1  # one a pair, and the diagonal
+    assert ax.get_xlabel() == "percentile under good"
+    assert ax.get_title().startswith("12 pairs")
+    unpitted = percentile_figure(evaluation.trials, evaluation.scores, "good", "fair")
+    assert unpitted.axes[0].get_title().startswith("16 pairs")
+    with pytest.raises(UnknownNameError, match="unknown model 'god'"):
+        percentile_figure(evaluation.trials, evaluation.scores, "god", "bad")
+
+
+def test_matrix_figure_prints_each_cell():
+    table = pd.DataFrame({"model_1": ["a"], "model_2": ["b"], "agreement": [0.256]})
+    arguments = (table, "model_1", "model_2", "agreement", ["a", "b", "c"], "alike")
+    texts = [t.get_text() for t in matrix_figure(*arguments).axes[0].texts]
+    assert texts == ["26"]
+    both = matrix_figure(*arguments, symmetric=True)
+    assert [t.get_text() for t in both.axes[0].texts] == ["26", "26"]
+    assert [t.get_text() for t in both.axes[0].get_yticklabels()] == ["a", "b", "c"]
+
+
+def test_control_figures(evaluation):
+    normalisation = normalisation_figure(evaluation.normalisation)
+    assert [t.get_text() for t in normalisation.axes[0].texts] == ["good", "fair", "bad"]
+    feature = feature_figure(evaluation.features, "log_frequency")
+    labels = [t.get_text() for t in feature.axes[0].get_yticklabels()]
+    assert labels == ["good", "fair", "bad"]
+
+
+def test_report_is_one_page_that_says_what_was_done(evaluation, tmp_path):
+    path = evaluation.report(tmp_path / "out")
+    page = path.read_text(encoding="utf-8")
+    assert path.name == "report.html"
+    for name in ("models.csv", "comparisons.csv", "excluded.csv", "models-all-accuracy.svg"):
+        assert (tmp_path / "out" / name).stat().st_size > 0
+    n, out = evaluation.summary["n_participants"], 14 - evaluation.summary["n_participants"]
+    assert out > 0
+    assert f"{n} participants in 1 group made {16 * n} choices on 16 sentence pairs" in page
+    assert f"catch trials: {16 * out} choices of {out} participant" in page
+    for phrase in (
+        "Wilcoxon signed-rank tests across participants",
+        "Benjamini-Hochberg",
+        "closed form (Golan et al. 2023, Eq. 8 to 11)",
+        "bootstrap samples over participants and pairs",
+        f"scipy {evaluation.versions['scipy']}",
+        "&lt;",
+        "Control: length normalisation",
+        "Control: token counts",
+        "Control: word features",
+    ):
+        assert phrase in page, phrase
+    assert "First <" not in page
+    assert not re.search(r'(src|href)="https?:', page)
+    ids = re.findall(r'\bid="([^"]+)"', page)
+    assert len(ids) == len(set(ids))
+    for used in re.findall(r"url\(#([^)]+)\)", page):
+        assert used in ids
+
+
+def test_drawings_are_well_formed_and_repeat(evaluation):
+    one, two = (svg_text(model_figure(*rows_of(evaluation))) for _ in range(2))
+    assert one == two
+    words = "".join(ElementTree.fromstring(one).itertext())
+    assert "good" in words  # text stays text
+
+
+def test_report_without_models_and_unwritable_places(study, tmp_path):
+    choices, _, _ = study
+    page = write_report(evaluate(choices), tmp_path / "a").read_text(encoding="utf-8")
+    assert "Noise ceilings" in page
+    assert "No participant and no trial was left out." in page
+    blocked = tmp_path / "file"
+    blocked.write_text("x")
+    with pytest.raises(OutputError, match="cannot write tables"):
+        write_report(evaluate(choices), blocked / "sub")
+    table = pd.DataFrame({"model_1": ["a"], "model_2": ["b"], "agreement": [0.2]})
+    figure = matrix_figure(table, "model_1", "model_2", "agreement", ["a", "b"], "x")
+    with pytest.raises(OutputError, match="cannot write the figure"):
+        save_figure(figure, blocked / "x.png")
+
+
+def test_page_escapes_and_formats():
+    page = Page("T & t")
+    page.paragraph("<b>")
+    page.table(
+        pd.DataFrame({"a_b": [1234], "p": [0.0000123], "q": [0.5], "s": ["<x>"], "n": [None]})
+    )
+    text = str(page)
+    assert "<title>T &amp; t</title>" in text
+    assert "<p>&lt;b&gt;</p>" in text
+    assert "<th>a b</th>" in text
+    for cell in ('"n">1,234<', '"n">1.2e-05<', '"n">0.500<', "<td>&lt;x&gt;</td>", "<td></td>"):
+        assert cell in text
+
+
+def test_names_are_shortened_in_the_middle():
+    assert short("x" * 50, 11) == "xxxxx…xxxxx"
+    assert short("abc") == "abc"
+
+
+def test_pyplot_is_never_loaded():
+    code = "import sys, contstim.report; print('matplotlib.pyplot' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"

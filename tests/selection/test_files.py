@@ -1,0 +1,156 @@
+"""Reading score and triplet tables."""
+
+import io
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from contstim.errors import InputError, MissingExtraError
+from contstim.records import TRIPLETS
+from contstim.selection import read_scores, read_triplets
+
+WIDE = 'sentence,m1,m2\n"Yes, null",-1.5,-inf\nnull,-2,\n12,-3.25,-4\n'
+
+
+def expected():
+    return pd.DataFrame(
+        {"m1": [-1.5, -2.0, -3.25], "m2": [-np.inf, np.nan, -4.0]},
+        index=pd.Index(["Yes, null", "null", "12"], name="sentence"),
+    )
+
+
+def test_wide_table(tmp_path):
+    path = tmp_path / "scores.csv"
+    path.write_text(WIDE, encoding="utf-8")
+    pd.testing.assert_frame_equal(read_scores(path), expected(), check_index_type=False)
+
+
+def test_standard_input(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.StringIO(WIDE))
+    pd.testing.assert_frame_equal(read_scores("-"), expected(), check_index_type=False)
+
+
+def test_long_table(tmp_path):
+    path = tmp_path / "scores.csv"
+    path.write_text(
+        "model,n_tokens,sentence,log_prob\nm1,3,A b,-1\nm2,3,A b,-2\nm1,2,null,-inf\n",
+        encoding="utf-8",
+    )
+    table = read_scores(path)
+    assert table.index.tolist() == ["A b", "null"]
+    assert table.columns.tolist() == ["m1", "m2"]
+    assert table.to_numpy()[0].tolist() == [-1.0, -2.0]
+    assert table.loc["null", "m1"] == -np.inf
+    assert np.isnan(table.loc["null", "m2"])
+
+
+def test_arrays(tmp_path):
+    path = tmp_path / "scores.npz"
+    np.savez(path, m1=np.array([-1.0, -2.0]), m2=np.array([-3, -4]))
+    table = read_scores(path)
+    assert table.columns.tolist() == ["m1", "m2"]
+    assert table.index.tolist() == [0, 1]
+    assert table["m2"].tolist() == [-3.0, -4.0]
+    np.savez(path, m1=np.zeros(2), m2=np.zeros(2), sentence=np.array(["A b", "c d"]))
+    assert read_scores(path).index.tolist() == ["A b", "c d"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("sentence,m1,m2\na,1,x\n", "column 'm2' of {} holds 'x', not a number"),
+        ("sentence,m1,m2\na,1,2\na,3,4\n", "{} has the sentence 'a' twice"),
+        (
+            "sentence,m1\na,1\n",
+            "{} has 2 column(s); give the sentence and at least two models, or the columns "
+            "sentence, model, log_prob",
+        ),
+        (
+            "sentence,model,log_prob\na,m,1\na,m,2\n",
+            "{} has two scores of 'a' under 'm'; keep one",
+        ),
+        ("", "cannot read {}: No columns to parse from file"),
+    ],
+)
+def test_faulty_tables(tmp_path, text, message):
+    path = tmp_path / "scores.csv"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(InputError) as caught:
+        read_scores(path)
+    assert str(caught.value) == message.format(path)
+
+
+def test_missing_and_damaged_files(tmp_path):
+    with pytest.raises(InputError) as caught:
+        read_scores(tmp_path / "none.csv")
+    assert str(caught.value) == f"cannot read {tmp_path / 'none.csv'}: there is no such file"
+    with pytest.raises(InputError, match=r"none\.npz: there is no such file"):
+        read_scores(tmp_path / "none.npz")
+    bad = tmp_path / "bad.npz"
+    bad.write_bytes(b"PK nonsense")
+    with pytest.raises(InputError, match="cannot read"):
+        read_scores(bad)
+    latin = tmp_path / "latin.csv"
+    latin.write_bytes("sentence,m1,m2\nCafé,1,2\n".encode("latin-1"))
+    with pytest.raises(InputError, match=r"cannot read .*latin\.csv: 'utf-8' codec"):
+        read_scores(latin)
+
+
+def test_arrays_that_are_no_table(tmp_path):
+    path = tmp_path / "scores.npz"
+    np.savez(path, m1=np.zeros(2), m2=np.zeros(3))
+    with pytest.raises(InputError) as caught:
+        read_scores(path)
+    assert str(caught.value) == (
+        f"{path} must hold one array of equal length for each of two or more models, it holds "
+        "m1 (2,), m2 (3,)"
+    )
+    np.savez(path, m1=np.array([None, 1.0], dtype=object), m2=np.zeros(2))
+    with pytest.raises(InputError, match="cannot read"):
+        read_scores(path)
+
+
+def test_parquet_without_its_library(tmp_path, monkeypatch):
+    def refuse(*_args, **_kwargs):
+        raise ImportError("Unable to find a usable engine")
+
+    monkeypatch.setattr(pd, "read_parquet", refuse)
+    with pytest.raises(MissingExtraError) as caught:
+        read_scores("scores.parquet")
+    assert str(caught.value) == (
+        "reading scores.parquet needs pyarrow; pip install pyarrow, or save the table as CSV"
+    )
+
+
+def test_parquet_is_read_as_csv_is(monkeypatch):
+    wide = expected().reset_index()
+    monkeypatch.setattr(pd, "read_parquet", lambda _path: wide)
+    pd.testing.assert_frame_equal(read_scores("scores.parquet"), expected())
+
+
+def test_triplets_keep_text_and_extra_columns(tmp_path):
+    path = tmp_path / "triplets.csv"
+    row = ["m1", "m2", "null", "12", "NA", -1, -2, -3, -4, -5, -6, "note"]
+    pd.DataFrame([row], columns=[*TRIPLETS, "extra"]).to_csv(path, index=False)
+    table = read_triplets(path)
+    assert table.iloc[0, :5].tolist() == ["m1", "m2", "null", "12", "NA"]
+    assert table["extra"].tolist() == ["note"]
+    assert table["synthetic_2_lp_2"].tolist() == [-6]
+
+
+def test_faulty_triplets(tmp_path):
+    path = tmp_path / "triplets.csv"
+    frame = pd.DataFrame([dict.fromkeys(TRIPLETS, "x")])
+    frame.drop(columns="natural").to_csv(path, index=False)
+    with pytest.raises(InputError) as caught:
+        read_triplets(path)
+    assert (
+        str(caught.value)
+        == f"{path} has no column 'natural'; did you mean 'natural_lp_2' or 'natural_lp_1'?"
+    )
+    frame.to_csv(path, index=False)
+    with pytest.raises(InputError) as caught:
+        read_triplets(path)
+    assert str(caught.value) == f"column 'natural_lp_1' of {path} holds 'x', not a number"

@@ -1,0 +1,304 @@
+"""Natural pairs: the optimum by brute force, constraints, invariance, refusals."""
+
+from itertools import combinations, permutations
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import linear_sum_assignment
+
+from contstim.errors import InfeasibleError, InputError, UnknownNameError
+from contstim.selection import fractional_ranks, select_natural_pairs
+from contstim.selection.assignment import SeatProblem, Slot, assign_seats, dual_bound
+
+
+def scores(n, models, seed=0, ties=False):
+    rng = np.random.default_rng(seed)
+    common = rng.normal(size=(n, 1))
+    values = common + rng.normal(size=(n, models))
+    if ties:
+        values = np.round(values)
+    names = [f"m{k}" for k in range(models)]
+    return pd.DataFrame(values, columns=names, index=[f"s{i:05d}" for i in range(n)])
+
+
+def naive_ranks(values):
+    """Average-tie fractional ranks, by counting."""
+    n = len(values)
+    return np.array([[(c < x).sum() + ((c == x).sum() + 1) / 2 for x in c] for c in values.T]).T / n
+
+
+def brute_force(values, per_pair, threshold=0.5):
+    """Least total over all choices of disjoint sets for all slots; None if there is none."""
+    r = naive_ranks(values)
+    pruned = [(row < threshold).any() and (row >= threshold).any() for row in r]
+    slots = list(permutations(range(values.shape[1]), 2))  # (rejects, accepts)
+
+    def best(k, used):
+        if k == len(slots):
+            return 0.0
+        reject, accept = slots[k]
+        fit = [
+            s for s in range(len(r)) if pruned[s] and s not in used and r[s, accept] >= threshold
+        ]
+        totals = [
+            r[list(group), reject].sum() + rest
+            for group in combinations(fit, per_pair)
+            if (rest := best(k + 1, used | set(group))) is not None
+        ]
+        return min(totals, default=None)
+
+    return best(0, frozenset())
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_optimum_equals_brute_force(data):
+    models, per_pair, n = data.draw(st.sampled_from([(2, 1, 6), (2, 2, 9), (3, 1, 9)]))
+    grid = st.lists(st.integers(0, 4), min_size=models, max_size=models)
+    values = np.array(data.draw(st.lists(grid, min_size=n, max_size=n)), dtype=float)
+    frame = pd.DataFrame(values, columns=[f"m{k}" for k in range(models)])
+    expected = brute_force(values, per_pair)
+    if expected is None:
+        with pytest.raises(InfeasibleError):
+            select_natural_pairs(frame, per_pair)
+    else:
+        found = select_natural_pairs(frame, per_pair)
+        assert found.attrs["objective"] == pytest.approx(expected, abs=1e-12)
+        assert found.attrs["bound"] == found.attrs["objective"]
+        assert found.attrs["gap"] == 0
+
+
+@pytest.mark.parametrize(("models", "ties"), [(3, False), (5, True), (9, False)])
+def test_every_promise_holds_and_equals_the_unpruned_assignment(models, ties):
+    frame = scores(1500, models, ties=ties)
+    table = select_natural_pairs(frame, 6)
+    ranks = fractional_ranks(frame)
+    assert list(table.columns) == [
+        "model_1", "model_2", "sentence_1", "sentence_2", "rank_1", "rank_2"
+    ]  # fmt: skip
+    counts = table.groupby(["model_1", "model_2"]).size()
+    assert counts.to_dict() == dict.fromkeys(combinations(frame.columns, 2), 6)
+    used = pd.concat([table["sentence_1"], table["sentence_2"]])
+    assert used.is_unique
+    for row in table.itertuples():
+        assert ranks.loc[row.sentence_1, row.model_1] >= 0.5
+        assert ranks.loc[row.sentence_2, row.model_2] >= 0.5
+        assert row.rank_1 == ranks.loc[row.sentence_1, row.model_2]
+        assert row.rank_2 == ranks.loc[row.sentence_2, row.model_1]
+    total = (table["rank_1"] + table["rank_2"]).sum()
+    assert table.attrs["objective"] == pytest.approx(total, abs=1e-9)
+    r = ranks.to_numpy()
+    r = r[(r >= 0.5).any(axis=1) & (r < 0.5).any(axis=1)]
+    seats = [np.where(r[:, b] >= 0.5, r[:, a], np.inf) for a, b in permutations(range(models), 2)]
+    costs = np.repeat(np.array(seats), 6, axis=0)
+    assert table.attrs["objective"] == pytest.approx(costs[linear_sum_assignment(costs)].sum())
+    assert table.attrs["solver"] == "scipy linear_sum_assignment"
+    assert table.attrs["status"] == "optimal"
+
+
+def test_slots_that_want_the_same_sentences_get_the_optimum():
+    """Models that agree in pairs compete for the same few sentences: short lists must grow."""
+    frame = scores(800, 2)
+    frame = pd.concat([frame, frame.add_suffix("x"), frame.add_suffix("y")], axis=1)
+    wanted = {(a, b): 8 for a in ("m0", "m0x", "m0y") for b in ("m1", "m1x", "m1y")}
+    table = select_natural_pairs(frame, wanted)
+    r = fractional_ranks(frame)[["m0", "m1"]].to_numpy()
+    seats = [np.where(r[:, b] >= 0.5, r[:, a], np.inf) for a, b in ((0, 1), (1, 0))]
+    costs = np.repeat(np.array(seats), 72, axis=0)
+    assert table.attrs["objective"] == pytest.approx(costs[linear_sum_assignment(costs)].sum())
+
+
+@pytest.mark.parametrize("ties", [False, True])
+def test_result_does_not_depend_on_the_order_of_rows_or_columns(ties):
+    frame = scores(800, 4, ties=ties)
+    expected = select_natural_pairs(frame, 5)
+    order = np.random.default_rng(1).permutation(len(frame))
+    pd.testing.assert_frame_equal(select_natural_pairs(frame.iloc[order], 5), expected)
+    turned = select_natural_pairs(frame[frame.columns[::-1]], 5)
+    renamed = turned.rename(columns={"model_1": "model_2", "model_2": "model_1"})
+    pairs = set(zip(expected["model_1"], expected["model_2"], strict=True))
+    assert set(zip(renamed["model_1"], renamed["model_2"], strict=True)) == pairs
+    rows = set(zip(turned["sentence_2"], turned["sentence_1"], strict=True))
+    assert rows == set(zip(expected["sentence_1"], expected["sentence_2"], strict=True))
+
+
+def test_labels_settle_ties_only_between_interchangeable_sentences():
+    frame = scores(500, 3)
+    order = np.random.default_rng(2).permutation(len(frame))
+    other = frame.iloc[order].set_axis(range(len(frame)))
+    first, second = select_natural_pairs(frame, 5), select_natural_pairs(other, 5)
+    back = frame.index[order]
+    assert list(back[second["sentence_1"]]) == list(first["sentence_1"])
+    assert list(back[second["sentence_2"]]) == list(first["sentence_2"])
+
+
+def test_missing_and_infinite_scores_are_left_out_and_reported():
+    frame = scores(300, 3)
+    best = select_natural_pairs(frame, 4)["sentence_1"].iloc[:3]
+    frame.loc[best.iloc[0], "m0"] = np.nan
+    frame.loc[best.iloc[1], "m1"] = np.inf
+    frame.loc[best.iloc[2], "m2"] = -np.inf
+    table = select_natural_pairs(frame, 4)
+    used = set(table["sentence_1"]) | set(table["sentence_2"])
+    assert not used & set(best)
+    assert table.attrs["excluded"]["missing score"] == 2
+    assert table.attrs["excluded"]["infinite score"] == 1
+    assert table.attrs["ranked"] == 298
+    # Minus infinity is a score like others when ranks are taken: the lowest.
+    ranks = fractional_ranks(frame)
+    assert ranks.loc[best.iloc[2], "m2"] == 1 / 298
+    assert ranks.loc[best.iloc[0]].isna().all()
+    assert ranks.max().eq(1.0).all()
+
+
+def test_excluded_sentences_and_candidates_add_up():
+    frame = scores(300, 3)
+    frame.iloc[5, 0] = np.nan
+    eligible = pd.Series(np.arange(300) % 3 > 0, index=frame.index)
+    attrs = select_natural_pairs(frame, 2, eligible=eligible).attrs
+    assert sum(attrs["excluded"].values()) + attrs["candidates"] == 300
+    assert attrs["excluded"]["not eligible"] == 100
+
+
+def test_only_eligible_sentences_are_selected_but_all_are_ranked():
+    frame = scores(300, 3)
+    eligible = pd.Series(np.arange(300) % 3 > 0, index=frame.index)
+    table = select_natural_pairs(frame, 2, eligible=eligible)
+    assert eligible[table["sentence_1"]].all()
+    assert eligible[table["sentence_2"]].all()
+    ranks = fractional_ranks(frame)
+    assert table["rank_1"].iloc[0] == ranks.loc[table["sentence_1"].iloc[0], "m1"]
+
+
+def test_thresholds_are_free():
+    frame = scores(600, 3)
+    table = select_natural_pairs(frame, 3, accept_from=0.8, reject_below=0.3)
+    ranks = fractional_ranks(frame)
+    for row in table.itertuples():
+        assert ranks.loc[row.sentence_1, row.model_1] >= 0.8
+        assert ranks.loc[row.sentence_2, row.model_2] >= 0.8
+    assert table[["rank_1", "rank_2"]].max().max() < 0.3
+    assert table.attrs["objective"] > select_natural_pairs(frame, 3).attrs["objective"]
+
+
+def test_a_mapping_names_pairs_and_numbers():
+    frame = scores(300, 4)
+    table = select_natural_pairs(frame, {("m3", "m1"): 2, ("m0", "m2"): 5})
+    assert table.groupby(["model_1", "model_2"]).size().to_dict() == {
+        ("m3", "m1"): 2,
+        ("m0", "m2"): 5,
+    }
+
+
+def test_matching_pairs_the_same_sentences_with_the_least_difference():
+    frame = scores(300, 3)
+    feature = pd.Series(np.random.default_rng(3).integers(3, 12, 300), index=frame.index)
+    plain = select_natural_pairs(frame, 5)
+    matched = select_natural_pairs(frame, 5, match=feature)
+    for pair, own in matched.groupby(["model_1", "model_2"]):
+        before = plain.set_index(["model_1", "model_2"]).loc[pair]
+        assert set(own["sentence_1"]) == set(before["sentence_1"])
+        assert set(own["sentence_2"]) == set(before["sentence_2"])
+        one, two = (feature[own[f"sentence_{k}"]].to_numpy() for k in (1, 2))
+        least = min(np.abs(one - np.array(order)).sum() for order in permutations(two))
+        assert np.abs(one - two).sum() == least
+
+
+def test_without_matching_the_lowest_ranks_meet():
+    table = select_natural_pairs(scores(300, 3), 5)
+    for _, own in table.groupby(["model_1", "model_2"]):
+        assert own["rank_1"].is_monotonic_increasing
+        assert own["rank_2"].is_monotonic_increasing
+
+
+def problem_of(frame, seats):
+    doubled = np.rint(2 * frame.rank().to_numpy()).astype(np.int64)
+    high = doubled >= len(frame)
+    slots = tuple(Slot(a, b, seats, f"{a}{b}") for a, b in permutations(range(frame.shape[1]), 2))
+    return SeatProblem(doubled, high, np.ones_like(high), slots)
+
+
+def test_bound_holds_for_any_selection_and_shows_a_poor_one():
+    problem = problem_of(scores(200, 3), 4)
+    best = assign_seats(problem)
+    cost = sum(problem.doubled[o, s.reject].sum() for s, o in zip(problem.slots, best, strict=True))
+    assert dual_bound(problem, best) == cost
+    used: set[int] = set()
+    greedy = []
+    for slot in reversed(problem.slots):
+        order = [i for i in problem.cheapest(slot, 200) if i not in used][3:7]
+        used |= set(order)
+        greedy.insert(0, np.array(order))
+    assert dual_bound(problem, greedy) <= cost
+
+
+def test_too_few_sentences_for_a_slot_are_named():
+    frame = pd.DataFrame({"a": [1.0, 2, 3, 4], "b": [1.0, 2, 4, 3], "c": [4.0, 3, 2, 1]})
+    with pytest.raises(InfeasibleError) as caught:
+        select_natural_pairs(frame, {("a", "c"): 3})
+    assert str(caught.value) == (
+        "model pair a and c, sentence_2 (accepted by c, rejected by a): 3 wanted, 1 possible; "
+        "ask for fewer pairs, lower the threshold or add sentences"
+    )
+
+
+def test_slots_that_share_too_few_sentences_are_named():
+    # m0 and m1 agree, m2 is their reverse: two slots draw on the same two sentences.
+    low_high = [1.0, 2, 3, 4, 5, 6]
+    frame = pd.DataFrame({"a": low_high, "b": low_high, "c": low_high[::-1]})
+    with pytest.raises(InfeasibleError) as caught:
+        select_natural_pairs(frame, {("a", "c"): 2, ("b", "c"): 2})
+    assert str(caught.value) == (
+        "4 different sentences wanted, 2 possible, for model pair a and c, sentence_2 (accepted by "
+        "c, rejected by a); model pair b and c, sentence_2 (accepted by c, rejected by b); "
+        "ask for fewer pairs, lower the threshold or add sentences"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"per_pair": 0}, "per_pair is 0 for m0 and m1; give a whole number >= 1"),
+        ({"per_pair": {}}, "per_pair names no model pair; name at least one"),
+        ({"per_pair": {("m0", "m0"): 1}}, "model 'm0' cannot be paired with itself"),
+        (
+            {"per_pair": {("m0", "m1"): 1, ("m1", "m0"): 1}},
+            "the pair of 'm0' and 'm1' is named both ways; name it once",
+        ),
+        ({"accept_from": 1.5}, "accept_from is 1.5; fractional ranks lie above 0 and up to 1"),
+        (
+            {"eligible": pd.Series([True], index=["s00000"])},
+            "eligible says nothing of sentence",
+        ),
+        (
+            {"match": pd.Series([1.0], index=["s00000"])},
+            "match has no finite value for sentence",
+        ),
+    ],
+)
+def test_arguments_that_make_no_sense(arguments, message):
+    with pytest.raises(InputError) as caught:
+        select_natural_pairs(scores(60, 2), **{"per_pair": 2, **arguments})
+    assert str(caught.value).startswith(message)
+    assert "\n" not in str(caught.value)
+
+
+def test_unknown_models_are_named_with_near_matches():
+    with pytest.raises(UnknownNameError) as caught:
+        select_natural_pairs(scores(60, 2), {("m0", "m11"): 1})
+    assert str(caught.value) == "unknown model 'm11'; did you mean 'm1'?"
+
+
+def test_tables_that_are_no_scores():
+    frame = scores(10, 2)
+    with pytest.raises(InputError, match="has 1 model"):
+        select_natural_pairs(frame[["m0"]])
+    with pytest.raises(InputError, match="sentence 's00001' comes twice in log_probs"):
+        select_natural_pairs(frame.rename(index={"s00000": "s00001"}))
+    with pytest.raises(InputError, match="column 'm0' of log_probs holds"):
+        select_natural_pairs(frame.astype({"m0": str}))
+    with pytest.raises(InputError, match="got list"):
+        select_natural_pairs([[1.0, 2.0]])

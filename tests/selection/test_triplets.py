@@ -1,0 +1,207 @@
+"""Triplets: both objectives by hand, the optimum by brute force, strata, reports, refusals."""
+
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from contstim.errors import InfeasibleError, InputError, UnknownNameError
+from contstim.selection import controversiality, select_triplets, worst_ranks
+
+ATTRS = {"objective", "bound", "gap", "solver", "status", "pairs"}
+
+
+def triplets(n, seed=0, pair=("m1", "m2"), whole=False):
+    rng = np.random.default_rng(seed)
+    natural = rng.normal(-60, 10, (n, 1)) + rng.normal(0, 8, (n, 2))
+    loss = -rng.gamma(2.0, 10.0, (n, 2))
+    if whole:
+        natural, loss = np.round(natural / 10), np.round(loss / 10)
+    tag = f"{pair[0]}{pair[1]}{seed}"
+    return pd.DataFrame(
+        {
+            "model_1": pair[0],
+            "model_2": pair[1],
+            "natural": [f"n {tag} {i}" for i in range(n)],
+            "synthetic_1": [f"s {tag} {i}" for i in range(n)],
+            "synthetic_2": [f"t {tag} {i}" for i in range(n)],
+            "natural_lp_1": natural[:, 0],
+            "natural_lp_2": natural[:, 1],
+            "synthetic_1_lp_1": natural[:, 0],
+            "synthetic_1_lp_2": natural[:, 1] + loss[:, 0],
+            "synthetic_2_lp_1": natural[:, 0] + loss[:, 1],
+            "synthetic_2_lp_2": natural[:, 1],
+        }
+    )
+
+
+def quantile_strata(values, strata, of=None):
+    """Strata by counting the inner quantiles that a value exceeds."""
+    inner = np.quantile(values if of is None else of, np.arange(1, strata) / strata)
+    return np.array([sum(x > edge for edge in inner) for x in values])
+
+
+def brute_force(table, worth, strata, each):
+    """(number, best total) over all sets with at most `each` in every stratum of each model."""
+    cells = [quantile_strata(table[f"natural_lp_{k}"].to_numpy(), strata) for k in (1, 2)]
+    best = (0, -np.inf)
+    for size in range(min(len(table), strata * each), 0, -1):
+        for rows in combinations(range(len(table)), size):
+            chosen = list(rows)
+            if all(np.bincount(c[chosen], minlength=strata).max() <= each for c in cells):
+                best = max(best, (size, worth[chosen].sum()))
+        if best[0]:
+            return best
+    return best
+
+
+def test_controversiality_by_hand():
+    row = {
+        "natural_lp_1": -10.0,
+        "natural_lp_2": -20.0,
+        "synthetic_1_lp_2": -27.0,
+        "synthetic_2_lp_1": -15.0,
+    }
+    assert controversiality(pd.DataFrame([row])).tolist() == [12.0]
+
+
+def test_worst_ranks_by_hand():
+    table = pd.DataFrame(
+        {
+            "natural_lp_1": [0.0] * 4,
+            "natural_lp_2": [0.0] * 4,
+            "synthetic_1_lp_2": [-4.0, -3.0, -2.0, -2.0],  # ranks 1, 2, 3.5, 3.5
+            "synthetic_2_lp_1": [-1.0, -3.0, -4.0, -2.0],  # ranks 4, 2, 1, 3
+        }
+    )  # weaker members: 4, 2, 3.5, 3.5
+    assert worst_ranks(table).tolist() == [4.0, 1.0, 2.5, 2.5]
+    assert worst_ranks(table, ties="row-order").tolist() == [4.0, 1.0, 2.0, 3.0]
+    assert worst_ranks(table[::-1], ties="row-order").tolist() == [2.0, 3.0, 1.0, 4.0]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(0, 10_000),
+    st.sampled_from([(2, 1), (3, 1), (2, 2)]),
+    st.sampled_from(["controversiality", "worst-rank"]),
+    st.booleans(),
+)
+def test_optimum_equals_brute_force(seed, shape, objective, whole):
+    strata, each = shape
+    table = triplets(7, seed, whole=whole)
+    value = controversiality(table) if objective == "controversiality" else -worst_ranks(table)
+    number, best = brute_force(table, value.to_numpy(), strata, each)
+    found = select_triplets(table, strata * each, objective, strata=strata)
+    assert len(found) == number
+    sign = 1 if objective == "controversiality" else -1
+    assert found.attrs["objective"] == pytest.approx(sign * best)
+    assert found.attrs["bound"] == pytest.approx(found.attrs["objective"])
+    assert found.attrs["gap"] == 0
+    assert value[found.index].sum() == pytest.approx(best)
+
+
+@pytest.mark.parametrize("objective", ["controversiality", "worst-rank"])
+@pytest.mark.parametrize("each", [1, 3])
+def test_every_stratum_gives_equally_many(objective, each):
+    pairs = [("m1", "m2"), ("m1", "m3"), ("m3", "m2")]
+    table = pd.concat([triplets(100, k, pair) for k, pair in enumerate(pairs)], ignore_index=True)
+    table["extra"] = np.arange(300)
+    found = select_triplets(table, 10 * each, objective)
+    assert set(found.attrs) == ATTRS
+    assert list(found.columns) == list(table.columns)
+    assert found.index.is_monotonic_increasing
+    total = 0.0
+    for pair, own in table.groupby(["model_1", "model_2"]):
+        chosen = found[(found["model_1"] == pair[0]) & (found["model_2"] == pair[1])]
+        for k in (1, 2):
+            deciles = pd.qcut(own[f"natural_lp_{k}"], 10, labels=False)
+            assert deciles[chosen.index].value_counts().tolist() == [each] * 10
+        value = controversiality(own) if objective == "controversiality" else worst_ranks(own)
+        total += value[chosen.index].sum()
+    assert found.attrs["objective"] == pytest.approx(total)
+    assert [entry["unfilled"] for entry in found.attrs["pairs"]] == [[], [], []]
+
+
+@pytest.mark.parametrize("objective", ["controversiality", "worst-rank"])
+def test_result_does_not_depend_on_the_order_of_rows(objective):
+    table = triplets(100, whole=True)
+    order = np.random.default_rng(1).permutation(100)
+    first = select_triplets(table, 20, objective, strata=5)
+    second = select_triplets(table.iloc[order], 20, objective, strata=5)
+    assert set(first.index) == set(second.index)
+    assert second.index.tolist() == [i for i in order if i in set(second.index)]
+
+
+def test_strata_of_a_reference_corpus():
+    table = triplets(60)
+    corpus = pd.DataFrame({"m1": np.linspace(-80, -55, 500), "m2": np.linspace(-70, -40, 500)})
+    found = select_triplets(table, 4, strata=4, reference=corpus)
+    for k, model in ((1, "m1"), (2, "m2")):
+        own = quantile_strata(found[f"natural_lp_{k}"].to_numpy(), 4, corpus[model])
+        assert sorted(own) == [0, 1, 2, 3]
+
+
+def test_thin_strata_give_as_many_as_possible_and_a_report():
+    table = triplets(4)
+    table["natural_lp_1"] = [-5.0, -4.0, -3.0, -2.0]
+    table["natural_lp_2"] = [-9.0, -9.0, -9.0, -9.0]  # all in the lower stratum
+    found = select_triplets(table, 2, strata=2)
+    assert len(found) == 1
+    assert found.attrs["pairs"][0]["selected"] == 1
+    assert found.attrs["pairs"][0]["considered"] == 4
+    unfilled = found.attrs["pairs"][0]["unfilled"]
+    assert [entry["model"] for entry in unfilled] == ["m1", "m2"]
+    assert unfilled[1] == {
+        "model": "m2", "stratum": 1, "wanted": 1, "selected": 0, "available": 0
+    }  # fmt: skip
+
+
+def test_triplets_without_finite_scores_and_repeated_naturals_are_reported():
+    table = triplets(20)
+    table.loc[0, "natural_lp_1"] = -np.inf
+    table.loc[1, "synthetic_2_lp_1"] = np.nan
+    table.loc[19] = table.loc[2]
+    table.loc[19, "synthetic_1_lp_2"] -= 500.0  # the better of the two with this sentence
+    found = select_triplets(table, 17, strata=1)
+    assert set(found.index) == set(range(3, 20))
+    entry = found.attrs["pairs"][0]
+    assert (entry["considered"], entry["not finite"], entry["repeated natural"]) == (20, 2, 1)
+
+
+def test_pair_without_a_usable_triplet():
+    table = triplets(3)
+    table["natural_lp_1"] = np.nan
+    with pytest.raises(InfeasibleError) as caught:
+        select_triplets(table, 1, strata=1)
+    assert str(caught.value) == (
+        "model pair m1 and m2: none of 3 triplets has finite log-probabilities; synthesise some or "
+        "leave the pair out"
+    )
+    with pytest.raises(InfeasibleError, match="the triplets table has no row"):
+        select_triplets(table.iloc[:0], 1, strata=1)
+
+
+def test_refusals():
+    table = triplets(20)
+    with pytest.raises(InputError) as caught:
+        select_triplets(table, 5, strata=10)
+    assert str(caught.value) == "per_pair is 5, not a multiple of 10 strata; change one of them"
+    with pytest.raises(UnknownNameError) as caught:
+        select_triplets(table, objective="worst")
+    assert str(caught.value) == "unknown objective 'worst'; did you mean 'worst-rank'?"
+    with pytest.raises(UnknownNameError, match="unknown tie rule 'first'"):
+        select_triplets(table, objective="worst-rank", ties="first")
+    with pytest.raises(InputError, match="the triplets table has no column 'natural_lp_2'"):
+        select_triplets(table.drop(columns="natural_lp_2"))
+    both = pd.concat([table, table.assign(model_1="m2", model_2="m1")])
+    with pytest.raises(InputError, match="both ways round; turn one of them"):
+        select_triplets(both)
+    with pytest.raises(InputError, match="model 'm1' is paired with itself"):
+        select_triplets(table.assign(model_2="m1"))
+    with pytest.raises(InputError, match="the reference table has no column 'm2'"):
+        select_triplets(table, reference=pd.DataFrame({"m1": [1.0, 2.0]}))
+    with pytest.raises(InputError, match="the reference table has no score of model 'm1'"):
+        select_triplets(table, reference=pd.DataFrame({"m1": [np.nan], "m2": [1.0]}))

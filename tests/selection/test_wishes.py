@@ -1,0 +1,229 @@
+"""Selection under wishes: the optimum by brute force, solvers against each other, refusals."""
+
+import importlib.util
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from contstim.errors import InfeasibleError, InputError, MissingExtraError, UnknownNameError
+from contstim.selection import AtMost, Balance, Linear, fractional_ranks, select_natural_pairs
+from contstim.selection import programme as programme_module
+
+
+def scores(n, models, seed=0):
+    rng = np.random.default_rng(seed)
+    values = rng.normal(size=(n, 1)) + rng.normal(size=(n, models))
+    return pd.DataFrame(
+        values, columns=[f"m{k}" for k in range(models)], index=[f"s{i}" for i in range(n)]
+    )
+
+
+def every_selection(frame, per_pair):
+    """Yield (cost, sentences of role 1, of role 2) of each selection for two models."""
+    r = fractional_ranks(frame)
+    fit = r[(r >= 0.5).any(axis=1) & (r < 0.5).any(axis=1)]
+    for first in combinations(fit.index[fit["m0"] >= 0.5], per_pair):
+        for second in combinations(fit.index[fit["m1"] >= 0.5], per_pair):
+            if not set(first) & set(second):
+                cost = r.loc[list(first), "m1"].sum() + r.loc[list(second), "m0"].sum()
+                yield cost, list(first), list(second)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10_000))
+def test_optimum_under_wishes_equals_brute_force(seed):
+    frame = scores(12, 2, seed)
+    rng = np.random.default_rng(seed)
+    feature = pd.Series(rng.normal(size=12), index=frame.index)
+    group = pd.Series(rng.integers(0, 4, 12), index=frame.index)
+    wishes = [
+        Balance(feature, 0.6),
+        AtMost(group, 2),
+        Linear(feature, lower=-0.5, pair=("m1", "m0"), role="sentence_2"),
+    ]
+    allowed = [
+        cost
+        for cost, one, two in every_selection(frame, 2)
+        if abs(feature[one].mean() - feature[two].mean()) <= 0.6
+        and group[one + two].value_counts().max() <= 2
+        # Sentence 2 of the pair named the other way round is sentence 1 here.
+        and feature[one].sum() >= -0.5
+    ]
+    try:
+        table = select_natural_pairs(frame, 2, wishes=wishes)
+    except InfeasibleError:
+        assert not allowed
+        return
+    assert table.attrs["objective"] == pytest.approx(min(allowed), abs=1e-9)
+    assert table.attrs["status"] == "optimal"
+    assert table.attrs["gap"] == 0
+    assert table.attrs["relaxation"] <= min(allowed) + 1e-9
+    assert table.attrs["objective_without_wishes"] <= min(allowed) + 1e-9
+
+
+@pytest.mark.parametrize("solver", ["cbc", "highs"])
+def test_solvers_agree_with_the_assignment(solver):
+    if solver == "highs":
+        pytest.importorskip("highspy", reason="HiGHS is an optional solver")
+    frame = scores(400, 4)
+    expected = select_natural_pairs(frame, 3)
+    table = select_natural_pairs(frame, 3, solver=solver)
+    assert table.attrs["objective"] == pytest.approx(expected.attrs["objective"], abs=1e-12)
+    assert table.attrs["relaxation"] == pytest.approx(expected.attrs["objective"], abs=1e-9)
+    assert table.attrs["solver"] == f"pulp {solver}"
+    assert table.attrs["status"] == "optimal"
+
+
+def test_wishes_are_kept_on_a_larger_set():
+    frame = scores(600, 4)
+    rng = np.random.default_rng(0)
+    feature = pd.Series(rng.normal(size=600), index=frame.index)
+    group = pd.Series(rng.integers(0, 60, 600), index=frame.index)
+    table = select_natural_pairs(
+        frame, 4, wishes=[Balance(feature, 0.3), AtMost(group, 2)], relative_gap=1e-3
+    )
+    used = pd.concat([table["sentence_1"], table["sentence_2"]])
+    assert used.is_unique
+    assert group[used].value_counts().max() <= 2
+    for _, own in table.groupby(["model_1", "model_2"]):
+        means = [feature[own[f"sentence_{k}"]].mean() for k in (1, 2)]
+        assert abs(means[0] - means[1]) <= 0.3 + 1e-6
+    attrs = table.attrs
+    assert attrs["bound"] <= attrs["objective"] <= attrs["bound"] * 1.01
+    assert attrs["gap"] == pytest.approx(attrs["objective"] - attrs["bound"])
+    assert attrs["objective_without_wishes"] <= attrs["bound"]
+
+
+def test_bound_is_over_all_sentences_though_few_reach_the_solver():
+    """Groups forbid the cheap sentences, so those that are needed must be fetched."""
+    frame = scores(500, 2)
+    ranks = fractional_ranks(frame)
+    group = pd.Series(["low" if low else None for low in ranks.min(axis=1) < 0.4], frame.index)
+    table = select_natural_pairs(frame, 3, wishes=[AtMost(group, 1)])
+    r = ranks[(ranks >= 0.5).any(axis=1) & (ranks < 0.5).any(axis=1)]
+    best = min(
+        sum(np.sort(r["m1"][(r["m0"] >= 0.5) & (group[r.index] != "low")])[: 3 - one])
+        + sum(np.sort(r["m0"][(r["m1"] >= 0.5) & (group[r.index] != "low")])[: 3 - two])
+        + (r["m1"][r["m0"] >= 0.5].min() if one else 0)
+        + (r["m0"][r["m1"] >= 0.5].min() if two else 0)
+        for one, two in ((0, 0), (0, 1), (1, 0))
+    )
+    assert table.attrs["objective"] == pytest.approx(best, abs=1e-9)
+
+
+def test_solver_object_of_the_user_is_used_and_its_claim_not_taken_for_proof():
+    import pulp
+
+    frame = scores(100, 2)
+    group = pd.Series(np.arange(100) % 9, index=frame.index)
+    with pytest.warns(DeprecationWarning, match="PuLP 4"):
+        engine = pulp.PULP_CBC_CMD(msg=False)
+    table = select_natural_pairs(frame, 3, wishes=[AtMost(group, 1)], solver=engine)
+    assert table.attrs["solver"] == "pulp PULP_CBC_CMD"
+    assert group[[*table["sentence_1"], *table["sentence_2"]]].value_counts().max() == 1
+    assert table.attrs["bound"] <= table.attrs["objective"]
+
+
+def test_wishes_that_cannot_be_met_are_named():
+    frame = scores(100, 2)
+    weights = pd.Series(1.0, index=frame.index)
+    with pytest.raises(InfeasibleError) as caught:
+        select_natural_pairs(frame, 2, wishes=[Linear(weights, lower=5, name="size")])
+    assert str(caught.value) == (
+        "the wishes cannot be met together: what falls short is size: sum of weights between 5 and "
+        "inf; loosen a wish or add sentences"
+    )
+
+
+def test_wishes_that_only_fractions_of_sentences_can_meet():
+    frame = scores(40, 2)
+    weights = pd.Series(2.0, index=frame.index)
+    wish = Linear(weights, lower=3, upper=3, pair=("m0", "m1"), role="sentence_1", name="odd")
+    other = Linear(-weights, lower=-3, upper=-3, role="sentence_2", name="odd too")
+    with pytest.raises(InfeasibleError) as caught:
+        select_natural_pairs(frame, 2, wishes=[wish, other])
+    assert "the wishes cannot be met together: what falls short is odd" in str(caught.value)
+    half = pd.Series([2.0 if i % 2 else 0.0 for i in range(40)], index=frame.index)
+    with pytest.raises(InfeasibleError) as caught:
+        select_natural_pairs(frame, 2, wishes=[Linear(half, lower=3, upper=3, name="odd")])
+    assert str(caught.value) == (
+        "every wish can be met in fractions of sentences, but not in whole ones: odd: sum of "
+        "weights between 3 and 3; loosen one"
+    )
+
+
+def test_what_is_impossible_without_wishes_is_said_first():
+    frame = pd.DataFrame({"a": [1.0, 2, 3, 4], "b": [4.0, 3, 2, 1]})
+    weights = pd.Series(1.0, index=frame.index)
+    with pytest.raises(InfeasibleError, match="model pair a and b, sentence_2"):
+        select_natural_pairs(frame, 3, wishes=[Linear(weights, lower=0)])
+
+
+@pytest.mark.parametrize(
+    ("wish", "message"),
+    [
+        (Balance(pd.Series({"s0": 1.0}), 0.1), "balance: sentence 's"),
+        (Balance(pd.Series(dtype=float), -1.0), "balance: the tolerance is -1.0, below 0"),
+        (AtMost(pd.Series(dtype=object), -1), "groups: the limit is -1, below 0"),
+        (
+            Linear(pd.Series(dtype=float), pair=("m0", "m7")),
+            "linear: no pairs of m0 and m7 are selected",
+        ),
+        (
+            Linear(pd.Series(dtype=float), lower=2.0, upper=1.0),
+            "linear: lower 2 is not below upper 1",
+        ),
+        (Linear(pd.Series(dtype=float), role="sentence_3"), "unknown role 'sentence_3'; did you"),
+    ],
+)
+def test_wishes_that_make_no_sense(wish, message):
+    with pytest.raises(InputError) as caught:
+        select_natural_pairs(scores(60, 2), 2, wishes=[wish])
+    assert str(caught.value).startswith(message)
+
+
+def test_unknown_solver():
+    with pytest.raises(UnknownNameError) as caught:
+        select_natural_pairs(scores(60, 2), 2, solver="glpk")
+    assert str(caught.value) == (
+        "unknown solver 'glpk'; choose one of 'cbc', 'cplex', 'gurobi', 'highs'"
+    )
+
+
+def test_solver_that_is_not_installed(monkeypatch):
+    found = importlib.util.find_spec
+    monkeypatch.setattr(
+        "contstim.selection.solvers.find_spec",
+        lambda name: None if name == "highspy" else found(name),
+    )
+    with pytest.raises(MissingExtraError) as caught:
+        select_natural_pairs(scores(60, 2), 2, solver="highs")
+    assert str(caught.value) == "solver 'highs' is not installed; pip install highspy"
+
+
+def test_more_choices_than_a_solver_is_given(monkeypatch):
+    monkeypatch.setattr(programme_module, "MAX_COLUMNS", 3)
+    with pytest.raises(InfeasibleError, match="no selection found among the 3 most promising"):
+        select_natural_pairs(scores(60, 2), 2, solver="cbc")
+
+
+def test_roles_and_pairs_of_a_linear_wish():
+    frame = scores(300, 3)
+    weights = pd.Series(np.random.default_rng(5).normal(size=300), index=frame.index)
+    for pair, role in [
+        (("m0", "m1"), "sentence_1"),
+        (("m0", "m1"), "sentence_2"),
+        (None, "sentence_1"),
+        (("m1", "m2"), None),
+        (None, None),
+    ]:
+        wish = Linear(weights, lower=2.5, pair=pair, role=role)
+        table = select_natural_pairs(frame, 3, wishes=[wish])
+        if pair is not None:
+            table = table[(table["model_1"] == pair[0]) & (table["model_2"] == pair[1])]
+        roles = ["sentence_1", "sentence_2"] if role is None else [role]
+        assert sum(weights[table[name]].sum() for name in roles) >= 2.5 - 1e-6
