@@ -28,8 +28,8 @@ check: $(BIN)/.installed  ## run the linters: format, style, types, import layer
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(BIN)/.installed  ## measure speed; see benchmarks/README.md for the data they can use
-	for script in benchmarks/bench_*.py; do $(BIN)/python $$script || exit 1; done
+bench: $(BIN)/.installed  ## measure speed into benchmarks/RESULTS.md; DATA=FOLDER for real data
+	$(BIN)/python benchmarks/run.py $(if $(DATA),--data $(DATA))
 
 clean:  ## remove the environment and what the commands made
 	rm -rf $(VENV) demo-output .pytest_cache .mypy_cache .ruff_cache

@@ -15,13 +15,14 @@ from pathlib import Path
 import torch
 
 from contstim.models.recurrent.checkpoint import load_network, save_network
-from contstim.models.recurrent.config import NetworkConfig
+from contstim.models.recurrent.config import NetworkConfig, TrainingOptions
 from contstim.models.recurrent.corpus import Corpus
-from contstim.models.recurrent.training import TrainingOptions, perplexity, train_recurrent
+from contstim.models.recurrent.trainer import perplexity
+from contstim.models.recurrent.training import train_recurrent
 
 # Narrower than the 256 of Golan et al. so that a file is about 8 MB.
 EMBEDDING = 208
-EPOCHS = {"lstm": (2.2, 0.06), "rnn": (2.0, 0.06)}
+EPOCHS = {"lstm": (1.5, 0.06), "rnn": (1.0, 0.03)}
 
 
 def main() -> None:

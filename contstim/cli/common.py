@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, NoReturn
 
-from contstim.errors import OutputError, near_matches
+from contstim.errors import OutputError
 from contstim.vocabulary import Vocabulary
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "add_vocabulary",
     "positive",
     "read_vocabulary",
+    "whole_number",
     "write_output",
 ]
 
@@ -31,36 +32,34 @@ class CommandParser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
 
 
-def positive(text: str) -> int:
-    """Read a whole number above 0, for ``type=``."""
-    try:
-        value = int(text)
-    except ValueError:
-        value = 0
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
-    return value
+def whole_number(least: int) -> Callable[[str], int]:
+    """Return a reader of whole numbers from `least` up, for ``type=``."""
+
+    def read(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = least - 1
+        if value < least:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {least} up")
+        return value
+
+    return read
+
+
+#: Reads a whole number above 0.
+positive = whole_number(1)
 
 
 def add_seed(parser: argparse.ArgumentParser) -> None:
     """Add ``--seed``."""
     parser.add_argument(
         "--seed",
-        type=_seed,
+        type=whole_number(0),
         default=0,
         metavar="N",
         help="seed of everything left to chance (default: 0)",
     )
-
-
-def _seed(text: str) -> int:
-    try:
-        value = int(text)
-    except ValueError:
-        value = -1
-    if value < 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 up")
-    return value
 
 
 def add_vocabulary(parser: argparse.ArgumentParser) -> None:
@@ -114,10 +113,3 @@ def write_output(path: str) -> Iterator[IO[str]]:
     finally:
         with suppress(FileNotFoundError):
             temporary.unlink()
-
-
-def one_of(kind: str, value: str, known: tuple[str, ...]) -> str:
-    """Return `value` if it is `known`, for ``type=`` with near matches in the message."""
-    if value not in known:
-        raise argparse.ArgumentTypeError(f"unknown {kind} {value!r}; {near_matches(value, known)}")
-    return value

@@ -2,11 +2,13 @@
 
 trials: deals selected pairs and triplets to groups of participants, so that every group sees every
 condition of every model pair equally often and nobody sees a sentence twice; order and sides are
-each participant's own. plan: the smallest p-value that a number of groups can give, and what the
-correction for many comparisons then asks.
+each participant's own. simulate: lets simulated people, who follow one model or a mixture, answer
+the trials, so that the whole analysis can be run before there are data. plan: the smallest p-value
+that a number of groups can give, and what the correction for many comparisons then asks.
 
 Examples:
   contstim design plan --groups 10 --comparisons 36
+  contstim design simulate trials.csv --follow contstim:trigram --out choices.csv
   contstim design trials --natural pairs.csv --triplets chosen.csv --groups 10 --participants 10
 """
 
@@ -16,10 +18,11 @@ import argparse
 import io
 import sys
 from itertools import combinations
+from typing import Any
 
 import pandas as pd
 
-from contstim.cli.common import add_seed, positive, write_output
+from contstim.cli.common import add_seed, positive, whole_number, write_output
 from contstim.errors import InputError
 from contstim.sentences import pool, read_sentences
 from contstim.textfile import numbered_lines
@@ -41,10 +44,31 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     trials.add_argument("--groups", type=positive, metavar="N", help="groups of participants")
     trials.add_argument("--participants", type=positive, metavar="N", help="in each group")
-    trials.add_argument("--random-natural", type=int, metavar="N", help="random pairs (0)")
-    trials.add_argument("--catch", type=int, metavar="N", help="shuffled-word trials (0)")
+    trials.add_argument(
+        "--random-natural", type=whole_number(0), metavar="N", help="random pairs (0)"
+    )
+    trials.add_argument(
+        "--catch", type=whole_number(0), metavar="N", help="shuffled-word trials (0)"
+    )
     trials.add_argument("--out", default="-", metavar="CSV", help="(default: standard output)")
     add_seed(trials)
+    simulate = actions.add_parser("simulate", help="let simulated people answer the trials")
+    simulate.add_argument("trials", help="from `contstim design trials`")
+    simulate.add_argument(
+        "--follow",
+        action="append",
+        default=[],
+        metavar="SPEC[=WEIGHT]",
+        help="a model that people follow; several make a mixture (default: none, all is noise)",
+    )
+    simulate.add_argument(
+        "--noise", type=float, default=1.0, metavar="SD", help="against a preference of 1 (1)"
+    )
+    simulate.add_argument(
+        "--lapse", type=float, default=0.02, metavar="SHARE", help="answers at random (0.02)"
+    )
+    simulate.add_argument("--out", default="-", metavar="CSV", help="(default: standard output)")
+    add_seed(simulate)
     plan = actions.add_parser("plan", help="say what a design can show at best")
     plan.add_argument("--groups", type=positive, required=True, metavar="N")
     plan.add_argument("--comparisons", type=positive, required=True, metavar="N")
@@ -58,7 +82,32 @@ def run(args: argparse.Namespace) -> int:
     if args.action == "plan":
         print(plan_design(args.groups, args.comparisons, args.alpha))
         return 0
-    return _trials(args)
+    return _simulate(args) if args.action == "simulate" else _trials(args)
+
+
+def _simulate(args: argparse.Namespace) -> int:
+    from contstim.evaluation.simulate import Simulation, simulate_choices
+    from contstim.models.registry import load_model
+
+    followed = [_weighted(given) for given in args.follow]
+    models = [(load_model(spec), weight) for spec, weight in followed]
+    scores: Any = {model.spec: model.score for model, _ in models} or None
+    simulation = Simulation(
+        tuple((model.spec, weight) for model, weight in models), noise=args.noise, lapse=args.lapse
+    )
+    choices = simulate_choices(_read(args.trials), scores, simulation, seed=args.seed)
+    with write_output(args.out) as out:
+        choices.to_csv(out, index=False, lineterminator="\n")
+    return 0
+
+
+def _weighted(given: str) -> tuple[str, float]:
+    # Options of a spec hold "=" as well; a weight is a number after the last one.
+    spec, _, weight = given.rpartition("=")
+    try:
+        return (spec, float(weight)) if spec else (given, 1.0)
+    except ValueError:
+        return given, 1.0
 
 
 def _trials(args: argparse.Namespace) -> int:
@@ -73,7 +122,7 @@ def _trials(args: argparse.Namespace) -> int:
         raise InputError(f"give --layout {args.layout} or the numbers of a layout, not both")
     layout = args.layout if args.layout is not None else Layout(**numbers)
     trials = design_trials(
-        None if args.natural is None else _read_pairs(args.natural),
+        None if args.natural is None else _read(args.natural),
         None if args.triplets is None else read_triplets(args.triplets),
         read_sentences(args.pool) if args.pool else pool(),
         layout,
@@ -90,9 +139,9 @@ def _trials(args: argparse.Namespace) -> int:
     return 0
 
 
-def _read_pairs(path: str) -> pd.DataFrame:
+def _read(path: str) -> pd.DataFrame:
     text = "\n".join(line for _, line in numbered_lines(path))
     if not text.strip():
-        raise InputError(f"{path} is empty; give the table that `contstim select natural` writes")
-    # Sentences are text even where they read "null" or "12".
-    return pd.read_csv(io.StringIO(text), dtype=str, keep_default_na=False)
+        raise InputError(f"{path} is empty; give a table with a header and rows")
+    # Sentences are text even where they read "null" or "12"; only an empty cell is missing.
+    return pd.read_csv(io.StringIO(text), dtype=str, keep_default_na=False, na_values=[""])

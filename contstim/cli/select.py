@@ -80,9 +80,18 @@ def run(args: argparse.Namespace) -> int:
     with write_output(args.out) as out:
         chosen.to_csv(out, index=False, lineterminator="\n")
     attrs = chosen.attrs
-    for name in ("ranked", "candidates", "excluded", "pairs"):
+    for name in ("ranked", "candidates", "excluded"):
         if name in attrs:
             print(f"{name}: {attrs[name]}", file=sys.stderr)
+    for pair in attrs.get("pairs", ()):
+        left_out = {name: pair[name] for name in ("not finite", "repeated natural") if pair[name]}
+        if pair["unfilled"] or left_out:
+            print(
+                f"{pair['model_1']} and {pair['model_2']}: {pair['selected']} of "
+                f"{pair['considered']} selected; left out {left_out or 'none'}; strata not "
+                f"filled: {pair['unfilled'] or 'none'}",
+                file=sys.stderr,
+            )
     print(
         f"{len(chosen)} rows, {attrs['status']}: objective {attrs['objective']:.10g}, bound "
         f"{attrs['bound']:.10g}, gap {attrs['gap']:.3g} ({attrs['solver']})",

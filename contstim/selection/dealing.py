@@ -18,6 +18,7 @@ import numpy as np
 
 from contstim.errors import InfeasibleError
 from contstim.selection.ranks import IntArray
+from contstim.selection.solvers import SolverOptions, make_solver
 
 __all__ = ["Hand", "deal", "spread"]
 
@@ -239,7 +240,7 @@ def _deal_exactly(hand: Hand) -> IntArray:
         for (_, trials), row in zip(shared, extra, strict=True):
             for g in groups:
                 problem += pulp.lpSum(x[t][g] for t in trials) - row[g] <= 1
-        problem.solve(pulp.PULP_CBC_CMD(msg=False, timeLimit=_EXACT_SECONDS))
+        problem.solve(make_solver(SolverOptions("cbc", _EXACT_SECONDS)))
     proven = problem.sol_status == pulp.LpSolutionOptimal
     least = round(pulp.value(problem.objective) or 0.0)
     values = [[v.varValue or 0.0 for v in row] for row in x]

@@ -226,7 +226,9 @@ def _relax(
         equal = csr_array(
             hstack([seats, diags_array(np.ones(n_slots)), csr_array((n_slots, n_wishes))])
         )
-        costs = np.hstack([np.zeros(len(costs)), np.ones(n_slots + n_wishes)])
+        # Empty seats are made dear, so that it is the wishes that are named where either could be.
+        short = np.hstack([np.full(n_slots, 10.0), np.ones(n_wishes)])
+        costs = np.hstack([np.zeros(len(costs)), short])
     wanted = np.array([slot.seats for slot in problem.slots], dtype=np.float64)
     solve: Any = linprog  # its type stubs know nothing of sparse matrices
     answer = solve(costs, A_ub=below, b_ub=limits, A_eq=equal, b_eq=wanted, method="highs")

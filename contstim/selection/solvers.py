@@ -95,9 +95,11 @@ def make_solver(options: SolverOptions) -> Any:
         for name in names:
             if name == "HiGHS" and find_spec("highspy") is None:
                 continue
-            made = getattr(pulp, name)(
-                msg=False, timeLimit=options.time_limit, gapRel=max(_GAP, options.relative_gap)
-            )
+            gap = max(_GAP, options.relative_gap)
+            # CBC 2.10.3, which PuLP 3 brings, can lose the optimum of a problem of six variables
+            # in its preprocessing ("substitutions").
+            more = {"options": ["preprocess off"]} if solver == "cbc" else {}
+            made = getattr(pulp, name)(msg=False, timeLimit=options.time_limit, gapRel=gap, **more)
             if made.available():
                 return made
     raise MissingExtraError(f"solver {solver!r} is not installed; {how}")

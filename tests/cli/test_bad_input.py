@@ -147,7 +147,7 @@ def test_places_that_cannot_be_written(fail, tmp_path: Path, sentences: str) -> 
         (["synthesize", "The door was open."], "say which models"),
         (["synthesize", "--reject", "contstim:bigram", "x y"], "say which models"),
         (["synthesize", "--pair", "contstim:bigram", "contstim:bigram", "x y"], "twice"),
-        (["synthesize", "--limit", "0"], "'0' is not a whole number above 0"),
+        (["synthesize", "--limit", "0"], "'0' is not a whole number from 1 up"),
         (["demo", "--seed", "-1"], "'-1' is not a whole number from 0 up"),
         (["sentences", "sample", "x.txt", "--length", "eight"], "'eight' is no length"),
     ],

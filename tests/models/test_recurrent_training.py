@@ -1,6 +1,7 @@
 """Training: gradients against automatic differentiation, durability, and bad input."""
 
 import gzip
+import io
 import itertools
 import math
 import signal
@@ -14,12 +15,14 @@ import torch
 
 from contstim.errors import InputError, OutputError
 from contstim.models.recurrent.checkpoint import load_network
-from contstim.models.recurrent.config import NetworkConfig, Vocabulary
+from contstim.models.recurrent.config import NetworkConfig, TrainingOptions, Vocabulary
 from contstim.models.recurrent.corpus import Corpus, count_words, make_vocabulary, read_vocabulary
 from contstim.models.recurrent.layers import State, layer_backward, layer_forward
 from contstim.models.recurrent.network import Network
+from contstim.models.recurrent.progress import Progress
 from contstim.models.recurrent.softmax import Negatives, cross_entropy
-from contstim.models.recurrent.training import Trainer, TrainingOptions, train_recurrent
+from contstim.models.recurrent.trainer import Trainer
+from contstim.models.recurrent.training import train_recurrent
 from contstim.models.registry import load_model
 
 SMALL = TrainingOptions(
@@ -256,8 +259,8 @@ import sys
 from pathlib import Path
 import torch
 torch.set_num_threads(1)
-from contstim.models.recurrent.config import NetworkConfig
-from contstim.models.recurrent.training import TrainingOptions, train_recurrent
+from contstim.models.recurrent.config import NetworkConfig, TrainingOptions
+from contstim.models.recurrent.training import train_recurrent
 train_recurrent([Path(sys.argv[1])], Path(sys.argv[2]), config=NetworkConfig("lstm", 8, 16),
     options=TrainingOptions(**eval(sys.argv[3])), min_count=1, heldout_share=0.1)
 """
@@ -297,6 +300,25 @@ def test_a_killed_training_continues_to_the_same_weights(tmp_path):
     assert course(first[1]) == course(second[1])
     assert first[1]["finished"]
     assert second[1]["finished"]
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_progress_is_a_bar_on_a_terminal_and_lines_otherwise(monkeypatch):
+    for stream, bar in ((Terminal(), True), (io.StringIO(), False)):
+        monkeypatch.setattr(sys, "stderr", stream)
+        with Progress(total=4, done=1, shown=True) as shown:
+            shown.step(2.5)
+            shown.say("step 2 of 4")
+        assert "step 2 of 4\n" in stream.getvalue()
+        assert ("training:" in stream.getvalue()) == bar
+    with Progress(total=4, done=0, shown=False) as shown:
+        shown.step(2.5)
+        shown.say("nothing")
+    assert "nothing" not in stream.getvalue()
 
 
 def train(tmp_path, text, **arguments):

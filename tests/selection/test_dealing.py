@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from contstim.errors import InfeasibleError
 from contstim.selection import dealing
@@ -75,3 +77,24 @@ def test_a_good_start_is_kept():
     first = deal(hand, start(hand), np.random.default_rng(0))
     again = deal(hand, first, np.random.default_rng(1))
     assert (first == again).all()
+
+
+def test_equal_shares_come_before_sentences_apart():
+    """Both trials of a cell in one group would keep all sentences apart, but is not allowed."""
+    members = [("s", "t"), ("u", "v"), ("s", "u"), ("t", "v")]
+    hand = Hand(np.array([0, 0, 1, 1]), members, 2)
+    with pytest.raises(InfeasibleError, match="at least 2 would be seen twice"):
+        deal(hand, start(hand), np.random.default_rng(0))
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(0, 10_000))
+def test_growth_of_an_exchange_is_the_difference_of_the_counts(seed):
+    rng = np.random.default_rng(seed)
+    keys = [frozenset(rng.integers(0, 5, 3).tolist()) for _ in range(8)]
+    dealt = np.array([0, 0, 0, 0, 1, 1, 1, 1])
+    tally = dealing._Tally(keys, dealt)
+    before, growth = tally.repeats, tally.change(0, 4, 0, 1)
+    tally.exchange(0, 4, 0, 1)
+    dealt[[0, 4]] = dealt[[4, 0]]
+    assert tally.repeats == dealing._Tally(keys, dealt).repeats == before + growth

@@ -11,7 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contstim.errors import InfeasibleError, InputError, UnknownNameError, ValidationError
-from contstim.selection import CONDITIONS, LAYOUTS, Layout, check_design, design_trials
+from contstim.selection import (
+    CONDITIONS,
+    LAYOUTS,
+    Layout,
+    check_design,
+    dealing,
+    design_trials,
+)
 
 POOL = [f"Pool sentence number {i} is here." for i in range(400)]
 
@@ -238,11 +245,17 @@ def test_a_small_pool_is_refused():
 
 
 def test_pool_sentences_that_the_selection_uses_are_passed_over():
-    natural, _ = selection(2, 2)
-    pool = [*natural["sentence_1"], *POOL[:4]]
-    trials = design_trials(natural, pool=pool, layout=Layout(2, 1, 1, 0))
+    natural, _ = selection(2, 10)
+    pool = [*natural["sentence_1"], *POOL[:20]]
+    trials = design_trials(natural, pool=pool, layout=Layout(10, 1, 1, 0))
     rest = trials[trials["condition"] == "random_natural"]
-    assert set(rest["sentence_1"]) | set(rest["sentence_2"]) == set(POOL[:4])
+    assert set(rest["sentence_1"]) | set(rest["sentence_2"]) == set(POOL[:20])
+
+
+def test_triplets_that_share_nothing_are_dealt_without_exchanges(monkeypatch):
+    monkeypatch.setattr(dealing._Tally, "exchange", None)
+    natural, triplets = selection(4, 6)
+    check_independently(design_trials(natural, triplets, layout=Layout(3, 1)))
 
 
 def test_arguments_that_make_no_sense():

@@ -63,8 +63,8 @@ def test_arrays(tmp_path):
         ("sentence,m1,m2\na,1,x\n", "column 'm2' of {} holds 'x', not a number"),
         ("sentence,m1,m2\na,1,2\na,3,4\n", "{} has the sentence 'a' twice"),
         (
-            "sentence,m1\na,1\n",
-            "{} has 2 column(s); give the sentence and at least two models, or the columns "
+            "sentence\na\n",
+            "{} has 1 column(s); give the sentence and one or more models, or the columns "
             "sentence, model, log_prob",
         ),
         (

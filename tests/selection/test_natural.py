@@ -302,3 +302,24 @@ def test_tables_that_are_no_scores():
         select_natural_pairs(frame.astype({"m0": str}))
     with pytest.raises(InputError, match="got list"):
         select_natural_pairs([[1.0, 2.0]])
+
+
+def test_short_lists_that_give_an_answer_but_not_the_best_grow():
+    """Near copies of two models: twenty candidates a slot fill all seats, but not best."""
+    rng = np.random.default_rng(1)
+    base = rng.normal(size=(900, 1)) + 0.9 * rng.normal(size=(900, 2))
+    values = np.hstack([base[:, [k]] + 0.05 * rng.normal(size=(900, 3)) for k in (0, 1)])
+    frame = pd.DataFrame(values, columns=list("abcxyz"))
+    table = select_natural_pairs(frame, {(one, two): 8 for one in "abc" for two in "xyz"})
+    ranks = fractional_ranks(frame)
+    ranks = ranks[(ranks >= 0.5).any(axis=1) & (ranks < 0.5).any(axis=1)]
+    seats = [
+        np.where(ranks[accept] >= 0.5, ranks[reject], np.inf)
+        for one in "abc"
+        for two in "xyz"
+        for reject, accept in ((one, two), (two, one))
+    ]
+    costs = np.repeat(np.array(seats), 8, axis=0)
+    least = costs[linear_sum_assignment(costs)].sum()
+    assert table.attrs["objective"] == pytest.approx(least, abs=1e-9)
+    assert table.attrs["gap"] == 0

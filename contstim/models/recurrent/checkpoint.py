@@ -22,13 +22,10 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from contstim.errors import InputError, ModelFileError, OutputError, UnknownNameError
-from contstim.models.recurrent.config import NetworkConfig, Vocabulary
+from contstim.models.recurrent.config import STORAGES, NetworkConfig, Vocabulary
 from contstim.models.recurrent.network import Network
 
-__all__ = ["STORAGES", "load_network", "read_tensors", "save_network", "write_tensors"]
-
-#: How matrices can be stored.
-STORAGES = ("float32", "float16", "int8")
+__all__ = ["load_network", "read_tensors", "save_network", "write_tensors"]
 
 _FORMAT = "contstim recurrent network"
 _VERSION = 1

@@ -1,4 +1,4 @@
-"""What a recurrent network is, as a frozen value: kind of unit, sizes, tying, vocabulary."""
+"""What a recurrent network is and how it is trained, as frozen values; no torch here."""
 
 from __future__ import annotations
 
@@ -6,10 +6,22 @@ from dataclasses import dataclass
 
 from contstim.errors import InputError, UnknownNameError
 
-__all__ = ["CELLS", "END", "START", "UNKNOWN", "NetworkConfig", "Vocabulary"]
+__all__ = [
+    "CELLS",
+    "END",
+    "START",
+    "STORAGES",
+    "UNKNOWN",
+    "NetworkConfig",
+    "TrainingOptions",
+    "Vocabulary",
+]
 
 #: Kinds of recurrent unit.
 CELLS = ("rnn", "lstm")
+
+#: How a file can store matrices.
+STORAGES = ("float32", "float16", "int8")
 
 START = "<s>"
 END = "</s>"
@@ -105,3 +117,66 @@ class Vocabulary:
     def ids(self) -> dict[str, int]:
         """Map each word to its id; the three special symbols are no words."""
         return {word: number for number, word in enumerate(self.words, start=2)}
+
+
+@dataclass(frozen=True)
+class TrainingOptions:
+    """How a network is trained.
+
+    The loss is the cross-entropy of the next token. Most of the run uses a sampled softmax
+    (`Negatives`), the last part the full one, since a sampled normaliser leaves probabilities
+    slightly uncalibrated. AdamW; the learning rate rises over `warmup` steps and then falls
+    linearly to 0 at the end of the run.
+
+    Attributes
+    ----------
+    epochs
+        Passes over the text with the sampled softmax; need not be whole.
+    full_epochs
+        Further passes with the full softmax.
+    batch_tokens
+        Predictions a step: sentences of one length, so that nothing is padded.
+    learning_rate, warmup, weight_decay, clip
+        Of AdamW; `clip` bounds the norm of the gradient.
+    head, samples
+        Most frequent tokens always in the sampled softmax, and draws a step from the others
+        (q proportional to count ** 0.75). A vocabulary no larger than their sum is never sampled.
+    precision
+        ``float32``, or ``bfloat16`` for the matrix products: two to three times faster on a
+        processor that has them. Weights, sums and the recurrent cell stay float32.
+    interval
+        Steps between evaluations on held-out text.
+    heldout_tokens
+        About how many held-out tokens those evaluations use.
+    patience
+        Evaluations without a better perplexity after which a phase ends early.
+    checkpoint_every
+        Steps between saved states.
+    seed
+        Of the first weights, the order of sentences and the sampled softmax.
+    """
+
+    epochs: float = 10.0
+    full_epochs: float = 1.0
+    batch_tokens: int = 2048
+    learning_rate: float = 0.002
+    warmup: int = 200
+    weight_decay: float = 0.01
+    clip: float = 1.0
+    head: int = 1024
+    samples: int = 1024
+    precision: str = "float32"
+    interval: int = 500
+    heldout_tokens: int = 20_000
+    patience: int = 5
+    checkpoint_every: int = 200
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.precision not in ("float32", "bfloat16"):
+            raise InputError(f"precision must be float32 or bfloat16, got {self.precision!r}")
+        if self.epochs < 0 or self.full_epochs < 0 or self.epochs + self.full_epochs <= 0:
+            raise InputError("a training needs epochs or full_epochs above 0")
+        for name in ("batch_tokens", "head", "samples", "interval", "heldout_tokens", "patience"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} must be 1 or more, got {getattr(self, name)}")

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import gzip
 import io
+import itertools
+from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from contstim.errors import InputError
 from contstim.models.base import FloatArray, IntArray
@@ -107,7 +110,7 @@ class Corpus:
         How often each sentence is seen in a pass, shape (S,); 0.5 is every other pass, by lot.
     """
 
-    ids: IntArray
+    ids: NDArray[np.int32]
     offsets: IntArray
     repeats: FloatArray
 
@@ -121,20 +124,18 @@ class Corpus:
     ) -> Corpus:
         """Read text files; each sentence of file k is seen ``weights[k]`` times a pass."""
         table = vocabulary.ids()
-        ids: list[IntArray] = []
-        lengths: list[int] = []
-        repeats: list[float] = []
+        # Compact arrays, not lists of objects: a text may have hundreds of millions of words.
+        ids, lengths, repeats = array("i"), array("i"), array("d")
         for path, weight in zip(paths, weights, strict=True):
             before = len(lengths)
             for tokens in _sentences(path, punctuation):
-                found = [table.get(token, vocabulary.unknown) for token in tokens]
-                ids.append(np.array(found, dtype=np.int32))
-                lengths.append(len(found))
+                ids.extend(table.get(token, vocabulary.unknown) for token in tokens)
+                lengths.append(len(tokens))
             if len(lengths) == before:
                 raise InputError(f"there is no sentence in {str(path)!r}")
-            repeats += [weight] * (len(lengths) - before)
-        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        return cls(np.concatenate(ids).astype(np.int64), offsets, np.array(repeats))
+            repeats.extend(itertools.repeat(weight, len(lengths) - before))
+        offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+        return cls(np.frombuffer(ids, dtype=np.int32), offsets, np.frombuffer(repeats))
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -185,7 +186,7 @@ class Corpus:
     def sequences(self, index: IntArray, vocabulary: Vocabulary) -> tuple[IntArray, IntArray]:
         """Return inputs and targets of sentences of one length T, each (T + 1, B)."""
         length = int(self.lengths[index[0]])
-        body = self.ids[self.offsets[index] + np.arange(length)[:, None]]
+        body = self.ids[self.offsets[index] + np.arange(length)[:, None]].astype(np.int64)
         start = np.full((1, len(index)), vocabulary.start)
         end = np.full((1, len(index)), vocabulary.end)
         return np.concatenate([start, body]), np.concatenate([body, end])

@@ -1,6 +1,6 @@
 """Sentences scored per second by each bundled model, as `contstim score` calls it.
 
-Usage: python benchmarks/bench_scoring.py [--text FILE] [--sentences 10000] [--threads 2]
+Usage: python benchmarks/scoring.py [--text FILE] [--sentences 10000] [--threads 2]
 
 FILE holds one sentence a line; without it the bundled pool is repeated. Unknown words count as unk.
 The ratio compares one call for all sentences with one call a sentence, in the same run.

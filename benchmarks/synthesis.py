@@ -1,6 +1,6 @@
 """Time of one synthesis, bigram against trigram, and a brute-force check of the local optimum.
 
-Usage: python benchmarks/bench_synthesis.py [--sentences 50] [--checked 5]
+Usage: python benchmarks/synthesis.py [--sentences 50] [--checked 5]
 
 Starts from the bundled pool with the bundled 20,000-word vocabulary, one thread. The check scores
 every single-word replacement of a result sentence by sentence, under both models, and counts those

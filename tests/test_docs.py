@@ -1,0 +1,47 @@
+"""What the README and the guides tell people to type runs as it stands."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from contstim.cli import main
+from contstim.models.registry import FAMILIES
+
+ROOT = Path(__file__).parents[1]
+
+
+def _blocks(path: Path, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", path.read_text("utf-8"), flags=re.DOTALL)
+
+
+def test_readme_commands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    commands = [
+        line
+        for block in _blocks(ROOT / "README.md", "sh")
+        for line in block.splitlines()
+        if line.startswith("contstim ")
+    ]
+    assert len(commands) >= 8
+    for command in commands:
+        words, _, target = command.partition(" > ")
+        assert main(shlex.split(words)[1:]) == 0, command
+        out = capsys.readouterr().out
+        if target:
+            Path(target).write_text(out, "utf-8")
+    for name in ("triplets.csv", "trials.csv", "pairs.csv", "results/report.html"):
+        assert Path(name).stat().st_size > 0
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/own-models.md"])
+def test_python_examples(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("contstim.models.registry.FAMILIES", dict(FAMILIES))
+    for block in _blocks(ROOT / name, "python"):
+        exec(compile(block, name, "exec"), {})
+    assert capsys.readouterr().out
