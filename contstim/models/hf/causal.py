@@ -114,16 +114,8 @@ class CausalModel(SentenceModel):
         if wish == "none":
             return []
         if wish == "auto":
-            found = tokenizer("a", return_special_tokens_mask=True)
-            own = []
-            for token, special in zip(
-                found["input_ids"], found["special_tokens_mask"], strict=True
-            ):
-                if not special:
-                    break
-                own.append(token)
-            if own:
-                return own
+            if self.tokenizer.opening:
+                return list(self.tokenizer.opening)
             return [] if tokenizer.bos_token_id is None else [tokenizer.bos_token_id]
         if wish in ("bos", "eos"):
             token = tokenizer.bos_token_id if wish == "bos" else tokenizer.eos_token_id
@@ -309,12 +301,12 @@ class CausalModel(SentenceModel):
 
     def look_up(self, logits: torch.Tensor, following: IntArray) -> FloatArray:
         """Return the columns of `read` for logits (m, V) and the tokens that follow (m,)."""
-        total = logits.logsumexp(dim=1)
+        log_probs = logits.log_softmax(dim=1)
         wanted = torch.from_numpy(following).to(logits.device)
-        columns = [logits.gather(1, wanted[:, None])[:, 0] - total]
+        columns = [log_probs.gather(1, wanted[:, None])[:, 0]]
         if self.corrected:
-            columns.append(logits[:, self._boundary].logsumexp(dim=1) - total)
-            columns.append(logits[:, self._initial].logsumexp(dim=1) - total)
+            columns.append(log_probs[:, self._boundary].logsumexp(dim=1))
+            columns.append(log_probs[:, self._initial].logsumexp(dim=1))
         table = np.zeros((len(following), 3), dtype=np.float64)
         table[:, : len(columns)] = torch.stack(columns, dim=1).cpu().numpy()
         return table

@@ -11,6 +11,8 @@ import unicodedata
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -96,8 +98,8 @@ class SubwordTokenizer:
                     "leave the option out"
                 )
             return "unmarked"
-        ids = self.tokenizer("a", add_special_tokens=False)["input_ids"]
-        by_itself = bool(ids) and bool(self.forms.starting[ids[0]])
+        ids = self.tokenizer(self._known_word, add_special_tokens=False)["input_ids"]
+        by_itself = bool(self.forms.starting[ids[0]])
         if wish == "unspaced" and by_itself:
             raise SpecError(
                 f"first='unspaced' in {self.name!r}: its tokenizer puts a space before every "
@@ -108,8 +110,25 @@ class SubwordTokenizer:
     @property
     def case(self) -> str:
         """``lower`` if the tokenizer makes no difference between cases, else ``keep``."""
-        ids = self.tokenizer(["The Word", "the word"], add_special_tokens=False)["input_ids"]
+        word = self._known_word
+        forms = [word.lower(), word.upper()]
+        ids = self.tokenizer(forms, add_special_tokens=False)["input_ids"]
         return "lower" if ids[0] == ids[1] else "keep"
+
+    @cached_property
+    def _known_word(self) -> str:
+        """Return some word of letters that the vocabulary holds, lower case where there is one."""
+        tokens = self.tokenizer.convert_ids_to_tokens(np.flatnonzero(~self.forms.special).tolist())
+        surfaces = [self.forms.surface(token) for token in tokens if token]
+        words = [s for s in surfaces if s.isalpha() and s.isascii() and self.knows([s])[0]]
+        return next((w for w in words if w.islower()), words[0] if words else "a")
+
+    @cached_property
+    def opening(self) -> tuple[int, ...]:
+        """The special tokens that the tokenizer puts before a sentence by itself."""
+        found = self.tokenizer(self._known_word, return_special_tokens_mask=True)
+        pairs = zip(found["input_ids"], found["special_tokens_mask"], strict=True)
+        return tuple(token for token, _ in takewhile(lambda pair: pair[1], pairs))
 
     def encode(self, sentences: Sequence[str]) -> list[Encoded]:
         """Tokenise sentences, S of them.
@@ -268,7 +287,9 @@ class SubwordTokenizer:
         kept = self._words.setdefault(words, {})
         if key not in kept:
             surfaces = [sentence.surface(position, word) for word in words]
-            head, tail = "" if position == 0 else "a ", "" if last else " a"
+            # Neighbours that the tokenizer has accepted; which they are makes no difference.
+            head = "" if position == 0 else sentence.surface(position - 1) + " "
+            tail = "" if last else " " + sentence.surface(position + 1)
             place = 0 if position == 0 else 1
             encoded = self.encode([head + surface + tail for surface in surfaces])
             kept[key] = [tuple(e.ids[e.scored[e.word_of == place]].tolist()) for e in encoded]

@@ -102,9 +102,7 @@ class MaskedModel(SentenceModel):
             if options.metric == "permutation"
             else ""
         )
-        template = self.tokenizer.encode(["a"])[0]
-        convert = self.checkpoint.tokenizer.convert_ids_to_tokens
-        before = convert(template.ids[: template.scored[0]].tolist())
+        before = self.checkpoint.tokenizer.convert_ids_to_tokens(list(self.tokenizer.opening))
         return MaskedEvent(
             units="tokens",
             start=" ".join(before) or "none",

@@ -27,19 +27,26 @@ _HALF = (torch.float16, torch.bfloat16)
 
 
 class _Narrow:
-    """Forward hook: keep the hidden states at `index`, the flat places that will be read."""
+    """Hooks that keep the hidden states at `index` alone, the flat places that will be read."""
 
     def __init__(self) -> None:
         self.index: torch.Tensor | None = None
 
-    def __call__(self, module: Any, args: Any, output: Any) -> Any:
+    def _kept(self, hidden: torch.Tensor) -> torch.Tensor:
+        assert self.index is not None
+        return hidden.reshape(-1, hidden.shape[-1]).index_select(0, self.index)[None]
+
+    def before(self, module: Any, args: Any) -> Any:
+        """Narrow all that goes into a module that works place by place."""
+        return args if self.index is None else tuple(self._kept(hidden) for hidden in args)
+
+    def after(self, module: Any, args: Any, output: Any) -> Any:
+        """Narrow what comes out of the body of a network."""
         if self.index is None:
             return output
-        hidden = output[0]
-        kept = hidden.reshape(-1, hidden.shape[-1]).index_select(0, self.index)[None]
         if isinstance(output, tuple):
-            return (kept, *output[1:])
-        output.last_hidden_state = kept
+            return (self._kept(output[0]), *output[1:])
+        output.last_hidden_state = self._kept(output[0])
         return output
 
 
@@ -65,9 +72,9 @@ class Normaliser:
 
     def log_probs(self, logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         """Return the log-probability of each row's target: (m, V) and (m,) to (m,)."""
-        chosen = logits.gather(1, targets[:, None])[:, 0]
         if not self.n_classes:
-            return chosen - logits.logsumexp(dim=1)
+            return logits.log_softmax(dim=1).gather(1, targets[:, None])[:, 0]
+        chosen = logits.gather(1, targets[:, None])[:, 0]
         classes = self.class_of[targets]
         total = torch.empty_like(chosen)
         for number, outside in enumerate(self._outside):
@@ -108,29 +115,47 @@ class Network:
         self.dtype: torch.dtype = next(model.parameters()).dtype
         # Softmax in float32 or wider, whatever the network computes in.
         self._wide = torch.float64 if self.dtype == torch.float64 else torch.float32
-        self._narrow: _Narrow | None = None
-        self._find_narrowing()
+        self._narrow = self._find_narrowing()
 
-    def _find_narrowing(self) -> None:
-        """Narrow the body's output if this model's head takes it so; logits must not change."""
-        body = self.model.base_model
-        if body is self.model:
-            return
-        ids = torch.arange(3, device=self.device)[None] % self.n_logits
-        places = torch.tensor([1, 2], device=self.device)
-        with torch.inference_mode():
-            full = self.model(input_ids=ids).logits[0, 1:]
+    def _find_narrowing(self) -> _Narrow | None:
+        """Compute no more than is read, as far as this network allows; logits must not change.
+
+        Of networks built like BERT the last layer is narrowed after its attention: what follows
+        works place by place. Of others, what the head gets.
+        """
+        modules = dict(self.model.named_modules())
+        last = [name for name in modules if name.endswith("attention.output")][-1:]
+        for module in [modules[name] for name in last]:
             narrow = _Narrow()
-            handle = body.register_forward_hook(narrow)
-            narrow.index = places
-            logits = self.model(input_ids=ids).logits
-            narrow.index = None
-        if logits.shape == (1, *full.shape) and torch.allclose(
-            logits[0].float(), full.float(), rtol=1e-2, atol=1e-4
-        ):
-            self._narrow = narrow
-        else:
+            handle = module.register_forward_pre_hook(narrow.before)
+            if self._unchanged(narrow):
+                return narrow
             handle.remove()
+        if self.model.base_model is not self.model:
+            narrow = _Narrow()
+            handle = self.model.base_model.register_forward_hook(narrow.after)
+            if self._unchanged(narrow):
+                return narrow
+            handle.remove()
+        return None
+
+    def _unchanged(self, narrow: _Narrow) -> bool:
+        """Whether two short rows have the same logits narrowed and not."""
+        ids = (torch.arange(6, device=self.device) % self.n_logits).reshape(2, 3)
+        places = torch.tensor([1, 2, 5], device=self.device)
+        with torch.inference_mode():
+            full = self.model(input_ids=ids).logits.reshape(6, -1)[places]
+            narrow.index = places
+            try:
+                logits = self.model(input_ids=ids).logits
+            except (RuntimeError, ValueError, TypeError):
+                # A network that cannot do without the other places.
+                return False
+            finally:
+                narrow.index = None
+        return logits.shape == (1, *full.shape) and torch.allclose(
+            logits[0].float(), full.float(), rtol=1e-2, atol=1e-3
+        )
 
     @property
     def half(self) -> bool:
