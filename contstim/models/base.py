@@ -213,6 +213,19 @@ class SentenceModel(ABC):
         """
         return 0.0
 
+    @property
+    def highest(self) -> float:
+        """No score exceeds this: 0, unless a reduction changes it."""
+        return 0.0
+
+    @property
+    def rises_with_acceptability(self) -> bool:
+        """Whether a higher score means a more acceptable sentence; not so for a perplexity.
+
+        Only such scores can be searched for sentences that a model accepts or rejects.
+        """
+        return True
+
     @abstractmethod
     def knows(self, words: Sequence[str]) -> BoolArray:
         """Say for each of V words whether the model knows it; shape (V,).
@@ -255,14 +268,15 @@ class SentenceModel(ABC):
         """Score `sentence` with the word at `position` replaced by each of `words`.
 
         Every word must be one that the model knows. This general version bounds every candidate
-        by 0, estimates all alike, and scores on demand.
+        by `highest`, estimates all alike, and scores on demand.
         """
 
         def score(index: IntArray) -> FloatArray:
             return self.score([str(sentence.replace(position, words.words[i])) for i in index])
 
+        upper = np.full(len(words), self.highest, dtype=np.float64)
         flat = np.zeros(len(words), dtype=np.float64)
-        return Replacements(upper=flat, estimate=flat, exact=False, score=score)
+        return Replacements(upper=upper, estimate=flat, exact=False, score=score)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.spec}>"

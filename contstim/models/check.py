@@ -91,12 +91,19 @@ def _check_scores(model: SentenceModel, sentences: list[str]) -> str:
             f"shape ({len(sentences)},)",
         )
     for sentence, value in zip(sentences, scores, strict=True):
-        if not np.isfinite(value) or value > 0:
-            raise _fail(model, f"scores {sentence!r} as {value}, expected a finite value at most 0")
+        if not np.isfinite(value) or value > model.highest:
+            raise _fail(
+                model,
+                f"scores {sentence!r} as {value}, expected a finite value at most "
+                f"{model.highest:g}",
+            )
     again = model.score(sentences)
     if not np.array_equal(scores, again):
         raise _fail(model, "scores the same sentences differently a second time")
-    return f"scores are float64, finite, at most 0 and repeatable ({len(sentences)} sentences)"
+    return (
+        f"scores are float64, finite, at most {model.highest:g} and repeatable "
+        f"({len(sentences)} sentences)"
+    )
 
 
 def _check_routes(model: SentenceModel, sentences: list[str], tolerance: float) -> str:

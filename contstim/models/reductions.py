@@ -1,8 +1,9 @@
 """Reductions: from the scored units of a sentence to one number, by name.
 
-A reduction weights the log-probability LP of a sentence of T scored units (Lau, Clark & Lappin
-2017; Vaswani et al. 2017 for the length penalty). Each is one factor, so the words' shares still
-sum to the score.
+Most weight the log-probability LP of a sentence of T scored units by one factor (Lau, Clark &
+Lappin 2017; Vaswani et al. 2017 for the length penalty). SLOR first takes off what the words'
+frequencies explain (Pauls & Klein 2012; Lau et al. 2017, table 2). In all of these the words'
+shares still sum to the score. Perplexity has no such shares, and falls as sentences get better.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from contstim.errors import UnknownNameError
+from contstim.errors import InputError, UnknownNameError
 from contstim.models.base import (
     BoolArray,
     Event,
@@ -33,11 +34,13 @@ REDUCTIONS = {
     "sum": "LP, the log-probability",
     "mean": "MeanLP = LP / T",
     "pen": "PenLP = LP / ((5 + T) / (5 + 1))^0.8",
+    "slor": "SLOR = (LP - sum of the words' unigram log-probabilities) / T",
+    "ppl": "perplexity = exp(-LP / T)",
 }
 
 
 def reduction_factor(name: str, n_tokens: IntArray) -> FloatArray:
-    """Return the factor by which reduction `name` multiplies LP.
+    """Return the factor by which reduction `name` multiplies LP (for ``slor``, what is left of it).
 
     Parameters
     ----------
@@ -49,16 +52,16 @@ def reduction_factor(name: str, n_tokens: IntArray) -> FloatArray:
     Raises
     ------
     UnknownNameError
-        If there is no such reduction; all are listed.
+        If there is no such reduction, or if it is no factor of LP (``ppl``).
     """
     lengths = np.asarray(n_tokens, dtype=np.float64)
     if name == "sum":
         return np.ones_like(lengths)
-    if name == "mean":
+    if name in ("mean", "slor"):
         return 1.0 / lengths
     if name == "pen":
         return np.asarray((6.0 / (5.0 + lengths)) ** 0.8)
-    raise UnknownNameError.among("reduction", name, REDUCTIONS)
+    raise UnknownNameError.among("reduction", name, set(REDUCTIONS) - {"ppl"})
 
 
 @dataclass(frozen=True)
@@ -86,36 +89,83 @@ class ReducedModel(SentenceModel):
         One of `REDUCTIONS`.
     spec
         The spec of the two together.
+    unigram
+        For ``slor``, a model of words without context whose word scores are taken off.
     """
 
-    def __init__(self, model: SentenceModel, name: str, spec: ModelSpec) -> None:
+    def __init__(
+        self,
+        model: SentenceModel,
+        name: str,
+        spec: ModelSpec,
+        unigram: SentenceModel | None = None,
+    ) -> None:
         super().__init__(spec)
-        reduction_factor(name, np.ones(1, dtype=np.int64))
+        if name not in REDUCTIONS:
+            raise UnknownNameError.among("reduction", name, REDUCTIONS)
+        if (name == "slor") != (unigram is not None):
+            raise InputError(
+                f"reduction {name!r} got the unigram model {unigram!r}; slor needs one, and the "
+                "others take none"
+            )
         self.model = model
         self.name = name
+        self.unigram = unigram
 
     @property
     def event(self) -> Event:
-        """The inner model's event, with this reduction."""
-        return replace(self.model.event, reduction=self.name)
+        """The inner model's event, with this reduction and, for SLOR, its unigram model."""
+        name = self.name if self.unigram is None else f"slor over {self.unigram.spec}"
+        return replace(self.model.event, reduction=name)
 
     @property
     def fingerprint(self) -> str:
-        """The inner model's fingerprint: a reduction has no weights."""
-        return self.model.fingerprint
+        """The inner model's fingerprint, and the unigram model's where there is one."""
+        if self.unigram is None:
+            return self.model.fingerprint
+        return f"{self.model.fingerprint}-{self.unigram.fingerprint}"
 
     @property
     def resolution(self) -> float:
-        """The inner model's resolution: factors are at most 1."""
-        return self.model.resolution
+        """The resolutions of the models: factors are at most 1. For ``ppl``, infinite."""
+        if self.name == "ppl":
+            return float("inf")
+        return self.model.resolution + (0.0 if self.unigram is None else self.unigram.resolution)
+
+    @property
+    def highest(self) -> float:
+        """No score exceeds this: 0, and for ``slor`` and ``ppl`` infinity."""
+        return float("inf") if self.name in ("slor", "ppl") else self.model.highest
+
+    @property
+    def rises_with_acceptability(self) -> bool:
+        """False for ``ppl``."""
+        return self.name != "ppl"
 
     def knows(self, words: Sequence[str]) -> BoolArray:
-        """Say what the inner model knows; shape (V,)."""
-        return self.model.knows(words)
+        """Say which words all models involved know; shape (V,)."""
+        known = self.model.knows(words)
+        return known if self.unigram is None else known & self.unigram.knows(words)
 
     def parts(self, sentences: Sequence[str]) -> list[SentenceParts]:
-        """Return the inner parts, each log-probability multiplied by the sentence's factor."""
+        """Return the inner parts, reduced so that they sum to the score.
+
+        SLOR takes a word's unigram log-probability off its units in equal shares.
+
+        Raises
+        ------
+        InputError
+            For ``ppl``, of which units have no share; else as the inner model does.
+        """
+        if self.name == "ppl":
+            raise InputError(
+                f"{self.spec!r} is a perplexity, of which words have no share; ask for another "
+                "reduction or for sentence scores"
+            )
         inner = self.model.parts(sentences)
+        if self.unigram is not None:
+            words = self.unigram.score_words(sentences)
+            inner = [_above_unigram(p, u) for p, u in zip(inner, words, strict=True)]
         lengths = np.array([len(p.log_probs) for p in inner], dtype=np.int64)
         factors = reduction_factor(self.name, lengths)
         return [
@@ -123,20 +173,53 @@ class ReducedModel(SentenceModel):
             for p, f in zip(inner, factors, strict=True)
         ]
 
+    def score_words(self, sentences: Sequence[str]) -> list[FloatArray]:
+        """Return S arrays (W,) that sum to the score of each sentence; NaN where the model's are.
+
+        Raises `InputError` for ``ppl``, of which words have no share.
+        """
+        words = super().score_words(sentences)
+        for values, inner in zip(words, self.model.score_words(sentences), strict=True):
+            values[np.isnan(inner)] = np.nan
+        return words
+
     def totals(self, sentences: Sequence[str]) -> Totals:
         """Score sentences: the reduced log-probability in the column of the log-probability."""
+        if self.unigram is not None:
+            return super().totals(sentences)
         inner = self.model.totals(sentences)
+        if self.name == "ppl":
+            values = np.exp(-inner.log_prob / inner.n_tokens)
+            # First order: the derivative of exp(-LP / T) is the value over T.
+            return replace(inner, log_prob=values, stderr=inner.stderr * values / inner.n_tokens)
         factors = reduction_factor(self.name, inner.n_tokens)
         return replace(inner, log_prob=inner.log_prob * factors, stderr=inner.stderr * factors)
 
     def replacements(self, sentence: Sentence, position: int, words: WordList) -> Replacements:
         """Score candidates; exact where all have as many units as the sentence itself."""
+        if self.name == "ppl":
+            return super().replacements(sentence, position, words)
         inner = self.model.replacements(sentence, position, words)
         example = str(sentence.replace(position, words.words[0]))
-        lengths = self.model.totals([example]).n_tokens
-        factor = float(reduction_factor(self.name, lengths)[0])
+        n_tokens = self.model.totals([example]).n_tokens
+        factor = float(reduction_factor(self.name, n_tokens)[0])
         on_demand = _Rescaled(self, sentence, position, words)
-        if inner.exact and self.event.units == "words":
+        upper, estimate = inner.upper, inner.estimate
+        if self.unigram is not None:
+            texts = [str(sentence.replace(position, word)) for word in words]
+            unigram = self.unigram.score(texts)
+            upper, estimate = upper - unigram, estimate - unigram
+        if self.event.units == "words":
             # A candidate is one unit in place of one, so the number of units does not change.
-            return Replacements(inner.upper * factor, inner.estimate * factor, True, on_demand)
-        return Replacements(np.zeros(len(words)), inner.estimate * factor, False, on_demand)
+            exact = inner.exact
+            return Replacements(upper * factor, estimate * factor, exact, on_demand)
+        # Of sub-word units there is one a word at least; the first word may be left unscored.
+        fewest = max(1, len(sentence) - 1)
+        return Replacements(np.maximum(upper, 0.0) / fewest, estimate * factor, False, on_demand)
+
+
+def _above_unigram(parts: SentenceParts, unigram: FloatArray) -> SentenceParts:
+    """Take each scored word's unigram log-probability off its units, in equal shares."""
+    counts = np.bincount(parts.word_of, minlength=parts.n_words)
+    shares = unigram[parts.word_of] / counts[parts.word_of]
+    return replace(parts, log_probs=parts.log_probs - shares)

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import cast
 
-from contstim.errors import UnknownNameError
+from contstim.errors import SpecError, UnknownNameError
 from contstim.models.base import SentenceModel
+from contstim.models.bundled import bundled_models
 from contstim.models.reductions import REDUCTIONS, ReducedModel
 from contstim.models.spec import ModelSpec
 
@@ -57,6 +58,9 @@ register_family(
 )
 register_family("rnn", "recurrent network with ReLU units", "contstim.models.recurrent:load")
 register_family("lstm", "LSTM network", "contstim.models.recurrent:load")
+register_family(
+    "hf", "causal or masked transformer, a folder or a hub name", "contstim.models.hf:load"
+)
 
 
 def load_model(spec: str | ModelSpec) -> SentenceModel:
@@ -77,10 +81,37 @@ def load_model(spec: str | ModelSpec) -> SentenceModel:
         raise UnknownNameError.among("model family", parsed.family, FAMILIES)
     # A reduction works on any family's parts, so no family needs to know of it.
     reduction = parsed.choice("reduction", REDUCTIONS, "sum")
-    own = tuple((key, value) for key, value in parsed.options if key != "reduction")
+    wanted = [(k, v) for k, v in parsed.options if k in ("reduction", "unigram")]
+    own = tuple((k, v) for k, v in parsed.options if k not in ("reduction", "unigram"))
+    if reduction != "slor" and "unigram" in dict(wanted):
+        raise SpecError(
+            f"unigram= in {str(parsed)!r} goes with reduction=slor alone; leave it out or add that"
+        )
     model = family.load(ModelSpec(parsed.family, parsed.location, own))
     if reduction == "sum":
         return model
+    unigram = _unigram(parsed, model) if reduction == "slor" else None
     inner = ModelSpec.parse(model.spec)
-    options = tuple(sorted([*inner.options, ("reduction", reduction)]))
-    return ReducedModel(model, reduction, ModelSpec(inner.family, inner.location, options))
+    options = tuple(sorted([*inner.options, *wanted]))
+    whole = ModelSpec(inner.family, inner.location, options)
+    return ReducedModel(model, reduction, whole, unigram)
+
+
+def _unigram(spec: ModelSpec, model: SentenceModel) -> SentenceModel:
+    """Load the unigram model that SLOR takes off `model`: the one named, else the bundled one."""
+    name = dict(spec.options).get("unigram")
+    if name is None:
+        if "unigram" not in bundled_models():
+            raise SpecError(
+                f"reduction=slor in {str(spec)!r} needs a unigram model; add unigram=SPEC, for "
+                "example an ARPA file of order 1"
+            )
+        name = "contstim:unigram" + ("?end=none" if model.event.end == "none" else "")
+    unigram = load_model(name)
+    if (unigram.event.end == "none") != (model.event.end == "none"):
+        with_end, without = (model, unigram) if unigram.event.end == "none" else (unigram, model)
+        raise SpecError(
+            f"{with_end.spec!r} scores the end of a sentence and {without.spec!r} does not; set "
+            "end= alike in both"
+        )
+    return unigram

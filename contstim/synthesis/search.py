@@ -242,12 +242,19 @@ def synthesize(
     UnknownWordError
         If a model does not know a word of `sentence`.
     InputError
-        If the sentence has one word only, or no vocabulary word may stand at a position.
+        If the sentence has one word only, if no vocabulary word may stand at a position, or if a
+        model's score is not higher for more acceptable sentences (``reduction=ppl``).
     """
     if len(sentence.split()) < 2:
         raise InputError(
             f"a sentence to start from needs at least two words, got {sentence!r}; leave it out"
         )
+    for model in (reject, accept):
+        if not model.rises_with_acceptability:
+            raise InputError(
+                f"{model.spec!r} does not score acceptable sentences higher; choose a reduction "
+                "that does, such as sum or mean"
+            )
     if proposal is None:
         words = bundled_vocabulary() if vocabulary is None else vocabulary
         proposal = WordReplacement(words, (reject, accept))

@@ -1,0 +1,157 @@
+"""Scores of candidates for one position under a causal model, from one pass over what is before."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from contstim.models.base import FloatArray, IntArray, Replacements
+from contstim.text import Sentence, WordList
+
+if TYPE_CHECKING:
+    from contstim.models.hf.causal import CausalModel, Chain
+
+__all__ = ["causal_replacements"]
+
+
+@dataclass(frozen=True, eq=False)
+class _Before:
+    """What stands before the open word, computed once.
+
+    Attributes
+    ----------
+    ids
+        Prefix and tokens before the word, shape (P,).
+    after
+        What stands after the word, the scored end included.
+    log_prob
+        Log-probability of the scored tokens before the word, nats, less the opening of the first
+        word where words are corrected.
+    first
+        Log-probability of every token as the word's first, shape (V,), nats.
+    cache
+        Keys and values of `ids`, or None where the network keeps none that can be branched.
+    """
+
+    ids: IntArray
+    after: IntArray
+    log_prob: float
+    first: FloatArray
+    cache: Any
+
+
+def _before(model: CausalModel, chain: Chain, position: int) -> _Before | None:
+    """Compute what stands before the word at `position`; None if nothing does."""
+    own = chain.encoded.scored[chain.encoded.word_of == position] + len(model.prefix)
+    start, stop = int(own[0]), int(own[-1]) + 1
+    ids, after = chain.ids[:start], chain.ids[stop:]
+    if len(ids) == 0:
+        return None
+    logits, cache = model.network.with_cache(ids)
+    n_scored = int((chain.places < start).sum())
+    table = model.look_up(logits, np.append(ids[1:], 0))
+    reads = chain.places[:n_scored] - 1
+    log_prob = float(table[reads, 0].sum())
+    if model.corrected:
+        # The factors of a sentence telescope to its two ends; this is the first.
+        at = int(chain.places[0]) - 1
+        log_prob -= float(table[at, 2 if model.prefix else 1])
+    first = logits[-1].log_softmax(dim=0).to(torch.float64).cpu().numpy()
+    return _Before(ids, after, log_prob, first, cache)
+
+
+@dataclass(eq=False)
+class _Scorer:
+    """Exact scores of chosen candidates."""
+
+    model: CausalModel
+    sentence: Sentence
+    position: int
+    words: WordList
+    tokens: list[tuple[int, ...]]
+    before: _Before | None
+
+    def __call__(self, index: IntArray) -> FloatArray:
+        """Return the scores of candidates `index`, shape (k,), nats."""
+        index = np.asarray(index, dtype=np.int64)
+        texts = [str(self.sentence.replace(self.position, self.words.words[i])) for i in index]
+        chains = self.model.chains(texts) if texts else []
+        scores = np.empty(len(index), dtype=np.float64)
+        groups: dict[int, list[int]] = {}
+        for place, i in enumerate(index):
+            n = len(self.tokens[i]) if self._fits(chains[place], self.tokens[i]) else 0
+            groups.setdefault(n, []).append(place)
+        for n, places in groups.items():
+            chosen = [chains[p] for p in places]
+            if n == 0:
+                scores[places] = [v.sum() for v in self.model.values(chosen)]
+            else:
+                scores[places] = self._continued(chosen)
+        return scores
+
+    def _fits(self, chain: Chain, tokens: tuple[int, ...]) -> bool:
+        """Whether the candidate's sentence is what stands before, its tokens, what stands after.
+
+        Some tokenizers cut a word differently beside other words.
+        """
+        before = self.before
+        if before is None or before.cache is None:
+            return False
+        whole = np.concatenate([before.ids, np.array(tokens, dtype=np.int64), before.after])
+        return np.array_equal(chain.ids, whole)
+
+    def _continued(self, chains: list[Chain]) -> FloatArray:
+        """Score chains of one length from the cached keys and values of what they share."""
+        before, model = self.before, self.model
+        assert before is not None
+        start = len(before.ids)
+        ids = np.array([chain.ids[start:] for chain in chains])
+        scores = before.log_prob + before.first[ids[:, 0]]
+        places = chains[0].places[chains[0].places > start]
+        reads = places - 1 - start
+        ending = model.corrected and not model.end
+        if ending:
+            reads = np.append(reads, ids.shape[1] - 1)
+        if len(reads) == 0:
+            return np.asarray(scores)
+        used = int(reads.max()) + 1
+        following = ids[:, np.minimum(reads + 1, ids.shape[1] - 1)]
+        step = max(1, (model.budget or model.network.token_budget) // (start + used))
+        for at in range(0, len(ids), step):
+            block = ids[at : at + step, :used]
+            rows = np.repeat(np.arange(len(block)), len(reads))
+            table = model.look_up(
+                model.network.continued(
+                    block, rows, np.tile(reads, len(block)), before.cache, start
+                ),
+                following[at : at + step].reshape(-1),
+            ).reshape(len(block), len(reads), 3)
+            scores[at : at + step] += table[:, : len(places), 0].sum(axis=1)
+            if ending:
+                scores[at : at + step] += table[:, -1, 1]
+        return np.asarray(scores)
+
+
+def causal_replacements(
+    model: CausalModel, sentence: Sentence, position: int, words: WordList
+) -> Replacements:
+    """Score `sentence` with the word at `position` replaced by each of `words`."""
+    chain, values = model.base(str(sentence))
+    tokens = model.tokenizer.candidate_tokens(sentence, position, words)
+    before = _before(model, chain, position)
+    scorer = _Scorer(model, sentence, position, words, tokens, before)
+    if before is None:
+        # Without a prefix the first word is what the others are conditioned on.
+        whole = np.full(len(words), values.sum())
+        return Replacements(np.zeros(len(words)), whole, exact=False, score=scorer)
+    scored_own = bool((chain.word_of == position).any())
+    first = np.array([candidate[0] for candidate in tokens], dtype=np.int64)
+    own = before.first[first] if scored_own else np.zeros(len(words))
+    upper = np.minimum(before.log_prob + own, 0.0)
+    rest = values[chain.word_of > position].sum()
+    alone = all(len(candidate) == 1 for candidate in tokens)
+    exact = alone and len(before.after) == 0 and not model.corrected
+    return Replacements(upper.copy(), upper + rest, exact=exact, score=scorer)

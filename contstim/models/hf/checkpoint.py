@@ -1,0 +1,246 @@
+"""Reading checkpoints: a folder, a GGUF file or a name on the Hugging Face hub."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM, AutoTokenizer
+from transformers.models.auto.modeling_auto import (
+    MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+    MODEL_FOR_MASKED_LM_MAPPING_NAMES,
+)
+from transformers.utils import logging as messages
+
+from contstim.errors import MissingExtraError, ModelFileError, SpecError
+from contstim.models.hf.network import Network
+from contstim.models.hf.options import DTYPES, SHARED_OPTIONS
+from contstim.models.spec import ModelSpec
+
+__all__ = ["Checkpoint", "open_checkpoint"]
+
+
+@dataclass(eq=False)
+class Checkpoint:
+    """A loaded checkpoint, shared by all specs that differ only in how they score.
+
+    Attributes
+    ----------
+    kind
+        ``causal`` or ``masked``.
+    network
+        The network with its head.
+    tokenizer
+        The tokenizer as transformers loads it.
+    max_tokens
+        Most tokens of an input, special tokens included; None without a limit.
+    """
+
+    kind: str
+    network: Network
+    tokenizer: Any
+    max_tokens: int | None
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of the weights as loaded and of the tokenizer, hexadecimal."""
+        digest = hashlib.sha256()
+        for name, tensor in sorted(self.network.model.state_dict().items()):
+            digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+            raw = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
+            digest.update(raw.numpy().tobytes())
+        if self.tokenizer.is_fast:
+            digest.update(self.tokenizer.backend_tokenizer.to_str().encode())
+        else:
+            digest.update(json.dumps(sorted(self.tokenizer.get_vocab().items())).encode())
+        return digest.hexdigest()
+
+
+_OPEN: weakref.WeakValueDictionary[tuple[str, ...], Checkpoint] = weakref.WeakValueDictionary()
+
+
+def open_checkpoint(spec: ModelSpec) -> Checkpoint:
+    """Open the checkpoint that `spec` names, or return it if it is open already.
+
+    A folder or a ``.gguf`` file is read as it is. Any other location is a name on the hub: the
+    local cache of the hub is looked into first, so that a model once fetched needs no network,
+    then the hub is asked. Code that comes with a checkpoint is never run.
+
+    Raises
+    ------
+    SpecError
+        For a device or dtype that cannot be had.
+    ModelFileError
+        If there is no such checkpoint, if it cannot be read, or if it has no trained
+        language-model head.
+    MissingExtraError
+        If reading GGUF needs a package that is not installed.
+    """
+    device = _device(spec)
+    dtype = getattr(torch, spec.choice("dtype", DTYPES, SHARED_OPTIONS["dtype"]))
+    revision = spec.get("revision", SHARED_OPTIONS["revision"])
+    path = Path(spec.location).expanduser()
+    stamp = ""
+    if path.is_dir():
+        stamp = " ".join(f"{f.name}:{f.stat().st_mtime_ns}" for f in sorted(path.iterdir()))
+    key = (spec.location, revision, str(device), str(dtype), stamp)
+    found = _OPEN.get(key)
+    if found is None:
+        found = _read(spec, path, revision, device, dtype)
+        _OPEN[key] = found
+    return found
+
+
+def _device(spec: ModelSpec) -> torch.device:
+    name = spec.get("device", SHARED_OPTIONS["device"])
+    try:
+        device = torch.device(name)
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise SpecError(
+            f"device={name!r} in {str(spec)!r} cannot be used here; write cpu, cuda, cuda:1 or mps"
+        ) from error
+    return device
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Silence transformers while it loads: what it would say is checked and raised here."""
+    level, bars = messages.get_verbosity(), messages.is_progress_bar_enabled()
+    messages.set_verbosity(logging.ERROR)
+    # The switches of progress bars are untyped in transformers.
+    switch: Any = messages
+    switch.disable_progress_bar()
+    try:
+        yield
+    finally:
+        messages.set_verbosity(level)
+        if bars:
+            switch.enable_progress_bar()
+
+
+@dataclass(frozen=True)
+class _Source:
+    """Where transformers finds a checkpoint: arguments common to its loaders."""
+
+    name: str
+    options: dict[str, str]
+    on_hub: bool = False
+
+
+def _source(spec: ModelSpec, path: Path, revision: str) -> _Source:
+    """Tell a folder, a GGUF file and a name on the hub apart."""
+    if path.suffix == ".gguf":
+        if not path.is_file():
+            raise ModelFileError(f"no file {spec.location!r}; give the path of a GGUF file")
+        if find_spec("gguf") is None:
+            raise MissingExtraError(
+                f"reading {spec.location!r} needs the package gguf; install it with "
+                "pip install gguf"
+            )
+        return _Source(str(path.parent), {"gguf_file": path.name})
+    if path.is_dir():
+        return _Source(str(path), {})
+    if spec.location.startswith((".", "/", "~")) or path.exists():
+        raise ModelFileError(
+            f"{spec.location!r} is not a folder; give the folder of a checkpoint, a .gguf file or "
+            "a name on the Hugging Face hub"
+        )
+    return _Source(spec.location, {"revision": revision}, on_hub=True)
+
+
+def _load(source: _Source, spec: ModelSpec, dtype: torch.dtype, *, local: bool) -> tuple[Any, ...]:
+    """Return kind, model, tokenizer and loading information."""
+    options: dict[str, Any] = {**source.options, "local_files_only": local}
+    config = AutoConfig.from_pretrained(source.name, **options)
+    kind = _kind(config, spec)
+    tokenizer = AutoTokenizer.from_pretrained(source.name, **options)
+    auto: Any = AutoModelForMaskedLM if kind == "masked" else AutoModelForCausalLM
+    model, info = auto.from_pretrained(
+        source.name, dtype=dtype, output_loading_info=True, **options
+    )
+    return kind, model, tokenizer, info
+
+
+def _read(
+    spec: ModelSpec, path: Path, revision: str, device: torch.device, dtype: torch.dtype
+) -> Checkpoint:
+    source = _source(spec, path, revision)
+    loaded = None
+    with _quiet():
+        for local in (True, False) if source.on_hub else (True,):
+            try:
+                loaded = _load(source, spec, dtype, local=local)
+                break
+            except ModelFileError:
+                raise
+            except (OSError, ValueError, ImportError, KeyError, RuntimeError) as error:
+                reason: Exception = error
+    if loaded is None:
+        said = " ".join(str(reason).split())[:200]
+        where = (
+            "it is not in the local cache of the Hugging Face hub, and the hub does not give it"
+            if source.on_hub
+            else "transformers cannot read it"
+        )
+        raise ModelFileError(f"cannot load {spec.location!r}: {where} ({said})") from reason
+    kind, model, tokenizer, info = loaded
+    missing = sorted(str(key) for key in [*info["missing_keys"], *info["mismatched_keys"]])
+    if missing:
+        raise ModelFileError(
+            f"{spec.location!r} has no trained language-model head: the checkpoint lacks "
+            f"{len(missing)} weights, among them {missing[0]}; use the checkpoint that was trained "
+            "to predict words (of ELECTRA, the generator)"
+        )
+    if kind == "masked" and tokenizer.mask_token_id is None:
+        raise ModelFileError(
+            f"the tokenizer of {spec.location!r} has no mask token; use a masked language model's"
+        )
+    model.eval().requires_grad_(False).to(device)
+    return Checkpoint(kind, Network(model, device), tokenizer, _max_tokens(model, tokenizer))
+
+
+def _kind(config: Any, spec: ModelSpec) -> str:
+    """Say whether a configuration is of a causal or a masked language model."""
+    masked = MODEL_FOR_MASKED_LM_MAPPING_NAMES.get(config.model_type)
+    causal = MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.get(config.model_type)
+    architecture = (getattr(config, "architectures", None) or [""])[0]
+    if masked and causal and masked != causal and architecture in (masked, causal):
+        return "masked" if architecture == masked else "causal"
+    if masked and not getattr(config, "is_decoder", False):
+        # Families of both kinds are masked models at heart, unless the configuration says not.
+        return "masked"
+    if causal:
+        return "causal"
+    raise ModelFileError(
+        f"{spec.location!r} is a model of type {config.model_type!r}, which transformers can load "
+        "neither as a causal nor as a masked language model; use a model of one of these kinds"
+    )
+
+
+def _max_tokens(model: Any, tokenizer: Any) -> int | None:
+    """Return the longest input: what positions and tokenizer allow."""
+    limits = []
+    for name in ("max_position_embeddings", "n_positions"):
+        limit = getattr(model.config, name, None)
+        if isinstance(limit, int) and limit > 0:
+            limits.append(limit)
+    for name, module in model.named_modules():
+        # RoBERTa and its like count positions from one after the padding's.
+        if name.endswith("position_embeddings") and isinstance(module, torch.nn.Embedding):
+            offset = 0 if module.padding_idx is None else module.padding_idx + 1
+            limits.append(module.num_embeddings - offset)
+    # Tokenizers that know no limit state an absurd one.
+    if tokenizer.model_max_length < 10**9:
+        limits.append(int(tokenizer.model_max_length))
+    return min(limits, default=None)

@@ -1,0 +1,302 @@
+"""From sentences to sub-word tokens, each belonging to a whitespace-separated word.
+
+A sentence is tokenised once, whole. A token belongs to the word whose characters its offsets lie
+in, so "don't" is one word whatever pieces a pre-tokenizer cuts it into, and final punctuation
+belongs to the word it is attached to.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import takewhile
+from typing import Any
+
+import numpy as np
+
+from contstim.errors import InputError, SpecError, UnknownWordError
+from contstim.models.base import BoolArray, IntArray
+from contstim.models.hf.options import SharedOptions
+from contstim.models.hf.tokenforms import TokenForms
+from contstim.text import Sentence, WordList, split_word
+
+__all__ = ["Encoded", "SubwordTokenizer"]
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """A sentence as token ids.
+
+    Attributes
+    ----------
+    ids
+        Ids of all L tokens, special tokens included, shape (L,).
+    scored
+        Positions of the T scored tokens among them, ascending, shape (T,).
+    word_of
+        The word each scored token belongs to, ascending, shape (T,).
+    units
+        The scored tokens as the vocabulary writes them.
+    n_words
+        W.
+    """
+
+    ids: IntArray
+    scored: IntArray
+    word_of: IntArray
+    units: tuple[str, ...]
+    n_words: int
+
+    @property
+    def layout(self) -> tuple[int, ...]:
+        """Number of scored tokens of each word, W numbers."""
+        return tuple(np.bincount(self.word_of, minlength=self.n_words).tolist())
+
+
+class SubwordTokenizer:
+    """A tokenizer of transformers under the contract's notion of words.
+
+    Parameters
+    ----------
+    tokenizer
+        The tokenizer as transformers loads it.
+    options
+        Policy for the first word, final punctuation and unknown words.
+    name
+        The model's spec, for messages.
+    special
+        Whether ids include the special tokens that the tokenizer adds by itself.
+    """
+
+    def __init__(self, tokenizer: Any, options: SharedOptions, name: str, *, special: bool) -> None:
+        self.tokenizer = tokenizer
+        self.options = options
+        self.name = name
+        self.special = special
+        self.forms = TokenForms.of(tokenizer)
+        self._words: weakref.WeakKeyDictionary[WordList, dict[object, list[tuple[int, ...]]]] = (
+            weakref.WeakKeyDictionary()
+        )
+        if options.unknown == "unk" and (tokenizer.unk_token_id is None or not tokenizer.is_fast):
+            raise SpecError(
+                f"{name!r} asks for unknown=unk, but its tokenizer has no unknown-word token whose "
+                "place in a sentence it reports; leave the option out"
+            )
+        self._special_ids = frozenset(tokenizer.all_special_ids)
+        self.first = self._first_form()
+
+    def _first_form(self) -> str:
+        """Say how the first word is written, and refuse a form that cannot be had."""
+        wish = self.options.first
+        if not self.forms.marks_space:
+            if wish != "auto":
+                raise SpecError(
+                    f"first={wish!r} in {self.name!r}: its vocabulary does not mark white space; "
+                    "leave the option out"
+                )
+            return "unmarked"
+        ids = self.tokenizer(self._known_word, add_special_tokens=False)["input_ids"]
+        by_itself = bool(self.forms.starting[ids[0]])
+        if wish == "unspaced" and by_itself:
+            raise SpecError(
+                f"first='unspaced' in {self.name!r}: its tokenizer puts a space before every "
+                "sentence by itself; leave the option out"
+            )
+        return "spaced" if by_itself or wish == "spaced" else "unspaced"
+
+    @property
+    def case(self) -> str:
+        """``lower`` if the tokenizer makes no difference between cases, else ``keep``."""
+        word = self._known_word
+        forms = [word.lower(), word.upper()]
+        ids = self.tokenizer(forms, add_special_tokens=False)["input_ids"]
+        return "lower" if ids[0] == ids[1] else "keep"
+
+    @cached_property
+    def _known_word(self) -> str:
+        """Return some word of letters that the vocabulary holds, lower case where there is one."""
+        tokens = self.tokenizer.convert_ids_to_tokens(np.flatnonzero(~self.forms.special).tolist())
+        surfaces = [self.forms.surface(token) for token in tokens if token]
+        words = [s for s in surfaces if s.isalpha() and s.isascii() and self.knows([s])[0]]
+        return next((w for w in words if w.islower()), words[0] if words else "a")
+
+    @cached_property
+    def opening(self) -> tuple[int, ...]:
+        """The special tokens that the tokenizer puts before a sentence by itself."""
+        found = self.tokenizer(self._known_word, return_special_tokens_mask=True)
+        pairs = zip(found["input_ids"], found["special_tokens_mask"], strict=True)
+        return tuple(token for token, _ in takewhile(lambda pair: pair[1], pairs))
+
+    def encode(self, sentences: Sequence[str]) -> list[Encoded]:
+        """Tokenise sentences, S of them.
+
+        White space between words counts as one space.
+
+        Raises
+        ------
+        UnknownWordError
+            Naming a word for which the vocabulary has only its unknown-word token.
+        InputError
+            If a sentence spells a special token, if a token spans two words or if tokens cannot
+            be traced back to words.
+        """
+        lead = " " if self.options.first == "spaced" else ""
+        texts = [lead + " ".join(sentence.split()) for sentence in sentences]
+        batch = self.tokenizer(
+            texts,
+            add_special_tokens=self.special,
+            return_special_tokens_mask=True,
+            return_offsets_mapping=self.tokenizer.is_fast,
+            return_attention_mask=False,
+            return_token_type_ids=False,
+            padding=False,
+            truncation=False,
+        )
+        found = []
+        for i, text in enumerate(texts):
+            ids = batch["input_ids"][i]
+            inside = [p for p, flag in enumerate(batch["special_tokens_mask"][i]) if not flag]
+            units = self.tokenizer.convert_ids_to_tokens([ids[p] for p in inside])
+            if self.tokenizer.is_fast:
+                spans = [batch["offset_mapping"][i][p] for p in inside]
+            else:
+                spans = self._trace(text, [ids[p] for p in inside], units)
+            found.append(self._grouped(text, ids, inside, units, spans))
+        return found
+
+    def _grouped(
+        self,
+        text: str,
+        ids: list[int],
+        inside: list[int],
+        units: list[str],
+        spans: list[tuple[int, int]],
+    ) -> Encoded:
+        """Assign tokens to words by their spans of characters."""
+        words = text.split()
+        number = -1
+        word_at = []
+        for i, character in enumerate(text):
+            if not character.isspace() and (i == 0 or text[i - 1].isspace()):
+                number += 1
+            word_at.append(-1 if character.isspace() else number)
+        mark = len(split_word(words[-1])[2]) if self.options.punctuation == "context" else 0
+        # Characters from here on are context; a last word of marks alone is its own core.
+        last_scored = len(text) - mark
+        scored, word_of, kept = [], [], []
+        for place, unit, (start, end) in zip(inside, units, spans, strict=True):
+            covered = {w for w in word_at[start:end] if w >= 0}
+            if len(covered) > 1:
+                raise InputError(
+                    f"token {unit!r} spans two words of {text.strip()!r}; {self.name} cannot be "
+                    "scored word by word"
+                )
+            # A token of white space alone opens the word that follows.
+            word = covered.pop() if covered else next((w for w in word_at[start:] if w >= 0), -1)
+            word = len(words) - 1 if word < 0 else word
+            self._check_token(ids[place], words[word], text)
+            if start >= last_scored and mark:
+                continue
+            scored.append(place)
+            word_of.append(word)
+            kept.append(unit)
+        missing = set(range(len(words))).difference(word_of)
+        if missing:
+            raise InputError(
+                f"the tokenizer of {self.name} has no token for {words[min(missing)]!r} in "
+                f"{text.strip()!r}; leave the sentence out"
+            )
+        if word_of != sorted(word_of):
+            raise InputError(
+                f"the tokenizer of {self.name} changes the order of words in {text.strip()!r}"
+            )
+        return Encoded(
+            np.array(ids, dtype=np.int64),
+            np.array(scored, dtype=np.int64),
+            np.array(word_of, dtype=np.int64),
+            tuple(kept),
+            len(words),
+        )
+
+    def _check_token(self, token: int, word: str, text: str) -> None:
+        """Refuse unknown words, unless they stand as unk, and special tokens spelt out."""
+        if token not in self._special_ids:
+            return
+        if token == self.tokenizer.unk_token_id and self.tokenizer.unk_token not in word:
+            if self.options.unknown == "unk":
+                return
+            raise UnknownWordError(
+                f"{self.name} does not know {word!r} in {text.strip()!r}; leave the sentence out, "
+                "or ask for unknown=unk"
+            )
+        spelt = self.tokenizer.convert_ids_to_tokens(token)
+        raise InputError(
+            f"{word!r} in {text.strip()!r} spells {spelt!r}, a special token of {self.name}; "
+            "leave the sentence out"
+        )
+
+    def _trace(self, text: str, ids: list[int], units: list[str]) -> list[tuple[int, int]]:
+        """Find the characters of each token, for tokenizers that do not report them.
+
+        Both sides are compared without case and accents, which such tokenizers take away.
+        """
+        letters: list[tuple[str, int]] = [
+            (c, i) for i, character in enumerate(text) for c in _plain(character)
+        ]
+        spans = []
+        at = 0
+        for token, unit in zip(ids, units, strict=True):
+            if token == self.tokenizer.unk_token_id:
+                word = text[letters[min(at, len(letters) - 1)][1] :].split()[0]
+                self._check_token(token, word, text)
+            surface = _plain(self.forms.surface(unit))
+            here = letters[at : at + len(surface)]
+            if [c for c, _ in here] != list(surface) or not surface:
+                raise InputError(
+                    f"token {unit!r} of {self.name} cannot be traced back to a word of "
+                    f"{text.strip()!r}; leave the sentence out or use plain punctuation marks"
+                )
+            spans.append((here[0][1], here[-1][1] + 1))
+            at += len(surface)
+        return spans
+
+    def knows(self, words: Sequence[str]) -> BoolArray:
+        """Say for each of V words whether it can be written in tokens; shape (V,)."""
+        known = np.zeros(len(words), dtype=np.bool_)
+        for i, word in enumerate(words):
+            if len(word.split()) != 1:
+                continue
+            ids = self.tokenizer(word, add_special_tokens=False)["input_ids"]
+            known[i] = bool(ids) and not self._special_ids.intersection(ids)
+        return known
+
+    def candidate_tokens(
+        self, sentence: Sentence, position: int, words: WordList
+    ) -> list[tuple[int, ...]]:
+        """Return the tokens of each candidate as they stand at `position`, V tuples of ids.
+
+        Looked up once for a list and the marks around the position. The tokens hold for
+        tokenizers that cut at white space; whoever needs certainty compares with the tokens of
+        the whole sentence.
+        """
+        last = position == len(sentence) - 1
+        key = (sentence.before[position], sentence.after[position], position == 0, last)
+        kept = self._words.setdefault(words, {})
+        if key not in kept:
+            surfaces = [sentence.surface(position, word) for word in words]
+            # Neighbours that the tokenizer has accepted; which they are makes no difference.
+            head = "" if position == 0 else sentence.surface(position - 1) + " "
+            tail = "" if last else " " + sentence.surface(position + 1)
+            place = 0 if position == 0 else 1
+            encoded = self.encode([head + surface + tail for surface in surfaces])
+            kept[key] = [tuple(e.ids[e.scored[e.word_of == place]].tolist()) for e in encoded]
+        return kept[key]
+
+
+def _plain(text: str) -> str:
+    """Return `text` without case, accents and white space."""
+    decomposed = unicodedata.normalize("NFKD", text.lower())
+    return "".join(c for c in decomposed if not unicodedata.combining(c) and not c.isspace())

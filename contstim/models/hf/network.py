@@ -1,0 +1,304 @@
+"""Running a transformer: rows of one length in, log-probabilities of single tokens out.
+
+Rows are never padded. Logits exist only for the positions that are read, a batch at a time:
+a hook on the body of the network passes on the hidden states of those positions alone, so the
+language-model head, whatever it is, never sees the others.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import DynamicCache
+
+from contstim.models.base import BoolArray, FloatArray, IntArray
+
+__all__ = ["Network", "Normaliser"]
+
+# Tokens and logits of one forward pass. Blocks of this size are reused by the allocator on a
+# CPU; a GPU wants larger ones.
+_CPU_TOKENS, _GPU_TOKENS = 2048, 65_536
+_CPU_LOGITS, _GPU_LOGITS = 2**22, 2**28
+_HALF = (torch.float16, torch.bfloat16)
+
+
+class _Narrow:
+    """Hooks that keep the hidden states at `index` alone, the flat places that will be read."""
+
+    def __init__(self) -> None:
+        self.index: torch.Tensor | None = None
+
+    def _kept(self, hidden: torch.Tensor) -> torch.Tensor:
+        assert self.index is not None
+        return hidden.reshape(-1, hidden.shape[-1]).index_select(0, self.index)[None]
+
+    def before(self, module: Any, args: Any) -> Any:
+        """Narrow all that goes into a module that works place by place."""
+        return args if self.index is None else tuple(self._kept(hidden) for hidden in args)
+
+    def after(self, module: Any, args: Any, output: Any) -> Any:
+        """Narrow what comes out of the body of a network."""
+        if self.index is None:
+            return output
+        if isinstance(output, tuple):
+            return (self._kept(output[0]), *output[1:])
+        output.last_hidden_state = self._kept(output[0])
+        return output
+
+
+class Normaliser:
+    """Log-probabilities from logits, over the whole vocabulary or over each token's class.
+
+    Parameters
+    ----------
+    classes
+        Token classes, boolean arrays of shape (V,); with any, a token is normalised over the
+        tokens of its own class alone. None: over all tokens.
+    device
+        Where the logits are.
+    """
+
+    def __init__(self, classes: tuple[BoolArray, ...], n_logits: int, device: torch.device) -> None:
+        self.n_classes = len(classes)
+        class_of = np.full(n_logits, -1, dtype=np.int64)
+        for number, members in enumerate(classes):
+            class_of[: len(members)][members] = number
+        self.class_of = torch.from_numpy(class_of).to(device)
+        self._outside = [self.class_of != number for number in range(self.n_classes)]
+
+    def log_probs(self, logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        """Return the log-probability of each row's target: (m, V) and (m,) to (m,)."""
+        if not self.n_classes:
+            return logits.log_softmax(dim=1).gather(1, targets[:, None])[:, 0]
+        chosen = logits.gather(1, targets[:, None])[:, 0]
+        classes = self.class_of[targets]
+        total = torch.empty_like(chosen)
+        for number, outside in enumerate(self._outside):
+            mine = classes == number
+            if mine.any():
+                total[mine] = logits[mine].masked_fill_(outside, -torch.inf).logsumexp(dim=1)
+        return chosen - total
+
+    def distribution(self, logits: torch.Tensor) -> torch.Tensor:
+        """Return the log-probability of every token: (m, V) to (m, V).
+
+        Tokens of no class have none: minus infinity.
+        """
+        if not self.n_classes:
+            return logits.log_softmax(dim=1)
+        result = torch.full_like(logits, -torch.inf)
+        for outside in self._outside:
+            inside = ~outside
+            result[:, inside] = logits[:, inside].log_softmax(dim=1)
+        return result
+
+
+class Network:
+    """A language model of transformers, in evaluation mode.
+
+    Parameters
+    ----------
+    model
+        The model with its language-model head.
+    device
+        Where it is.
+    """
+
+    def __init__(self, model: Any, device: torch.device) -> None:
+        self.model = model
+        self.device = device
+        self.n_logits = int(model.get_output_embeddings().weight.shape[0])
+        self.dtype: torch.dtype = next(model.parameters()).dtype
+        # Softmax in float32 or wider, whatever the network computes in.
+        self._wide = torch.float64 if self.dtype == torch.float64 else torch.float32
+        self._narrow = self._find_narrowing()
+
+    def _find_narrowing(self) -> _Narrow | None:
+        """Compute no more than is read, as far as this network allows; logits must not change.
+
+        Of networks built like BERT the last layer is narrowed after its attention: what follows
+        works place by place. Of others, what the head gets.
+        """
+        modules = dict(self.model.named_modules())
+        last = [name for name in modules if name.endswith("attention.output")][-1:]
+        for module in [modules[name] for name in last]:
+            narrow = _Narrow()
+            handle = module.register_forward_pre_hook(narrow.before)
+            if self._unchanged(narrow):
+                return narrow
+            handle.remove()
+        if self.model.base_model is not self.model:
+            narrow = _Narrow()
+            handle = self.model.base_model.register_forward_hook(narrow.after)
+            if self._unchanged(narrow):
+                return narrow
+            handle.remove()
+        return None
+
+    def _unchanged(self, narrow: _Narrow) -> bool:
+        """Whether two short rows have the same logits narrowed and not."""
+        ids = (torch.arange(6, device=self.device) % self.n_logits).reshape(2, 3)
+        places = torch.tensor([1, 2, 5], device=self.device)
+        with torch.inference_mode():
+            full = self.model(input_ids=ids).logits.reshape(6, -1)[places]
+            narrow.index = places
+            try:
+                logits = self.model(input_ids=ids).logits
+            except (RuntimeError, ValueError, TypeError):
+                # A network that cannot do without the other places.
+                return False
+            finally:
+                narrow.index = None
+        return logits.shape == (1, *full.shape) and torch.allclose(
+            logits[0].float(), full.float(), rtol=1e-2, atol=1e-3
+        )
+
+    @property
+    def half(self) -> bool:
+        """Whether the network computes in 16 bits."""
+        return self.dtype in _HALF
+
+    @property
+    def token_budget(self) -> int:
+        """Tokens of one forward pass that suit the device."""
+        return _CPU_TOKENS if self.device.type == "cpu" else _GPU_TOKENS
+
+    @property
+    def _logit_budget(self) -> int:
+        return _CPU_LOGITS if self.device.type == "cpu" else _GPU_LOGITS
+
+    def logits(
+        self, ids: torch.Tensor, rows: torch.Tensor, positions: torch.Tensor, **more: Any
+    ) -> torch.Tensor:
+        """Return logits of one batch at the places read: (m, V), float32 or wider.
+
+        Parameters
+        ----------
+        ids
+            Token ids, shape (R, L).
+        rows, positions
+            The places, shape (m,).
+        more
+            Further arguments of the model, e.g. ``past_key_values``.
+        """
+        flat = rows * ids.shape[1] + positions
+        if "attention_mask" not in more:
+            more["attention_mask"] = torch.ones_like(ids)
+        logits: torch.Tensor
+        if self._narrow is None:
+            logits = self.model(input_ids=ids, **more).logits
+            return logits.reshape(-1, logits.shape[-1])[flat].to(self._wide)
+        self._narrow.index = flat
+        try:
+            logits = self.model(input_ids=ids, **more).logits
+        finally:
+            self._narrow.index = None
+        return logits[0].to(self._wide)
+
+    def batches(
+        self, ids: IntArray, rows: IntArray, positions: IntArray, budget: int | None
+    ) -> Iterator[tuple[slice, torch.Tensor]]:
+        """Yield the logits of all places read, a batch of rows at a time.
+
+        Parameters
+        ----------
+        ids
+            Token ids of R rows of one length, shape (R, L).
+        rows, positions
+            The places read, shape (M,), rows ascending.
+        budget
+            Most tokens of a batch; None for what suits the device.
+
+        Yields
+        ------
+        slice, tensor
+            Which of the M places, and their logits (m, V).
+        """
+        n_rows, length = ids.shape
+        per_row = int(np.bincount(rows, minlength=n_rows).max())
+        most = max(1, min((budget or self.token_budget) // length, n_rows))
+        most = max(1, min(most, self._logit_budget // (self.n_logits * max(per_row, 1))))
+        # Batches of like size rather than full ones and a small rest.
+        cuts = np.linspace(0, n_rows, -(-n_rows // most) + 1).astype(np.int64)
+        places = np.searchsorted(rows, cuts)
+        with torch.inference_mode():
+            for i in range(len(cuts) - 1):
+                read = slice(int(places[i]), int(places[i + 1]))
+                if read.start == read.stop:
+                    continue
+                batch = torch.from_numpy(ids[cuts[i] : cuts[i + 1]]).to(self.device)
+                at = torch.from_numpy(rows[read] - cuts[i]).to(self.device)
+                where = torch.from_numpy(positions[read]).to(self.device)
+                yield read, self.logits(batch, at, where)
+
+    def log_probs(
+        self,
+        ids: IntArray,
+        rows: IntArray,
+        positions: IntArray,
+        targets: IntArray,
+        normaliser: Normaliser,
+        budget: int | None = None,
+    ) -> FloatArray:
+        """Return log p(target) at each place read: shape (M,), float64, nats.
+
+        Parameters as in `batches`; `targets` are token ids, shape (M,).
+        """
+        values = np.empty(len(rows), dtype=np.float64)
+        for read, logits in self.batches(ids, rows, positions, budget):
+            wanted = torch.from_numpy(targets[read]).to(self.device)
+            values[read] = normaliser.log_probs(logits, wanted).cpu().numpy()
+        return values
+
+    def with_cache(self, ids: IntArray) -> tuple[torch.Tensor, DynamicCache | None]:
+        """Run one row and keep its keys and values.
+
+        Parameters
+        ----------
+        ids
+            Token ids, shape (L,).
+
+        Returns
+        -------
+        tensor
+            Logits at every place, shape (L, V).
+        DynamicCache or None
+            Keys and values to go on from, or None where the network has none.
+        """
+        with torch.inference_mode():
+            row = torch.from_numpy(ids[None]).to(self.device)
+            output = self.model(input_ids=row, attention_mask=torch.ones_like(row), use_cache=True)
+        cache = getattr(output, "past_key_values", None)
+        if not isinstance(cache, DynamicCache):
+            cache = None
+        return output.logits[0].to(self._wide), cache
+
+    def continued(
+        self,
+        ids: IntArray,
+        rows: IntArray,
+        positions: IntArray,
+        cache: DynamicCache,
+        n_before: int,
+    ) -> torch.Tensor:
+        """Run rows that all go on from one row of `n_before` tokens, whose `cache` is kept.
+
+        Parameters as in `batches`; the rows are one batch. Returns logits (M, V).
+        """
+        branched = copy.deepcopy(cache)
+        branched.batch_repeat_interleave(len(ids))
+        with torch.inference_mode():
+            batch = torch.from_numpy(ids).to(self.device)
+            mask = torch.ones(len(ids), n_before + ids.shape[1], dtype=torch.int64)
+            return self.logits(
+                batch,
+                torch.from_numpy(rows).to(self.device),
+                torch.from_numpy(positions).to(self.device),
+                attention_mask=mask.to(self.device),
+                past_key_values=branched,
+                use_cache=True,
+            )

@@ -1,0 +1,165 @@
+"""Which checkpoints are read, and what is said of those that are not."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import transformers
+from tiny_transformers import save_network, save_tokenizer
+
+from contstim.errors import ModelFileError, SpecError
+from contstim.models.hf.causal import CausalModel
+from contstim.models.hf.masked import MaskedModel
+from contstim.models.registry import load_model
+
+Tiny = Callable[[str], Path]
+
+SMALL = {
+    "hidden_size": 32,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "intermediate_size": 48,
+}
+
+
+def _refusal(spec: str) -> str:
+    with pytest.raises(ModelFileError) as error:
+        load_model(spec)
+    return str(error.value)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return a folder with a WordPiece tokenizer and no network."""
+    save_tokenizer("bert", tmp_path)
+    return tmp_path
+
+
+def test_the_configuration_decides_what_a_checkpoint_is(tiny: Tiny, folder: Path) -> None:
+    assert isinstance(load_model(f"hf:{tiny('bert')}"), MaskedModel)
+    assert isinstance(load_model(f"hf:{tiny('gpt2')}"), CausalModel)
+    config = transformers.BertConfig(vocab_size=120, is_decoder=True, **SMALL)
+    save_network(transformers.BertLMHeadModel(config), folder)
+    model = load_model(f"hf:{folder}")
+    assert isinstance(model, CausalModel)
+    # It has no BOS, and its template's [CLS] stands before every sentence.
+    assert model.event.start == "[CLS]"
+    assert np.isfinite(model.score(["the dog ran"])).all()
+    with pytest.raises(SpecError, match="words='corrected' in .*does not mark the white space"):
+        load_model(f"hf:{folder}?words=corrected")
+
+
+def test_a_checkpoint_without_a_trained_head_is_refused(folder: Path) -> None:
+    config = transformers.BertConfig(vocab_size=120, **SMALL)
+    save_network(transformers.BertModel(config), folder)
+    message = _refusal(f"hf:{folder}")
+    assert message == (
+        f"'{folder}' has no trained language-model head: the checkpoint lacks 6 weights, among "
+        "them cls.predictions.bias; use the checkpoint that was trained to predict words (of "
+        "ELECTRA, the generator)"
+    )
+
+
+def test_the_discriminator_of_electra_is_refused(folder: Path) -> None:
+    config = transformers.ElectraConfig(vocab_size=120, embedding_size=16, **SMALL)
+    save_network(transformers.ElectraForPreTraining(config), folder)
+    assert "has no trained language-model head" in _refusal(f"hf:{folder}")
+
+
+def test_a_model_of_another_kind_is_refused(folder: Path) -> None:
+    config = transformers.ViTConfig(
+        image_size=8, patch_size=4, hidden_size=8, num_hidden_layers=1, num_attention_heads=1
+    )
+    transformers.ViTModel(config).save_pretrained(folder)
+    assert _refusal(f"hf:{folder}") == (
+        f"'{folder}' is a model of type 'vit', which transformers can load neither as a causal nor "
+        "as a masked language model; use a model of one of these kinds"
+    )
+
+
+def test_places_without_a_checkpoint_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    missing = tmp_path / "nothing"
+    assert _refusal(f"hf:{missing}") == (
+        f"'{missing}' is not a folder; give the folder of a checkpoint, a .gguf file or a name on "
+        "the Hugging Face hub"
+    )
+    assert _refusal(f"hf:{missing}.gguf") == (
+        f"no file '{missing}.gguf'; give the path of a GGUF file"
+    )
+    assert _refusal(f"hf:{tmp_path}").startswith(
+        f"cannot load '{tmp_path}': transformers cannot read it ("
+    )
+    # A name on the hub, with an empty cache and no network.
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    message = _refusal("hf:some-one/some-model")
+    assert message.startswith(
+        "cannot load 'some-one/some-model': it is not in the local cache of the Hugging Face hub, "
+        "and the hub does not give it ("
+    )
+    assert "\n" not in message
+
+
+def test_a_tokenizer_without_a_mask_is_refused(tiny: Tiny, tmp_path: Path) -> None:
+    shutil.copytree(tiny("bert"), tmp_path, dirs_exist_ok=True)
+    for file in tmp_path.glob("token*"):
+        file.unlink()
+    save_tokenizer("gpt2", tmp_path)
+    assert _refusal(f"hf:{tmp_path}") == (
+        f"the tokenizer of '{tmp_path}' has no mask token; use a masked language model's"
+    )
+
+
+def test_the_fingerprint_follows_weights_and_tokenizer(tiny: Tiny, tmp_path: Path) -> None:
+    first = load_model(f"hf:{tiny('bert')}").fingerprint
+    same = tmp_path / "same"
+    shutil.copytree(tiny("bert"), same)
+    assert load_model(f"hf:{same}").fingerprint == first
+    save_network(transformers.BertForMaskedLM.from_pretrained(tiny("bert")), same, seed=2)
+    assert load_model(f"hf:{same}").fingerprint != first
+    other = tmp_path / "other"
+    shutil.copytree(tiny("bert"), other)
+    vocab = transformers.AutoTokenizer.from_pretrained(tiny("bert")).get_vocab()
+    transformers.BertTokenizer(vocab=vocab, do_lower_case=True).save_pretrained(other)
+    assert load_model(f"hf:{other}").event.case == "lower"
+    assert load_model(f"hf:{other}").fingerprint != first
+
+
+def test_a_token_over_two_words_is_refused(tmp_path: Path) -> None:
+    import tokenizers
+
+    from contstim.errors import InputError
+
+    core = tokenizers.Tokenizer(
+        tokenizers.models.BPE(
+            vocab={"▁": 0, "a": 1, "b": 2, "▁a": 3, "▁a▁": 4, "<s>": 5},
+            merges=[("▁", "a"), ("▁a", "▁")],
+        )
+    )
+    core.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace(split=False)
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=core, bos_token="<s>")
+    tokenizer.save_pretrained(tmp_path)
+    config = transformers.GPT2Config(vocab_size=6, n_embd=8, n_layer=1, n_head=1)
+    save_network(transformers.GPT2LMHeadModel(config), tmp_path)
+    model = load_model(f"hf:{tmp_path}")
+    # The white space that ends the first token stands before "b", and is none of its characters.
+    assert [len(p.units) for p in model.parts(["a b"])] == [2]
+    core = tokenizers.Tokenizer(
+        tokenizers.models.BPE(
+            vocab={"▁": 0, "a": 1, "b": 2, "▁a": 3, "▁b": 4, "▁a▁b": 6, "<s>": 5},
+            merges=[("▁", "a"), ("▁", "b"), ("▁a", "▁b")],
+        )
+    )
+    core.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace(split=False)
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=core, bos_token="<s>")
+    tokenizer.save_pretrained(tmp_path)
+    with pytest.raises(InputError) as error:
+        load_model(f"hf:{tmp_path}").parts(["a b"])
+    assert str(error.value) == (
+        f"token '▁a▁b' spans two words of 'a b'; hf:{tmp_path} cannot be scored word by word"
+    )

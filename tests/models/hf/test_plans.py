@@ -1,0 +1,147 @@
+"""Plans on tables of random conditional values: what they sum to, and how estimates behave."""
+
+from __future__ import annotations
+
+import itertools
+import zlib
+
+import numpy as np
+import pytest
+
+from contstim.models.hf.options import MaskedOptions
+from contstim.models.hf.plans import LARGEST_EXACT, Plan, merge, plan_for, subset_weights
+
+
+def _options(**changes: object) -> MaskedOptions:
+    values = {"metric": "permutation", "restricted": False, "exact": 10, "orders": 100, "seed": 0}
+    return MaskedOptions(**{**values, **changes})  # type: ignore[arg-type] - keys are the fields'
+
+
+def _value(hidden: np.ndarray, slot: int) -> float:
+    """Return a made-up log p(token at `slot`) that depends on all that is hidden."""
+    code = zlib.crc32(np.packbits(hidden).tobytes() + bytes([slot, len(hidden)]))
+    return -10 * np.random.default_rng(code).random()
+
+
+def _values(plan: Plan) -> np.ndarray:
+    return np.array([_value(plan.masks[r], s) for r, s in zip(plan.row, plan.slot, strict=True)])
+
+
+def _over_all_orders(layout: tuple[int, ...]) -> np.ndarray:
+    """Average each token's value over all word orders and all token orders of each word."""
+    starts = np.cumsum([0, *layout])
+    words = [range(a, b) for a, b in itertools.pairwise(starts)]
+    total = np.zeros(starts[-1])
+    orders = list(itertools.permutations(range(len(layout))))
+    for order in orders:
+        hidden = np.ones(starts[-1], dtype=bool)
+        for word in order:
+            inner = list(itertools.permutations(words[word]))
+            for tokens in inner:
+                now = hidden.copy()
+                for slot in tokens:
+                    total[slot] += _value(now, slot) / len(inner)
+                    now[slot] = False
+            hidden[list(words[word])] = False
+    return total / len(orders)
+
+
+@pytest.mark.parametrize(
+    "layout", [(1,), (1, 1, 1, 1, 1), (2, 1, 3), (4, 1, 2, 1), (1, 2, 1, 1, 2)]
+)
+def test_subsets_give_the_mean_over_all_orders(layout: tuple[int, ...]) -> None:
+    plan = plan_for(layout, _options())
+    np.testing.assert_allclose(plan.by_slot(_values(plan)), _over_all_orders(layout), atol=1e-9)
+    assert plan.stderr(_values(plan)) == 0
+
+
+def test_eight_words_take_255_rows() -> None:
+    plan = plan_for((1,) * 8, _options())
+    assert plan.masks.shape == (255, 8)
+    assert len({m.tobytes() for m in plan.masks}) == 255
+    # Each word's terms over the contexts it is predicted in have weights that sum to 1.
+    np.testing.assert_allclose(plan.by_slot(np.ones(len(plan.row))), np.ones(8))
+
+
+def test_subset_weights_are_chances() -> None:
+    # Of three items: seen first 1/3, second after a given one 1/6, last 1/3.
+    np.testing.assert_allclose(subset_weights(3), [1 / 3, 1 / 6, 1 / 3])
+
+
+def test_an_estimate_is_unbiased_and_its_standard_error_honest() -> None:
+    layout = (1, 2, 1, 1, 3, 1)
+    exact = plan_for(layout, _options())
+    truth = exact.by_slot(_values(exact)).sum()
+    off, errors = [], []
+    for seed in range(1000):
+        plan = plan_for.__wrapped__(layout, _options(exact=1, seed=seed, orders=40))
+        values = _values_cached(plan)
+        off.append(plan.by_slot(values).sum() - truth)
+        errors.append(plan.stderr(values))
+    deviations = np.abs(off) / errors
+    assert (deviations <= 4).mean() >= 0.99
+    # The mean of 1,000 estimates lies within 4 of its own standard errors of the truth.
+    assert abs(np.mean(off)) <= 4 * np.std(off) / np.sqrt(1000)
+    # What is promised as the standard error is the spread of the estimates.
+    assert np.mean(errors) == pytest.approx(np.std(off), rel=0.1)
+
+
+_KNOWN: dict[tuple[bytes, int], float] = {}
+
+
+def _values_cached(plan: Plan) -> np.ndarray:
+    values = []
+    for r, s in zip(plan.row.tolist(), plan.slot.tolist(), strict=True):
+        key = (plan.masks[r].tobytes(), s)
+        if key not in _KNOWN:
+            _KNOWN[key] = _value(plan.masks[r], s)
+        values.append(_KNOWN[key])
+    return np.array(values)
+
+
+def test_the_standard_error_shrinks_with_the_root_of_the_orders() -> None:
+    layout = (1,) * 8
+    means = []
+    for orders in (20, 80, 320):
+        errors = []
+        for seed in range(40):
+            plan = plan_for.__wrapped__(layout, _options(exact=1, seed=seed, orders=orders))
+            errors.append(plan.stderr(_values_cached(plan)))
+        means.append(np.mean(errors))
+    assert means[0] / means[1] == pytest.approx(2, rel=0.12)
+    assert means[1] / means[2] == pytest.approx(2, rel=0.12)
+
+
+def test_an_estimate_computes_no_row_twice() -> None:
+    plan = plan_for((1,) * 12, _options(orders=100))
+    assert plan.n_pairs == 50
+    assert len({m.tobytes() for m in plan.masks}) == len(plan.masks) < 12 * 100
+    np.testing.assert_allclose(plan.by_slot(np.ones(len(plan.row))), np.ones(12))
+
+
+def test_long_words_are_sampled_within_and_stay_unbiased() -> None:
+    # A word of seven tokens: one order of them for each word order.
+    layout = (1, 7)
+    truth = _over_all_orders(layout).sum()
+    off = []
+    for seed in range(200):
+        plan = plan_for.__wrapped__(layout, _options(exact=1, seed=seed, orders=20))
+        off.append(plan.by_slot(_values_cached(plan)).sum() - truth)
+    assert abs(np.mean(off)) <= 4 * np.std(off) / np.sqrt(200)
+
+
+def test_too_many_rows_are_sampled() -> None:
+    plan = plan_for((1,) * 8 + (12,), _options(orders=4))
+    assert LARGEST_EXACT < 2**8 * (2**12 - 2)
+    assert plan.n_pairs == 2
+
+
+def test_merged_plans_share_rows_and_terms() -> None:
+    layout = (1, 2, 1)
+    plans = [plan_for(layout, _options(metric=m)) for m in ("pll", "pll-word-l2r", "permutation")]
+    merged, places = merge(plans)
+    assert len({m.tobytes() for m in merged.masks}) == len(merged.masks) == len(plans[2].masks)
+    for plan, place in zip(plans, places, strict=True):
+        np.testing.assert_array_equal(merged.masks[merged.row[place]], plan.masks[plan.row])
+        np.testing.assert_array_equal(merged.slot[place], plan.slot)
+    assert (np.diff(merged.row) >= 0).all()

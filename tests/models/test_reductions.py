@@ -1,0 +1,189 @@
+"""SLOR, perplexities and surprisal on plain tables, against their formulas written out."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tables import TableModel
+
+from contstim.errors import InputError, SpecError, UnknownNameError
+from contstim.models.base import SentenceParts
+from contstim.models.check import check_model
+from contstim.models.measures import corpus_perplexity, surprisal
+from contstim.models.reductions import REDUCTIONS, ReducedModel
+from contstim.models.registry import FAMILIES, load_model, register_family
+from contstim.models.spec import ModelSpec
+from contstim.synthesis.search import synthesize
+from contstim.text import WordList
+
+WORDS = ["the", "dog", "saw", "a", "cat", "ran"]
+SENTENCES = ["the dog saw a cat", "a cat ran", "the dog ran", "dog"]
+
+
+class _Unigram(TableModel):
+    """The table's first row whatever the context."""
+
+    def __init__(self, seed: int, *, end: bool = True) -> None:
+        super().__init__(WORDS, seed, end=end)
+        self.log_probs[:] = self.log_probs[0]
+
+
+def _slor(exact: str = "all") -> ReducedModel:
+    inner = TableModel(WORDS, 1, exact=exact)
+    return ReducedModel(inner, "slor", ModelSpec("table", "1"), _Unigram(2))
+
+
+def test_slor_takes_frequency_off() -> None:
+    model = _slor()
+    inner, unigram = TableModel(WORDS, 1), _Unigram(2)
+    lengths = np.array([len(s.split()) + 1 for s in SENTENCES])
+    frequency = [sum(unigram.score_words([s])[0]) for s in SENTENCES]
+    expected = (inner.score(SENTENCES) - frequency) / lengths
+    np.testing.assert_allclose(model.score(SENTENCES), expected)
+    # A sentence as its words' frequencies explain it has SLOR 0.
+    same = ReducedModel(_Unigram(2), "slor", ModelSpec("table", "2"), _Unigram(2))
+    np.testing.assert_allclose(same.score(SENTENCES), 0, atol=1e-12)
+    assert model.event.reduction == f"slor over {unigram.spec}"
+    assert (model.score(SENTENCES) > 0).any()
+
+
+@pytest.mark.parametrize("exact", ["all", "bound", "none"])
+def test_slor_keeps_the_contract(exact: str) -> None:
+    assert "at most inf" in check_model(_slor(exact), SENTENCES)[0]
+
+
+class _SubWords(TableModel):
+    """A table whose long words are two units, and which leaves the first word unscored."""
+
+    @property
+    def event(self) -> object:  # type: ignore[override] - a copy with other units
+        from dataclasses import replace
+
+        return replace(super().event, units="tokens")
+
+    def parts(self, sentences: list[str]) -> list[SentenceParts]:
+        found = []
+        for p in super().parts(sentences):
+            keep = np.flatnonzero(p.word_of > 0)
+            twice = np.repeat(keep, [1 + (len(p.units[k]) > 2) for k in keep])
+            counts = np.bincount(twice, minlength=len(p.units))[twice]
+            units = tuple(p.units[k] for k in twice)
+            found.append(
+                SentenceParts(units, p.log_probs[twice] / counts, p.word_of[twice], p.n_words)
+            )
+        return found
+
+    def replacements(self, sentence: object, position: int, words: WordList) -> object:  # type: ignore[override] - as above
+        return super(TableModel, self).replacements(sentence, position, words)  # type: ignore[arg-type] - as above
+
+
+def test_slor_of_sub_words_keeps_its_bound() -> None:
+    inner = _SubWords(WORDS, 4, exact="none")
+    model = ReducedModel(inner, "slor", ModelSpec("table", "4"), _Unigram(2))
+    check_model(model, SENTENCES[:3])
+    # The unscored first word is not taken off either.
+    words = _Unigram(2).score_words(SENTENCES[:1])[0]
+    parts = inner.parts(SENTENCES[:1])[0]
+    expected = (parts.log_prob - words[1:].sum()) / len(parts.units)
+    assert model.score(SENTENCES[:1])[0] == pytest.approx(expected)
+
+
+def test_perplexity_is_no_score_to_search_with() -> None:
+    inner = TableModel(WORDS, 1)
+    model = ReducedModel(inner, "ppl", ModelSpec("table", "1", (("reduction", "ppl"),)))
+    totals = inner.totals(SENTENCES)
+    np.testing.assert_allclose(model.score(SENTENCES), np.exp(-totals.log_prob / totals.n_tokens))
+    assert not model.rises_with_acceptability
+    with pytest.raises(InputError) as error:
+        synthesize("the dog ran", reject=inner, accept=model)
+    assert str(error.value) == (
+        "'table:1?reduction=ppl' does not score acceptable sentences higher; choose a reduction "
+        "that does, such as sum or mean"
+    )
+    with pytest.raises(InputError) as error:
+        model.score_words(SENTENCES)
+    assert str(error.value) == (
+        "'table:1?reduction=ppl' is a perplexity, of which words have no share; ask for another "
+        "reduction or for sentence scores"
+    )
+
+
+def test_specs_lead_to_slor(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("contstim.models.registry.FAMILIES", dict(FAMILIES))
+    register_family("table", "tables", lambda spec: TableModel(WORDS, int(spec.location)))
+    register_family("uni", "one row", lambda spec: _Unigram(int(spec.location)))
+    register_family("open", "one row", lambda spec: _Unigram(int(spec.location), end=False))
+    model = load_model("table:5?reduction=slor&unigram=uni:2")
+    assert model.spec == "table:5?exact=all&reduction=slor&unigram=uni:2"
+    assert load_model(model.spec).score(SENTENCES) == pytest.approx(model.score(SENTENCES))
+    for spec, message in {
+        "table:5?reduction=slor&unigram=open:2": (
+            "'table:5?exact=all' scores the end of a sentence and 'table:2?exact=all' does not; "
+            "set end= alike in both"
+        ),
+        "table:5?unigram=uni:2": (
+            "unigram= in 'table:5?unigram=uni:2' goes with reduction=slor alone; leave it out or "
+            "add that"
+        ),
+        "table:5?reduction=slur": (
+            "reduction='slur' in 'table:5?reduction=slur': did you mean 'slor'?"
+        ),
+        "table:5?reduction=x": (
+            "reduction='x' in 'table:5?reduction=x': choose one of "
+            + ", ".join(repr(name) for name in sorted(REDUCTIONS))
+        ),
+    }.items():
+        with pytest.raises(SpecError) as error:
+            load_model(spec)
+        assert str(error.value) == message
+
+
+def test_slor_without_a_unigram_model_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("contstim.models.registry.FAMILIES", dict(FAMILIES))
+    monkeypatch.setattr("contstim.models.registry.bundled_models", dict)
+    register_family("table", "tables", lambda spec: TableModel(WORDS, int(spec.location)))
+    with pytest.raises(SpecError) as error:
+        load_model("table:5?reduction=slor")
+    assert str(error.value) == (
+        "reduction=slor in 'table:5?reduction=slor' needs a unigram model; add unigram=SPEC, for "
+        "example an ARPA file of order 1"
+    )
+
+
+def test_a_corpus_has_a_perplexity_per_token_and_per_word() -> None:
+    model = TableModel(WORDS, 3)
+    total = model.score(SENTENCES).sum()
+    # 5 + 3 + 3 + 1 words, and an end symbol each.
+    assert corpus_perplexity(model, SENTENCES) == pytest.approx(np.exp(-total / 16))
+    assert corpus_perplexity(model, SENTENCES, per="word") == pytest.approx(np.exp(-total / 12))
+    with pytest.raises(UnknownNameError, match="unknown unit of perplexity 'letter'"):
+        corpus_perplexity(model, SENTENCES, per="letter")
+    with pytest.raises(InputError, match="a corpus needs at least one sentence, got none"):
+        corpus_perplexity(model, [])
+    with pytest.raises(InputError, match="gives reduced scores; take the model without"):
+        corpus_perplexity(_slor(), SENTENCES)
+
+
+def test_a_uniform_model_has_the_perplexity_of_its_vocabulary() -> None:
+    model = TableModel(WORDS, 3, sharpness=0.0)
+    assert corpus_perplexity(model, SENTENCES) == pytest.approx(7)
+    bits = surprisal(model, ["the dog"], "bits")[0]
+    # The second word carries the end symbol too.
+    np.testing.assert_allclose(bits, [np.log2(7), 2 * np.log2(7)])
+    np.testing.assert_allclose(surprisal(model, ["the dog"])[0], bits * np.log(2))
+    with pytest.raises(UnknownNameError) as error:
+        surprisal(model, ["the dog"], "hartley")
+    assert str(error.value) == "unknown unit 'hartley'; choose one of 'bits', 'nats'"
+
+
+def test_unscored_words_have_no_surprisal(tmp_path: Path) -> None:
+    class Open(TableModel):
+        def score_words(self, sentences: list[str]) -> list[np.ndarray]:
+            words = super().score_words(sentences)
+            for values in words:
+                values[0] = np.nan
+            return words
+
+    model = Open(WORDS, 3, sharpness=0.0, end=False)
+    assert np.isnan(surprisal(model, ["the dog"])[0]).tolist() == [True, False]
+    assert corpus_perplexity(model, ["the dog", "a cat ran"], per="word") == pytest.approx(7)
