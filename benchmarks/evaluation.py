@@ -41,6 +41,19 @@ def large_study(n_people, n_trials, n_models, n_groups, seed=0):
     return choices, scores
 
 
+def scattered_study(n_people, n_trials, n_models, seed=0):
+    """Every participant sees trials drawn from a pool of ten times as many."""
+    choices, scores = large_study(10 * 10, n_trials, n_models, 10, seed)
+    pool = choices.drop_duplicates(["sentence_1", "sentence_2"]).drop(columns=["group", "rating"])
+    rng = np.random.default_rng(seed)
+    rows = np.concatenate(
+        [rng.choice(len(pool), size=n_trials, replace=False) for _ in range(n_people)]
+    )
+    design = pool.iloc[rows].assign(participant=np.repeat(np.arange(n_people), n_trials))
+    simulation = Simulation.of({"model-0": 0.7, "model-1": 0.3})
+    return simulate_choices(design, scores, simulation, seed=seed), scores
+
+
 def timed(label, run):
     start = time.perf_counter()
     result = run()
@@ -73,6 +86,12 @@ def main():
             lambda c=choices, s=scores: evaluate(c, s, n_bootstrap=arguments.n_bootstrap),
         )
         print(result.models.head(3)[["model", "value", "ci_low", "ci_high"]].to_string(index=False))
+    scattered = scattered_study(arguments.people, arguments.trials, arguments.models)
+    result = timed(
+        f"{len(scattered[0]):,} choices, every participant with trials of their own drawing",
+        lambda: evaluate(*scattered, n_bootstrap=arguments.n_bootstrap),
+    )
+    print("\n".join(result.notes))
 
 
 if __name__ == "__main__":

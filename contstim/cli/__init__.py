@@ -24,6 +24,7 @@ COMMANDS = {
     "synthesize": "write sentences on which two models disagree",
     "select": "select natural pairs or triplets, to proven optimality",
     "design": "lay out trials for participants; plan",
+    "run": "run an experiment file, from models to trials",
     "evaluate": "tell from people's choices which model was right",
 }
 

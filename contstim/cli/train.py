@@ -148,8 +148,8 @@ def _ngram(args: argparse.Namespace) -> int:
 
 
 def _network(args: argparse.Namespace) -> int:
-    from contstim.models.recurrent.config import NetworkConfig
-    from contstim.models.recurrent.training import TrainingOptions, train_recurrent
+    from contstim.models.recurrent.config import NetworkConfig, TrainingOptions
+    from contstim.models.recurrent.training import train_recurrent
 
     record = train_recurrent(
         args.text,

@@ -8,14 +8,20 @@ from contstim.evaluation.choices import (
     check_choices,
     rescale,
 )
+from contstim.evaluation.controls import sentence_features
 from contstim.evaluation.evaluate import evaluate, evaluate_file
 from contstim.evaluation.exclusion import ExclusionRules, catch_accuracy, exclude
 from contstim.evaluation.importers import FORMATS, ColumnMapping, read_choices, read_mapped
 from contstim.evaluation.inference import benjamini_hochberg, wilcoxon_signed_rank
+from contstim.evaluation.mixed import BradleyTerry, fit_bradley_terry
 from contstim.evaluation.options import PRESETS, EvaluationOptions, preset_options
+from contstim.evaluation.power import power
 from contstim.evaluation.ranks import signed_rank_cosine, signed_ranks
 from contstim.evaluation.result import Evaluation
 from contstim.evaluation.scores import score_table
+from contstim.evaluation.simulate import Simulation, simulate_choices
+from contstim.evaluation.suites import LIAdger, run_blimp, run_cola
+from contstim.evaluation.syntaxgym import run_syntaxgym
 from contstim.evaluation.trials import Analysis
 
 __all__ = [
@@ -23,12 +29,15 @@ __all__ = [
     "FORMATS",
     "PRESETS",
     "Analysis",
+    "BradleyTerry",
     "Cleaning",
     "ColumnMapping",
     "Evaluation",
     "EvaluationOptions",
     "ExclusionRules",
     "HumanData",
+    "LIAdger",
+    "Simulation",
     "align_choices",
     "benjamini_hochberg",
     "catch_accuracy",
@@ -36,12 +45,19 @@ __all__ = [
     "evaluate",
     "evaluate_file",
     "exclude",
+    "fit_bradley_terry",
+    "power",
     "preset_options",
     "read_choices",
     "read_mapped",
     "rescale",
+    "run_blimp",
+    "run_cola",
+    "run_syntaxgym",
     "score_table",
+    "sentence_features",
     "signed_rank_cosine",
     "signed_ranks",
+    "simulate_choices",
     "wilcoxon_signed_rank",
 ]

@@ -11,15 +11,18 @@ from scipy.stats import norm
 from scipy.stats import t as student
 
 from contstim.errors import UnknownNameError
+from contstim.evaluation.resampling import block_means, has_blocks
 from contstim.evaluation.subset import Subset
 from contstim.evaluation.trials import TrialData
 
-__all__ = ["LEVELS", "Draws", "default_levels", "draw", "intervals", "resample"]
+__all__ = ["LEVELS", "Draws", "affordable_draws", "default_levels", "draw", "intervals", "resample"]
 
 FloatArray = NDArray[np.float64]
 
 #: What can be resampled.
 LEVELS = ("group", "participant", "pair")
+_MOST_WORK = 500_000_000
+_FEWEST_DRAWS = 200
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +56,22 @@ def default_levels(data: TrialData, min_groups: int = 6) -> tuple[str, ...]:
     if len(data.groups) >= min_groups and len(np.unique(seen[0])) == seen.shape[1]:
         return ("group",)
     return ("participant", "pair")
+
+
+def affordable_draws(data: TrialData, levels: Sequence[str], wanted: int) -> int:
+    """Return how many of the `wanted` resamples are drawn.
+
+    All of them, unless pairs are resampled in a large study whose participants saw different
+    trials: everybody's ranks must then be found again in every resample, and beyond a
+    bound on the work (choices times models times resamples) 200 must do.
+    """
+    work = len(data.rating) * max(len(data.models), 1)
+    if "pair" not in levels or work * wanted <= _MOST_WORK:
+        return wanted
+    whole = Subset(data, np.ones(data.n_pairs, dtype=bool), np.arange(len(data.models)))
+    if has_blocks(whole):
+        return wanted
+    return min(wanted, max(_FEWEST_DRAWS, _MOST_WORK // work))
 
 
 def draw(data: TrialData, levels: Sequence[str], n_draws: int, seed: int) -> Draws:
@@ -107,6 +126,8 @@ def resample(subset: Subset, measure: str, draws: Draws) -> FloatArray:
     people = draws.people[:, subset.labels]
     if draws.pairs is None:
         return _means(people, subset.values(measure))
+    if has_blocks(subset):
+        return block_means(subset, measure, people, draws.pairs)
     out = np.empty((len(people), len(subset.models)))
     for b in range(len(people)):
         values = subset.values(measure, draws.pairs[b])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 import contstim
 from contstim.errors import InputError
 from contstim.evaluation.analysis import Outcome, analyse
-from contstim.evaluation.bootstrap import default_levels, draw
+from contstim.evaluation.bootstrap import affordable_draws, default_levels, draw
 from contstim.evaluation.choices import HumanData, align_choices, check_choices
 from contstim.evaluation.controls import (
     FEATURE_COLUMNS,
@@ -25,7 +25,7 @@ from contstim.evaluation.controls import (
 )
 from contstim.evaluation.exclusion import catch_accuracy, exclude
 from contstim.evaluation.human import agreement_table, reliability_table, trial_table
-from contstim.evaluation.importers import read_choices
+from contstim.evaluation.importers import ColumnMapping, read_choices, read_mapped
 from contstim.evaluation.matrices import (
     consistency_table,
     instructive_table,
@@ -90,6 +90,13 @@ def evaluate(
     data = TrialData.of(kept, wide)
     notes += check_targets(data.pairs, data.models)
     levels = options.levels or default_levels(data, options.min_groups)
+    n_draws = affordable_draws(data, levels, options.n_bootstrap)
+    if n_draws < options.n_bootstrap:
+        notes.append(
+            f"{n_draws} bootstrap samples were drawn instead of {options.n_bootstrap:,}, because "
+            "participants saw different trials and each sample ranks them all again."
+        )
+        options = replace(options, n_bootstrap=n_draws)
     outcomes = list(_outcomes(data, options, levels))
     analyses = {outcome.analysis.name for outcome in outcomes}
     conditions = data.pairs["condition"].nunique()
@@ -146,6 +153,7 @@ def evaluate_file(
     out: str | Path | None = None,
     preset: str = "default",
     features: pd.DataFrame | None = None,
+    mapping: ColumnMapping | None = None,
     **changes: object,
 ) -> Evaluation:
     """Read a file of choices, evaluate it, and write tables, figures and report to `out`.
@@ -160,6 +168,8 @@ def evaluate_file(
         A CSV or Parquet file of scores, or what `evaluate` takes.
     out
         A folder; nothing is written if None.
+    mapping
+        Says where any other CSV keeps what is needed; `format` then has no part.
     preset, features, changes
         As in `evaluate`.
 
@@ -170,7 +180,7 @@ def evaluate_file(
     OutputError
         If the results cannot be written.
     """
-    human = read_choices(path, format)
+    human = read_choices(path, format) if mapping is None else read_mapped(path, mapping)
     given = _read_scores(scores) if isinstance(scores, (str, Path)) else scores
     result = evaluate(human, given, preset, features, **changes)
     if out is not None:

@@ -77,8 +77,7 @@ def exclude(choices: pd.DataFrame, rules: ExclusionRules) -> tuple[pd.DataFrame,
                 "the rule on catch trials needs trials of a condition named "
                 f"{' or '.join(CATCH)} with an expected sentence; there are none"
             )
-        # A share such as 11/12 must not fail by rounding.
-        poor = share.index[share < rules.min_catch_correct - 1e-9]
+        poor = share.index[share < rules.min_catch_correct]
         for participant in poor:
             detail = f"{share[participant]:.3f} of catch trials right"
             drop(kept["participant"] == participant, "catch trials", detail)

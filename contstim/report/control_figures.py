@@ -19,13 +19,17 @@ def normalisation_figure(table: pd.DataFrame) -> Figure:
     low = min(table["accuracy"].min(), table["accuracy_normalised"].min()) - 0.03
     high = max(table["accuracy"].max(), table["accuracy_normalised"].max()) + 0.03
     ax.plot([low, high], [low, high], color="0.6", linewidth=0.8, linestyle=(0, (4, 3)))
-    for number, row in enumerate(table.to_dict("records")):
+    tints = {name: colour(i) for i, name in enumerate(table["model"])}
+    # Along the diagonal labels go to either side in turn, so that neighbours do not meet.
+    ordered = table.sort_values("accuracy", kind="stable").to_dict("records")
+    for number, row in enumerate(ordered):
         x, y = row["accuracy"], row["accuracy_normalised"]
-        ax.plot(x, y, marker="o", markersize=5, linestyle="", color=colour(number))
+        ax.plot(x, y, marker="o", markersize=5, linestyle="", color=tints[row["model"]])
         ax.annotate(
             short(row["model"], 20),
             (x, y),
-            xytext=(4, -8 if number % 2 else 4),
+            xytext=(5, -7) if number % 2 else (-5, 3),
+            ha="left" if number % 2 else "right",
             textcoords="offset points",
             fontsize=7,
         )

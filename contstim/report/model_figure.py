@@ -50,7 +50,7 @@ def model_figure(
 
     Models are rows, the best at the top. Small dots are groups or participants, the large one
     the mean with its interval, the grey band the noise ceiling from lower to upper bound (a
-    line where they coincide), a star a model significantly off its lower bound. On the
+    line where they coincide), a star a model significantly below its lower bound. On the
     right, each column is a model that beats others: filled at itself, open at those it beats.
 
     Parameters
@@ -70,20 +70,22 @@ def model_figure(
     height = 1.25 + 0.27 * max(len(order), 2)
     figure, (ax, side) = new_figure(5.4 + metro, height, (5.4, metro))
     measure = str(models["measure"].iloc[0])
-    _draw_values(ax, shown, order, units, alpha)
+    # By the order of the table, so that a model has one colour in all figures.
+    tints = {str(name): colour(i) for i, name in enumerate(dict.fromkeys(models["model"]))}
+    _draw_values(ax, shown, tints, units, alpha)
     chance = 0.5 if measure == "accuracy" else 0.0
     ax.axvline(chance, color="0.4", linewidth=0.8, linestyle=(0, (4, 3)), zorder=0)
     ax.set_xlabel(MEASURE_LABELS.get(measure, measure))
     ax.set_ylim(len(order) - 0.4, -0.6)
     ax.set_yticks(range(len(order)), [short(name) for name in order])
     ax.tick_params(axis="y", length=0)
-    _draw_metro(side, beats, winners, order)
+    _draw_metro(side, beats, winners, order, tints)
     _legend(figure, shown, bool(len(winners)), alpha)
     return figure
 
 
 def _draw_values(
-    ax: Axes, shown: pd.DataFrame, order: list[str], units: pd.DataFrame, alpha: float
+    ax: Axes, shown: pd.DataFrame, tints: dict[str, str], units: pd.DataFrame, alpha: float
 ) -> None:
     span = (
         float(np.ptp(units["value"].dropna().to_numpy())) if units["value"].notna().any() else 1.0
@@ -110,7 +112,7 @@ def _draw_values(
             markersize=2.6,
             markeredgewidth=0,
             alpha=0.45,
-            color=colour(y),
+            color=tints[str(row["model"])],
             zorder=2,
         )
         if not np.isnan(row["ci_low"]):
@@ -120,12 +122,12 @@ def _draw_values(
             y,
             marker="o",
             markersize=6,
-            markerfacecolor=colour(y),
+            markerfacecolor=tints[str(row["model"])],
             markeredgecolor="black",
             markeredgewidth=0.8,
             zorder=4,
         )
-        if row["q_ceiling"] < alpha:
+        if row["q_ceiling"] < alpha and row["effect_ceiling"] < 0:
             ax.annotate(
                 "*",
                 (1.0, y),
@@ -138,14 +140,20 @@ def _draw_values(
             )
 
 
-def _draw_metro(side: Axes, beats: pd.DataFrame, winners: list[str], order: list[str]) -> None:
+def _draw_metro(
+    side: Axes,
+    beats: pd.DataFrame,
+    winners: list[str],
+    order: list[str],
+    tints: dict[str, str],
+) -> None:
     side.set_ylim(len(order) - 0.4, -0.6)
     side.set_xlim(-0.7, max(len(winners), 1) - 0.3)
     side.set_axis_off()
     for x, model in enumerate(winners):
         y = order.index(model)
         below = [order.index(other) for other in beats.loc[beats["model"] == model, "beats"]]
-        side.plot([x, x], [min(y, *below), max(y, *below)], color=colour(y), linewidth=1.2)
+        side.plot([x, x], [min(y, *below), max(y, *below)], color=tints[model], linewidth=1.2)
         side.plot(
             [x] * len(below),
             below,
@@ -153,10 +161,10 @@ def _draw_metro(side: Axes, beats: pd.DataFrame, winners: list[str], order: list
             marker="o",
             markersize=4.5,
             markerfacecolor="white",
-            markeredgecolor=colour(y),
+            markeredgecolor=tints[model],
             gid=f"beaten-by-{model}",
         )
-        side.plot(x, y, marker="o", markersize=5, color=colour(y), gid=f"winner-{model}")
+        side.plot(x, y, marker="o", markersize=5, color=tints[model], gid=f"winner-{model}")
 
 
 def _legend(figure: Figure, shown: pd.DataFrame, metro: bool, alpha: float) -> None:
@@ -170,9 +178,9 @@ def _legend(figure: Figure, shown: pd.DataFrame, metro: bool, alpha: float) -> N
         handles.append(Line2D([], [], color="black", linewidth=1.4, label="95 % interval"))
     if shown["ceiling_lower"].notna().any():
         handles.append(Patch(color="0.8", label="noise ceiling"))
-    if (shown["q_ceiling"] < alpha).any():
+    if ((shown["q_ceiling"] < alpha) & (shown["effect_ceiling"] < 0)).any():
         star: dict[str, Any] = {"linestyle": "", "marker": "$*$", "color": "black"}
-        handles.append(Line2D([], [], markersize=5, label="off the lower bound", **star))
+        handles.append(Line2D([], [], markersize=5, label="below the ceiling", **star))
     if metro:
         beaten: dict[str, Any] = {"markerfacecolor": "white", "markeredgecolor": "0.3"}
         handles.append(Line2D([], [], **{**dot, **beaten}, markersize=4.5, label="beaten by ●"))

@@ -24,6 +24,7 @@ _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem;
        color: #1a1a1a; background: #fff; }
 table { border-collapse: collapse; width: 100%; margin: 1rem 0 2rem; font-size: 0.92rem; }
+td:first-child { white-space: nowrap; }
 th, td { text-align: left; padding: 0.25rem 0.6rem; vertical-align: top; }
 th { border-bottom: 2px solid #1a1a1a; }
 td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }

@@ -9,6 +9,7 @@ from scipy.stats import rankdata
 
 from contstim.errors import UnknownNameError
 from contstim.evaluation import align_choices, check_choices, score_table, signed_rank_cosine
+from contstim.evaluation.resampling import block_means, has_blocks
 from contstim.evaluation.subset import Subset
 from contstim.evaluation.trials import TrialData
 
@@ -164,3 +165,29 @@ def test_weighted_values_are_those_of_copied_trials(make_study):
                     assert values[i, m] == pytest.approx(((x > 0) == (y > 0)).mean())
                 else:
                     assert values[i, m] == pytest.approx(signed_rank_cosine(x, y))
+
+
+@pytest.mark.parametrize("zeros", [False, True])
+def test_many_resamples_at_once_are_the_same_numbers(make_study, zeros):
+    study, scores = make_study(n_people=9, n_pairs=8, n_groups=2)
+    if zeros:
+        study.loc[::5, "rating"] = 0.0
+        study["rating"] = study["rating"].replace({0.5: 5 / 6, -0.5: -5 / 6, 1.5: 5 / 3})
+        study["rating"] = study["rating"].replace({-1.5: -5 / 3})
+        scores.loc[:5, "a"] = -40.0
+    _, data = data_of(study, scores)
+    subset = everything(data)
+    rng = np.random.default_rng(1)
+    people = rng.integers(0, 3, size=(30, 9)).astype(float)
+    pairs = rng.integers(0, 4, size=(30, data.n_pairs)).astype(float)
+    pairs[0, :] = 0
+    assert has_blocks(subset)
+    for measure in ("accuracy", "signed_rank_cosine"):
+        fast = block_means(subset, measure, people, pairs)
+        for b in range(30):
+            values = subset.values(measure, pairs[b])
+            there = ~np.isnan(values)
+            weight = (people[b][:, None] * there).sum(axis=0)
+            with np.errstate(invalid="ignore"):
+                slow = (people[b][:, None] * np.where(there, values, 0)).sum(axis=0) / weight
+            np.testing.assert_allclose(fast[b], slow)

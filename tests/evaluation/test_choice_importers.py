@@ -21,6 +21,8 @@ def golan_rows():
         (0, 2, "resp6", 800, "set 3_1", "Bee", "Cow", "N1", "N2", "x", "y", -9, -2, -3, -8),
         # Natural with synthetic: x gives the synthetic sentence more, so x accepts it.
         (0, 3, "resp4", 700, "set 3_1", "Dog", "Eel", "N", "S1", "x", "y", -5, -4, -5, -9),
+        # The same with the synthetic sentence on the left, and y the one that accepts it.
+        (0, 6, "resp4", 700, "set 3_1", "Jay", "Kite", "S2", "N", "x", "y", -9, -4, -5, -6),
         (0, 4, "resp1", 700, "set 3_1", "Fox", "Gnu", "C1", "C2", "all", "all", -1, -9, -1, -9),
         (0, 5, "resp3", 700, "set 3_1", "Hen", "Ibex", "R1", "R2", "all", "all", -1, -2, -1, -2),
         (1, 1, "resp5", 700, "set 3_2", "Able", "Zed", "S1", "S2", "x", "y", -2, -9, -8, -3),
@@ -42,6 +44,8 @@ def test_published_format_raw_file_in(tmp_path):
     assert (natural["model_1"], natural["model_2"]) == ("y", "x")
     mixed = choices.loc[("0", 3)]
     assert (mixed["kind_2"], mixed["model_1"], mixed["model_2"]) == ("S", "y", "x")
+    other = choices.loc[("0", 6)]
+    assert (other["kind_1"], other["model_1"], other["model_2"]) == ("S", "y", "x")
     catch = choices.loc[("0", 4)]
     assert (catch["condition"], catch["expected"]) == ("natural_vs_shuffled", 1)
     assert pd.isna(catch["model_1"])
@@ -132,7 +136,7 @@ def test_jspsych_errors(tmp_path):
         read_choices(frame.drop(columns="participant"), "jspsych")
     bad = frame.copy()
     bad.loc[2, "response"] = 6
-    with pytest.raises(InputError, match=r"response 6 is not one of 6 buttons \(row 2\)"):
+    with pytest.raises(InputError, match=r"response 6 is not one of 6 buttons \(row 3\)"):
         read_choices(bad, "jspsych")
     with pytest.raises(InputError, match="holds two sentences"):
         read_choices(frame.iloc[:1], "jspsych")

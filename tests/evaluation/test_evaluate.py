@@ -8,9 +8,11 @@ import pytest
 from contstim.errors import InputError, UnknownNameError
 from contstim.evaluation import (
     Analysis,
+    ColumnMapping,
     ExclusionRules,
     check_choices,
     evaluate,
+    evaluate_file,
     preset_options,
     signed_rank_cosine,
     wilcoxon_signed_rank,
@@ -298,3 +300,47 @@ def test_choices_are_checked_by_evaluate(make_study):
     with pytest.raises(InputError, match="one pair twice"):
         evaluate(pd.concat([study, study.iloc[:1]]), scores)
     assert check_choices(study)["participant"].nunique() == 12
+
+
+def test_from_files_to_a_folder(make_study, tmp_path):
+    study, scores = make_study(n_people=6)
+    study.to_csv(tmp_path / "choices.csv", index=False)
+    scores.to_csv(tmp_path / "scores.csv", index=False)
+    result = evaluate_file(
+        tmp_path / "choices.csv",
+        scores=tmp_path / "scores.csv",
+        out=tmp_path / "out",
+        n_bootstrap=20,
+    )
+    expected = evaluate(study, scores, n_bootstrap=20)
+    pd.testing.assert_frame_equal(result.models, expected.models)
+    written = pd.read_csv(tmp_path / "out" / "models.csv")
+    assert list(written.columns) == list(MODEL_COLUMNS)
+    np.testing.assert_allclose(written["value"], expected.models["value"])
+    assert (tmp_path / "out" / "report.html").exists()
+    with pytest.raises(InputError, match="there is no file"):
+        evaluate_file(tmp_path / "choices.csv", scores=tmp_path / "none.csv")
+
+
+def test_any_csv_by_a_mapping(make_study, tmp_path):
+    study, scores = make_study(n_people=6)
+    other = study.rename(columns={"participant": "who", "rating": "slider"})
+    other["slider"] = 50 + 13 * other["slider"]
+    other.to_csv(tmp_path / "other.csv", index=False)
+    mapping = ColumnMapping.of(
+        {"participant": "who", "rating": "slider"}, low=0, high=100, scale="slider"
+    )
+    result = evaluate_file(tmp_path / "other.csv", scores=scores, mapping=mapping, n_bootstrap=0)
+    expected = evaluate(study, scores, n_bootstrap=0)
+    pd.testing.assert_frame_equal(result.models, expected.models)
+
+
+def test_fewer_resamples_of_a_large_scattered_study_are_said(make_study, monkeypatch):
+    study, scores = make_study(share=0.6)
+    monkeypatch.setattr("contstim.evaluation.bootstrap._MOST_WORK", 10)
+    monkeypatch.setattr("contstim.evaluation.bootstrap._FEWEST_DRAWS", 7)
+    result = evaluate(study, scores, n_bootstrap=40)
+    assert result.options.n_bootstrap == 7
+    assert result.notes[-1].startswith("7 bootstrap samples were drawn instead of 40")
+    complete, scores = make_study(n_people=12)
+    assert evaluate(complete, scores, n_bootstrap=40).notes == ()

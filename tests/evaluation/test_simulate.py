@@ -124,6 +124,11 @@ def test_groups_have_their_own_pairs():
     row = table.iloc[0]
     assert (row["unit"], row["n_units"], row["n_trials"]) == ("group", 7, 10)
     assert row["power"] > 0.8
+    # Five groups cannot give p below 2 / 2^5.
+    five = power(
+        design, scores, ("a", "b"), Simulation.of("a"), [5], [3], unit="group", n_simulations=20
+    )
+    assert five["power"].tolist() == [0]
     with pytest.raises(InputError, match="8 groups are asked for, the design has 7"):
         power(design, scores, ("a", "b"), Simulation.of("a"), [8], [3], n_simulations=1)
     with pytest.raises(InputError, match="11 trials a group are asked for, there are 10"):

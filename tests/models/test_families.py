@@ -13,8 +13,8 @@ from contstim.errors import UnknownWordError
 from contstim.models.bundled import bundled_models
 from contstim.models.ngram.corpus import Vocabulary as NgramVocabulary
 from contstim.models.ngram.train import train_ngram
-from contstim.models.recurrent.config import NetworkConfig
-from contstim.models.recurrent.training import TrainingOptions, train_recurrent
+from contstim.models.recurrent.config import NetworkConfig, TrainingOptions
+from contstim.models.recurrent.training import train_recurrent
 from contstim.models.toy import check_normalisation
 from contstim.text import WordList
 from contstim.vocabulary import Vocabulary

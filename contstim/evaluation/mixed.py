@@ -1,0 +1,238 @@
+"""A mixed logistic model of Bradley and Terry's kind over models pitted against each other."""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.sparse import csgraph, linalg
+
+from contstim.errors import InputError, MissingExtraError
+from contstim.evaluation.choices import align_choices, check_choices
+
+__all__ = ["BradleyTerry", "fit_bradley_terry"]
+
+FloatArray = NDArray[np.float64]
+
+_ABILITY_PRIOR = 2.0
+_LOG_SD_PRIOR = 1.0
+_MOST_STEPS = 200
+_CONVERGED = 1e-8
+
+
+@dataclass(frozen=True, eq=False)
+class BradleyTerry:
+    """A fitted model.
+
+    Attributes
+    ----------
+    abilities
+        One row a model: `ability` (logits, mean 0 within its component), posterior `sd`, `low` and
+        `high` (95 %), `n_choices`, `component`. Only models of one component, joined by
+        trials directly or through others, can be compared.
+    comparisons
+        One row two models of a component: `difference`, `sd`, `low`, `high`, and `win`, the
+        probability that a participant without quirks chooses the sentence of the first on a
+        pair without quirks.
+    item_sd, participant_sd
+        Standard deviations, in logits, of the effects of pairs and of participants on a model.
+    """
+
+    abilities: pd.DataFrame
+    comparisons: pd.DataFrame
+    item_sd: float
+    participant_sd: float
+
+
+def fit_bradley_terry(choices: pd.DataFrame) -> BradleyTerry:
+    """Fit how able each targeted model is to name the sentence that people choose.
+
+    On a trial whose sentences models 1 and 2 prefer, a participant chooses that of model 2 with
+    log-odds ability(2) - ability(1) + pair effect + participant's effect on 2 - that on 1. Pairs
+    and participants are crossed random effects. The standard deviations of the random effects are
+    found by variational Bayes (priors: normal with mean 0 and standard deviation 2 on abilities,
+    1 on log standard deviations); given those, abilities and their standard deviations come
+    from the joint mode of all effects and the curvature there (Laplace), because variational
+    standard deviations leave out that pairs are a sample. Choices that prefer neither sentence,
+    and trials without targets, take no part.
+
+    Parameters
+    ----------
+    choices
+        A choices table with `model_1` and `model_2`.
+
+    Raises
+    ------
+    MissingExtraError
+        If statsmodels is not installed.
+    InputError
+        If no trial targets models.
+
+    Source
+    ------
+    Bradley and Terry (1952), doi 10.2307/2334029, with crossed random effects after Baayen,
+    Davidson and Bates (2008), doi 10.1016/j.jml.2007.12.005; fitted by `BinomialBayesMixedGLM`.
+    """
+    try:
+        library = importlib.import_module("statsmodels.genmod.bayes_mixed_glm")
+    except ImportError as error:
+        raise MissingExtraError(
+            "the mixed model needs the package statsmodels; "
+            "install it with pip install 'contstim[mixed]'"
+        ) from error
+    table = align_choices(check_choices(choices))
+    table = table[table["model_1"].notna() & (table["rating"] != 0)].reset_index(drop=True)
+    if table.empty:
+        raise InputError("no choice is on a trial that pits two models against each other")
+    models = sorted({*table["model_1"], *table["model_2"]})
+    signs = _signs(table, models)
+    labels = _components(signs)
+    fixed = _free_columns(labels)
+    item, items = pd.factorize(table["sentence_1"] + "\t" + table["sentence_2"])
+    person, people = pd.factorize(table["participant"])
+    random, kinds = _random_effects(signs, item, len(items), person, len(people))
+    y = np.asarray(table["rating"] > 0, dtype=np.float64)
+    model = library.BinomialBayesMixedGLM(
+        y, signs[:, fixed], random, kinds, vcp_p=_LOG_SD_PRIOR, fe_p=_ABILITY_PRIOR
+    )
+    n_parameters = len(fixed) + 2 + random.shape[1]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of overflow on the way; the end is checked
+        # A fixed start; the library's own would be drawn from numpy's global state.
+        fit = model.fit_vb(mean=np.zeros(n_parameters), sd=np.full(n_parameters, 0.5))
+    spread = np.exp(np.asarray(fit.vcp_mean))
+    if not np.isfinite(spread).all():
+        raise InputError("the mixed model did not converge on these choices")
+    mean, covariance = _laplace(y, sparse.csr_array(signs[:, fixed]), random, spread[kinds])
+    loading = _centred(labels, fixed)
+    counts = (signs != 0).sum(axis=0)
+    return BradleyTerry(
+        abilities=_abilities(
+            models, labels, loading @ mean, loading @ covariance @ loading.T, counts
+        ),
+        comparisons=_comparisons(models, labels, loading @ mean, loading @ covariance @ loading.T),
+        item_sd=float(spread[0]),
+        participant_sd=float(spread[1]),
+    )
+
+
+def _signs(table: pd.DataFrame, models: list[str]) -> FloatArray:
+    """Return +1 for the model that prefers sentence 2, -1 for the other, (trials, M)."""
+    signs = np.zeros((len(table), len(models)))
+    rows = np.arange(len(table))
+    place = {name: i for i, name in enumerate(models)}
+    signs[rows, table["model_2"].map(place).to_numpy()] = 1.0
+    signs[rows, table["model_1"].map(place).to_numpy()] = -1.0
+    return signs
+
+
+def _components(signs: FloatArray) -> NDArray[np.int64]:
+    touch = np.abs(signs).T @ np.abs(signs)
+    _, labels = csgraph.connected_components(sparse.csr_array(touch), directed=False)
+    return np.asarray(labels, dtype=np.int64)
+
+
+def _free_columns(labels: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the models with a parameter of their own: all but the first of each component."""
+    _, first = np.unique(labels, return_index=True)
+    return np.setdiff1d(np.arange(len(labels)), first)
+
+
+def _centred(labels: NDArray[np.int64], fixed: NDArray[np.int64]) -> FloatArray:
+    """Return the matrix from parameters to abilities with mean 0 in each component."""
+    full = np.zeros((len(labels), len(fixed)))
+    full[fixed, np.arange(len(fixed))] = 1.0
+    same = labels[:, None] == labels[None, :]
+    return np.asarray(full - (same / same.sum(axis=1, keepdims=True)) @ full)
+
+
+def _random_effects(
+    signs: FloatArray,
+    item: NDArray[np.int64],
+    n_items: int,
+    person: NDArray[np.int64],
+    n_people: int,
+) -> tuple[sparse.csr_matrix, NDArray[np.int64]]:
+    n, n_models = signs.shape
+    rows = np.arange(n)
+    by_item = sparse.csr_matrix((np.ones(n), (rows, item)), shape=(n, n_items))
+    at, model = np.nonzero(signs)
+    columns = person[at] * n_models + model
+    by_person = sparse.csr_matrix((signs[at, model], (at, columns)), shape=(n, n_people * n_models))
+    kept = np.asarray(abs(by_person).sum(axis=0)).ravel() > 0
+    by_person = by_person[:, kept]
+    kinds = np.concatenate([np.zeros(n_items, dtype=np.int64), np.ones(int(kept.sum()), np.int64)])
+    return sparse.hstack([by_item, by_person]).tocsr(), kinds
+
+
+def _laplace(
+    y: FloatArray,
+    fixed: sparse.csr_array[np.float64],
+    random: sparse.csr_matrix,
+    spread: FloatArray,
+) -> tuple[FloatArray, FloatArray]:
+    """Return the mode of the fixed effects and their covariance, given the random effects' sd."""
+    design = sparse.csc_array(sparse.hstack([fixed, random]))
+    n_fixed = fixed.shape[1]
+    precision = np.concatenate([np.full(n_fixed, 1 / _ABILITY_PRIOR**2), 1 / spread**2])
+    effects = np.zeros(design.shape[1])
+    for _ in range(_MOST_STEPS):
+        p = 1 / (1 + np.exp(-np.clip(design @ effects, -30, 30)))
+        weighted = design.multiply((p * (1 - p))[:, None])
+        curvature = sparse.csc_array(design.T @ weighted + sparse.diags_array(precision))
+        factors = linalg.splu(curvature)
+        step = factors.solve(design.T @ (y - p) - precision * effects)
+        # The log-posterior is concave; a bounded step keeps the first ones from overshooting.
+        effects += step / max(1.0, float(np.abs(step).max()) / 2)
+        if np.abs(step).max() < _CONVERGED:
+            break
+    else:
+        raise InputError("the mixed model did not converge on these choices")
+    unit = np.zeros((design.shape[1], n_fixed))
+    unit[:n_fixed, :n_fixed] = np.eye(n_fixed)
+    return effects[:n_fixed], np.asarray(factors.solve(unit)[:n_fixed])
+
+
+def _abilities(
+    models: list[str],
+    labels: NDArray[np.int64],
+    ability: FloatArray,
+    covariance: FloatArray,
+    counts: NDArray[np.int64],
+) -> pd.DataFrame:
+    spread = np.sqrt(np.diag(covariance))
+    return pd.DataFrame(
+        {
+            "model": models,
+            "ability": ability,
+            "sd": spread,
+            "low": ability - 1.96 * spread,
+            "high": ability + 1.96 * spread,
+            "n_choices": counts,
+            "component": labels + 1,
+        }
+    )
+
+
+def _comparisons(
+    models: list[str],
+    labels: NDArray[np.int64],
+    ability: FloatArray,
+    covariance: FloatArray,
+) -> pd.DataFrame:
+    rows = []
+    for i in range(len(models)):
+        for j in range(i + 1, len(models)):
+            if labels[i] != labels[j]:
+                continue
+            d = float(ability[i] - ability[j])
+            s = float(np.sqrt(covariance[i, i] + covariance[j, j] - 2 * covariance[i, j]))
+            win = float(1 / (1 + np.exp(-d)))
+            rows.append((models[i], models[j], d, s, d - 1.96 * s, d + 1.96 * s, win))
+    columns = ["model_1", "model_2", "difference", "sd", "low", "high", "win"]
+    return pd.DataFrame(rows, columns=columns)

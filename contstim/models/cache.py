@@ -1,0 +1,124 @@
+"""Scores kept on disk, so that no sentence is scored twice by the same model.
+
+A folder for each model (named by a digest of its spec, event, weights and of the versions its
+numbers depend on) holds one small JSON file for each batch that was scored together. Files are
+written whole and never changed, so several processes and machines may share a cache.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from contstim.durable import digest_of, write_whole
+from contstim.errors import InputError
+from contstim.models.base import SentenceModel, Totals
+from contstim.provenance import describe_model, versions
+
+__all__ = ["CachedScore", "ScoreCache", "model_identity"]
+
+_FIELDS = ("log_prob", "n_tokens", "n_words", "stderr")
+
+
+class CachedScore(NamedTuple):
+    """One sentence's row of the `scores` table; `log_prob` and `stderr` in nats."""
+
+    log_prob: float
+    n_tokens: int
+    n_words: int
+    stderr: float
+
+
+def model_identity(model: SentenceModel) -> dict[str, Any]:
+    """Return everything that a model's scores depend on, besides the sentence, as JSON values."""
+    return {"model": describe_model(model), "versions": versions()}
+
+
+class ScoreCache:
+    """Scores of sentences, kept in a folder.
+
+    A network's score of a sentence may differ in the last digits with the batch it stood in (see
+    :attr:`~contstim.models.base.SentenceModel.resolution`); the cache gives back what was
+    computed first.
+
+    Parameters
+    ----------
+    folder
+        Where the scores are kept; made when the first are added.
+    """
+
+    def __init__(self, folder: Path | str) -> None:
+        self.folder = Path(folder)
+        self._scores: dict[str, dict[str, CachedScore]] = {}
+        self._seen: set[Path] = set()
+
+    def read(self, identity: Mapping[str, Any]) -> Mapping[str, CachedScore]:
+        """Return every kept score of the model that `identity` describes, by sentence.
+
+        Raises
+        ------
+        InputError
+            If a file of the cache is damaged.
+        """
+        key = digest_of(identity)
+        known = self._scores.setdefault(key, {})
+        for path in sorted((self.folder / key).glob("*.json")):
+            if path in self._seen:
+                continue
+            try:
+                record = json.loads(path.read_text("utf-8"))
+                rows = zip(*(record[name] for name in _FIELDS), strict=True)
+                found = {
+                    sentence: CachedScore(*row)
+                    for sentence, row in zip(record["sentences"], rows, strict=True)
+                }
+            except (OSError, ValueError, KeyError, TypeError) as error:
+                raise InputError(f"{path} is no file of scores ({error}); remove it") from None
+            for sentence, score in found.items():
+                known.setdefault(sentence, score)
+            self._seen.add(path)
+        return known
+
+    def add(self, identity: Mapping[str, Any], sentences: Sequence[str], totals: Totals) -> None:
+        """Keep the scores of S sentences; they are on the disk when this returns.
+
+        Raises
+        ------
+        OutputError
+            If the folder cannot be written to.
+        """
+        if not sentences:
+            return
+        record = {**identity, "sentences": list(sentences)}
+        record.update({name: getattr(totals, name).tolist() for name in _FIELDS})
+        name = digest_of(list(sentences)) + ".json"
+        text = json.dumps(record, ensure_ascii=False, indent=0) + "\n"
+        write_whole(self.folder / digest_of(identity) / name, text)
+
+    def totals(self, model: SentenceModel, sentences: Sequence[str]) -> Totals:
+        """Score S sentences, those that are not kept yet in one batch, and keep them.
+
+        Raises
+        ------
+        InputError, UnknownWordError
+            As the model does; then nothing is kept.
+        OutputError
+            If the folder cannot be written to.
+        """
+        identity = model_identity(model)
+        known = self.read(identity)
+        missing = list(dict.fromkeys(s for s in sentences if s not in known))
+        if missing:
+            self.add(identity, missing, model.totals(missing))
+            known = self.read(identity)
+        rows = [known[sentence] for sentence in sentences]
+        return Totals(
+            np.array([row.log_prob for row in rows], dtype=np.float64),
+            np.array([row.n_tokens for row in rows], dtype=np.int64),
+            np.array([row.n_words for row in rows], dtype=np.int64),
+            np.array([row.stderr for row in rows], dtype=np.float64),
+        )
