@@ -148,11 +148,12 @@ def _source(spec: ModelSpec, path: Path, revision: str) -> _Source:
     if path.suffix == ".gguf":
         if not path.is_file():
             raise ModelFileError(f"no file {spec.location!r}; give the path of a GGUF file")
-        if find_spec("gguf") is None:
-            raise MissingExtraError(
-                f"reading {spec.location!r} needs the package gguf; install it with "
-                "pip install gguf"
-            )
+        for package in ("gguf", "accelerate"):
+            if find_spec(package) is None:
+                raise MissingExtraError(
+                    f"reading {spec.location!r} needs the package {package}; install it with "
+                    "pip install 'contstim[gguf]'"
+                )
         return _Source(str(path.parent), {"gguf_file": path.name})
     if path.is_dir():
         return _Source(str(path), {})

@@ -11,7 +11,7 @@ import pytest
 import transformers
 from tiny_transformers import save_network, save_tokenizer
 
-from contstim.errors import ModelFileError, SpecError
+from contstim.errors import MissingExtraError, ModelFileError, SpecError
 from contstim.models.hf.causal import CausalModel
 from contstim.models.hf.masked import MaskedModel
 from contstim.models.registry import load_model
@@ -103,6 +103,17 @@ def test_places_without_a_checkpoint_are_named(
         "and the hub does not give it ("
     )
     assert "\n" not in message
+
+
+def test_gguf_says_what_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "small.gguf"
+    file.write_bytes(b"GGUF")
+    monkeypatch.setattr("contstim.models.hf.checkpoint.find_spec", lambda name: None)
+    with pytest.raises(MissingExtraError) as error:
+        load_model(f"hf:{file}")
+    assert str(error.value) == (
+        f"reading '{file}' needs the package gguf; install it with pip install 'contstim[gguf]'"
+    )
 
 
 def test_a_tokenizer_without_a_mask_is_refused(tiny: Tiny, tmp_path: Path) -> None:
