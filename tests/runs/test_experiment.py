@@ -83,6 +83,6 @@ def test_a_missing_file(tmp_path: Path) -> None:
 )
 def test_published_experiments_can_be_read(path: Path) -> None:
     found = read_experiment(path)
-    assert found.study.name == f"{path.parent.name}-{path.stem}"
+    assert found.study.name.startswith(path.parent.name)
     assert found.design is not None
-    assert found.design.layout == path.parent.name
+    assert found.design.resolved().participants > 0
