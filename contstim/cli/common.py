@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, NoReturn
 
-from contstim.errors import OutputError
+from contstim.errors import InputError, OutputError
 from contstim.vocabulary import Vocabulary
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "add_vocabulary",
     "positive",
     "read_vocabulary",
+    "refuse_overwriting",
     "whole_number",
     "write_output",
 ]
@@ -79,24 +80,59 @@ def read_vocabulary(path: str | None) -> Vocabulary:
     return bundled_vocabulary() if path is None else Vocabulary.read(path)
 
 
-@contextmanager
-def write_output(path: str) -> Iterator[IO[str]]:
-    """Open `path` for writing text, ``-`` for standard output.
-
-    A file appears under its name only when everything is written; until then it is a temporary
-    file beside it, removed if an error stops the work.
+def refuse_overwriting(path: str | Path, inputs: Iterable[str | Path | None]) -> None:
+    """Refuse an output that is one of the files that the command reads; None stands for no file.
 
     Raises
     ------
+    InputError
+        Naming the file.
+    """
+    for source in inputs:
+        same = False
+        # A source may be no path at all, such as nltk:brown or standard input.
+        with suppress(OSError, ValueError):
+            same = source is not None and os.path.samefile(source, path)
+        if same and not _is_stream(Path(path)):
+            raise InputError(f"{path} would be both read and written; choose another output")
+
+
+@contextmanager
+def write_output(path: str, reading: Iterable[str | None] = ()) -> Iterator[IO[str]]:
+    """Open `path` for writing text, ``-`` for standard output.
+
+    A file appears under its name only when everything is written; until then it is a temporary
+    file beside it, removed if an error stops the work. What is there but is no file, such as a
+    pipe or ``/dev/null``, is written to as it is.
+
+    Parameters
+    ----------
+    path
+        Where to write.
+    reading
+        Files that the command reads, none of which may be written over.
+
+    Raises
+    ------
+    InputError
+        If `path` is one of `reading`.
     OutputError
         If the place cannot be written to; before any work is done.
     """
     if path == "-":
         yield sys.stdout
         return
+    refuse_overwriting(path, reading)
     target = Path(path)
+    if _is_stream(target):
+        try:
+            with target.open("w", encoding="utf-8", newline="") as stream:
+                yield stream
+        except OSError as error:
+            raise OutputError(f"cannot write {target}: {error.strerror or error}") from None
+        return
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    if target.is_dir():
+    if os.path.isdir(target):
         raise OutputError(f"cannot write {target}: it is a folder; give a file name")
     try:
         file = temporary.open("w", encoding="utf-8", newline="")
@@ -113,3 +149,8 @@ def write_output(path: str) -> Iterator[IO[str]]:
     finally:
         with suppress(FileNotFoundError):
             temporary.unlink()
+
+
+def _is_stream(target: Path) -> bool:
+    # os.path answers False where pathlib raises: for names that are too long.
+    return os.path.exists(target) and not (os.path.isfile(target) or os.path.isdir(target))

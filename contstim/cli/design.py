@@ -96,7 +96,7 @@ def _simulate(args: argparse.Namespace) -> int:
         tuple((model.spec, weight) for model, weight in models), noise=args.noise, lapse=args.lapse
     )
     choices = simulate_choices(_read(args.trials), scores, simulation, seed=args.seed)
-    with write_output(args.out) as out:
+    with write_output(args.out, [args.trials]) as out:
         choices.to_csv(out, index=False, lineterminator="\n")
     return 0
 
@@ -128,7 +128,7 @@ def _trials(args: argparse.Namespace) -> int:
         layout,
         seed=args.seed,
     )
-    with write_output(args.out) as out:
+    with write_output(args.out, [args.natural, args.triplets, args.pool]) as out:
         trials.to_csv(out, index=False, lineterminator="\n")
     groups = LAYOUTS[layout].groups if isinstance(layout, str) else layout.groups
     models = {*trials["model_1"].dropna(), *trials["model_2"].dropna()}

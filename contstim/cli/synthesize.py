@@ -164,7 +164,7 @@ def _one_way(
     proposal = WordReplacement(words, (reject, accept))
     for model in (reject, accept):
         model.score(sentences)
-    with write_output(args.out) as out:
+    with write_output(args.out, [args.sentences, args.vocabulary]) as out:
         _write_header(out)
         for sentence in sentences:
             result = synthesize(
