@@ -238,3 +238,42 @@ def test_a_location_with_a_nul_character(fail, sentences: str) -> None:
     for family in ("ngram", "lstm"):
         message = fail("score", "--model", f"{family}:a%00b", sentences)
         assert message.startswith(f"'{family}:a%00b' holds a NUL character")
+
+
+def test_demo_asked_for_more_than_there_is(fail, tmp_path: Path) -> None:
+    message = fail("demo", "--out", str(tmp_path / "d"), "--sentences", "100000")
+    assert message.startswith("--sentences 100000 exceeds the ")
+
+
+def test_one_way_synthesis_refuses_what_it_would_ignore(fail, sentences: str) -> None:
+    one_way = ("synthesize", "--reject", "contstim:bigram", "--accept", "contstim:trigram")
+    for option in (("--per-sentence", "3"), ("--minimum-drop", "5")):
+        assert "are for triplets" in fail(*one_way, "--sentences", sentences, *option)
+    same = ("synthesize", "--reject", "contstim:bigram", "--accept", "contstim:bigram")
+    assert "needs two different models" in fail(*same, "--sentences", sentences)
+    pair = ("--pair", "contstim:bigram", "contstim:trigram")
+    assert "say which models" in fail("synthesize", *pair, "--reject", "contstim:bigram", "x y")
+
+
+TRIALS = "participant,group,trial,condition,sentence_1,sentence_2,model_1,model_2\n"
+
+
+def test_faulty_trials(fail, tmp_path: Path) -> None:
+    path = tmp_path / "trials.csv"
+    path.write_text(TRIALS + '1,1,1,c,"The door was open.,He saw the house.,,\n')
+    assert fail("design", "simulate", str(path)).startswith(f"cannot read {path}: ")
+    path.write_text(TRIALS + "1,1,1,c,The door, he saw, was open.,He saw the house.,,\n")
+    assert "more cells than its header" in fail("design", "simulate", str(path))
+
+
+def test_faulty_numbers_of_a_simulation(fail, tmp_path: Path) -> None:
+    path = tmp_path / "trials.csv"
+    path.write_text(TRIALS + "1,1,1,c,The door was open.,He saw the house.,,\n")
+    simulate = ("design", "simulate", str(path))
+    assert fail(*simulate, "--noise", "nan") == "--noise nan is not a finite number"
+    assert fail(*simulate, "--noise", "inf") == "--noise inf is not a finite number"
+    message = fail(*simulate, "--follow", "contstim:trigram=nan")
+    assert message == "the weight nan of --follow 'contstim:trigram=nan' is not a finite number"
+    # A number may be the value of a spec's option, and no weight.
+    message = fail(*simulate, "--follow", "contstim:trigram?orders=100")
+    assert message.startswith("unknown option 'orders' in")
