@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import IO, NoReturn
 
 from contstim.errors import InputError, OutputError
-from contstim.vocabulary import Vocabulary
+from contstim.vocabulary import Vocabulary, WordRules
+from contstim.wordtable import WordTable
 
 __all__ = [
     "CommandParser",
@@ -68,16 +69,35 @@ def add_vocabulary(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--vocabulary",
         metavar="FILE",
-        help="words that may be used: one a line, or a CSV with a column 'word' (default: the "
-        "bundled 20,000 English words)",
+        help="words that may be used: one a line, or a CSV with a column 'word'; capitalised ones "
+        "open sentences, lower-case ones stand elsewhere (default: the bundled 20,000 English "
+        "words)",
     )
 
 
 def read_vocabulary(path: str | None) -> Vocabulary:
-    """Read the vocabulary given by ``--vocabulary``, or the bundled one."""
+    """Read the vocabulary given by ``--vocabulary``, or the bundled one.
+
+    Whoever lists a word means it, so words with apostrophes, hyphens or digits and single letters
+    are admitted; what is left out all the same is reported on standard error.
+    """
     from contstim.defaults import bundled_vocabulary
 
-    return bundled_vocabulary() if path is None else Vocabulary.read(path)
+    if path is None:
+        return bundled_vocabulary()
+    rules = WordRules(characters="any", exclude=frozenset())
+    vocabulary = Vocabulary.read(path, rules=rules)
+    if path != "-":
+        used = {*vocabulary.first, *vocabulary.elsewhere}
+        left_out = [word for word in dict.fromkeys(WordTable.read(path).words) if word not in used]
+        if left_out:
+            shown = ", ".join(map(repr, left_out[:3])) + (" ..." if len(left_out) > 3 else "")
+            print(
+                f"{path}: {len(left_out)} words left out, which are no bare words or may stand "
+                f"nowhere: {shown}",
+                file=sys.stderr,
+            )
+    return vocabulary
 
 
 def refuse_overwriting(path: str | Path, inputs: Iterable[str | Path | None]) -> None:
