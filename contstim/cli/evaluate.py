@@ -19,12 +19,11 @@ from typing import Any
 
 from contstim.cli.common import add_seed, positive
 from contstim.errors import InputError
-from contstim.evaluation.evaluate import evaluate
-from contstim.evaluation.importers.formats import FORMATS, read_choices
-from contstim.evaluation.importers.mapping import ColumnMapping, read_mapped
+from contstim.evaluation.evaluate import evaluate_file
+from contstim.evaluation.importers.formats import FORMATS
+from contstim.evaluation.importers.mapping import ColumnMapping
 from contstim.evaluation.options import PRESETS
 from contstim.models.registry import load_model
-from contstim.selection.files import read_scores
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -75,11 +74,8 @@ def run(args: argparse.Namespace) -> int:
     """Evaluate and write."""
     if args.scores and args.model:
         raise InputError("give --scores or --model, not both")
-    human = _read(args)
-    scores: Any = None
-    if args.scores:
-        scores = read_scores(args.scores)
-    elif args.model:
+    scores: Any = args.scores
+    if args.model:
         models = [load_model(spec) for spec in dict.fromkeys(args.model)]
         for model in models:
             print(f"{model.spec}: {model.event}", file=sys.stderr)
@@ -87,18 +83,20 @@ def run(args: argparse.Namespace) -> int:
     changes: dict[str, Any] = {"seed": args.seed}
     if args.bootstrap is not None:
         changes["n_bootstrap"] = args.bootstrap
-    result = evaluate(human, scores, args.preset, **changes)
     folder = Path(args.out)
-    result.report(folder)
+    result = evaluate_file(
+        args.choices, args.format, scores, folder, args.preset, mapping=_mapping(args), **changes
+    )
     columns = ["analysis", "measure", "model", "value", "ci_low", "ci_high", "ceiling_lower"]
     print(result.models[columns].to_string(index=False, float_format="%.3f"))
     print(f"\n{folder / 'report.html'}")
     return 0
 
 
-def _read(args: argparse.Namespace) -> Any:
+def _mapping(args: argparse.Namespace) -> ColumnMapping | None:
+    """Return what --column, --low and --high say of the file, or None where they are not used."""
     if not args.column and args.low is None and args.high is None:
-        return read_choices(args.choices, args.format)
+        return None
     if args.format != "tidy":
         raise InputError(
             f"--column, --low and --high describe a file of your own, not --format {args.format}"
@@ -111,4 +109,4 @@ def _read(args: argparse.Namespace) -> Any:
                 f"--column {pair!r} does not read OURS=THEIRS, e.g. participant=subject"
             )
         columns[ours] = theirs
-    return read_mapped(args.choices, ColumnMapping.of(columns, low=args.low, high=args.high))
+    return ColumnMapping.of(columns, low=args.low, high=args.high)

@@ -168,7 +168,8 @@ def clean_choices(
 def check_choices(table: pd.DataFrame, scale: str | None = None) -> pd.DataFrame:
     """Validate a choices table and return it in the standard columns, extra ones kept.
 
-    Rows are numbered from 1, the first after the header.
+    Messages number rows from 1, the first after the header; rows that were left out before keep
+    their numbers, by way of the table's index.
 
     Parameters
     ----------
@@ -189,7 +190,9 @@ def check_choices(table: pd.DataFrame, scale: str | None = None) -> pd.DataFrame
     _need_columns(table)
     if table.empty:
         raise InputError("the choices table has no rows; nothing can be evaluated")
-    out = table.reset_index(drop=True).copy()
+    out = table.copy()
+    if not (pd.api.types.is_integer_dtype(out.index) and out.index.is_unique):
+        out = out.reset_index(drop=True)
     bad = out["participant"].isna()
     if bad.any():
         raise InputError(f"a row has no participant ({name_rows(bad)})")
@@ -275,9 +278,9 @@ def align_choices(table: pd.DataFrame) -> pd.DataFrame:
             )
             raise InputError(
                 f"the pair {row['sentence_1']!r} / {row['sentence_2']!r} has conflicting {what} "
-                f"({name_rows(rows.reset_index(drop=True))}); give each pair one"
+                f"({name_rows(rows)}); give each pair one"
             )
-    return out
+    return out.reset_index(drop=True)
 
 
 def require_aligned(table: pd.DataFrame) -> None:

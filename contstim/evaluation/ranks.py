@@ -46,6 +46,7 @@ class RankPlan:
         self._order = order
         self._starts = np.flatnonzero(first)
         self._tie = np.cumsum(first) - 1
+        self._tied = not first.all()
         self._tie_segment = where[self._starts]
         self._sign = np.sign(values[order])
         self._rows = len(values)
@@ -61,11 +62,14 @@ class RankPlan:
             ends = np.append(self._starts[1:], len(self._order))
             mass = (ends - self._starts).astype(np.float64)
         else:
-            mass = np.add.reduceat(weights[self._order], self._starts)
+            mass = weights[self._order]
+            if self._tied:
+                mass = np.add.reduceat(mass, self._starts)
         counts += np.bincount(self._tie_segment, weights=mass, minlength=self._n_segments)
         before = np.cumsum(mass) - mass
         before -= (np.cumsum(counts) - counts)[self._tie_segment]
-        out[self._order] = self._sign * (before + (mass + 1) / 2)[self._tie]
+        before += (mass + 1) / 2
+        out[self._order] = self._sign * (before[self._tie] if self._tied else before)
         return out, counts
 
 

@@ -25,9 +25,9 @@ def has_blocks(subset: Subset) -> bool:
 
     Ratings must also have few sizes, which a slider has not.
     """
-    n_sets = len(subset.set_blocks())
-    sizes = len(np.unique(np.abs(subset.rating)))
-    return n_sets <= max(4, subset.n_people // 8) and sizes <= _MOST_LEVELS
+    if subset.n_sets > max(4, subset.n_people // 8):
+        return False
+    return len(np.unique(np.abs(subset.rating))) <= _MOST_LEVELS
 
 
 def block_means(subset: Subset, measure: str, people: FloatArray, pairs: FloatArray) -> FloatArray:

@@ -102,16 +102,20 @@ class Subset:
         place = offsets[set_of[self.person]] + within
         return pair, np.repeat(np.arange(len(blocks)), sizes), place, set_of
 
+    @property
+    def n_sets(self) -> int:
+        """How many different sets of pairs participants saw."""
+        _, which, _, _ = self._sets
+        return int(which.max()) + 1 if len(which) else 0
+
     def set_blocks(self) -> list[tuple[IntArray, IntArray, FloatArray]]:
         """Return the participants who saw the same pairs, those pairs, and their ratings.
 
         One entry a set of pairs: n participants (of those here), k pairs, ratings (n, k).
         """
-        if not self.n_rows:
-            return []
         pair, which, _, set_of = self._sets
         found = []
-        for number in range(int(which.max()) + 1):
+        for number in range(self.n_sets):
             members = np.flatnonzero(set_of == number)
             rows = [np.arange(self._starts[i], self._starts[i + 1]) for i in members]
             found.append((members, pair[which == number], self.rating[np.stack(rows)]))
@@ -124,8 +128,7 @@ class Subset:
     @cached_property
     def _model_plans(self) -> list[RankPlan]:
         pair, which, _, _ = self._sets
-        n_sets = int(which.max()) + 1 if len(which) else 0
-        return [RankPlan(self.data.log_ratio[pair, m], which, n_sets) for m in self.models]
+        return [RankPlan(self.data.log_ratio[pair, m], which, self.n_sets) for m in self.models]
 
     @cached_property
     def _signs(self) -> FloatArray:

@@ -76,7 +76,7 @@ def methods_sentences(evaluation: Evaluation) -> list[str]:
         f"{_count(options.min_others, 'other participant')} saw. Values are means over "
         "participants."
     )
-    paragraphs = [people, measures]
+    paragraphs = [people, measures, _analyses(evaluation)]
     if len(evaluation.models):
         paragraphs.append(_tests(evaluation))
     versions = ", ".join(f"{name} {number}" for name, number in evaluation.versions.items())
@@ -127,6 +127,29 @@ def result_sentences(evaluation: Evaluation, analysis: str, measure: str) -> lis
         f"rate of 0.05. The analysis rests on {_span(rows['n_trials'])} sentence pairs and "
         f"{_span(rows['n_choices'])} choices a model.",
     ]
+
+
+def _analyses(evaluation: Evaluation) -> str:
+    """Say which trials each analysis rests on."""
+    given = {analysis.name: analysis for analysis in evaluation.options.analyses}
+    names = [*evaluation.models["analysis"], *evaluation.ceilings["analysis"]]
+    parts = []
+    for name in dict.fromkeys(str(n) for n in names):
+        target = given[name].target if name in given else name.rpartition("/")[2]
+        if name == "all":
+            text = "every model on every trial, catch trials included"
+        elif name == "catch":
+            text = "every model on the catch trials"
+        elif target == "accept":
+            text = "a model on the trials whose synthetic sentence it was to accept"
+        elif target == "reject":
+            text = "a model on the trials whose synthetic sentence it was to reject"
+        elif target in ("targeted", "either"):
+            text = "a model on the trials made to target it"
+        else:
+            text = "every model on the trials of that condition"
+        parts.append(f"{name.replace('_', ' ')}: {text}")
+    return "Analyses, by the trials they rest on. " + "; ".join(parts) + "."
 
 
 def _tests(evaluation: Evaluation) -> str:

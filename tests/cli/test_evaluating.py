@@ -83,7 +83,7 @@ def test_a_file_of_ones_own_columns(choices: Path, tmp_path: Path) -> None:
     [
         (["missing.csv"], "missing.csv"),
         (["{choices}", "--scores", "x.csv", "--model", "contstim:bigram"], "not both"),
-        (["{choices}", "--scores", "{choices}"], "choices.csv"),
+        (["{choices}", "--scores", "{choices}"], "the scores table needs a column 'sentence'"),
         (["{choices}", "--column", "who"], "--column 'who' does not read OURS=THEIRS"),
         (["{choices}", "--format", "golan2023"], "column"),
         (["{choices}", "--format", "blimp", "--low", "1"], "not --format blimp"),

@@ -136,7 +136,7 @@ def test_jspsych_errors(tmp_path):
         read_choices(frame.drop(columns="participant"), "jspsych")
     bad = frame.copy()
     bad.loc[2, "response"] = 6
-    with pytest.raises(InputError, match=r"response 6 is not one of 6 buttons \(row 2\)"):
+    with pytest.raises(InputError, match=r"response 6 is not one of 6 buttons \(row 3\)"):
         read_choices(bad, "jspsych")
     with pytest.raises(InputError, match="holds two sentences"):
         read_choices(frame.iloc[:1], "jspsych")

@@ -188,3 +188,22 @@ def test_cleaning_reports_every_row_it_takes_out():
     ]
     assert report["n_rows"].sum() + len(kept) == len(dirty)
     assert np.isfinite(kept["rating"]).all()
+
+
+def test_rows_keep_their_numbers_after_others_were_left_out():
+    dirty = pd.DataFrame(
+        {
+            "participant": ["p1", "p1", "p1"],
+            "sentence_1": [None, "C", "E"],
+            "sentence_2": ["B", "D", "F"],
+            "rating": [0.5, 0.5, 9.0],
+        }
+    )
+    kept, _ = clean_choices(dirty, Cleaning(missing_sentence="exclude"))
+    with pytest.raises(InputError, match=r"\(row 3\)"):
+        check_choices(kept)
+    clash = dirty.assign(participant=["p1", "p2", "p3"], rating=0.5, condition=["u", "v", "w"])
+    clash["sentence_1"], clash["sentence_2"] = [None, "C", "C"], ["B", "D", "D"]
+    kept, _ = clean_choices(clash, Cleaning(missing_sentence="exclude"))
+    with pytest.raises(InputError, match=r"conflicting conditions \(rows 2 and 3\)"):
+        align_choices(check_choices(kept))

@@ -159,6 +159,8 @@ def test_report_is_one_page_that_says_what_was_done(evaluation, tmp_path):
     for phrase in (
         "Wilcoxon signed-rank tests across participants",
         "Benjamini-Hochberg",
+        "all: every model on every trial, catch trials included",
+        "targeted: a model on the trials made to target it",
         "closed form (Golan et al. 2023, Eq. 8 to 11)",
         "bootstrap samples over participants and pairs",
         f"scipy {evaluation.versions['scipy']}",

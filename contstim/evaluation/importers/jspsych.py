@@ -69,7 +69,7 @@ def read_jspsych(
     shown = data["sentence_1"].notna() & data["sentence_2"].notna()
     if not shown.any():
         raise InputError("no row of the jsPsych data holds two sentences")
-    data = data.loc[shown].reset_index(drop=True)
+    data = data.loc[shown].copy()
     if "rating" not in data:
         data["rating"] = _ratings(data)
     notes = []

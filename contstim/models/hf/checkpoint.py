@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM, AutoTokenizer
 from transformers.models.auto.modeling_auto import (
     MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
@@ -28,6 +29,10 @@ from contstim.models.hf.options import DTYPES, SHARED_OPTIONS
 from contstim.models.spec import ModelSpec
 
 __all__ = ["Checkpoint", "open_checkpoint"]
+
+
+# What transformers raises for checkpoints that are missing, damaged or of another make.
+_UNREADABLE = (OSError, ValueError, ImportError, KeyError, RuntimeError, SafetensorError)
 
 
 @dataclass(eq=False)
@@ -143,11 +148,12 @@ def _source(spec: ModelSpec, path: Path, revision: str) -> _Source:
     if path.suffix == ".gguf":
         if not path.is_file():
             raise ModelFileError(f"no file {spec.location!r}; give the path of a GGUF file")
-        if find_spec("gguf") is None:
-            raise MissingExtraError(
-                f"reading {spec.location!r} needs the package gguf; install it with "
-                "pip install gguf"
-            )
+        for package in ("gguf", "accelerate"):
+            if find_spec(package) is None:
+                raise MissingExtraError(
+                    f"reading {spec.location!r} needs the package {package}; install it with "
+                    "pip install 'contstim[gguf]'"
+                )
         return _Source(str(path.parent), {"gguf_file": path.name})
     if path.is_dir():
         return _Source(str(path), {})
@@ -184,7 +190,7 @@ def _read(
                 break
             except ModelFileError:
                 raise
-            except (OSError, ValueError, ImportError, KeyError, RuntimeError) as error:
+            except _UNREADABLE as error:
                 reason: Exception = error
     if loaded is None:
         said = " ".join(str(reason).split())[:200]
@@ -207,7 +213,13 @@ def _read(
             f"the tokenizer of {spec.location!r} has no mask token; use a masked language model's"
         )
     model.eval().requires_grad_(False).to(device)
-    return Checkpoint(kind, Network(model, device), tokenizer, _max_tokens(model, tokenizer))
+    network = Network(model, device)
+    if tokenizer.vocab_size > network.n_logits:
+        raise ModelFileError(
+            f"the tokenizer of {spec.location!r} has {tokenizer.vocab_size} tokens and its network "
+            f"{network.n_logits}; they are of different models"
+        )
+    return Checkpoint(kind, network, tokenizer, _max_tokens(model, tokenizer))
 
 
 def _kind(config: Any, spec: ModelSpec) -> str:

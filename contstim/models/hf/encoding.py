@@ -120,8 +120,9 @@ class SubwordTokenizer:
         """Return some word of letters that the vocabulary holds, lower case where there is one."""
         tokens = self.tokenizer.convert_ids_to_tokens(np.flatnonzero(~self.forms.special).tolist())
         surfaces = [self.forms.surface(token) for token in tokens if token]
-        words = [s for s in surfaces if s.isalpha() and s.isascii() and self.knows([s])[0]]
-        return next((w for w in words if w.islower()), words[0] if words else "a")
+        words = [s for s in surfaces if s.isalpha() and s.isascii()]
+        words.sort(key=lambda word: not word.islower())
+        return next((word for word in words if self.knows([word])[0]), "a")
 
     @cached_property
     def opening(self) -> tuple[int, ...]:

@@ -11,7 +11,7 @@ import pytest
 import transformers
 from tiny_transformers import save_network, save_tokenizer
 
-from contstim.errors import ModelFileError, SpecError
+from contstim.errors import MissingExtraError, ModelFileError, SpecError
 from contstim.models.hf.causal import CausalModel
 from contstim.models.hf.masked import MaskedModel
 from contstim.models.registry import load_model
@@ -105,6 +105,17 @@ def test_places_without_a_checkpoint_are_named(
     assert "\n" not in message
 
 
+def test_gguf_says_what_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "small.gguf"
+    file.write_bytes(b"GGUF")
+    monkeypatch.setattr("contstim.models.hf.checkpoint.find_spec", lambda name: None)
+    with pytest.raises(MissingExtraError) as error:
+        load_model(f"hf:{file}")
+    assert str(error.value) == (
+        f"reading '{file}' needs the package gguf; install it with pip install 'contstim[gguf]'"
+    )
+
+
 def test_a_tokenizer_without_a_mask_is_refused(tiny: Tiny, tmp_path: Path) -> None:
     shutil.copytree(tiny("bert"), tmp_path, dirs_exist_ok=True)
     for file in tmp_path.glob("token*"):
@@ -144,7 +155,7 @@ def test_a_token_over_two_words_is_refused(tmp_path: Path) -> None:
     core.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace(split=False)
     tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=core, bos_token="<s>")
     tokenizer.save_pretrained(tmp_path)
-    config = transformers.GPT2Config(vocab_size=6, n_embd=8, n_layer=1, n_head=1)
+    config = transformers.GPT2Config(vocab_size=7, n_embd=8, n_layer=1, n_head=1)
     save_network(transformers.GPT2LMHeadModel(config), tmp_path)
     model = load_model(f"hf:{tmp_path}")
     # The white space that ends the first token stands before "b", and is none of its characters.
@@ -162,4 +173,24 @@ def test_a_token_over_two_words_is_refused(tmp_path: Path) -> None:
         load_model(f"hf:{tmp_path}").parts(["a b"])
     assert str(error.value) == (
         f"token '▁a▁b' spans two words of 'a b'; hf:{tmp_path} cannot be scored word by word"
+    )
+
+
+@pytest.mark.parametrize("file", ["model.safetensors", "config.json", "tokenizer.json"])
+def test_damaged_files_are_refused(tiny: Tiny, tmp_path: Path, file: str) -> None:
+    shutil.copytree(tiny("bert"), tmp_path, dirs_exist_ok=True)
+    content = (tmp_path / file).read_bytes()
+    (tmp_path / file).write_bytes(content[: len(content) // 2])
+    message = _refusal(f"hf:{tmp_path}")
+    assert message.startswith(f"cannot load '{tmp_path}': transformers cannot read it (")
+    assert "\n" not in message
+
+
+def test_a_tokenizer_of_another_model_is_refused(tiny: Tiny, folder: Path) -> None:
+    config = transformers.BertConfig(vocab_size=50, **SMALL)
+    save_network(transformers.BertForMaskedLM(config), folder)
+    n = len(transformers.AutoTokenizer.from_pretrained(folder))
+    assert _refusal(f"hf:{folder}") == (
+        f"the tokenizer of '{folder}' has {n} tokens and its network 50; they are of different "
+        "models"
     )

@@ -145,3 +145,13 @@ def test_merged_plans_share_rows_and_terms() -> None:
         np.testing.assert_array_equal(merged.masks[merged.row[place]], plan.masks[plan.row])
         np.testing.assert_array_equal(merged.slot[place], plan.slot)
     assert (np.diff(merged.row) >= 0).all()
+
+
+def test_each_order_comes_with_its_reverse() -> None:
+    plan = plan_for((1,) * 12, _options())
+    revealed = 12 - plan.masks.sum(axis=1)[plan.row]
+    # How much is revealed before a word, and in the reverse order: 11 words together, always.
+    for word in range(12):
+        values = np.where(plan.slot == word, -revealed.astype(float), 0.0)
+        assert plan.by_slot(values)[word] == pytest.approx(-11 / 2)
+        assert plan.stderr(values) == pytest.approx(0, abs=1e-12)

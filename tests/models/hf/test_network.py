@@ -1,0 +1,80 @@
+"""What a forward pass computes: no padding, a bounded batch, logits only where they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tiny_transformers import CAUSAL, MASKED, SENTENCES
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from contstim.models.registry import load_model
+
+Tiny = Callable[[str], Path]
+
+
+@pytest.mark.parametrize("name", [*MASKED, *CAUSAL])
+def test_the_head_sees_only_what_is_read(tiny: Tiny, name: str) -> None:
+    model = load_model(f"hf:{tiny(name)}?batch_tokens=48")
+    network = model.network
+    assert network._narrow is not None
+    inputs: list[int] = []
+    seen: list[int] = []
+
+    def body(module: Any, args: Any, more: Any) -> None:
+        ids = more["input_ids"]
+        # No padding: every token of every row is attended to.
+        assert bool(more["attention_mask"].all())
+        assert ids.numel() <= 48
+        inputs.append(ids.numel())
+
+    def head(module: Any, args: Any) -> None:
+        seen.append(args[0].numel() // args[0].shape[-1])
+
+    handles = [
+        network.model.register_forward_pre_hook(body, with_kwargs=True),
+        network.model.get_output_embeddings().register_forward_pre_hook(head),
+    ]
+    parts = model.parts(SENTENCES[:3])
+    for handle in handles:
+        handle.remove()
+    assert sum(seen) == sum(len(p.units) for p in parts)
+    assert len(inputs) > 1
+
+
+def test_a_network_that_cannot_be_narrowed_is_computed_whole(
+    tiny: Tiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = load_model(f"hf:{tiny('bert')}?metric=permutation")
+    expected = model.score(SENTENCES[:3])
+    narrow = model.network._narrow
+    monkeypatch.setattr(model.network, "_narrow", None)
+    assert narrow is not None
+    np.testing.assert_allclose(model.score(SENTENCES[:3]), expected, atol=1e-5)
+
+
+def test_padding_side_of_a_causal_tokenizer_is_irrelevant(tiny: Tiny, tmp_path: Path) -> None:
+    scores = []
+    for side in ("left", "right"):
+        folder = tmp_path / side
+        AutoModelForCausalLM.from_pretrained(tiny("gpt2")).save_pretrained(folder)
+        tokenizer = AutoTokenizer.from_pretrained(tiny("gpt2"), padding_side=side)
+        tokenizer.pad_token = tokenizer.eos_token
+        tokenizer.save_pretrained(folder)
+        scores.append(load_model(f"hf:{folder}?end=scored").score(SENTENCES))
+    np.testing.assert_array_equal(scores[0], scores[1])
+    plain = load_model(f"hf:{tiny('gpt2')}?end=scored")
+    np.testing.assert_array_equal(scores[0], plain.score(SENTENCES))
+
+
+def test_scoring_leaves_the_network_as_it_was(tiny: Tiny) -> None:
+    model = load_model(f"hf:{tiny('gpt2')}")
+    model.score(SENTENCES)
+    ids = torch.tensor([[1, 2, 3, 4]])
+    with torch.no_grad():
+        assert model.network.model(input_ids=ids).logits.shape[:2] == (1, 4)
+    assert not model.network.model.training

@@ -1,0 +1,69 @@
+"""Transformers with reductions and in a search: what the parts promise holds together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from contstim.models.check import check_model
+from contstim.models.measures import corpus_perplexity, surprisal
+from contstim.models.registry import load_model
+from contstim.synthesis.search import synthesize
+from contstim.text import WordList
+from contstim.vocabulary import Vocabulary
+
+Tiny = Callable[[str], Path]
+
+SENTENCES = ["The dog saw a cat.", "the cats don't bark!", "a dogs ran"]
+NATURAL = "The old dog saw a cat."
+VOCABULARY = Vocabulary(
+    WordList.of(["The", "A", "Dogs"]),
+    WordList.of(["dog", "cat", "man", "woman", "saw", "ran", "barked", "old", "a", "the", "us"]),
+    frozenset({"the", "a"}),
+)
+
+
+@pytest.mark.parametrize("reduction", ["mean", "pen", "slor"])
+@pytest.mark.parametrize("name", ["bert", "gpt2", "no-bos"])
+def test_reduced_models_keep_the_contract(tiny: Tiny, name: str, reduction: str) -> None:
+    # Any model of words serves to see that SLOR is computed; here another transformer's.
+    other = f"&unigram=hf:{tiny('llama')}".replace(":", "%3A") if reduction == "slor" else ""
+    model = load_model(f"hf:{tiny(name)}?reduction={reduction}{other}")
+    check_model(model, SENTENCES, words=["dog", "unhappy", "us"])
+    assert load_model(model.spec).event == model.event
+
+
+@pytest.mark.parametrize(
+    ("reject", "accept"),
+    [
+        ("gpt2", "bert?metric=permutation&restricted=yes"),
+        ("bert?metric=pll", "bert?metric=pll-word-l2r"),
+        ("roberta?metric=pll-sentence-l2r", "llama?words=corrected"),
+    ],
+)
+def test_a_search_keeps_its_constraint(tiny: Tiny, reject: str, accept: str) -> None:
+    models = []
+    for text in (reject, accept):
+        name, _, options = text.partition("?")
+        models.append(load_model(f"hf:{tiny(name)}?{options}" if options else f"hf:{tiny(name)}"))
+    found = synthesize(
+        NATURAL, reject=models[0], accept=models[1], vocabulary=VOCABULARY, strategy="bounded"
+    )
+    assert found.changed
+    assert models[1].score([found.sentence])[0] >= models[1].score([NATURAL])[0]
+    assert models[0].score([found.sentence])[0] < models[0].score([NATURAL])[0]
+
+
+def test_surprisal_and_perplexity_of_tokens(tiny: Tiny) -> None:
+    model = load_model(f"hf:{tiny('no-bos')}")
+    bits = surprisal(model, SENTENCES, "bits")
+    assert all(np.isnan(b[0]) and (b[1:] > 0).all() for b in bits)
+    totals = model.totals(SENTENCES)
+    expected = np.exp(-totals.log_prob.sum() / totals.n_tokens.sum())
+    assert corpus_perplexity(model, SENTENCES) == pytest.approx(expected)
+    # Of 5 + 4 + 3 words the first three are not predicted.
+    expected = np.exp(-totals.log_prob.sum() / 9)
+    assert corpus_perplexity(model, SENTENCES, per="word") == pytest.approx(expected)
