@@ -2,7 +2,8 @@
 
 Reads a table of choices (a row a trial and participant), scores its sentences under models or takes
 their log-probabilities from a table, and writes models.csv, comparisons.csv, further tables,
-figures and one self-contained report.html into the output folder.
+figures and one self-contained report.html into the output folder. Trials with a word that a model
+does not know are left out, for all models, and reported; ?unknown=unk in its spec keeps them.
 
 Examples:
   contstim evaluate choices.csv --model contstim:trigram --model contstim:lstm --out results
@@ -17,14 +18,19 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from contstim.cli.common import add_seed, positive
 from contstim.errors import InputError
 from contstim.evaluation.evaluate import evaluate
 from contstim.evaluation.importers.formats import FORMATS, read_choices
 from contstim.evaluation.importers.mapping import ColumnMapping, read_mapped
 from contstim.evaluation.options import PRESETS
+from contstim.evaluation.unknown import leave_out_unknown
+from contstim.models.base import SentenceModel
 from contstim.models.registry import load_model
-from contstim.selection.files import read_scores
+from contstim.records import SCORES
+from contstim.selection.files import read_table
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -75,20 +81,26 @@ def run(args: argparse.Namespace) -> int:
     """Evaluate and write."""
     if args.scores and args.model:
         raise InputError("give --scores or --model, not both")
-    human = _read(args)
-    scores: Any = None
-    if args.scores:
-        scores = read_scores(args.scores)
-    elif args.model:
+    mapping = _mapping(args)
+    human = (
+        read_choices(args.choices, args.format)
+        if mapping is None
+        else read_mapped(args.choices, mapping)
+    )
+    scores = read_table(args.scores) if args.scores else None
+    if args.model:
         models = [load_model(spec) for spec in dict.fromkeys(args.model)]
         for model in models:
             print(f"{model.spec}: {model.event}", file=sys.stderr)
-        scores = {model.spec: model.score for model in models}
+        human = leave_out_unknown(human, [m for m in models if m.event.unknown == "error"])
+        scores = _score(models, human.choices)
+    for note in human.notes:
+        print(note, file=sys.stderr)
     changes: dict[str, Any] = {"seed": args.seed}
     if args.bootstrap is not None:
         changes["n_bootstrap"] = args.bootstrap
-    result = evaluate(human, scores, args.preset, **changes)
     folder = Path(args.out)
+    result = evaluate(human, scores, args.preset, **changes)
     result.report(folder)
     columns = ["analysis", "measure", "model", "value", "ci_low", "ci_high", "ceiling_lower"]
     print(result.models[columns].to_string(index=False, float_format="%.3f"))
@@ -96,9 +108,21 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _read(args: argparse.Namespace) -> Any:
+def _score(models: list[SentenceModel], choices: pd.DataFrame) -> pd.DataFrame:
+    """Score the sentences of `choices` under `models`: the table that `contstim score` writes."""
+    sentences = pd.unique(pd.concat([choices["sentence_1"], choices["sentence_2"]])).tolist()
+    tables = []
+    for model in models:
+        totals = model.totals(sentences)
+        columns = (sentences, model.spec, totals.log_prob, totals.n_tokens, totals.n_words)
+        tables.append(pd.DataFrame(dict(zip(SCORES, (*columns, totals.stderr), strict=True))))
+    return pd.concat(tables, ignore_index=True)
+
+
+def _mapping(args: argparse.Namespace) -> ColumnMapping | None:
+    """Return what --column, --low and --high say of the file, or None where they are not used."""
     if not args.column and args.low is None and args.high is None:
-        return read_choices(args.choices, args.format)
+        return None
     if args.format != "tidy":
         raise InputError(
             f"--column, --low and --high describe a file of your own, not --format {args.format}"
@@ -111,4 +135,4 @@ def _read(args: argparse.Namespace) -> Any:
                 f"--column {pair!r} does not read OURS=THEIRS, e.g. participant=subject"
             )
         columns[ours] = theirs
-    return read_mapped(args.choices, ColumnMapping.of(columns, low=args.low, high=args.high))
+    return ColumnMapping.of(columns, low=args.low, high=args.high)

@@ -13,7 +13,6 @@ import scipy
 from numpy.typing import NDArray
 
 import contstim
-from contstim.errors import InputError
 from contstim.evaluation.analysis import Outcome, analyse
 from contstim.evaluation.bootstrap import affordable_draws, default_levels, draw
 from contstim.evaluation.choices import HumanData, align_choices, check_choices
@@ -38,6 +37,7 @@ from contstim.evaluation.result import COMPARISON_COLUMNS, MODEL_COLUMNS, Evalua
 from contstim.evaluation.scores import ScoreSource, score_table, token_table
 from contstim.evaluation.tables import comparison_rows, model_rows, person_rows, unit_rows
 from contstim.evaluation.trials import TrialData, check_targets, default_analyses
+from contstim.selection.files import read_table
 
 __all__ = ["evaluate", "evaluate_file"]
 
@@ -181,7 +181,7 @@ def evaluate_file(
         If the results cannot be written.
     """
     human = read_choices(path, format) if mapping is None else read_mapped(path, mapping)
-    given = _read_scores(scores) if isinstance(scores, (str, Path)) else scores
+    given = read_table(scores) if isinstance(scores, (str, Path)) else scores
     result = evaluate(human, given, preset, features, **changes)
     if out is not None:
         result.report(out)
@@ -190,13 +190,6 @@ def evaluate_file(
 
 def _human_data(choices: pd.DataFrame) -> HumanData:
     return HumanData(align_choices(check_choices(choices)))
-
-
-def _read_scores(path: str | Path) -> pd.DataFrame:
-    place = Path(path)
-    if not place.exists():
-        raise InputError(f"there is no file {str(place)!r}")
-    return pd.read_parquet(place) if place.suffix == ".parquet" else pd.read_csv(place)
 
 
 def _outcomes(

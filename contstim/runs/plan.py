@@ -110,6 +110,11 @@ class Plan:
             return bundled_vocabulary()
         return Vocabulary.read(self.experiment.folder / path)
 
+    @cached_property
+    def vocabulary_digest(self) -> str:
+        """The digest of the vocabulary, which takes a while to compute."""
+        return self.vocabulary.digest
+
     def identity(self, given: str) -> dict[str, Any]:
         """Return what a model's scores depend on: its key in the score cache."""
         return {"model": dict(self.models[given]), "versions": dict(self.versions)}
@@ -174,7 +179,7 @@ class Plan:
                 "accept": dict(self.models[accept]),
                 "given": {"reject": reject, "accept": accept},
                 "versions": dict(self.versions),
-                "vocabulary": self.vocabulary.digest,
+                "vocabulary": self.vocabulary_digest,
                 "strategy": options.strategy,
                 "budget": options.budget,
                 "seed": self.experiment.study.seed,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import time
 import traceback
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,9 +28,6 @@ __all__ = ["TRIES", "Worker", "Workplace", "one_thread"]
 
 #: How often a task is tried before it is set aside; faults of its input are certain at once.
 TRIES = 3
-
-#: Models that a worker keeps loaded: those of one pair.
-_WARM = 2
 
 
 @dataclass(frozen=True)
@@ -88,15 +84,16 @@ class Worker:
         self.workplace = workplace
         self.store = RunStore(workplace.store)
         self.cache = ScoreCache(workplace.scores)
-        self._models: OrderedDict[str, tuple[SentenceModel, dict[str, Any]]] = OrderedDict()
+        self._models: dict[str, tuple[SentenceModel, dict[str, Any]]] = {}
         self._versions = versions()
         self._proposal: tuple[str, WordReplacement] | None = None
 
     @cached_property
-    def vocabulary(self) -> Vocabulary:
-        """The words that may be written."""
+    def _vocabulary(self) -> tuple[Vocabulary, str]:
+        """The words that may be written, and their digest, which takes a while to compute."""
         path = self.workplace.vocabulary
-        return bundled_vocabulary() if path is None else Vocabulary.read(path)
+        words = bundled_vocabulary() if path is None else Vocabulary.read(path)
+        return words, words.digest
 
     def run(self, task: Task) -> Outcome:
         """Do a task, unless its result is there, and commit the result before returning.
@@ -137,15 +134,15 @@ class Worker:
             self._score(task)
             return
         models = {role: self._model(config, role) for role in ("reject", "accept")}
-        if self.vocabulary.digest != config["vocabulary"]:
+        if self._vocabulary[1] != config["vocabulary"]:
             # A worker that outlives a run may have read the file before it was changed.
-            del self.vocabulary
+            del self._vocabulary
             self._proposal = None
-        if self.vocabulary.digest != config["vocabulary"]:
+        if self._vocabulary[1] != config["vocabulary"]:
             raise InputError("the vocabulary has changed since the run was begun; start it again")
         if self._proposal is None or self._proposal[0] != task.group:
             both = (models["reject"], models["accept"])
-            self._proposal = (task.group, WordReplacement(self.vocabulary, both))
+            self._proposal = (task.group, WordReplacement(self._vocabulary[0], both))
         budget = config["budget"]
         with one_thread():
             result = synthesize(
@@ -198,8 +195,8 @@ class Worker:
         if warm is None or warm[1] != config[role]:
             self._models.pop(given, None)
             self._proposal = None  # it holds on to the models before
-            while len(self._models) >= _WARM:
-                self._models.popitem(last=False)
+            for other in self._models.keys() - set(config["given"].values()):
+                del self._models[other]
             model = load_model(given)
             warm = (model, describe_model(model))
             if warm[1] != config[role]:
@@ -207,7 +204,6 @@ class Worker:
                     f"the model {given} has changed since the run was begun; start it again"
                 )
             self._models[given] = warm
-        self._models.move_to_end(given)
         return warm[0]
 
 

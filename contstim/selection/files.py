@@ -13,7 +13,7 @@ import pandas as pd
 from contstim.errors import InputError, MissingExtraError
 from contstim.records import TRIPLETS, require_columns
 
-__all__ = ["read_scores", "read_triplets"]
+__all__ = ["read_scores", "read_table", "read_triplets"]
 
 #: What stands for no number.
 _MISSING = ("", "NA", "NaN", "nan", "None", "null")
@@ -41,7 +41,7 @@ def read_scores(path: str | Path) -> pd.DataFrame:
     """
     if str(path).endswith(".npz"):
         return _read_npz(Path(path))
-    table = _read_table(path)
+    table = read_table(path)
     columns = [str(column) for column in table.columns]
     if set(_LONG) <= set(columns):
         return _widen(table, path)
@@ -69,13 +69,22 @@ def read_triplets(path: str | Path) -> pd.DataFrame:
     InputError
         Naming file and fault.
     """
-    table = _read_table(path)
+    table = read_table(path)
     require_columns(table, TRIPLETS, str(path))
     _refuse_text(table[[*TRIPLETS[5:]]], path)
     return table
 
 
-def _read_table(path: str | Path) -> pd.DataFrame:
+def read_table(path: str | Path) -> pd.DataFrame:
+    """Read a CSV file (``-``: standard input) or Parquet file in which sentences are text.
+
+    Raises
+    ------
+    InputError
+        Naming file and fault.
+    MissingExtraError
+        If the file is Parquet and pyarrow is not installed.
+    """
     if str(path).endswith((".parquet", ".pq")):
         try:
             return pd.read_parquet(path)

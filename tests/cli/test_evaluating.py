@@ -78,12 +78,39 @@ def test_a_file_of_ones_own_columns(choices: Path, tmp_path: Path) -> None:
     pd.testing.assert_series_equal(_accuracy(tmp_path / "a"), _accuracy(tmp_path / "b"))
 
 
+def test_trials_with_unknown_words_are_left_out_and_reported(
+    choices: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = pd.read_csv(choices)
+    table.loc[table["trial"] == 3, "sentence_2"] = "The zyzzyva slept."
+    changed = tmp_path / "changed.csv"
+    table.to_csv(changed, index=False)
+    command = ["evaluate", str(changed), "--bootstrap", "20", "--model"]
+    assert main([*command, "contstim:trigram", "--out", str(tmp_path / "a")]) == 0
+    assert (
+        "8 choices were left out for a word unknown to contstim:trigram" in capsys.readouterr().err
+    )
+    excluded = pd.read_csv(tmp_path / "a" / "excluded.csv")
+    assert excluded["n_rows"].tolist() == [1] * 8
+    assert set(excluded["detail"]) == {"a word unknown to contstim:trigram"}
+    models = pd.read_csv(tmp_path / "a" / "models.csv")
+    assert set(models["n_trials"]) == {19}
+    assert main([*command, "contstim:trigram?unknown=unk", "--out", str(tmp_path / "b")]) == 0
+    assert set(pd.read_csv(tmp_path / "b" / "models.csv")["n_trials"]) == {20}
+    # All that is left cannot be scored: one line, nothing written.
+    table["sentence_2"] = "Zyzzyva. " + table["sentence_2"]
+    table.to_csv(changed, index=False)
+    assert main([*command, "contstim:trigram", "--out", str(tmp_path / "c")]) == 2
+    assert "no trial is left without a word unknown to" in capsys.readouterr().err
+    assert not (tmp_path / "c").exists()
+
+
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
         (["missing.csv"], "missing.csv"),
         (["{choices}", "--scores", "x.csv", "--model", "contstim:bigram"], "not both"),
-        (["{choices}", "--scores", "{choices}"], "choices.csv"),
+        (["{choices}", "--scores", "{choices}"], "the scores table needs a column 'sentence'"),
         (["{choices}", "--column", "who"], "--column 'who' does not read OURS=THEIRS"),
         (["{choices}", "--format", "golan2023"], "column"),
         (["{choices}", "--format", "blimp", "--low", "1"], "not --format blimp"),

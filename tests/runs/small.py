@@ -10,6 +10,8 @@ import numpy as np
 
 from contstim import Vocabulary, pool
 from contstim.models.ngram.train import train_ngram
+from contstim.runs.experiment import Experiment
+from contstim.runs.plan import Plan
 
 TABLES = ("scores.csv", "natural_pairs.csv", "synthesized.csv", "triplets.csv", "trials.csv")
 
@@ -75,7 +77,9 @@ def command(*arguments: str) -> list[str]:
 
 def run_alone(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Run ``contstim run`` in a process of its own."""
-    return subprocess.run(command(*arguments), capture_output=True, text=True, check=False)
+    return subprocess.run(
+        command(*arguments), capture_output=True, text=True, check=False, timeout=300
+    )
 
 
 def tables(out: Path) -> dict[str, bytes]:
@@ -83,3 +87,10 @@ def tables(out: Path) -> dict[str, bytes]:
     found = {name: (out / name).read_bytes() for name in TABLES}
     found |= {f"{name}.meta": (out / f"{name}.meta.json").read_bytes() for name in TABLES}
     return found
+
+
+def marked(study: Experiment, name: str) -> str:
+    """Name the first start of the last pair in a file that the faulty model reads."""
+    sentence = [*Plan.of(study).starts.values()][-1][0]
+    (study.folder / f"{name}.txt").write_text(sentence + "\n", "utf-8")
+    return sentence

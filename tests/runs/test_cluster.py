@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from small import make_study, tables
+from small import make_study, marked, run_alone, tables
 
 from contstim.errors import InputError, MissingExtraError
 from contstim.runs.cluster import DaskWorkers
 from contstim.runs.executors import InProcess, Outcomes
-from contstim.runs.experiment import read_experiment
+from contstim.runs.experiment import Experiment, read_experiment
 from contstim.runs.running import run_experiment
 from contstim.runs.tasks import Task
 from contstim.runs.work import Workplace
@@ -56,3 +56,15 @@ def test_a_scheduler_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("contstim.runs.cluster._SECONDS_TO_CONNECT", 0.2)
     with pytest.raises(InputError, match="cannot reach the Dask scheduler tcp://127"):
         DaskWorkers("tcp://127.0.0.1:9").__enter__()
+
+
+def test_a_task_that_kills_its_dask_worker_is_set_aside(faulty: Experiment) -> None:
+    pytest.importorskip("distributed", reason="Dask is an optional extra, 'cluster'")
+    marked(faulty, "dies")
+    # In a process of its own: Dask logs and warns about the deaths.
+    ended = run_alone(str(faulty.folder / "study.toml"), "--dask", "local:2")
+    assert ended.returncode == 1, ended.stderr
+    assert ended.stderr.count("set aside: synthesize from") == 2
+    assert ended.stderr.count("KilledWorker") == 2
+    assert (faulty.folder / "tries.log").read_text("utf-8") == "dies\n" * 6
+    assert (faulty.out / "trials.csv").exists()

@@ -8,15 +8,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import mortal
 import pandas as pd
 import pytest
-from small import make_study, tables
+from small import make_study, marked, tables
 
 from contstim import load_model, synthesize
 from contstim.cli import main
 from contstim.errors import InputError, OutputError
-from contstim.models.registry import FAMILIES
 from contstim.runs.executors import InProcess, LocalWorkers, Outcomes
 from contstim.runs.experiment import Experiment, read_experiment
 from contstim.runs.plan import Plan
@@ -249,35 +247,10 @@ def test_workers_see_one_thread_and_their_own_device(
     assert seen == [("1", "2"), ("1", "5"), ("1", "2")]
 
 
-@pytest.fixture
-def faulty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Experiment:
-    """A study whose third model fails or dies where files say so, in worker processes too."""
-    file = make_study(tmp_path)
-    text = file.read_text("utf-8").replace("ngram:3.arpa?punctuation=split", "mortal:3.arpa")
-    file.write_text(text, "utf-8")
-    tests = str(Path(mortal.__file__).parent)
-    site = tmp_path / "site"
-    site.mkdir()
-    code = f"import sys; sys.path.insert(0, {tests!r}); import mortal; mortal.register()\n"
-    (site / "sitecustomize.py").write_text(code, "utf-8")
-    package = str(Path(__file__).parents[2])
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(site), package]))
-    monkeypatch.setitem(FAMILIES, "mortal", FAMILIES["ngram"])
-    mortal.register()
-    return read_experiment(file)
-
-
-def _marked(study: Experiment, name: str) -> str:
-    """Name the first start of the last pair in a file that the faulty model reads."""
-    sentence = [*Plan.of(study).starts.values()][-1][0]
-    (study.folder / f"{name}.txt").write_text(sentence + "\n", "utf-8")
-    return sentence
-
-
 def test_a_task_that_fails_is_set_aside_and_tried_by_the_next_run(
     faulty: Experiment, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    sentence = _marked(faulty, "fails")
+    sentence = marked(faulty, "fails")
     file = str(faulty.folder / "study.toml")
     assert main(["run", file]) == 1
     listed = capsys.readouterr().err
@@ -304,7 +277,7 @@ def test_a_task_that_fails_is_set_aside_and_tried_by_the_next_run(
 
 
 def test_a_task_that_kills_its_worker_is_set_aside(faulty: Experiment) -> None:
-    _marked(faulty, "dies")
+    marked(faulty, "dies")
     with LocalWorkers(2) as executor:
         report = run_experiment(faulty, executor)
     assert len(report.set_aside) == 2
