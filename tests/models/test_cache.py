@@ -33,6 +33,7 @@ def test_other_weights_events_and_versions_have_scores_of_their_own(tmp_path: Pa
     cache.totals(model, ["a b"])
     identity = model_identity(model)
     assert set(cache.read(identity)) == {"a b"}
+    assert {"contstim", "numpy"} <= set(identity["versions"])
     other_event = TableModel(WORDS, 1, end=False)
     other_weights = TableModel(WORDS, 1, sharpness=1.0)
     assert model.spec == other_event.spec == other_weights.spec

@@ -94,6 +94,18 @@ def test_signs_of_life_and_a_lock_that_was_taken_over(
     assert lock.path.exists()
 
 
+def test_only_the_dead_lock_itself_is_removed(tmp_path: Path) -> None:
+    """Another may have taken over between a look at the dead lock and its removal."""
+    path = _forge(tmp_path, token="new")
+    dead = {**json.loads(path.read_text("utf-8")), "token": "dead"}
+    temporary = tmp_path / "temporary"
+    temporary.write_text("{}", "utf-8")
+    RunLock(tmp_path)._remove_dead(dead, temporary)
+    assert json.loads(path.read_text("utf-8"))["token"] == "new"
+    RunLock(tmp_path)._remove_dead({**dead, "token": "new"}, temporary)
+    assert not path.exists()
+
+
 def test_of_many_at_once_one_holds_it(tmp_path: Path) -> None:
     """Also when all find the lock of a dead process."""
     _forge(tmp_path, birth="another boot:1", pid=2**22 + 1, token="other")
