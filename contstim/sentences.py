@@ -59,8 +59,9 @@ def read_sentences(path: str | PathLike[str]) -> list[str]:
     Raises
     ------
     InputError
-        If there is no such file, it is not UTF-8 or holds no sentence, or a line is empty; the
-        message names the file and the line.
+        If there is no such file, it is not UTF-8 or holds no sentence, a line is empty or holds a
+        carriage return, or a row of a CSV has more cells than the header; the message names the
+        file and the line.
     """
     name = "standard input" if str(path) == "-" else str(path)
     lines = [line for _, line in numbered_lines(path)]
@@ -68,21 +69,55 @@ def read_sentences(path: str | PathLike[str]) -> list[str]:
         lines.pop()
     if not lines:
         raise InputError(f"{name} holds no sentence; give one sentence a line")
-    header = [cell.strip() for cell in next(csv.reader(lines[:1]))]
+    header = _cells(lines[0])
     if "sentence" in header:
-        column = header.index("sentence")
-        reader = csv.reader(line + "\n" for line in lines)
-        rows = [(row[column] if len(row) > column else "", reader.line_num) for row in reader][1:]
-        if not rows:
-            raise InputError(f"{name} holds no sentence, only a header; add rows")
+        rows = _column(name, lines, header)
     elif ".csv" in Path(path).suffixes:
         raise InputError(f"{name} has no column 'sentence', only {', '.join(header)}")
     else:
         rows = [(line, number) for number, line in enumerate(lines, start=1)]
+        for line, number in rows:
+            if "\r" in line:
+                raise InputError(
+                    f"{name}, line {number} holds a carriage return; save the file with the line "
+                    "ends of Unix or Windows"
+                )
     for text, number in rows:
         if not text.strip():
             raise InputError(f"{name}, line {number} has no sentence; fill or remove the line")
     return [text.strip() for text, _ in rows]
+
+
+def _cells(line: str) -> list[str]:
+    try:
+        return [cell.strip() for cell in next(csv.reader([line]))]
+    except csv.Error:  # a line that is no line of a CSV
+        return [line]
+
+
+def _column(name: str, lines: list[str], header: list[str]) -> list[tuple[str, int]]:
+    """Return each cell of the column `sentence`, and the number of the line it ends on."""
+    if header.count("sentence") > 1:
+        raise InputError(f"{name} has two columns 'sentence'; leave one")
+    column = header.index("sentence")
+    reader = csv.reader((line + "\n" for line in lines), strict=True)
+    rows = []
+    try:
+        for row in reader:
+            if len(row) > len(header):
+                raise InputError(
+                    f"{name}, line {reader.line_num} has {len(row)} cells, the header "
+                    f"{len(header)}; put quotes around sentences with commas"
+                )
+            rows.append((row[column] if len(row) > column else "", reader.line_num))
+    except csv.Error as error:
+        raise InputError(
+            f"{name}, line {reader.line_num} is not CSV ({error}); check its quotes, or give one "
+            "sentence a line"
+        ) from None
+    if len(rows) < 2:
+        raise InputError(f"{name} holds no sentence, only a header; add rows")
+    return rows[1:]
 
 
 def read_words(path: str | PathLike[str]) -> frozenset[str]:

@@ -54,6 +54,8 @@ def numbered_lines(path: str | PathLike[str]) -> Iterator[tuple[int, str]]:
 
 def _open(path: str | PathLike[str]) -> IO[bytes] | nullcontext[IO[bytes]]:
     if str(path) == "-":
+        if sys.stdin is None:
+            raise InputError("standard input is closed; give a file")
         return nullcontext(sys.stdin.buffer)
     if Path(path).suffix == ".gz":
         return cast("IO[bytes]", gzip.open(path, "rb"))

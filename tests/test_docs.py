@@ -8,7 +8,6 @@ import pytest
 
 from contstim.cli import main
 from contstim.models.registry import FAMILIES
-from contstim.runs.experiment import read_experiment
 
 ROOT = Path(__file__).parents[1]
 
@@ -46,11 +45,3 @@ def test_python_examples(
     for block in _blocks(ROOT / name, "python"):
         exec(compile(block, name, "exec"), {})
     assert capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    "path", sorted((ROOT / "experiments").glob("*/*.toml")), ids=lambda path: path.parent.name
-)
-def test_experiment_files_can_be_read(path: Path) -> None:
-    experiment = read_experiment(path)
-    assert len(experiment.models) >= 2

@@ -54,6 +54,27 @@ class TestReadSentences:
             read_sentences(path)
         assert "\n" not in str(error.value)
 
+    def test_a_csv_that_would_be_misread(self, tmp_path):
+        path = tmp_path / "s.csv"
+        for content, message in [
+            ("sentence,sentence\nA b.,C d.\n", "two columns 'sentence'"),
+            ("sentence,id\nYes, a b.,1\n", "line 2 has 3 cells, the header 2; put quotes around"),
+            ('sentence\n"A b.\nC d.\n', "line 3 is not CSV"),
+            ("sentence\n" + "a " * 70_000 + "\n", "line 2 is not CSV"),
+        ]:
+            path.write_text(content)
+            with pytest.raises(InputError) as error:
+                read_sentences(path)
+            assert message in str(error.value)
+
+    def test_lines_that_are_no_csv(self, tmp_path):
+        path = tmp_path / "s.txt"
+        path.write_text("a " * 70_000 + "\n")
+        assert len(read_sentences(path)[0].split()) == 70_000
+        path.write_bytes(b"A b.\rC d.\r")
+        with pytest.raises(InputError, match="line 1 holds a carriage return"):
+            read_sentences(path)
+
     def test_missing(self, tmp_path):
         with pytest.raises(InputError, match="there is no file"):
             read_sentences(tmp_path / "a.txt")

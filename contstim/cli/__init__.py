@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import io
+import itertools
 import os
 import sys
 from collections.abc import Sequence
@@ -54,6 +56,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             sub.description = module.__doc__
             module.configure(sub)
             sub.set_defaults(run=module.run)
+    _open_streams()
+    _refuse_empty(parser, given)
     args = parser.parse_args(given)
     try:
         status: int = args.run(args)
@@ -64,9 +68,42 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     except BrokenPipeError:
         # The reader (head, less) has enough; nothing is wrong. Python would complain at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _silence()
         return 0
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        # A stream, not a file of ours: standard output on a full disk, for example.
+        _silence()
+        print(f"contstim: cannot write standard output: {error.strerror}", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         print("contstim: interrupted; finished results are kept", file=sys.stderr)
         return 130
     return status
+
+
+def _open_streams() -> None:
+    """Make the standard streams what the commands rely on, whatever the caller left of them."""
+    if sys.stderr is None:
+        # Python prints to standard output what is meant for a closed standard error.
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - open to the end
+    if sys.stdout is None:
+        print("contstim: standard output is closed; send it to a file", file=sys.stderr)
+        raise SystemExit(2)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8")  # tables are UTF-8 in every locale
+
+
+def _refuse_empty(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
+    """Refuse an empty argument, mostly a shell variable that is not set."""
+    for before, argument in itertools.pairwise(["", *given]):
+        option = argument.removesuffix("=") if argument.endswith("=") else before
+        if argument == "" or (argument.startswith("--") and argument.endswith("=")):
+            place = f" after {option}" if option.startswith("-") else ""
+            parser.error(f"there is an empty argument{place}; fill it or leave it out")
+
+
+def _silence() -> None:
+    """Send what is left of standard output nowhere; Python would complain about it at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

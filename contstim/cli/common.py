@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, NoReturn
 
-from contstim.errors import OutputError
-from contstim.vocabulary import Vocabulary
+from contstim.errors import InputError, OutputError
+from contstim.vocabulary import Vocabulary, WordRules
+from contstim.wordtable import WordTable
 
 __all__ = [
     "CommandParser",
@@ -19,6 +20,7 @@ __all__ = [
     "add_vocabulary",
     "positive",
     "read_vocabulary",
+    "refuse_overwriting",
     "whole_number",
     "write_output",
 ]
@@ -67,36 +69,90 @@ def add_vocabulary(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--vocabulary",
         metavar="FILE",
-        help="words that may be used: one a line, or a CSV with a column 'word' (default: the "
-        "bundled 20,000 English words)",
+        help="words that may be used: one a line, or a CSV with a column 'word'; capitalised ones "
+        "open sentences, lower-case ones stand elsewhere (default: the bundled 20,000 English "
+        "words)",
     )
 
 
 def read_vocabulary(path: str | None) -> Vocabulary:
-    """Read the vocabulary given by ``--vocabulary``, or the bundled one."""
+    """Read the vocabulary given by ``--vocabulary``, or the bundled one.
+
+    Whoever lists a word means it, so words with apostrophes, hyphens or digits and single letters
+    are admitted; what is left out all the same is reported on standard error.
+    """
     from contstim.defaults import bundled_vocabulary
 
-    return bundled_vocabulary() if path is None else Vocabulary.read(path)
+    if path is None:
+        return bundled_vocabulary()
+    rules = WordRules(characters="any", exclude=frozenset())
+    vocabulary = Vocabulary.read(path, rules=rules)
+    if path != "-":
+        used = {*vocabulary.first, *vocabulary.elsewhere}
+        left_out = [word for word in dict.fromkeys(WordTable.read(path).words) if word not in used]
+        if left_out:
+            shown = ", ".join(map(repr, left_out[:3])) + (" ..." if len(left_out) > 3 else "")
+            print(
+                f"{path}: {len(left_out)} words left out, which are no bare words or may stand "
+                f"nowhere: {shown}",
+                file=sys.stderr,
+            )
+    return vocabulary
 
 
-@contextmanager
-def write_output(path: str) -> Iterator[IO[str]]:
-    """Open `path` for writing text, ``-`` for standard output.
-
-    A file appears under its name only when everything is written; until then it is a temporary
-    file beside it, removed if an error stops the work.
+def refuse_overwriting(path: str | Path, inputs: Iterable[str | Path | None]) -> None:
+    """Refuse an output that is one of the files that the command reads; None stands for no file.
 
     Raises
     ------
+    InputError
+        Naming the file.
+    """
+    for source in inputs:
+        same = False
+        # A source may be no path at all, such as nltk:brown or standard input.
+        with suppress(OSError, ValueError):
+            same = source is not None and os.path.samefile(source, path)
+        if same and not _is_stream(Path(path)):
+            raise InputError(f"{path} would be both read and written; choose another output")
+
+
+@contextmanager
+def write_output(path: str, reading: Iterable[str | None] = ()) -> Iterator[IO[str]]:
+    """Open `path` for writing text, ``-`` for standard output.
+
+    A file appears under its name only when everything is written; until then it is a temporary
+    file beside it, removed if an error stops the work. What is there but is no file, such as a
+    pipe or ``/dev/null``, is written to as it is.
+
+    Parameters
+    ----------
+    path
+        Where to write.
+    reading
+        Files that the command reads, none of which may be written over.
+
+    Raises
+    ------
+    InputError
+        If `path` is one of `reading`.
     OutputError
         If the place cannot be written to; before any work is done.
     """
     if path == "-":
         yield sys.stdout
         return
+    refuse_overwriting(path, reading)
     target = Path(path)
+    if _is_stream(target):
+        try:
+            with target.open("w", encoding="utf-8", newline="") as stream:
+                yield stream
+        except OSError as error:
+            raise OutputError(f"cannot write {target}: {error.strerror or error}") from None
+        return
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    if target.is_dir():
+    if os.path.isdir(target):
         raise OutputError(f"cannot write {target}: it is a folder; give a file name")
     try:
         file = temporary.open("w", encoding="utf-8", newline="")
@@ -113,3 +169,8 @@ def write_output(path: str) -> Iterator[IO[str]]:
     finally:
         with suppress(FileNotFoundError):
             temporary.unlink()
+
+
+def _is_stream(target: Path) -> bool:
+    # os.path answers False where pathlib raises: for names that are too long.
+    return os.path.exists(target) and not (os.path.isfile(target) or os.path.isdir(target))

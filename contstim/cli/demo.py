@@ -21,7 +21,7 @@ import pandas as pd
 
 from contstim.cli.common import add_seed, positive
 from contstim.defaults import bundled_vocabulary
-from contstim.errors import OutputError
+from contstim.errors import InputError, OutputError
 from contstim.models.base import SentenceModel
 from contstim.models.registry import load_model
 from contstim.provenance import run_settings
@@ -67,6 +67,11 @@ def run(args: argparse.Namespace) -> int:
     models = {spec: load_model(spec) for spec in dict.fromkeys(itertools.chain(*PAIRS))}
     reference = _score_pool(list(models.values()), natural)
     eight = [sentence for sentence in natural if len(sentence.split()) == 8]
+    if args.sentences > len(eight):
+        raise InputError(
+            f"--sentences {args.sentences} exceeds the {len(eight)} bundled sentences of eight "
+            "words; ask for fewer"
+        )
     chosen = np.random.default_rng(args.seed).choice(len(eight), args.sentences, replace=False)
     starts = [eight[i] for i in sorted(chosen)]
     words = bundled_vocabulary()

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import math
 import sys
 from itertools import combinations
 from typing import Any
@@ -24,6 +25,7 @@ import pandas as pd
 
 from contstim.cli.common import add_seed, positive, whole_number, write_output
 from contstim.errors import InputError
+from contstim.models.spec import ModelSpec
 from contstim.sentences import pool, read_sentences
 from contstim.textfile import numbered_lines
 
@@ -89,6 +91,9 @@ def _simulate(args: argparse.Namespace) -> int:
     from contstim.evaluation.simulate import Simulation, simulate_choices
     from contstim.models.registry import load_model
 
+    for option, value in (("--noise", args.noise), ("--lapse", args.lapse)):
+        if not math.isfinite(value):
+            raise InputError(f"{option} {value} is not a finite number")
     followed = [_weighted(given) for given in args.follow]
     models = [(load_model(spec), weight) for spec, weight in followed]
     scores: Any = {model.spec: model.score for model, _ in models} or None
@@ -96,18 +101,22 @@ def _simulate(args: argparse.Namespace) -> int:
         tuple((model.spec, weight) for model, weight in models), noise=args.noise, lapse=args.lapse
     )
     choices = simulate_choices(_read(args.trials), scores, simulation, seed=args.seed)
-    with write_output(args.out) as out:
+    with write_output(args.out, [args.trials]) as out:
         choices.to_csv(out, index=False, lineterminator="\n")
     return 0
 
 
 def _weighted(given: str) -> tuple[str, float]:
     # Options of a spec hold "=" as well; a weight is a number after the last one.
-    spec, _, weight = given.rpartition("=")
+    spec, _, number = given.rpartition("=")
     try:
-        return (spec, float(weight)) if spec else (given, 1.0)
-    except ValueError:
+        weight = float(number)
+        ModelSpec.parse(spec)
+    except ValueError:  # no number, or one that is the value of the spec's last option
         return given, 1.0
+    if not math.isfinite(weight):
+        raise InputError(f"the weight {number} of --follow {given!r} is not a finite number")
+    return spec, weight
 
 
 def _trials(args: argparse.Namespace) -> int:
@@ -128,7 +137,7 @@ def _trials(args: argparse.Namespace) -> int:
         layout,
         seed=args.seed,
     )
-    with write_output(args.out) as out:
+    with write_output(args.out, [args.natural, args.triplets, args.pool]) as out:
         trials.to_csv(out, index=False, lineterminator="\n")
     groups = LAYOUTS[layout].groups if isinstance(layout, str) else layout.groups
     models = {*trials["model_1"].dropna(), *trials["model_2"].dropna()}
@@ -144,4 +153,14 @@ def _read(path: str) -> pd.DataFrame:
     if not text.strip():
         raise InputError(f"{path} is empty; give a table with a header and rows")
     # Sentences are text even where they read "null" or "12"; only an empty cell is missing.
-    return pd.read_csv(io.StringIO(text), dtype=str, keep_default_na=False, na_values=[""])
+    try:
+        table = pd.read_csv(io.StringIO(text), dtype=str, keep_default_na=False, na_values=[""])
+    except ValueError as error:
+        raise InputError(f"cannot read {path}: {' '.join(str(error).split())}") from None
+    if not isinstance(table.index, pd.RangeIndex):
+        # pandas took the first column for row names, and so moved every cell by one column.
+        raise InputError(
+            f"the rows of {path} have more cells than its header; put quotes around sentences "
+            "with commas"
+        )
+    return table

@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     for model in models:
         print(f"{model.spec}: {model.event}", file=sys.stderr)
     write = _write_words if args.by == "word" else _write_sentences
-    with write_output(args.out) as out:
+    with write_output(args.out, [args.file]) as out:
         write(out, sentences, models)
     return 0
 

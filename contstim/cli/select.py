@@ -77,7 +77,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Select and write."""
     chosen = _natural(args) if args.kind == "natural" else _triplets(args)
-    with write_output(args.out) as out:
+    read = [args.table, getattr(args, "reference", None), getattr(args, "repeatable", None)]
+    with write_output(args.out, read) as out:
         chosen.to_csv(out, index=False, lineterminator="\n")
     attrs = chosen.attrs
     for name in ("ranked", "candidates", "excluded"):

@@ -79,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
     )
     sentences = chain.from_iterable(corpus_sentences(text, args.split) for text in args.text)
     sample, report = sample_sentences(sentences, n=args.n, seed=args.seed, rules=rules)
-    with write_output(args.out) as out:
+    with write_output(args.out, [*args.text, args.vocabulary, args.block]) as out:
         out.writelines(sentence + "\n" for sentence in sample)
     print(report, file=sys.stderr)
     return 0

@@ -92,10 +92,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Synthesize and write."""
-    one_way = args.reject is not None and args.accept is not None
-    if one_way == bool(args.pair):
+    directed = [spec for spec in (args.reject, args.accept) if spec is not None]
+    one_way = len(directed) == 2
+    if one_way == bool(args.pair) or len(directed) == 1:
         raise InputError(
             "say which models: --pair SPEC_1 SPEC_2 for triplets, or --reject SPEC --accept SPEC"
+        )
+    if one_way and (args.per_sentence != 1 or args.minimum_drop != 0):
+        raise InputError(
+            "--per-sentence and --minimum-drop are for triplets; give them with --pair"
         )
     if args.sentence and args.sentences:
         raise InputError("give sentences or --sentences FILE, not both")
@@ -164,7 +169,7 @@ def _one_way(
     proposal = WordReplacement(words, (reject, accept))
     for model in (reject, accept):
         model.score(sentences)
-    with write_output(args.out) as out:
+    with write_output(args.out, [args.sentences, args.vocabulary]) as out:
         _write_header(out)
         for sentence in sentences:
             result = synthesize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from contstim.cli.common import add_seed, positive
+from contstim.cli.common import add_seed, positive, refuse_overwriting
 from contstim.errors import InputError
 from contstim.text import PUNCTUATION_POLICIES
 
@@ -105,6 +105,8 @@ def _add_network(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Train what the subcommand names."""
+    heldout = getattr(args, "heldout", None)
+    refuse_overwriting(args.out, [*args.text, args.vocabulary, heldout])
     return _ngram(args) if args.kind == "ngram" else _network(args)
 
 

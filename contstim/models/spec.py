@@ -43,7 +43,8 @@ class ModelSpec:
         Raises
         ------
         SpecError
-            If family or location is missing, or an option has no ``=`` or comes twice.
+            If family or location is missing, the location holds a NUL character, or an option has
+            no ``=`` or comes twice.
         """
         family, colon, rest = text.partition(":")
         path, _, query = rest.partition("?")
@@ -57,6 +58,8 @@ class ModelSpec:
             )
         except ValueError as error:
             raise SpecError(f"bad options in {text!r}; write ?key=value&key=value") from error
+        if "\0" in unquote(path):
+            raise SpecError(f"{text!r} holds a NUL character (%00), which no name can hold")
         keys = [key for key, _ in pairs]
         for key in keys:
             if keys.count(key) > 1:

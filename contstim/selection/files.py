@@ -100,6 +100,12 @@ def read_table(path: str | Path) -> pd.DataFrame:
         table = pd.read_csv(source, dtype=str, keep_default_na=False, encoding="utf-8")
     except (OSError, ValueError) as error:
         raise InputError(f"cannot read {path}: {_one_line(error)}") from error
+    if not isinstance(table.index, pd.RangeIndex):
+        # pandas took the first column for row names, and so moved every cell by one column.
+        raise InputError(
+            f"the rows of {path} have more cells than its header; put quotes around sentences "
+            "with commas"
+        )
     text = {str(table.columns[0]), "sentence", "model", *TRIPLETS[:5]}
     typed = {name: own if name in text else _typed(own) for name, own in table.items()}
     return pd.DataFrame(typed)

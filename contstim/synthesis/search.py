@@ -242,9 +242,15 @@ def synthesize(
     UnknownWordError
         If a model does not know a word of `sentence`.
     InputError
-        If the sentence has one word only, if no vocabulary word may stand at a position, or if a
-        model's score is not higher for more acceptable sentences (``reduction=ppl``).
+        If the two models are one, if the sentence has one word only, if no vocabulary word may
+        stand at a position, or if a model's score is not higher for more acceptable sentences
+        (``reduction=ppl``).
     """
+    if reject.spec == accept.spec:
+        raise InputError(
+            f"a synthesis needs two different models, got {reject.spec!r} twice; specs that differ "
+            "in metric or reduction are different models"
+        )
     if len(sentence.split()) < 2:
         raise InputError(
             f"a sentence to start from needs at least two words, got {sentence!r}; leave it out"

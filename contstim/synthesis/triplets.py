@@ -6,6 +6,7 @@ Synthetic sentence 1 is accepted by model 1 and rejected by model 2, sentence 2 
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 
 from contstim.errors import InputError
@@ -15,7 +16,7 @@ from contstim.synthesis.search import Synthesis, synthesize
 from contstim.synthesis.strategies import Strategy
 from contstim.vocabulary import Vocabulary
 
-__all__ = ["ModelPair", "Triplet", "triplets"]
+__all__ = ["ModelPair", "Triplet", "check_request", "triplets"]
 
 _ATTEMPTS_PER_TRIPLET = 3
 
@@ -104,6 +105,17 @@ class ModelPair:
         return cls(model_1, model_2, WordReplacement(words, (model_1, model_2)))
 
 
+def check_request(per_sentence: int, minimum_drop: float) -> None:
+    """Refuse a number of triplets or a drop that cannot be meant."""
+    if per_sentence < 1:
+        raise InputError(f"the triplets a sentence must be at least 1, got {per_sentence}")
+    if not 0 <= minimum_drop < math.inf:  # also refuses NaN
+        raise InputError(
+            f"the minimum drop must be a number of nats from 0 up, got {minimum_drop}; a sentence "
+            "is kept if its log-probability falls by at least so much"
+        )
+
+
 def triplets(
     pair: ModelPair,
     sentence: str,
@@ -133,7 +145,14 @@ def triplets(
     list of Triplet
         At most `per_sentence`: fewer where no sentence falls far enough, or where several
         searches end in the same sentences.
+
+    Raises
+    ------
+    InputError
+        If `per_sentence` is below 1 or `minimum_drop` is negative or not finite, and as
+        :func:`~contstim.synthesis.search.synthesize`.
     """
+    check_request(per_sentence, minimum_drop)
     found: dict[tuple[str, str], Triplet] = {}
     attempts = 1 if per_sentence == 1 else _ATTEMPTS_PER_TRIPLET * per_sentence
     for attempt in range(attempts):

@@ -2,7 +2,8 @@
 
 The file itself is the record of what is done: rows stand in the order of the work, one natural
 sentence after the other. Beside it, ``FILE.meta.json`` states the settings; a run with other
-settings does not continue the file.
+settings does not continue the file, and neither does one that finds rows which were not written
+so. Rows that were removed by hand stay removed.
 """
 
 from __future__ import annotations
@@ -11,20 +12,29 @@ import csv
 import io
 import json
 import os
+import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, cast
+from typing import IO, Any
+
+import numpy as np
 
 from contstim.errors import InputError, OutputError
 from contstim.progress import track
 from contstim.synthesis.strategies import Strategy
-from contstim.synthesis.triplets import ModelPair, Triplet, triplets
+from contstim.synthesis.triplets import ModelPair, Triplet, check_request, triplets
 
 __all__ = ["COLUMNS", "write_triplets"]
 
 #: Columns of the file, in order.
 COLUMNS = tuple(field.name for field in fields(Triplet))
+
+_LOG_PROBS = tuple(name for name in COLUMNS if "_lp_" in name)
+
+# A number that scoring afresh misses by more than this, in nats, was not written by a run.
+_TOLERANCE = 1e-3
 
 
 def write_triplets(
@@ -58,17 +68,18 @@ def write_triplets(
     Raises
     ------
     InputError
-        If a sentence cannot be scored by a model of a pair, or `out` exists and was made with
-        other settings.
+        If a pair is given twice, a sentence cannot be scored by a model of a pair, or `out`
+        exists and was made with other settings, was changed, or is being written by another run.
     OutputError
         If `out` cannot be written.
     """
+    check_request(per_sentence, minimum_drop)
+    _check_pairs(pairs)
     sentences = list(dict.fromkeys(" ".join(sentence.split()) for sentence in sentences))
-    for pair in pairs:
-        for model in (pair.model_1, pair.model_2):
-            model.score(sentences)
-        for sentence in sentences:
-            _check_length(sentence)
+    for model in {m.spec: m for pair in pairs for m in (pair.model_1, pair.model_2)}.values():
+        model.score(sentences)
+    for sentence in sentences:
+        _check_length(sentence)
     work = [(pair, sentence) for pair in pairs for sentence in sentences]
 
     def make(pair: ModelPair, sentence: str) -> list[Triplet]:
@@ -85,20 +96,34 @@ def write_triplets(
         for piece in track(work, len(work), "synthesize"):
             yield from make(*piece)
         return
-    done = _open_or_continue(out, dict(settings))
-    kept, start = _match(done, work, out)
-    yield from kept
-    try:
-        _rewrite(out, kept)
-        with out.open("a", encoding="utf-8", newline="") as file:
-            for piece in track(work[start:], len(work), "synthesize", start):
-                rows = make(*piece)
-                file.write(_lines(rows))
-                file.flush()
-                os.fsync(file.fileno())
-                yield from rows
-    except OSError as error:
-        raise _unwritable(out, error) from None
+    with _claimed(out) as meta:
+        done = _open_or_continue(out, meta, dict(settings))
+        kept, start = _match(done, work, out)
+        _check_scores(kept, pairs, out)
+        yield from kept
+        try:
+            _rewrite(out, kept)
+            with out.open("a", encoding="utf-8", newline="") as file:
+                for piece in track(work[start:], len(work), "synthesize", start):
+                    rows = make(*piece)
+                    file.write(_lines(rows))
+                    file.flush()
+                    os.fsync(file.fileno())
+                    yield from rows
+        except OSError as error:
+            raise _unwritable(out, error) from None
+
+
+def _check_pairs(pairs: Sequence[ModelPair]) -> None:
+    seen = set()
+    for pair in pairs:
+        key = frozenset((pair.model_1.spec, pair.model_2.spec))
+        if key in seen:
+            raise InputError(
+                f"the pair {pair.model_1.spec!r} and {pair.model_2.spec!r} is given twice; give "
+                "each pair once, either way round"
+            )
+        seen.add(key)
 
 
 def _check_length(sentence: str) -> None:
@@ -122,17 +147,59 @@ def _header() -> str:
     return ",".join(COLUMNS) + "\n"
 
 
-def _open_or_continue(out: Path, settings: dict[str, Any]) -> list[Triplet]:
-    """Return the whole rows that are there already, after checking that they fit."""
+@contextmanager
+def _claimed(out: Path) -> Iterator[IO[str]]:
+    """Open the file of settings for this run alone, so that no two runs write one file."""
     meta = out.with_name(out.name + ".meta.json")
+    try:
+        if out.is_dir():
+            raise OutputError(f"cannot write {out}: it is a folder; give a file name")
+        if out.exists() and not meta.is_file():
+            raise _not_continued(out, meta)
+        out.parent.mkdir(parents=True, exist_ok=True)
+        file = meta.open("a+", encoding="utf-8")
+    except OSError as error:
+        if isinstance(error, OutputError):
+            raise
+        raise _unwritable(out, error) from None
+    with file:
+        if not _lock(file):
+            raise InputError(f"another run is writing {out}; wait for it, or choose another output")
+        yield file
+
+
+def _lock(file: IO[str]) -> bool:
+    """Lock an open file until it is closed; False if another process has it locked."""
+    if sys.platform == "win32":
+        return True  # no locks of this kind there
+    import fcntl
+
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True  # a file system without locks
+    return True
+
+
+def _not_continued(out: Path, meta: Path) -> InputError:
+    return InputError(
+        f"{out} exists and has no {meta.name} beside it that can be read, so it cannot be "
+        "continued; choose another output, or remove it"
+    )
+
+
+def _open_or_continue(out: Path, meta: IO[str], settings: dict[str, Any]) -> list[Triplet]:
+    """Return the whole rows that are there already, after checking that they fit."""
     if out.exists():
         try:
-            before = json.loads(meta.read_text(encoding="utf-8"))
-        except (OSError, json.JSONDecodeError):
-            raise InputError(
-                f"{out} exists and has no {meta.name} beside it, so it cannot be continued; choose "
-                "another output, or remove it"
-            ) from None
+            meta.seek(0)
+            before = json.load(meta)
+        except ValueError:  # not JSON, or not UTF-8
+            before = None
+        if not isinstance(before, dict):
+            raise _not_continued(out, Path(meta.name))
         for key in sorted({*before, *settings}):
             if before.get(key) != settings.get(key):
                 raise InputError(
@@ -141,10 +208,9 @@ def _open_or_continue(out: Path, settings: dict[str, Any]) -> list[Triplet]:
                 )
         return list(_read(out))
     try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        temporary = meta.with_name(meta.name + ".tmp")
-        temporary.write_text(json.dumps(settings, indent=2, sort_keys=True) + "\n", "utf-8")
-        temporary.replace(meta)
+        meta.truncate(0)
+        meta.write(json.dumps(settings, indent=2, sort_keys=True) + "\n")
+        meta.flush()
         out.write_text(_header(), "utf-8")
     except OSError as error:
         raise _unwritable(out, error) from None
@@ -160,14 +226,33 @@ def _short(value: object) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
+def _changed(out: Path, where: str) -> InputError:
+    return InputError(
+        f"{out}, {where} is not as it was written; undo the change, choose another output, or "
+        "remove the file"
+    )
+
+
 def _read(out: Path) -> Iterator[Triplet]:
-    text = out.read_bytes()
-    whole = text[: text.rfind(b"\n") + 1].decode("utf-8")
-    for row in csv.DictReader(io.StringIO(whole)):
-        values: dict[str, Any] = {
-            name: float(value) if "_lp_" in name else value for name, value in row.items()
-        }
-        yield Triplet(**{**values, "repeat": int(cast("str", row["repeat"]))})
+    """Read the rows that end in a line end; the last may have been cut off."""
+    content = out.read_bytes()
+    try:
+        whole = content[: content.rfind(b"\n") + 1].decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        raise _changed(out, f"line {line}") from None
+    rows = csv.reader(io.StringIO(whole))
+    header = next(rows, None)
+    if header is not None and tuple(header) != COLUMNS:
+        raise _changed(out, "line 1")
+    for cells in rows:
+        try:
+            values: dict[str, Any] = dict(zip(COLUMNS, cells, strict=True))
+            values.update({name: float(values[name]) for name in _LOG_PROBS})
+            values["repeat"] = int(values["repeat"])
+        except ValueError:  # too few or too many cells, or no number
+            raise _changed(out, f"line {rows.line_num}") from None
+        yield Triplet(**values)
 
 
 def _match(
@@ -181,12 +266,33 @@ def _match(
         return pair.model_1.spec, pair.model_2.spec, sentence
 
     numbers = {key(*piece): number for number, piece in enumerate(work)}
-    last = done[-1]
-    here = numbers.get((last.model_1, last.model_2, last.natural))
-    if here is None:
-        raise InputError(f"{out} holds a row that is not of this run; choose another output")
-    kept = [t for t in done if (t.model_1, t.model_2, t.natural) != tuple(key(*work[here]))]
-    return kept, here
+    before = (-1, 0)
+    for line, row in enumerate(done, start=2):
+        here = numbers.get((row.model_1, row.model_2, row.natural), -1)
+        if (here, row.repeat) <= before:  # of no piece of work, or out of order
+            raise _changed(out, f"line {line}")
+        before = (here, row.repeat)
+    last = key(*work[before[0]])
+    kept = [t for t in done if (t.model_1, t.model_2, t.natural) != last]
+    return kept, before[0]
+
+
+def _check_scores(rows: Sequence[Triplet], pairs: Sequence[ModelPair], out: Path) -> None:
+    """Refuse rows whose sentences do not score as they say."""
+    for pair in pairs:
+        names = (pair.model_1.spec, pair.model_2.spec)
+        own = [(n, t) for n, t in enumerate(rows, 2) if (t.model_1, t.model_2) == names]
+        for kind in ("natural", "synthetic_1", "synthetic_2") if own else ():
+            texts = [getattr(t, kind) for _, t in own]
+            for k, model in ((1, pair.model_1), (2, pair.model_2)):
+                try:
+                    fresh = model.score(texts)
+                except InputError as error:
+                    raise InputError(f"{out} was changed since it was written: {error}") from None
+                said = np.array([getattr(t, f"{kind}_lp_{k}") for _, t in own])
+                wrong = ~(np.abs(fresh - said) <= _TOLERANCE)
+                if wrong.any():
+                    raise _changed(out, f"line {own[int(wrong.argmax())][0]}")
 
 
 def _rewrite(out: Path, rows: Sequence[Triplet]) -> None:

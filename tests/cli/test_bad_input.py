@@ -1,6 +1,10 @@
 """Bad input is one line on standard error and exit status 2, and nothing is half-written."""
 
 import gzip
+import os
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -154,3 +158,122 @@ def test_places_that_cannot_be_written(fail, tmp_path: Path, sentences: str) -> 
 )
 def test_bad_arguments(fail, argv: list[str], words: str) -> None:
     assert words in fail(*argv)
+
+
+def test_an_output_that_is_also_an_input(fail, tmp_path: Path, sentences: str) -> None:
+    """Overwriting the input would lose it: sentences, a text, hours of triplets."""
+    before = Path(sentences).read_bytes()
+    link = tmp_path / "link.txt"
+    link.symlink_to(sentences)
+    for out in (sentences, str(link)):
+        message = f"{out} would be both read and written; choose another output"
+        assert fail("score", "--model", "contstim:bigram", sentences, "--out", out) == message
+        sample = ("sentences", "sample", sentences, "--length", "4")
+        assert fail(*sample, "--out", out) == message
+        assert fail("models", "train", "ngram", sentences, "--out", out) == message
+    assert Path(sentences).read_bytes() == before
+    scores = tmp_path / "scores.csv"
+    scores.write_text("sentence,a,b\nx y,-4,-1\nx z,-1,-4\nx u,-3,-2\nx v,-2,-3\n")
+    select = ("select", "natural", str(scores), "--per-pair", "1")
+    assert "both read and written" in fail(*select, "--out", str(scores))
+
+
+def test_names_that_are_too_long(fail, tmp_path: Path, sentences: str) -> None:
+    out = str(tmp_path / ("x" * 300))
+    message = fail("score", "--model", "contstim:bigram", sentences, "--out", out)
+    assert message == f"cannot write {out}: File name too long; choose another output"
+    pair = ("--pair", "contstim:bigram", "contstim:trigram", "--sentences", sentences)
+    assert message == fail("synthesize", *pair, "--out", out)
+
+
+def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path, sentences: str) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    assert main(["score", "--model", "contstim:bigram", sentences, "--out", str(pipe)]) == 0
+    assert os.read(reader, 9) == b"sentence,"
+    os.close(reader)
+    assert pipe.is_fifo()
+
+
+@pytest.mark.parametrize("argv", [["--sentences", ""], ["--vocabulary", ""], ["--out="], [""]])
+def test_empty_arguments(fail, argv: list[str]) -> None:
+    pair = ("--pair", "contstim:bigram", "contstim:trigram")
+    assert "there is an empty argument" in fail("synthesize", *pair, *argv)
+
+
+def _run(shell: str, sentences: str) -> subprocess.CompletedProcess[bytes]:
+    """Run a shell line in which $C is the command and $S the file of sentences."""
+    code = "import sys; from contstim.cli import main; sys.exit(main())"
+    command = f"{shlex.quote(sys.executable)} -c {shlex.quote(code)}"
+    line = shell.replace("$C", command).replace("$S", shlex.quote(sentences))
+    return subprocess.run(["sh", "-c", line], capture_output=True)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
+def test_a_full_disk(sentences: str) -> None:
+    for shell in (
+        "$C score --model contstim:bigram $S > /dev/full",
+        "$C score --model contstim:bigram $S --out /dev/full",
+    ):
+        done = _run(shell, sentences)
+        assert done.returncode == 2
+        assert done.stderr.splitlines()[-1].endswith(b": No space left on device")
+        assert b"Traceback" not in done.stderr
+
+
+def test_closed_streams(sentences: str) -> None:
+    done = _run("$C score --model contstim:bigram - <&-", sentences)
+    assert done.returncode == 2
+    assert done.stderr == b"contstim: standard input is closed; give a file\n"
+    done = _run("$C score --model contstim:bigram $S >&-", sentences)
+    assert done.returncode == 2
+    assert done.stderr == b"contstim: standard output is closed; send it to a file\n"
+    done = _run("$C score --model contstim:bigram $S 2>&-", sentences)
+    assert done.returncode == 0
+    assert len(done.stdout.splitlines()) == 3  # no message among the rows
+
+
+def test_a_location_with_a_nul_character(fail, sentences: str) -> None:
+    for family in ("ngram", "lstm"):
+        message = fail("score", "--model", f"{family}:a%00b", sentences)
+        assert message.startswith(f"'{family}:a%00b' holds a NUL character")
+
+
+def test_demo_asked_for_more_than_there_is(fail, tmp_path: Path) -> None:
+    message = fail("demo", "--out", str(tmp_path / "d"), "--sentences", "100000")
+    assert message.startswith("--sentences 100000 exceeds the ")
+
+
+def test_one_way_synthesis_refuses_what_it_would_ignore(fail, sentences: str) -> None:
+    one_way = ("synthesize", "--reject", "contstim:bigram", "--accept", "contstim:trigram")
+    for option in (("--per-sentence", "3"), ("--minimum-drop", "5")):
+        assert "are for triplets" in fail(*one_way, "--sentences", sentences, *option)
+    same = ("synthesize", "--reject", "contstim:bigram", "--accept", "contstim:bigram")
+    assert "needs two different models" in fail(*same, "--sentences", sentences)
+    pair = ("--pair", "contstim:bigram", "contstim:trigram")
+    assert "say which models" in fail("synthesize", *pair, "--reject", "contstim:bigram", "x y")
+
+
+TRIALS = "participant,group,trial,condition,sentence_1,sentence_2,model_1,model_2\n"
+
+
+def test_faulty_trials(fail, tmp_path: Path) -> None:
+    path = tmp_path / "trials.csv"
+    path.write_text(TRIALS + '1,1,1,c,"The door was open.,He saw the house.,,\n')
+    assert fail("design", "simulate", str(path)).startswith(f"cannot read {path}: ")
+    path.write_text(TRIALS + "1,1,1,c,The door, he saw, was open.,He saw the house.,,\n")
+    assert "more cells than its header" in fail("design", "simulate", str(path))
+
+
+def test_faulty_numbers_of_a_simulation(fail, tmp_path: Path) -> None:
+    path = tmp_path / "trials.csv"
+    path.write_text(TRIALS + "1,1,1,c,The door was open.,He saw the house.,,\n")
+    simulate = ("design", "simulate", str(path))
+    assert fail(*simulate, "--noise", "nan") == "--noise nan is not a finite number"
+    assert fail(*simulate, "--noise", "inf") == "--noise inf is not a finite number"
+    message = fail(*simulate, "--follow", "contstim:trigram=nan")
+    assert message == "the weight nan of --follow 'contstim:trigram=nan' is not a finite number"
+    # A number may be the value of a spec's option, and no weight.
+    message = fail(*simulate, "--follow", "contstim:trigram?orders=100")
+    assert message.startswith("unknown option 'orders' in")

@@ -14,6 +14,7 @@ import pytest
 
 from contstim import load_model, pool
 from contstim.cli import COMMANDS, main
+from contstim.cli.common import read_vocabulary
 
 CONTSTIM = [
     sys.executable,
@@ -116,6 +117,19 @@ def test_one_way_synthesis(capsys: pytest.CaptureFixture[str]) -> None:
     assert float(row["synthetic_lp_reject"]) < float(row["natural_lp_reject"])
     accept = load_model("contstim:trigram")
     assert accept.score([row["synthetic"]])[0] >= accept.score([sentence])[0]
+
+
+def test_a_listed_word_is_used_or_reported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "words.txt"
+    path.write_text("The\ndog\ndon't\nwell-known\ny\ntwo words\ndog.\n", "utf-8")
+    vocabulary = read_vocabulary(str(path))
+    assert vocabulary.elsewhere.words == ("dog", "don't", "well-known", "y")
+    assert capsys.readouterr().err == (
+        f"{path}: 2 words left out, which are no bare words or may stand nowhere: 'two words', "
+        "'dog.'\n"
+    )
 
 
 def test_triplets_are_the_same_bytes_after_a_kill(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """The contract itself: that the public check passes sound models and finds planted faults."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from tables import TableModel
@@ -11,7 +13,7 @@ from contstim.errors import (
     UnknownWordError,
     ValidationError,
 )
-from contstim.models.base import Replacements, SentenceParts, as_sentences
+from contstim.models.base import FloatArray, Replacements, SentenceParts, Totals, as_sentences
 from contstim.models.check import check_model
 from contstim.models.reductions import ReducedModel, reduction_factor
 from contstim.models.registry import FAMILIES, load_model, register_family
@@ -61,6 +63,33 @@ class _Misplaced(TableModel):
         return super().replacements(sentence, (position + 1) % len(sentence), words)
 
 
+class _Uncomputed(TableModel):
+    """Gives NaN where a replacement's score was not computed."""
+
+    def replacements(self, sentence: Sentence, position: int, words: WordList) -> Replacements:
+        table = super().replacements(sentence, position, words)
+        return replace(table, score=lambda index: np.full(len(index), np.nan))
+
+
+class _Unbounded(TableModel):
+    """Gives NaN for a bound."""
+
+    def replacements(self, sentence: Sentence, position: int, words: WordList) -> Replacements:
+        table = super().replacements(sentence, position, words)
+        return replace(table, upper=np.full(len(words), np.nan))
+
+
+class _Totalled(TableModel):
+    """Totals are not the scores."""
+
+    def totals(self, sentences: list[str]) -> Totals:
+        totals = super().totals(sentences)
+        return replace(totals, log_prob=np.full(len(sentences), np.nan))
+
+    def score(self, sentences: list[str]) -> FloatArray:
+        return super().totals(sentences).log_prob
+
+
 class _Lenient(TableModel):
     """Gives an unknown word the score of a known one."""
 
@@ -75,6 +104,9 @@ class _Lenient(TableModel):
         (_Forgetful, "sum to"),
         (_Overbound, "above its bound"),
         (_Misplaced, "afresh"),
+        (_Uncomputed, "scores nan on demand"),
+        (_Unbounded, "above its bound nan"),
+        (_Totalled, "totals gives"),
         (_Lenient, "though its event makes unknown words errors"),
     ],
 )

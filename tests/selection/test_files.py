@@ -154,3 +154,11 @@ def test_faulty_triplets(tmp_path):
     with pytest.raises(InputError) as caught:
         read_triplets(path)
     assert str(caught.value) == f"column 'natural_lp_1' of {path} holds 'x', not a number"
+
+
+def test_rows_with_more_cells_than_the_header(tmp_path):
+    """Pandas takes the first cell for a row name, and moves all others by one column."""
+    path = tmp_path / "scores.csv"
+    path.write_text("sentence,model,log_prob\nYes, he did.,m,-1\nNo, he did.,m,-2\n")
+    with pytest.raises(InputError, match="have more cells than its header; put quotes around"):
+        read_scores(path)

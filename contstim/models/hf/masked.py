@@ -85,6 +85,11 @@ class MaskedModel(SentenceModel):
                 f"restricted=yes in {str(spec)!r}: its vocabulary does not tell word-starting "
                 "from word-continuing tokens; leave the option out"
             )
+        if self.options.restricted and shared.unknown == "unk":
+            raise SpecError(
+                f"restricted=yes with unknown=unk in {str(spec)!r}: the unknown-word token is of "
+                "neither class; leave one of the two out"
+            )
         self.normaliser = Normaliser(
             (forms.starting, forms.continuing) if self.options.restricted else (),
             self.network.n_logits,

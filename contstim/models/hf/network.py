@@ -219,11 +219,14 @@ class Network:
             Which of the M places, and their logits (m, V).
         """
         n_rows, length = ids.shape
-        per_row = int(np.bincount(rows, minlength=n_rows).max())
-        most = max(1, min((budget or self.token_budget) // length, n_rows))
-        most = max(1, min(most, self._logit_budget // (self.n_logits * max(per_row, 1))))
-        # Batches of like size rather than full ones and a small rest.
-        cuts = np.linspace(0, n_rows, -(-n_rows // most) + 1).astype(np.int64)
+        most_rows = max(1, (budget or self.token_budget) // length)
+        most_reads = max(1, self._logit_budget // self.n_logits)
+        read_before = np.concatenate([[0], np.bincount(rows, minlength=n_rows).cumsum()])
+        cuts = [0]
+        while cuts[-1] < n_rows:
+            start = cuts[-1]
+            full = np.searchsorted(read_before, read_before[start] + most_reads, side="right") - 1
+            cuts.append(min(max(int(full), start + 1), start + most_rows, n_rows))
         places = np.searchsorted(rows, cuts)
         with torch.inference_mode():
             for i in range(len(cuts) - 1):

@@ -288,6 +288,7 @@ def test_the_longest_sentence_is_what_positions_allow(tiny: Tiny) -> None:
     [
         ("metric=pl", "metric='pl' in '{}': did you mean 'pll'?"),
         ("orders=7", "orders=7 in '{}': give an even number, for orders are drawn in pairs, each with its reverse"),  # noqa: E501 - one whole message
+        ("restricted=yes&unknown=unk", "restricted=yes with unknown=unk in '{}': the unknown-word token is of neither class; leave one of the two out"),  # noqa: E501 - one whole message
         ("exact=x", "exact='x' in '{}': give a whole number of at least 1"),
         ("first=spaced", "first='spaced' in '{}': its vocabulary does not mark white space; leave the option out"),  # noqa: E501 - one whole message
         ("prefix=none", "unknown option 'prefix' in '{}'; choose one of 'batch_tokens', 'device', 'dtype', 'exact', 'first', 'metric', 'orders', 'punctuation', 'restricted', 'revision', 'seed', 'unknown'"),  # noqa: E501 - one whole message
