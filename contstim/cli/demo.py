@@ -24,6 +24,7 @@ from contstim.defaults import bundled_vocabulary
 from contstim.errors import InputError, OutputError
 from contstim.models.base import SentenceModel
 from contstim.models.registry import load_model
+from contstim.models.threads import torch_threads
 from contstim.provenance import run_settings
 from contstim.report.triplets_page import triplets_page
 from contstim.sentences import pool
@@ -80,11 +81,11 @@ def run(args: argparse.Namespace) -> int:
         list(models.values()), words, starts, pairs=[list(p) for p in PAIRS], seed=args.seed
     )
     out = folder / "triplets.csv"
-    rows = list(
-        write_triplets(
-            pairs, starts, out, settings=settings, strategy=Bounded(_BUDGET), seed=args.seed
+    strategy = Bounded(_BUDGET)
+    with torch_threads():
+        rows = list(
+            write_triplets(pairs, starts, out, settings=settings, strategy=strategy, seed=args.seed)
         )
-    )
     page = folder / "triplets.html"
     try:
         page.write_text(triplets_page(pd.DataFrame([t.row() for t in rows]), reference), "utf-8")

@@ -27,6 +27,7 @@ from contstim.cli.common import (
 )
 from contstim.errors import InputError
 from contstim.models.registry import load_model
+from contstim.models.threads import torch_threads
 from contstim.provenance import run_settings
 from contstim.sentences import pool, read_sentences
 from contstim.synthesis.proposals import WordReplacement
@@ -82,6 +83,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=0.0,
         metavar="NATS",
         help="leave out sentences whose log-probability falls by less than this (default: 0)",
+    )
+    parser.add_argument(
+        "--threads",
+        type=positive,
+        default=1,
+        metavar="N",
+        help="threads of PyTorch (default: 1); another number may change a network's last digits",
     )
     add_vocabulary(parser)
     add_seed(parser)
@@ -149,11 +157,12 @@ def _triplets(
     writer = csv.writer(sys.stdout, lineterminator="\n")
     if args.out == "-":
         writer.writerow(COLUMNS)
-    for row in rows:
-        made += 1
-        opposed += row.opposed
-        if args.out == "-":
-            writer.writerow(row.row().values())
+    with torch_threads(args.threads):
+        for row in rows:
+            made += 1
+            opposed += row.opposed
+            if args.out == "-":
+                writer.writerow(row.row().values())
     asked = len(pairs) * len(dict.fromkeys(sentences)) * args.per_sentence
     print(
         f"{made} triplets of {asked} asked for; in {opposed} the models order the two synthetic "
@@ -169,7 +178,8 @@ def _one_way(
     proposal = WordReplacement(words, (reject, accept))
     for model in (reject, accept):
         model.score(sentences)
-    with write_output(args.out, [args.sentences, args.vocabulary]) as out:
+    place = write_output(args.out, [args.sentences, args.vocabulary])
+    with torch_threads(args.threads), place as out:
         _write_header(out)
         for sentence in sentences:
             result = synthesize(

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 import time
 import traceback
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -16,6 +14,7 @@ from contstim.errors import ContstimError, InputError, OutputError
 from contstim.models.base import SentenceModel
 from contstim.models.cache import ScoreCache
 from contstim.models.registry import load_model
+from contstim.models.threads import torch_threads
 from contstim.provenance import describe_model, versions
 from contstim.runs.store import RunStore
 from contstim.runs.tasks import Outcome, Task, synthesis_record
@@ -24,7 +23,7 @@ from contstim.synthesis.search import synthesize
 from contstim.synthesis.strategies import Bounded
 from contstim.vocabulary import Vocabulary
 
-__all__ = ["TRIES", "Worker", "Workplace", "one_thread"]
+__all__ = ["TRIES", "Worker", "Workplace"]
 
 #: How often a task is tried before it is set aside; faults of its input are certain at once.
 TRIES = 3
@@ -51,24 +50,6 @@ class Workplace:
     scores: str
     folder: str
     vocabulary: str | None = None
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Let PyTorch, if it is in use, compute on one thread, as workers do.
-
-    The number of threads may change the last digits of a network's scores; with one everywhere,
-    the same run gives the same bytes whatever spreads it.
-    """
-    torch = sys.modules.get("torch")
-    before = None if torch is None else torch.get_num_threads()
-    if torch is not None:
-        torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        if torch is not None:
-            torch.set_num_threads(before)
 
 
 class Worker:
@@ -144,7 +125,7 @@ class Worker:
             both = (models["reject"], models["accept"])
             self._proposal = (task.group, WordReplacement(self._vocabulary[0], both))
         budget = config["budget"]
-        with one_thread():
+        with torch_threads():
             result = synthesize(
                 config["sentence"],
                 reject=models["reject"],
@@ -164,7 +145,7 @@ class Worker:
         if not missing:
             return
         model = self._model(config, "model")
-        with one_thread():
+        with torch_threads():
             refused = self._keep(identity, model, missing)
         if refused:
             raise InputError(

@@ -6,17 +6,18 @@ import pytest
 import torch
 from small import make_study
 
+from contstim.models.threads import torch_threads
 from contstim.runs.experiment import read_experiment
 from contstim.runs.plan import Plan, describe
 from contstim.runs.tasks import Task
-from contstim.runs.work import Worker, Workplace, one_thread
+from contstim.runs.work import Worker, Workplace
 
 
 def test_networks_compute_on_one_thread() -> None:
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
-        with one_thread():
+        with torch_threads():
             assert torch.get_num_threads() == 1
         assert torch.get_num_threads() == 2
     finally:
