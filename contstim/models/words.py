@@ -144,7 +144,18 @@ class WordTokenizer:
         """Encode `sentence` with the word at `position` open for each of `words`.
 
         A candidate is always one token, since punctuation around the position stays.
+
+        Raises
+        ------
+        InputError
+            If `position` is outside the sentence.
+        UnknownWordError
+            If a word of the sentence or a candidate is unknown.
         """
+        if not 0 <= position < len(sentence):
+            raise InputError(
+                f"position {position} is outside the {len(sentence)} words of {str(sentence)!r}"
+            )
         left = sentence.before[position] if self.punctuation == "keep" else ""
         right = sentence.after[position] if self.punctuation == "keep" else ""
         by_affix = self._candidates.setdefault(words, {})

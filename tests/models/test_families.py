@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from contstim import check_model, load_model, synthesize
-from contstim.errors import UnknownWordError
+from contstim.errors import InputError, UnknownWordError
 from contstim.models.bundled import bundled_models
 from contstim.models.ngram.corpus import Vocabulary as NgramVocabulary
 from contstim.models.ngram.train import train_ngram
 from contstim.models.recurrent.config import NetworkConfig, TrainingOptions
 from contstim.models.recurrent.training import train_recurrent
 from contstim.models.toy import check_normalisation
-from contstim.text import WordList
+from contstim.text import Sentence, WordList
 from contstim.vocabulary import Vocabulary
 
 TOY = ["a", "b", "c"]
@@ -130,6 +130,17 @@ def test_an_unknown_word_is_refused_by_name_or_counted_as_unk(
     assert scores[0] == pytest.approx(scores[1], abs=1e-5)
     assert scores[2] == pytest.approx(model.score(["The dog ran."])[0], abs=1e-5)
     assert not lenient.knows(["zebra"])[0]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_position_outside_the_sentence_is_refused(specs: dict[str, str], family: str) -> None:
+    model, words = load_model(specs[family]), WordList.of(["dog"])
+    for position in (-1, 5):
+        with pytest.raises(InputError) as error:
+            model.replacements(Sentence.parse(SENTENCES[0]), position, words)
+        assert str(error.value) == (
+            f"position {position} is outside the 5 words of 'The dog saw a cat.'"
+        )
 
 
 @pytest.mark.parametrize(("one", "two"), list(itertools.pairwise(FAMILIES)))

@@ -28,6 +28,6 @@ def load(spec: ModelSpec) -> SentenceModel:
     checkpoint = open_checkpoint(spec)
     if checkpoint.kind == "masked":
         spec.check_options(MASKED_OPTIONS)
-        return MaskedModel(spec.canonical(MASKED_OPTIONS), checkpoint)
+        return MaskedModel(spec, checkpoint)
     spec.check_options(CAUSAL_OPTIONS)
-    return CausalModel(spec.canonical(CAUSAL_OPTIONS), checkpoint)
+    return CausalModel(spec, checkpoint)

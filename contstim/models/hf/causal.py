@@ -22,7 +22,7 @@ from contstim.models.hf.checkpoint import Checkpoint
 from contstim.models.hf.encoding import Encoded, SubwordTokenizer
 from contstim.models.hf.events import CausalEvent
 from contstim.models.hf.limits import check_length, resolution
-from contstim.models.hf.options import CausalOptions, SharedOptions
+from contstim.models.hf.options import CAUSAL_OPTIONS, CausalOptions, SharedOptions
 from contstim.models.spec import ModelSpec
 from contstim.text import Sentence, WordList
 
@@ -82,18 +82,18 @@ class CausalModel(SentenceModel):
     Parameters
     ----------
     spec
-        The canonical spec.
+        The spec, with the options of `CAUSAL_OPTIONS`.
     checkpoint
         The network and its tokenizer.
     """
 
     def __init__(self, spec: ModelSpec, checkpoint: Checkpoint) -> None:
-        super().__init__(spec)
+        super().__init__(spec.canonical(CAUSAL_OPTIONS))
         shared = SharedOptions.read(spec)
         self.options = CausalOptions.read(spec)
         self.checkpoint = checkpoint
         self.network = checkpoint.network
-        self.tokenizer = SubwordTokenizer(checkpoint.tokenizer, shared, str(spec), special=False)
+        self.tokenizer = SubwordTokenizer(checkpoint.tokenizer, shared, self.spec, special=False)
         self.budget = shared.batch_tokens
         self.prefix = self._prefix()
         self.end = self._end()

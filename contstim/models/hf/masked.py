@@ -22,7 +22,7 @@ from contstim.models.hf.encoding import Encoded, SubwordTokenizer
 from contstim.models.hf.events import MaskedEvent
 from contstim.models.hf.limits import check_length, resolution
 from contstim.models.hf.network import Normaliser
-from contstim.models.hf.options import METRICS, MaskedOptions, SharedOptions
+from contstim.models.hf.options import MASKED_OPTIONS, METRICS, MaskedOptions, SharedOptions
 from contstim.models.hf.plans import LARGEST_EXACT, Plan, merge, plan_for
 from contstim.models.spec import ModelSpec
 from contstim.text import Sentence, WordList
@@ -65,18 +65,18 @@ class MaskedModel(SentenceModel):
     Parameters
     ----------
     spec
-        The canonical spec.
+        The spec, with the options of `MASKED_OPTIONS`.
     checkpoint
         The network and its tokenizer.
     """
 
     def __init__(self, spec: ModelSpec, checkpoint: Checkpoint) -> None:
-        super().__init__(spec)
+        super().__init__(spec.canonical(MASKED_OPTIONS))
         shared = SharedOptions.read(spec)
         self.options = MaskedOptions.read(spec)
         self.checkpoint = checkpoint
         self.network = checkpoint.network
-        self.tokenizer = SubwordTokenizer(checkpoint.tokenizer, shared, str(spec), special=True)
+        self.tokenizer = SubwordTokenizer(checkpoint.tokenizer, shared, self.spec, special=True)
         self.mask_id = int(checkpoint.tokenizer.mask_token_id)
         self.budget = shared.batch_tokens
         forms = self.tokenizer.forms

@@ -10,7 +10,8 @@ import pytest
 
 from contstim.models.check import check_model
 from contstim.models.measures import corpus_perplexity, surprisal
-from contstim.models.registry import load_model
+from contstim.models.registry import FAMILIES, load_model
+from contstim.models.spec import ModelSpec
 from contstim.synthesis.search import synthesize
 from contstim.text import WordList
 from contstim.vocabulary import Vocabulary
@@ -67,3 +68,17 @@ def test_surprisal_and_perplexity_of_tokens(tiny: Tiny) -> None:
     # Of 5 + 4 + 3 words the first three are not predicted.
     expected = np.exp(-totals.log_prob.sum() / 9)
     assert corpus_perplexity(model, SENTENCES, per="word") == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "preset"), [("bert", "metric=permutation"), ("gpt2", "end=scored")]
+)
+def test_a_shorter_name_keeps_its_presets(tiny: Tiny, name: str, preset: str) -> None:
+    key, _, value = preset.partition("=")
+    presets = ((key, value),)
+    alias = ModelSpec("contstim", "small", presets)
+    model = FAMILIES["hf"].load(ModelSpec("hf", str(tiny(name)), presets, alias))
+    assert model.spec == "contstim:small"
+    plain = load_model(f"hf:{tiny(name)}?{preset}")
+    assert model.event == plain.event
+    np.testing.assert_array_equal(model.score(SENTENCES), plain.score(SENTENCES))
