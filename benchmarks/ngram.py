@@ -38,7 +38,7 @@ def read(path: Path) -> list[str]:
 def time_training(text: Path, out: Path, order: int) -> None:
     """Train on the whole text."""
     begin = time.perf_counter()
-    trained = train_ngram(text, out, order=order)
+    trained = train_ngram(text, out, order=order, punctuation="split")
     seconds = time.perf_counter() - begin
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     print(
@@ -105,7 +105,7 @@ def main() -> None:
         if spec is None:
             out = Path(folder) / "model.arpa"
             time_training(args.data, out, args.order)
-            spec = f"ngram:{out}"
+            spec = f"ngram:{out}?punctuation=split"
         model = load_model(spec)
         if not isinstance(model, NgramModel):
             raise SystemExit(f"{spec} is not an n-gram model")

@@ -14,6 +14,7 @@ import argparse
 import os
 import platform
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -21,12 +22,17 @@ from pathlib import Path
 HERE = Path(__file__).parent
 RESULTS = HERE / "RESULTS.md"
 
+LSTM = "lstm:models/bundled/lstm.safetensors?punctuation=split&unknown=unk"
+
 #: Benchmark, its arguments without data, and those added with data.
 BENCHMARKS = {
     "scoring": ([], ["--text", "gutenberg/sentences.txt.gz"]),
     "ngram": (None, ["--data", "gutenberg/sentences.txt.gz"]),
     "synthesis": ([], []),
-    "selection": ([], ["--data", "golan2023"]),
+    "runs": ([], []),
+    "recurrent_scoring": (None, [LSTM, "--data", "gutenberg/sentences.txt.gz"]),
+    "bench_transformers": ([], []),
+    "selection": ([], ["--data", "golan2023/"]),
     "evaluation": ([], ["--data", "golan2023/behavior_nov2022_raw.csv"]),
 }
 
@@ -44,8 +50,8 @@ def main() -> None:
             print(f"{name}: needs --data", file=sys.stderr)
             continue
         extra = with_data if args.data else []
-        shown = " ".join(["python", f"benchmarks/{name}.py", *extra])
-        paths = [e if e.startswith("--") else str(args.data / e) for e in extra]
+        shown = shlex.join(["python", f"benchmarks/{name}.py", *extra])
+        paths = [str(args.data / e) if "/" in e and e != LSTM else e for e in extra]
         command = [sys.executable, str(HERE / f"{name}.py"), *(plain or []), *paths]
         print(shown, file=sys.stderr)
         found = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)

@@ -181,22 +181,20 @@ class NgramModel(SentenceModel):
     def _terms(self, sentence: str) -> list[float]:
         """Return the base-10 log-probability of each scored token."""
         # KenLM's own `score` adds these up in single precision, which is too coarse for us.
-        return [
-            term[0] for term in self._model.full_scores(self._text(sentence), eos=self.scores_end)
-        ]
-
-    def score(self, sentences: Sequence[str]) -> FloatArray:
-        """Return one log-probability a sentence: shape (S,), nats. Raises as `parts` does."""
-        sums = [sum(self._terms(sentence)) for sentence in as_sentences(sentences)]
-        return np.array(sums, dtype=np.float64) * _NATS
+        terms = self._model.full_scores(self._text(sentence), eos=self.scores_end)
+        return [log_prob for log_prob, _, _ in terms]
 
     def totals(self, sentences: Sequence[str]) -> Totals:
         """Score sentences and count their units. Raises as `parts` does."""
         listed = as_sentences(sentences)
-        terms = [self._terms(sentence) for sentence in listed]
+        sums, n_tokens = [], []
+        for sentence in listed:
+            terms = self._terms(sentence)
+            sums.append(sum(terms))
+            n_tokens.append(len(terms))
         return Totals(
-            np.array([sum(t) for t in terms], dtype=np.float64) * _NATS,
-            np.array([len(t) for t in terms], dtype=np.int64),
+            np.array(sums, dtype=np.float64) * _NATS,
+            np.array(n_tokens, dtype=np.int64),
             np.array([len(sentence.split()) for sentence in listed], dtype=np.int64),
             np.zeros(len(listed)),
         )

@@ -1,0 +1,66 @@
+"""Throughput of synthesis against the number of local workers, as a Markdown table.
+
+Usage: python benchmarks/runs.py [--starts 30] [--workers 0 1 2]
+
+One experiment file, trigram against LSTM, both directions of each start sentence, run from nothing
+for each number of workers (0: in this process). Models are loaded anew by every worker, and that
+time counts. The tables must come out alike, byte for byte.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from pathlib import Path
+
+from contstim.runs.executors import Executor, InProcess, LocalWorkers
+from contstim.runs.experiment import read_experiment
+from contstim.runs.running import run_experiment
+
+STUDY = """
+models = ["contstim:trigram", "contstim:lstm"]
+
+[study]
+name = "throughput"
+seed = 1
+
+[sentences]
+words = "8"
+
+[synthesis]
+strategy = "bounded"
+budget = 32
+per_pair = {starts}
+"""
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--starts", type=int, default=30)
+    parser.add_argument("--workers", type=int, nargs="+", default=[0, 1, 2])
+    args = parser.parse_args()
+    tasks = 2 * args.starts
+    print(f"{tasks} tasks\n")
+    print("| workers | seconds | tasks/s | ratio to the first |\n| ---: | ---: | ---: | ---: |")
+    first, tables = 0.0, set()
+    for n in args.workers:
+        one: Executor = LocalWorkers(n) if n else InProcess()
+        with tempfile.TemporaryDirectory() as name, one as executor:
+            folder = Path(name)
+            (folder / "study.toml").write_text(STUDY.format(starts=args.starts), "utf-8")
+            began = time.perf_counter()
+            report = run_experiment(
+                read_experiment(folder / "study.toml"), executor, out=folder / "out"
+            )
+            seconds = time.perf_counter() - began
+            assert report.complete, report.set_aside
+            tables.add((folder / "out" / "synthesized.csv").read_bytes())
+        first = first or seconds
+        print(f"| {n} | {seconds:.0f} | {tasks / seconds:.2f} | {first / seconds:.2f} |")
+    print(f"\ntables alike: {'yes' if len(tables) == 1 else 'no'}")
+
+
+if __name__ == "__main__":
+    main()
