@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +26,22 @@ from contstim.errors import InputError
 from contstim.evaluation.evaluate import evaluate
 from contstim.evaluation.importers.formats import FORMATS, read_choices
 from contstim.evaluation.importers.mapping import ColumnMapping, read_mapped
-from contstim.evaluation.options import PRESETS
+from contstim.evaluation.options import PRESETS, preset_options
 from contstim.evaluation.unknown import leave_out_unknown
 from contstim.models.base import SentenceModel
+from contstim.models.cache import ScoreCache
 from contstim.models.registry import load_model
 from contstim.records import SCORES
 from contstim.selection.files import read_table
+
+#: Options that leave out participants or trials, named as the fields of `ExclusionRules`.
+_EXCLUSIONS = {
+    "--min-catch-correct": "least share of catch trials right, e.g. 0.91",
+    "--min-rt-ms": "leave out trials answered faster than this",
+    "--max-rt-ms": "leave out trials answered slower than this",
+    "--min-median-rt-ms": "leave out participants whose median time is shorter",
+    "--min-trials": "leave out participants with fewer trials",
+}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -65,6 +76,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="a model to score the sentences with; may be given several times",
     )
     parser.add_argument(
+        "--cache", metavar="FOLDER", help="keep and reuse the scores of --model in this folder"
+    )
+    exclusions = parser.add_argument_group("exclusions, each reported in excluded.csv and the page")
+    for option, what in _EXCLUSIONS.items():
+        exclusions.add_argument(option, type=float, metavar="N", help=what)
+    parser.add_argument(
         "--preset",
         choices=sorted(PRESETS),
         default="default",
@@ -93,12 +110,19 @@ def run(args: argparse.Namespace) -> int:
         for model in models:
             print(f"{model.spec}: {model.event}", file=sys.stderr)
         human = leave_out_unknown(human, [m for m in models if m.event.unknown == "error"])
-        scores = _score(models, human.choices)
+        scores = _score(models, human.choices, args.cache)
     for note in human.notes:
         print(note, file=sys.stderr)
     changes: dict[str, Any] = {"seed": args.seed}
     if args.bootstrap is not None:
         changes["n_bootstrap"] = args.bootstrap
+    rules = {
+        name: value
+        for name in (option[2:].replace("-", "_") for option in _EXCLUSIONS)
+        if (value := getattr(args, name)) is not None
+    }
+    if rules:
+        changes["exclusions"] = replace(preset_options(args.preset).exclusions, **rules)
     folder = Path(args.out)
     result = evaluate(human, scores, args.preset, **changes)
     result.report(folder)
@@ -108,12 +132,13 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _score(models: list[SentenceModel], choices: pd.DataFrame) -> pd.DataFrame:
+def _score(models: list[SentenceModel], choices: pd.DataFrame, cache: str | None) -> pd.DataFrame:
     """Score the sentences of `choices` under `models`: the table that `contstim score` writes."""
     sentences = pd.unique(pd.concat([choices["sentence_1"], choices["sentence_2"]])).tolist()
     tables = []
     for model in models:
-        totals = model.totals(sentences)
+        kept = None if cache is None else ScoreCache(cache)
+        totals = model.totals(sentences) if kept is None else kept.totals(model, sentences)
         columns = (sentences, model.spec, totals.log_prob, totals.n_tokens, totals.n_words)
         tables.append(pd.DataFrame(dict(zip(SCORES, (*columns, totals.stderr), strict=True))))
     return pd.concat(tables, ignore_index=True)

@@ -78,6 +78,31 @@ def test_a_file_of_ones_own_columns(choices: Path, tmp_path: Path) -> None:
     pd.testing.assert_series_equal(_accuracy(tmp_path / "a"), _accuracy(tmp_path / "b"))
 
 
+def test_exclusions_are_reported_and_scores_kept(choices: Path, tmp_path: Path) -> None:
+    table = pd.read_csv(choices)
+    table["rt_ms"] = 1000 + 10 * table["trial"]
+    table.loc[(table["participant"] == "p0") & (table["trial"] > 5), "rt_ms"] = 50
+    timed = tmp_path / "timed.csv"
+    table.to_csv(timed, index=False)
+    cache = tmp_path / "cache"
+    command = ["evaluate", str(timed), "--model", "contstim:trigram", "--bootstrap", "20"]
+    rules = ["--min-rt-ms", "200", "--min-trials", "10", "--cache", str(cache)]
+    assert main([*command, *rules, "--out", str(tmp_path / "a")]) == 0
+    excluded = pd.read_csv(tmp_path / "a" / "excluded.csv")
+    assert dict(zip(excluded["rule"], excluded["n_rows"], strict=True)) == {
+        "too fast": 15,
+        "few trials": 5,
+    }
+    models = pd.read_csv(tmp_path / "a" / "models.csv")
+    assert set(models["n_participants"]) == {7}
+    # The second time every score is there already.
+    files = sorted(path.name for path in cache.rglob("*.json"))
+    assert files
+    assert main([*command, *rules, "--out", str(tmp_path / "b")]) == 0
+    assert sorted(path.name for path in cache.rglob("*.json")) == files
+    pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "b" / "models.csv"), models)
+
+
 def test_trials_with_unknown_words_are_left_out_and_reported(
     choices: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
