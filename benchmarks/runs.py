@@ -1,6 +1,6 @@
 """Throughput of synthesis against the number of local workers, as a Markdown table.
 
-Usage: python benchmarks/runs.py [--starts 30] [--workers 0 1 2]
+Usage: python benchmarks/runs.py [--starts 10] [--workers 0 1 2]
 
 One experiment file, trigram against LSTM, both directions of each start sentence, run from nothing
 for each number of workers (0: in this process). Models are loaded anew by every worker, and that
@@ -38,7 +38,7 @@ per_pair = {starts}
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--starts", type=int, default=30)
+    parser.add_argument("--starts", type=int, default=10)
     parser.add_argument("--workers", type=int, nargs="+", default=[0, 1, 2])
     args = parser.parse_args()
     tasks = 2 * args.starts
