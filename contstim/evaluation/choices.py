@@ -15,6 +15,7 @@ import pandas as pd
 
 from contstim.errors import InputError, UnknownNameError, ValidationError
 from contstim.evaluation.rows import name_rows
+from contstim.records import CHOICES
 
 __all__ = [
     "CHOICE_COLUMNS",
@@ -28,18 +29,7 @@ __all__ = [
 ]
 
 #: Columns of the choices table. Only `participant`, the two sentences and `rating` are required.
-CHOICE_COLUMNS = (
-    "participant",
-    "group",
-    "trial",
-    "condition",
-    "sentence_1",
-    "sentence_2",
-    "model_1",
-    "model_2",
-    "rating",
-    "rt_ms",
-)
+CHOICE_COLUMNS = CHOICES
 _REQUIRED = ("participant", "sentence_1", "sentence_2", "rating")
 
 #: Number of points of each rating scale that is known by name.

@@ -39,7 +39,7 @@ def slurm_script(file: Path, name: str, shards: int, command: str) -> str:
     shards
         The number of jobs.
     command
-        What runs contstim on a node, e.g. ``/home/me/.venv/bin/contstim``.
+        What runs contstim on a node, e.g. ``~/.venv/bin/contstim``.
 
     Raises
     ------
