@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import struct
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,7 +33,15 @@ __all__ = ["UNREADABLE", "Checkpoint", "open_checkpoint", "quiet"]
 
 
 #: What transformers raises for checkpoints that are missing, damaged or of another make.
-UNREADABLE = (OSError, ValueError, ImportError, KeyError, RuntimeError, SafetensorError)
+UNREADABLE = (
+    OSError,
+    ValueError,
+    ImportError,
+    KeyError,
+    RuntimeError,
+    SafetensorError,
+    struct.error,
+)
 
 
 @dataclass(eq=False)

