@@ -15,6 +15,8 @@ from contstim.experiment.vendor import PAGE, vendor_files
 __all__ = ["index_html", "page_files", "study_files"]
 
 _OWN = ("*.js", "*.css", "*.svg", "transports/*.js", "THIRD_PARTY.txt")
+#: How a session can end where no server of ours decides.
+_OUTCOMES = ("complete", "declined", "time_limit")
 #: What a page without a server ships in the folder `bundles`, one file a seat.
 _OF_SEAT = ("seat", "group", "settings", "practice", "trials")
 
@@ -86,7 +88,7 @@ def study_files(study: Study, index: str, collect: Mapping[str, Any]) -> dict[st
     """
     info = study_info(study)
     info["seats"] = [{"seat": seat, "group": study.design.groups[seat]} for seat in _order(study)]
-    info["links"] = {name: outcome_link(study, name) for name in ("complete", "declined", "full")}
+    info["links"] = {name: outcome_link(study, name) for name in _OUTCOMES}
     info["collect"] = dict(collect)
     files = {"index.html": index.encode(), "study.json": _json(info)}
     files |= {path: source.read_bytes() for path, source in page_files().items()}

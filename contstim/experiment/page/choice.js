@@ -20,7 +20,7 @@ function inputOf(event) {
   if (event.type === "keydown") return "key";
   // Enter, Space and screen readers click without a pointer.
   if (!event.pointerType) return event.detail === 0 ? "key" : "mouse";
-  return event.pointerType === "mouse" ? "mouse" : "touch";
+  return ["mouse", "touch", "pen"].includes(event.pointerType) ? event.pointerType : "unknown";
 }
 
 export class ContstimChoice {

@@ -1,14 +1,16 @@
 // One participant's way through the study, from the first screen to the code.
 
-import { ContstimChoice, ContstimScreen } from "./choice.js";
-import { element, uuid } from "./dom.js";
+import { element, pause, uuid } from "./dom.js";
 import { Outbox } from "./outbox.js";
 import { Presence } from "./presence.js";
+import { Timeline } from "./timeline.js";
 import { Final, persist } from "./transports/errors.js";
 
-const GAP_MS = 150; // the page is empty so long between trials, so that a change is seen
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
 const PATIENCE_MS = 20_000; // until the participant is told that answers do not arrive
 const LEFTOVERS_PATIENCE_MS = 3_600_000;
+const DEADLINE_MARGIN_MS = 1000; // the server measures the time; it must agree that it is over
+const RETRY_MS = 1000;
 const RESUME_PATIENCE_MS = 6_000; // until the browser's own copy of a session serves
 
 export class Session {
@@ -29,13 +31,17 @@ export class Session {
   }
 
   get #key() {
-    const { kind, participant } = this.#transport;
-    return `${kind}:${this.#info.study.name}:${participant ?? ""}`;
+    const { kind, identity } = this.#transport;
+    return `${kind}:${this.#info.study.name}:${identity}`;
   }
 
   /** Run to the end, whatever it is. */
   async run() {
     try {
+      if (this.#info.recruiter?.required && !this.#transport.participant) {
+        this.#screens.outcome("participant_missing");
+        return;
+      }
       await this.#alone();
       this.#sendLeftovers();
       if (!(await this.#begin())) return;
@@ -100,6 +106,7 @@ export class Session {
       session: began.bundle.session,
       credentials: began.credentials,
       bundle: began.bundle,
+      began: Date.now(),
       stage: "instructions",
       end: null,
     });
@@ -111,8 +118,7 @@ export class Session {
 
   /** Go on with a session that this browser has; false if there is none to go on with. */
   async #resume(kept) {
-    const { participant } = this.#transport;
-    const mayBeAnother = participant === null;
+    const mayBeAnother = this.#transport.identity === "";
     if (kept.end) {
       this.#record = kept;
       await this.#screens.done(kept.end, null, mayBeAnother);
@@ -138,9 +144,9 @@ export class Session {
     }
     const done = this.#done().size;
     this.#event("resume", String(done));
-    if (done === 0 && this.#record.stage === "instructions") return true;
     const total = bundle.trials.length;
-    if (done === total) return true;
+    if (this.#over || done === total) return true;
+    if (done === 0 && this.#record.stage === "instructions") return true;
     this.#screens.progress(done, total);
     if (await this.#screens.resume({ number: done + 1, total }, mayBeAnother)) return true;
     this.#screens.hideProgress();
@@ -166,6 +172,13 @@ export class Session {
 
   async #open(record) {
     this.#record = record;
+    const { elapsed_s: elapsed, settings } = record.bundle;
+    if (settings.time_limit_s) {
+      const left = Math.max(0, settings.time_limit_s - elapsed) * 1000;
+      this.#deadline = performance.now() + left + DEADLINE_MARGIN_MS;
+      const wait = left + DEADLINE_MARGIN_MS;
+      if (wait < LONGEST_TIMER_MS) setTimeout(() => this.#stop(), wait);
+    }
     await this.#store.keepSession(record);
     this.#outbox = new Outbox(this.#store, this.#transport, record);
     this.#outbox.onchange = () => this.#report();
@@ -187,7 +200,19 @@ export class Session {
     if (!this.#store.lasting) text = this.#screens.say("storage_unavailable");
     else if (unsent) text = this.#screens.say("offline");
     this.#screens.notice(text);
-    if (this.#outbox.ended) this.#jsPsych?.abortExperiment("");
+    if (this.#outbox.ended) this.#stop();
+  }
+
+  /** Whether the time is over, or the session was ended elsewhere: no more trials are shown. */
+  get #over() {
+    return performance.now() >= this.#deadline || Boolean(this.#record.bundle.finished);
+  }
+
+  #deadline = Infinity;
+
+  /** Break off the trials; what was answered is sent all the same. */
+  #stop() {
+    this.#jsPsych?.abortExperiment("");
   }
 
   #event(kind, detail) {
@@ -206,106 +231,34 @@ export class Session {
 
   /** Show instructions and practice if they are still to come, and every trial without answer. */
   async #trials() {
-    const { bundle } = this.#record;
-    const done = this.#done();
-    const left = bundle.trials.filter((one) => !done.has(one.trial));
-    const timeline = [];
-    if (this.#record.stage === "instructions") timeline.push(...this.#introduction());
-    for (const [place, trial] of left.entries()) {
-      timeline.push(this.#choice(trial, (data) => this.#answer(trial, data)));
-      const isLast = place === left.length - 1;
-      if (bundle.settings.breaks.includes(trial.number) && !isLast) timeline.push(this.#break());
-    }
-    if (!left.length) return;
+    const { bundle, stage } = this.#record;
+    const timeline = new Timeline(this.#screens, bundle, {
+      presence: this.#presence,
+      done: () => this.#done().size,
+      onshow: (trial) => {
+        this.#trial = trial?.trial ?? "";
+        if (trial) this.#shown = this.#store.countShown(this.#record.session, trial.trial);
+      },
+      onanswer: (trial, data) => this.#answer(trial, data),
+      onbreak: (detail) => this.#event("break", detail),
+      onstart: () => this.#enter("trials"),
+    });
+    const answered = new Set([...this.#outbox.answered, ...Object.keys(bundle.answered)]);
+    const nodes = timeline.build(stage === "instructions", answered);
+    if (!nodes.length || this.#over) return;
     this.#jsPsych = window.initJsPsych({ display_element: this.#screens.clear() });
-    await this.#jsPsych.run(timeline);
+    await this.#jsPsych.run(nodes);
     this.#jsPsych = null;
     this.#screens.clear();
     if (this.#outbox.ended) throw this.#outbox.ended;
   }
 
-  #screen(show) {
-    return {
-      type: ContstimScreen,
-      show: (display) => {
-        this.#trial = "";
-        this.#screens.enter(display);
-        return show();
-      },
-    };
+  async #enter(stage) {
+    this.#record.stage = stage;
+    await this.#store.keepSession(this.#record);
   }
 
-  #introduction() {
-    const screens = this.#screens;
-    const { bundle } = this.#record;
-    const go = { go: "continue_button" };
-    const total = bundle.trials.length;
-    const text = `${screens.say("instructions_text")}\n\n${screens.say("instructions_keys")}`;
-    const shown = [
-      this.#screen(() => screens.ask("instructions", screens.say("instructions_title"), text, go)),
-    ];
-    const start = { go: "practice_done_button" };
-    if (bundle.practice.length) {
-      const practice = screens.say("practice_text");
-      shown.push(
-        this.#screen(() => screens.ask("practice", screens.say("practice_title"), practice, go)),
-        ...bundle.practice.map((trial) => this.#choice(trial, () => this.#practised())),
-        this.#screen(() => {
-          const done = screens.say("practice_done_text", { total });
-          return screens.ask("ready", screens.say("practice_done_title"), done, start);
-        }),
-      );
-    }
-    // What follows is not shown again to somebody who comes back.
-    shown.at(-1).on_finish = async () => {
-      this.#record.stage = "trials";
-      await this.#store.keepSession(this.#record);
-    };
-    return shown;
-  }
-
-  #break() {
-    const screens = this.#screens;
-    return this.#screen(async () => {
-      const values = { number: this.#done().size, total: this.#record.bundle.trials.length };
-      this.#event("break", "begin");
-      const text = screens.say("break_text", values);
-      await screens.ask("break", screens.say("break_title"), text, { go: "break_button" });
-      this.#event("break", "end");
-    });
-  }
-
-  #choice(trial, onanswer) {
-    const screens = this.#screens;
-    const { settings, trials, study } = this.#record.bundle;
-    const total = trials.length;
-    const practice = trial.kind === "practice";
-    const label = practice
-      ? screens.say("practice_title")
-      : screens.say("trial_label", { number: trial.number, total });
-    return {
-      type: ContstimChoice,
-      left: trial.left,
-      right: trial.right,
-      label,
-      say: (key) => screens.say(key),
-      direction: study.dir,
-      minimum_rt_ms: settings.minimum_rt_ms,
-      presence: () => this.#presence,
-      post_trial_gap: GAP_MS,
-      on_start: () => {
-        this.#trial = trial.trial;
-        screens.enter(null);
-        if (practice) return;
-        screens.progress(this.#done().size, total);
-        this.#shown = this.#store.countShown(this.#record.session, trial.trial);
-      },
-      // jsPsych waits for this before it goes on.
-      on_finish: onanswer,
-    };
-  }
-
-  #shown = Promise.resolve(1);
+  #shown = Promise.resolve(1); // how often the trial has been shown
 
   async #answer(trial, data) {
     if (data.choice === undefined) return; // jsPsych was stopped
@@ -320,12 +273,6 @@ export class Session {
       hidden_ms: data.hidden_ms,
       shown: await this.#shown,
     });
-    this.#screens.progress(this.#done().size, this.#record.bundle.trials.length);
-  }
-
-  #practised() {
-    if (!this.#record.bundle.settings.feedback) return;
-    this.#screens.flash(this.#screens.say("practice_feedback"));
   }
 
   /** Send what is left and end the session; trials that turn out to be missing are shown. */
@@ -336,7 +283,8 @@ export class Session {
       else await this.#sent();
       try {
         this.#screens.finishing();
-        const link = await persist(() => this.#transport.finish(this.#record), this.#unreached);
+        const finish = () => this.#transport.finish(this.#record, this.#over);
+        const link = await persist(finish, this.#unreached);
         await this.#close(link);
         return;
       } catch (error) {
@@ -349,6 +297,7 @@ export class Session {
   async #missing(ids) {
     for (const id of ids) delete this.#record.bundle.answered[id];
     await this.#outbox.resend(ids);
+    await pause(RETRY_MS);
     if (this.#done().size < this.#record.bundle.trials.length) await this.#trials();
   }
 

@@ -44,8 +44,8 @@ export async function requestJson(url, { method = "GET", body, headers = {} } = 
   if (response.ok) return value;
   const message = typeof value.error === "string" ? value.error : `status ${response.status}`;
   const passing = [408, 425, 429].includes(response.status) || response.status >= 500;
-  // A full study answers 503 with an outcome: asking again would not help.
-  if (passing && !value.outcome) throw new Passing(message);
+  // A full study answers 503 with a code or null: asking again would not help.
+  if (passing && !("code" in value)) throw new Passing(message);
   throw new Final(message, response.status, value);
 }
 

@@ -20,28 +20,35 @@ export class FilesTransport {
     return this.info;
   }
 
+  /** The recruiter's id of this participant, or null; it stays in this browser. */
   get participant() {
-    return null;
+    const name = this.info.recruiter?.participant;
+    return (name && this.parameters.get(name)?.trim()) || null;
+  }
+
+  get identity() {
+    return this.participant ?? "";
   }
 
   /** Begin a session on a seat that `seat()` of the class draws. */
   async start(consent) {
-    const name = this.info.recruiter?.participant;
-    if (name && this.info.recruiter.required && !this.parameters.get(name)) {
-      throw new Final("the address lacks the participant", 400, {
-        outcome: "participant_missing",
-      });
-    }
     const seat = await this.seat(this.info.seats);
     const own = await readFile(`bundles/${seat}.json`);
-    const bundle = { ...this.info, ...own, session: uuid(), answered: {} };
+    const bundle = { ...this.info, ...own, session: uuid(), answered: {}, elapsed_s: 0 };
     delete bundle.seats;
     const began = { ...consent, given: true, at: new Date().toISOString() };
     return { credentials: null, bundle, consent: began };
   }
 
   async resume(session) {
-    return session.bundle;
+    const elapsed = (Date.now() - session.began) / 1000;
+    return { ...session.bundle, elapsed_s: Math.max(0, elapsed) };
+  }
+
+  /** How the session ended: here nobody but the page measures the time. */
+  link(overtime) {
+    const outcome = overtime ? "time_limit" : "complete";
+    return { outcome, ...this.info.links[outcome] };
   }
 
   /** A row as a line of the raw log that `contstim experiment import` reads. */

@@ -29,7 +29,7 @@ export class JatosTransport extends FilesTransport {
   }
 
   /** One run of the study is one session: reloading the page goes on with it. */
-  get participant() {
+  get identity() {
     return `run-${this.#jatos.studyResultId}`;
   }
 
@@ -61,9 +61,9 @@ export class JatosTransport extends FilesTransport {
   }
 
   /** End the run; the page stays, with the code and the way back. */
-  async finish() {
+  async finish(session, overtime) {
     await this.#end(true);
-    return this.info.links.complete;
+    return this.link(overtime);
   }
 
   async decline() {

@@ -1,5 +1,6 @@
 // To the study's own server: every answer is posted as it is made.
 
+import { uuid } from "../dom.js";
 import { Final, requestJson } from "./errors.js";
 
 const UNACCEPTABLE = [400, 413, 422];
@@ -17,6 +18,7 @@ export class ServerTransport {
   collects = true;
 
   #info;
+  #request = uuid(); // the same in every attempt to begin: a reply that is lost costs no seat
 
   constructor(parameters) {
     this.parameters = parameters;
@@ -31,7 +33,12 @@ export class ServerTransport {
   /** The recruiter's id of this participant, or null. */
   get participant() {
     const name = this.#info.recruiter?.participant;
-    return name ? (this.parameters.get(name) ?? null) : null;
+    return (name && this.parameters.get(name)?.trim()) || null;
+  }
+
+  /** What tells this participant's sessions in this browser from those of others. */
+  get identity() {
+    return this.participant ?? "";
   }
 
   /** Begin a session, or come back to it by the recruiter's id. */
@@ -41,10 +48,17 @@ export class ServerTransport {
     const body = {
       consent: { ...consent, given: true },
       participant: this.participant,
+      request: this.#request,
       parameters: Object.fromEntries(given.map((name) => [name, this.parameters.get(name)])),
     };
-    const { token, bundle } = await requestJson("api/sessions", { method: "POST", body });
-    return { credentials: token, bundle };
+    try {
+      const { token, bundle } = await requestJson("api/sessions", { method: "POST", body });
+      return { credentials: token, bundle };
+    } catch (error) {
+      if (error instanceof Final && error.status === 503) error.body.outcome = "full";
+      if (error.body?.outcome === "complete") error.body.outcome = "already_complete";
+      throw error;
+    }
   }
 
   /** The bundle of a session that was begun earlier. */

@@ -49,8 +49,8 @@ export class StaticTransport extends FilesTransport {
     return { acknowledged: bodies.map((body) => body.id), refused: [] };
   }
 
-  async finish() {
-    return this.info.links.complete;
+  async finish(session, overtime) {
+    return this.link(overtime);
   }
 
   async decline() {
