@@ -91,6 +91,9 @@ class SessionOptions:
         Breaks after these trials (counted as participants see them), besides.
     feedback
         Whether practice trials say that an answer was taken.
+    failed_checks_from
+        A session with this many failed attention checks (``[[attention]]``; catch trials do not
+        count) ends with the outcome ``failed_checks``; 0 for never.
     """
 
     time_limit_minutes: float = 0
@@ -98,9 +101,15 @@ class SessionOptions:
     break_every: int = 0
     break_after: tuple[int, ...] = ()
     feedback: bool = False
+    failed_checks_from: int = 2
 
     def __post_init__(self) -> None:
-        for name in ("time_limit_minutes", "minimum_rt_ms", "break_every"):
+        for name in (
+            "time_limit_minutes",
+            "minimum_rt_ms",
+            "break_every",
+            "failed_checks_from",
+        ):
             value = getattr(self, name)
             if not 0 <= value <= 100_000:
                 raise InputError(f"session.{name} is {value}; give 0 or more")
@@ -191,8 +200,13 @@ class Recruiter:
                 raise InputError(f"recruiter.redirect is {self.redirect!r}; give an https address")
 
     def link(self, outcome: str) -> tuple[str | None, str | None]:
-        """Return the completion code of `outcome` and the address to return to."""
+        """Return the completion code of `outcome` and the address to return to.
+
+        Where failed checks have no code of their own, it is that of a complete session.
+        """
         code: str | None = getattr(self.codes, outcome)
+        if code is None and outcome == "failed_checks":
+            code = self.codes.complete
         if self.redirect is None or ("{code}" in self.redirect and code is None):
             return code, None
         return code, self.redirect.replace("{code}", code or "")
