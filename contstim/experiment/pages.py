@@ -35,7 +35,7 @@ def page_files() -> dict[str, Path]:
     return found
 
 
-def index_html(study: Study, transport: str, head: str = "") -> str:
+def index_html(study: Study, transport: str, head: str = "", page: Path = PAGE) -> str:
     """Return the page itself.
 
     Parameters
@@ -46,8 +46,10 @@ def index_html(study: Study, transport: str, head: str = "") -> str:
         Which way the data go: ``server``, ``static`` or ``jatos``.
     head
         Elements for the head of the page, before its own scripts.
+    page
+        The folder of the page's files.
     """
-    text = (PAGE / "index.html").read_text("utf-8")
+    text = (page / "index.html").read_text("utf-8")
     values = {
         "lang": study.study.language,
         "dir": study.study.direction,

@@ -27,8 +27,9 @@ def page(tmp_path: Path) -> Path:
     """Stand in for the built page."""
     folder = tmp_path / "page"
     (folder / "vendor").mkdir(parents=True)
-    (folder / "index.html").write_text("<!doctype html><title>page</title>", "utf-8")
-    (folder / "vendor" / "x.js").write_text("export {};\n", "utf-8")
+    index = "<!doctype html><html lang={lang}><title>{title}</title>"
+    (folder / "index.html").write_text(index, "utf-8")
+    (folder / "vendor" / "jspsych.min.js").write_text("// stands for jsPsych\n", "utf-8")
     (tmp_path / "secret.txt").write_text("secret", "utf-8")
     return folder
 
@@ -96,9 +97,9 @@ def test_only_parameters_that_the_study_names_are_kept(client: TestClient, study
 
 
 def test_pages_and_headers(client: TestClient) -> None:
-    assert client.get("/").text.startswith("<!doctype html>")
-    assert client.get("/static/vendor/x.js").status_code == 200
-    for path in ("/", "/api/study", "/static/vendor/x.js", "/nothing", "/api/answers"):
+    assert client.get("/").text.startswith("<!doctype html><html lang=en><title>Which")
+    assert client.get("/static/vendor/jspsych.min.js").status_code == 200
+    for path in ("/", "/api/study", "/static/vendor/jspsych.min.js", "/nothing", "/api/answers"):
         headers = client.get(path).headers
         policy = headers["content-security-policy"]
         assert "default-src 'none'" in policy
@@ -114,7 +115,7 @@ def test_the_page_that_is_not_built_says_how(study: Study, tmp_path: Path) -> No
     with TestClient(make_app(Store(study), TOKEN, tmp_path / "none")) as client:
         reply = client.get("/")
         assert reply.status_code == 503
-        assert "contstim experiment build --npm" in reply.json()["error"]
+        assert "run `contstim experiment build`" in reply.json()["error"]
 
 
 @pytest.mark.parametrize(
