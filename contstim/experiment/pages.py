@@ -14,7 +14,7 @@ from contstim.experiment.vendor import PAGE, vendor_files
 
 __all__ = ["index_html", "page_files", "study_files"]
 
-_OWN = ("*.js", "*.css", "*.svg", "transports/*.js", "THIRD_PARTY.txt")
+_OWN = ("*.js", "page.css", "*.svg", "transports/*.js", "THIRD_PARTY.txt")
 #: How a session can end where no server of ours decides.
 _OUTCOMES = ("complete", "declined", "time_limit")
 #: What a page without a server ships in the folder `bundles`, one file a seat.
@@ -35,7 +35,7 @@ def page_files() -> dict[str, Path]:
     return found
 
 
-def index_html(study: Study, transport: str, head: str = "") -> str:
+def index_html(study: Study, transport: str, head: str = "", page: Path = PAGE) -> str:
     """Return the page itself.
 
     Parameters
@@ -46,8 +46,10 @@ def index_html(study: Study, transport: str, head: str = "") -> str:
         Which way the data go: ``server``, ``static`` or ``jatos``.
     head
         Elements for the head of the page, before its own scripts.
+    page
+        The folder of the page's files.
     """
-    text = (PAGE / "index.html").read_text("utf-8")
+    text = (page / "index.html").read_text("utf-8")
     values = {
         "lang": study.study.language,
         "dir": study.study.direction,

@@ -16,27 +16,20 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import (
-    FileResponse,
-    HTMLResponse,
-    JSONResponse,
-    RedirectResponse,
-    Response,
-)
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from contstim.errors import InputError
+from contstim.errors import InputError, MissingExtraError
 from contstim.experiment.bundle import study_info
 from contstim.experiment.dashboard import dashboard_page
 from contstim.experiment.http import SafeHeaders, bearer, read_body, refusal
 from contstim.experiment.messages import RefusedError, read_opening
+from contstim.experiment.pages import index_html
 from contstim.experiment.store import Store
+from contstim.experiment.vendor import PAGE, vendor_files
 
 __all__ = ["PAGE", "make_app"]
-
-#: The page's files: ``index.html`` is served at ``/``, all of them below ``/static/``.
-PAGE = Path(__file__).parent / "page"
 
 _COOKIE = "contstim_dashboard"
 Result = TypeVar("Result")
@@ -53,16 +46,18 @@ def make_app(store: Store, token: str, page: Path = PAGE) -> Starlette:
     token
         What the experimenter shows to see the dashboard.
     page
-        The folder of the page's files.
+        The folder of the page's files: ``index.html`` is filled in and served at ``/``, all of
+        them below ``/static/``.
     """
     api = _Api(store)
     board = _Dashboard(store, token)
 
     async def index(_: Request) -> Response:
-        file = page / "index.html"
-        if not file.is_file():
-            return refusal(503, "the page is not built; run contstim experiment build --npm")
-        return FileResponse(file)
+        try:
+            vendor_files(page)
+        except MissingExtraError as error:
+            return refusal(503, str(error))
+        return HTMLResponse(index_html(store.study, "server", page=page))
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import uvicorn
 
-from contstim.errors import InputError, OutputError
+from contstim.errors import InputError, MissingExtraError, OutputError
 from contstim.experiment.server import PAGE, make_app
 from contstim.experiment.store import Store
 from contstim.experiment.study import Study
+from contstim.experiment.vendor import vendor_files
 
 __all__ = ["check_address", "serve"]
 
@@ -81,6 +82,10 @@ def serve(
         app = make_app(store, token, page)
         shown, actual = listener.getsockname()[:2]
         address = f"http://[{shown}]:{actual}" if ":" in shown else f"http://{shown}:{actual}"
+        try:
+            vendor_files(page)
+        except MissingExtraError as error:
+            say(f"no page yet:  {error}")
         say(f"participants: {address}/")
         say(f"dashboard:    {address}/dashboard?token={token}")
         say(f"data:         {store.path}")

@@ -96,7 +96,9 @@ def _host(endpoint: str | None, experiment_id: str | None) -> str:
     parts = urlsplit(endpoint)
     local = parts.hostname in ("localhost", "127.0.0.1", "::1")
     if not parts.netloc or parts.scheme not in (("http", "https") if local else ("https",)):
-        raise InputError(f"endpoint {endpoint!r} is no https address; data would travel unprotected")
+        raise InputError(
+            f"endpoint {endpoint!r} is no https address; data would travel unprotected"
+        )
     if any(sign in endpoint for sign in " ;,'\"") or parts.username is not None:
         raise InputError(f"endpoint {endpoint!r} holds signs that no address has; check it")
     if not experiment_id:
