@@ -14,7 +14,7 @@ from contstim.experiment.vendor import PAGE, vendor_files
 
 __all__ = ["index_html", "page_files", "study_files"]
 
-_OWN = ("*.js", "*.css", "*.svg", "transports/*.js", "THIRD_PARTY.txt")
+_OWN = ("*.js", "page.css", "*.svg", "transports/*.js", "THIRD_PARTY.txt")
 #: How a session can end where no server of ours decides.
 _OUTCOMES = ("complete", "declined", "time_limit")
 #: What a page without a server ships in the folder `bundles`, one file a seat.
