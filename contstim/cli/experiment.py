@@ -48,30 +48,25 @@ def configure(parser: argparse.ArgumentParser) -> None:
     check.add_argument("study", metavar="STUDY", help="the study's folder")
     serve = actions.add_parser("serve", help="run the study in browsers, from this machine")
     serve.add_argument("study", metavar="STUDY", help="the study's folder")
-    add_serving(serve)
-    serve.add_argument("--data", metavar="FILE", help="the data (default: in the study's folder)")
-    experiment_pages.add_pages(actions)
-    experiment_data.add_data(actions)
-
-
-def add_serving(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say where a server listens."""
-    parser.add_argument(
+    serve.add_argument(
         "--host",
         default="127.0.0.1",
         metavar="ADDRESS",
         help="where to listen (127.0.0.1: this machine only; others need --token)",
     )
-    parser.add_argument(
+    serve.add_argument(
         "--port", type=whole_number(0), default=8000, metavar="N", help="(8000; 0: any free)"
     )
-    parser.add_argument(
+    serve.add_argument(
         "--token",
         metavar="TEXT",
         help="of the dashboard, 16 characters or more; better in the environment variable "
         "CONTSTIM_EXPERIMENT_TOKEN, which other users of the machine cannot see (default: a new "
         "one, printed)",
     )
+    serve.add_argument("--data", metavar="FILE", help="the data (default: in the study's folder)")
+    experiment_pages.add_pages(actions)
+    experiment_data.add_data(actions)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -87,12 +82,19 @@ def run(args: argparse.Namespace) -> int:
     study = read_study(args.study)
     _describe(study)
     if args.action == "serve":
-        serve_study(study, args, None if args.data is None else Path(args.data))
+        data = None if args.data is None else Path(args.data)
+        serve_study(study, args.host, args.port, args.token, data)
     return 0
 
 
-def serve_study(study: Study, args: argparse.Namespace, data: Path | None = None) -> None:
-    """Serve a study, as `add_serving` says, until interrupted."""
+def serve_study(
+    study: Study,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    token: str | None = None,
+    data: Path | None = None,
+) -> None:
+    """Serve a study until interrupted; the token may stand in the environment."""
     for package in ("starlette", "uvicorn"):
         if find_spec(package) is None:
             raise MissingExtraError(
@@ -101,9 +103,9 @@ def serve_study(study: Study, args: argparse.Namespace, data: Path | None = None
             )
     from contstim.experiment.serving import serve
 
-    token = args.token or os.environ.get("CONTSTIM_EXPERIMENT_TOKEN")
+    token = token or os.environ.get("CONTSTIM_EXPERIMENT_TOKEN")
     try:
-        serve(study, args.host, args.port, token, data=data, say=_say)
+        serve(study, host, port, token, data=data, say=_say)
     except KeyboardInterrupt:
         print("stopped; what was acknowledged is in the data")
 
