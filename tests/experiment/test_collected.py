@@ -149,7 +149,7 @@ def write(path: Path, lines: list[dict[str, object]]) -> Path:
 
 
 def test_raw_logs_give_the_tables_that_the_server_gives(study: Study, tmp_path: Path) -> None:
-    first, second = str(uuid.uuid4()), str(uuid.uuid4())
+    first, second = "session-1", "session-2"
     lines = log(study, 2, first)
     folder = tmp_path / "logs"
     folder.mkdir()
