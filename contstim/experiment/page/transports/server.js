@@ -100,14 +100,11 @@ export class ServerTransport {
     return this.#info.recruiter?.declined ?? {};
   }
 
-  /** A row as it stands in a download. */
+  /** A row as a line of a raw log, for a download. */
   line(session, row) {
-    return {
-      session: session.session,
-      group: session.bundle.group,
-      seat: session.bundle.seat,
-      [`${row.kind}s`]: [row.body],
-    };
+    const { study, group, seat } = session.bundle;
+    const line = { study: study.name, session: session.session, group, seat };
+    return { ...line, [`${row.kind}s`]: [row.body] };
   }
 }
 
