@@ -8,7 +8,7 @@ import signal
 import sqlite3
 import subprocess
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ from contstim.experiment.schema import DATA_FILE
 from contstim.experiment.study import Study
 
 if TYPE_CHECKING:
-    from playwright.sync_api import BrowserContext, Page
+    from playwright.sync_api import Browser, BrowserContext, Page
 
 pytestmark = pytest.mark.browser
 
@@ -119,40 +119,41 @@ def test_165_trials_outlive_lost_networks_killed_servers_and_a_closed_tab(
 
 
 def test_answers_outlive_a_killed_browser(
-    tmp_path: Path, make_study: Callable[..., Study], serve: Callable[[Study], Server]
+    browser: Browser,
+    tmp_path: Path,
+    make_study: Callable[..., Study],
+    serve: Callable[[Study], Server],
 ) -> None:
-    from playwright.sync_api import sync_playwright
-
     study = make_study()
     server = serve(study)
     profile = tmp_path / "profile"
-    with sync_playwright() as playwright:
 
-        def launch() -> BrowserContext:
-            return playwright.chromium.launch_persistent_context(
-                profile, executable_path=chromium(), args=ARGUMENTS
-            )
-
-        player = Player(launch().pages[0])
-        player.page.goto(server.url)
-        player.begin()
-        server.kill()
-        player.play(until=3)
-        # The main process of the browser: all of it dies at once.
-        found = subprocess.run(
-            ["pgrep", "-f", f"user-data-dir={profile}"], capture_output=True, text=True, check=True
+    def launch() -> BrowserContext:
+        return browser.browser_type.launch_persistent_context(
+            profile, executable_path=chromium(), args=ARGUMENTS
         )
-        for process in found.stdout.split():
+
+    player = Player(launch().pages[0])
+    player.page.goto(server.url)
+    player.begin()
+    server.kill()
+    player.play(until=3)
+    # All processes of this browser, which the folder of its profile names, die at once.
+    found = subprocess.run(
+        ["pgrep", "-f", f"user-data-dir={profile}"], capture_output=True, text=True, check=True
+    )
+    for process in found.stdout.split():
+        with suppress(ProcessLookupError):
             os.kill(int(process), signal.SIGKILL)
-        server.start()
-        again = launch()
-        player = Player(again.pages[0])
-        player.page.goto(server.url)
-        player.leave("resume")
-        player.play(until=8)
-        player.screen("done")
-        expect_whole(study)
-        again.close()
+    server.start()
+    again = launch()
+    player = Player(again.pages[0])
+    player.page.goto(server.url)
+    player.leave("resume")
+    player.play(until=8)
+    player.screen("done")
+    expect_whole(study)
+    again.close()
 
 
 def test_a_session_that_cannot_be_sent_shows_it_and_offers_the_data(
@@ -201,7 +202,7 @@ def test_one_tab_at_a_time(
 
 
 def test_two_browsers_keep_both_answers_to_a_trial(
-    browser: Any, make_study: Callable[..., Study], serve: Callable[[Study], Server]
+    browser: Browser, make_study: Callable[..., Study], serve: Callable[[Study], Server]
 ) -> None:
     study = make_study()
     path = study.folder / "study.toml"
@@ -211,12 +212,9 @@ def test_two_browsers_keep_both_answers_to_a_trial(
     players = [Player(context.new_page()) for context in contexts]
     for player in players:
         player.page.goto(f"{server.url}?id=p1")
-    players[0].begin()
-    players[1].leave("consent")
-    players[0].answer("1")
-    players[1].leave("instructions")
-    players[1].leave("practice")
-    # The first practice trial was done in the other browser after this one had begun.
+        for name in ("consent", "instructions", "practice"):
+            player.leave(name)
+    players[0].answer("2")
     players[1].answer("5")
     for _ in range(100):
         if any(row["conflict"] for row in rows(study, "practice")):

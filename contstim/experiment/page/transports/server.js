@@ -8,8 +8,9 @@ const UNACCEPTABLE = [400, 413, 422];
 export class ServerTransport {
   kind = "server";
 
-  /** How many rows are sent together at least. */
+  /** How many rows are sent together at least, and at most. */
   batch = 1;
+  largest = 50;
 
   /** Whether the receiver knows better than the browser which trials are answered. */
   knows = true;
