@@ -36,6 +36,7 @@ CREATE TABLE sessions (
     session TEXT PRIMARY KEY,
     participant INTEGER NOT NULL UNIQUE REFERENCES participants,
     request TEXT UNIQUE,
+    source TEXT NOT NULL,
     seat INTEGER NOT NULL,
     group_number INTEGER NOT NULL,
     consent_version TEXT NOT NULL,

@@ -237,9 +237,9 @@ class Sessions:
             link = outcome_link(self.study, "full")
             raise RefusedError(503, "no place is free", **link)
         connection.execute(
-            "INSERT INTO sessions (session, participant, request, seat, group_number,"
+            "INSERT INTO sessions (session, participant, request, source, seat, group_number,"
             " consent_version, consent_sha256, started_at, last_at)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            " VALUES (?, ?, ?, 'server', ?, ?, ?, ?, ?, ?)",
             (
                 session,
                 participant,
