@@ -5,7 +5,6 @@ import { Final } from "./transports/errors.js";
 /** Kinds of rows, in the order in which they are sent. */
 const KINDS = ["consent", "answer", "event"];
 
-const LARGEST_BATCH = 50;
 const FIRST_PAUSE_MS = 500;
 const LONGEST_PAUSE_MS = 20_000;
 const LEAST_PAUSE_MS = 500;
@@ -131,7 +130,7 @@ export class Outbox {
     const enough = this.#hurry && collects ? 1 : batch;
     for (const kind of KINDS) {
       const rows = waiting.filter((row) => row.kind === kind);
-      if (rows.length && rows.length >= enough) return rows.slice(0, LARGEST_BATCH);
+      if (rows.length && rows.length >= enough) return rows.slice(0, this.#transport.largest);
     }
     return [];
   }

@@ -53,12 +53,9 @@ export class FilesTransport {
 
   /** A row as a line of the raw log that `contstim experiment import` reads. */
   line(session, row) {
-    const line = {
-      session: session.session,
-      group: session.bundle.group,
-      seat: session.bundle.seat,
-    };
-    if (row.kind === "consent") return { ...line, study: session.study, consent: row.body };
+    const { study, group, seat } = session.bundle;
+    const line = { study: study.name, session: session.session, group, seat };
+    if (row.kind === "consent") return { ...line, consent: row.body };
     return { ...line, [`${row.kind}s`]: [row.body] };
   }
 

@@ -11,6 +11,7 @@ const CONSENT_DECLINED = "consent declined";
 export class JatosTransport extends FilesTransport {
   kind = "jatos";
   batch = 1;
+  largest = 50;
   collects = true;
 
   #jatos;

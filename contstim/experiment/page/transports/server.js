@@ -8,8 +8,9 @@ const UNACCEPTABLE = [400, 413, 422];
 export class ServerTransport {
   kind = "server";
 
-  /** How many rows are sent together at least. */
+  /** How many rows are sent together at least, and at most. */
   batch = 1;
+  largest = 50;
 
   /** Whether the receiver knows better than the browser which trials are answered. */
   knows = true;
@@ -100,14 +101,11 @@ export class ServerTransport {
     return this.#info.recruiter?.declined ?? {};
   }
 
-  /** A row as it stands in a download. */
+  /** A row as a line of a raw log, for a download. */
   line(session, row) {
-    return {
-      session: session.session,
-      group: session.bundle.group,
-      seat: session.bundle.seat,
-      [`${row.kind}s`]: [row.body],
-    };
+    const { study, group, seat } = session.bundle;
+    const line = { study: study.name, session: session.session, group, seat };
+    return { ...line, [`${row.kind}s`]: [row.body] };
   }
 }
 

@@ -14,10 +14,15 @@ export class StaticTransport extends FilesTransport {
     this.parameters = parameters;
   }
 
-  /** Each batch becomes a file, so they are not too small; without an endpoint none is sent. */
+  /**
+   * Each batch becomes a file, so they are not too small; without an endpoint none is sent. A batch
+   * that failed is made of the same rows again, also after the page was loaded anew.
+   */
   get batch() {
-    return this.collects ? 20 : Infinity;
+    return this.collects ? this.largest : Infinity;
   }
+
+  largest = 20;
 
   get collects() {
     return Boolean(this.info?.collect.endpoint);
