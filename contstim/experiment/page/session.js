@@ -195,7 +195,8 @@ export class Session {
   /** Tell the participant what there is to know about the way of the answers. */
   #report() {
     const { collects } = this.#transport;
-    const unsent = collects && this.#outbox.failing && this.#outbox.waiting;
+    // The last screens speak of it themselves.
+    const unsent = collects && !this.#finishing && this.#outbox.failing && this.#outbox.waiting;
     let text = "";
     if (!this.#store.lasting) text = this.#screens.say("storage_unavailable");
     else if (unsent) text = this.#screens.say("offline");
@@ -209,6 +210,7 @@ export class Session {
   }
 
   #deadline = Infinity;
+  #finishing = false;
 
   /** Break off the trials; what was answered is sent all the same. */
   #stop() {
@@ -279,6 +281,8 @@ export class Session {
   async #finish() {
     this.#trial = "";
     for (;;) {
+      this.#finishing = true;
+      this.#report();
       if (!this.#transport.collects) await this.#screens.save(() => this.#download());
       else await this.#sent();
       try {
@@ -296,6 +300,7 @@ export class Session {
 
   async #missing(ids) {
     for (const id of ids) delete this.#record.bundle.answered[id];
+    this.#finishing = false;
     await this.#outbox.resend(ids);
     await pause(RETRY_MS);
     if (this.#done().size < this.#record.bundle.trials.length) await this.#trials();
