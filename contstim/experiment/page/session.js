@@ -73,6 +73,7 @@ export class Session {
 
   /** Send what other sessions in this browser still hold, without waiting for it. */
   async #sendLeftovers() {
+    if (!this.#transport.collects) return;
     for (const record of await this.#store.sessions()) {
       const ours = record.key.startsWith(`${this.#transport.kind}:${this.#info.study.name}:`);
       if (!ours || record.key === this.#key || record.end) continue;
