@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from contstim.cli.common import write_output
+from contstim.cli.common import add_seed, write_output
 from contstim.cli.exclusions import add_exclusions, given_rules
 from contstim.errors import InputError
 from contstim.experiment.collected import Collected, read_collected, recruiter_ids
@@ -50,6 +50,18 @@ def add_data(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     release.add_argument(
         "--idle", type=float, metavar="MINUTES", help="unfinished, without an answer for so long"
     )
+    auditing = _study_parser(actions, "audit", "flag suspicious participants")
+    auditing.add_argument(
+        "--scores", metavar="CSV", help="log-probabilities, as `contstim score` writes them"
+    )
+    auditing.add_argument(
+        "--model", action="append", default=[], metavar="SPEC", help="a model to score with"
+    )
+    auditing.add_argument(
+        "--alpha", type=float, default=0.05, metavar="RATE", help="false discovery rate (0.05)"
+    )
+    auditing.add_argument("--out", required=True, metavar="DIR", help="where to write")
+    add_seed(auditing)
     lists = actions.add_parser("trial-lists", help="write trial lists for other platforms")
     lists.add_argument("study", metavar="STUDY", help="the study's folder")
     lists.add_argument("--for", required=True, dest="platform", choices=sorted(PLATFORMS))
@@ -160,6 +172,36 @@ def _release(args: argparse.Namespace) -> int:
     return 0
 
 
+def _audit(args: argparse.Namespace) -> int:
+    from contstim.experiment.audit import audit
+    from contstim.models.registry import load_model
+    from contstim.selection.files import read_scores
+
+    if bool(args.scores) == bool(args.model):
+        raise InputError("give --scores, or --model once or more")
+    if not 0 < args.alpha < 1:
+        raise InputError(f"--alpha {args.alpha} is not between 0 and 1")
+    collected = read_collected(read_study(args.study), _data(args))
+    choices = collected.choices[collected.choices["participant"].isin(collected.whole)]
+    if choices.empty:
+        raise InputError("nobody has answered every trial yet; there is nothing to audit")
+    if args.scores:
+        scores = read_scores(args.scores)
+    else:
+        rows = choices[choices["condition"] != "catch"]
+        sentences = pd.unique(pd.concat([rows["sentence_1"], rows["sentence_2"]])).tolist()
+        models = [load_model(spec) for spec in dict.fromkeys(args.model)]
+        columns = {model.spec: model.score(sentences) for model in models}
+        scores = pd.DataFrame(columns, index=sentences)
+    found = audit(choices, scores, alpha=args.alpha, seed=args.seed)
+    found.write(Path(args.out))
+    flags = found.flags
+    for row in flags.to_dict("records"):
+        print(f"{row['participant']}: {row['reason']} ({row['detail']})")
+    print(f"{flags['participant'].nunique()} participants have a flag: {args.out}/audit.md")
+    return 0
+
+
 def _lists(args: argparse.Namespace) -> int:
     study: Study = read_study(args.study)
     for path in write_trial_lists(study, args.platform, Path(args.out)):
@@ -184,6 +226,7 @@ _RUN = {
     "pay": _pay,
     "replace": _replace,
     "release": _release,
+    "audit": _audit,
     "trial-lists": _lists,
     "check-psychds": _check,
 }

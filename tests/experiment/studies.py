@@ -9,6 +9,32 @@ import pandas as pd
 from contstim.experiment.study import Study, read_study
 from contstim.selection.design import Layout, design_trials
 
+ATTENTION = """
+[[attention]]
+after = 2
+left = "Choose this."
+right = "Not this."
+expected = "left"
+
+[[attention]]
+after = 0
+left = "Not this."
+right = "Choose this."
+expected = "right"
+"""
+
+RECRUITER = """
+[recruiter]
+name = "prolific"
+participant = "PROLIFIC_PID"
+parameters = ["STUDY_ID"]
+redirect = "https://app.prolific.com/submissions/complete?cc={code}"
+
+[recruiter.codes]
+complete = "DONE1"
+declined = "NO2"
+"""
+
 
 def make_trials(groups: int = 2, participants: int = 2, pairs: int = 2) -> pd.DataFrame:
     """Lay out `pairs` natural pairs a group, two random pairs and two catch trials."""

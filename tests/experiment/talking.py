@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from contstim.experiment.messages import Consent, Opening
+from contstim.experiment.store import Store
 from contstim.experiment.study import Study
 
 
@@ -49,3 +50,22 @@ def event(kind: str = "blur", **more: Any) -> dict[str, Any]:
 
 def answers_to(trials: Iterable[dict[str, Any]], choice: int = -2) -> list[dict[str, Any]]:
     return [answer(trial["trial"], choice) for trial in trials]
+
+
+def play(store: Store, name: str | None, catch: int = 2, n: int | None = None) -> str:
+    """Answer `n` trials of a session (all), `catch` of the catch trials rightly; return its id.
+
+    In all others sentence 1 is chosen, with confidence 2.
+    """
+    token, bundle, _ = store.open(opening(store.study, name)).result()
+    sent, right = [], 0
+    for trial in store.study.design.trials[bundle["seat"]][:n]:
+        one = -2 if (trial.side_1 or trial.expected) == "left" else 2
+        if trial.condition == "catch":
+            right += 1
+            one = one if right <= catch else -one
+        sent.append(answer(trial.trial, one))
+    store.add_answers(token, sent).result()
+    if n is None:
+        store.finish(token).result()
+    return str(bundle["session"])

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from studies import add
-from talking import answer, answers_to, event, opening
-from test_study import ATTENTION, RECRUITER
+from studies import ATTENTION, RECRUITER, add
+from talking import answer, answers_to, event, opening, play
 
 from contstim.cli import main
 from contstim.errors import InputError, ValidationError
@@ -23,25 +22,6 @@ from contstim.experiment.payment import Bonus, pay_table, release_sessions, repl
 from contstim.experiment.psychds import DICTIONARY, check_psychds, write_psychds
 from contstim.experiment.store import Store
 from contstim.experiment.study import Study
-
-
-def play(store: Store, name: str | None, catch: int = 2, n: int | None = None) -> str:
-    """Answer `n` trials of a session (all), `catch` of the catch trials rightly; return its id.
-
-    In all others sentence 1 is chosen, with confidence 2.
-    """
-    token, bundle, _ = store.open(opening(store.study, name)).result()
-    sent, right = [], 0
-    for trial in store.study.design.trials[bundle["seat"]][:n]:
-        one = -2 if (trial.side_1 or trial.expected) == "left" else 2
-        if trial.condition == "catch":
-            right += 1
-            one = one if right <= catch else -one
-        sent.append(answer(trial.trial, one))
-    store.add_answers(token, sent).result()
-    if n is None:
-        store.finish(token).result()
-    return str(bundle["session"])
 
 
 @pytest.fixture
@@ -169,7 +149,7 @@ def write(path: Path, lines: list[dict[str, object]]) -> Path:
 
 
 def test_raw_logs_give_the_tables_that_the_server_gives(study: Study, tmp_path: Path) -> None:
-    first, second = str(uuid.uuid4()), str(uuid.uuid4())
+    first, second = "session-1", "session-2"
     lines = log(study, 2, first)
     folder = tmp_path / "logs"
     folder.mkdir()

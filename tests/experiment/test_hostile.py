@@ -7,9 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
-from studies import add
+from studies import RECRUITER, add
 from talking import answer, consent
-from test_study import RECRUITER
 
 from contstim.experiment.server import make_app
 from contstim.experiment.store import Store

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
-from studies import add
+from studies import RECRUITER, add
 from talking import answer, answers_to, consent, event
-from test_study import RECRUITER
 
 from contstim.errors import InputError, OutputError
 from contstim.experiment.http import LONGEST_BODY

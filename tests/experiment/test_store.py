@@ -7,9 +7,8 @@ from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
-from studies import add, edit
+from studies import ATTENTION, RECRUITER, add, edit
 from talking import answer, answers_to, event, opening
-from test_study import ATTENTION, RECRUITER
 
 from contstim.errors import InputError, OutputError
 from contstim.experiment.messages import Consent, Opening, RefusedError

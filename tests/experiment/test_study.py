@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from studies import add, edit
+from studies import ATTENTION, RECRUITER, add, edit
 
 from contstim.cli import main
 from contstim.errors import InputError
@@ -16,32 +16,6 @@ from contstim.experiment.new import new_study
 from contstim.experiment.study import Study, read_study
 from contstim.experiment.texts import default_source, default_texts, read_texts
 from contstim.experiment.trials import rating_of, read_design
-
-ATTENTION = """
-[[attention]]
-after = 2
-left = "Choose this."
-right = "Not this."
-expected = "left"
-
-[[attention]]
-after = 0
-left = "Not this."
-right = "Choose this."
-expected = "right"
-"""
-
-RECRUITER = """
-[recruiter]
-name = "prolific"
-participant = "PROLIFIC_PID"
-parameters = ["STUDY_ID"]
-redirect = "https://app.prolific.com/submissions/complete?cc={code}"
-
-[recruiter.codes]
-complete = "DONE1"
-declined = "NO2"
-"""
 
 
 def test_a_new_study_is_read_back_as_the_design_says(study: Study, trials: pd.DataFrame) -> None:
