@@ -49,6 +49,7 @@ redirect = "https://recruiter.example/back?cc={code}"
 complete = "C0MPLETE"
 declined = "N0"
 full = "FULL"
+unsent = "LATER"
 """
 
 
@@ -121,6 +122,7 @@ def test_the_screens_of_a_session(
     player.play(until=8)
     player.screen("finishing")
     player.screen("unsent", timeout=60)
+    assert player.page.inner_text("output") == "LATER"
     server.start()
     player.screen("done", timeout=60)
     wanted = {"consent", "instructions", "practice", "trial", "practice_done", "resume"}

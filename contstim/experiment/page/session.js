@@ -312,12 +312,12 @@ export class Session {
     this.#screens.finishing();
     while (!(await this.#outbox.flush(PATIENCE_MS))) {
       if (this.#outbox.ended) throw this.#outbox.ended;
-      const link = this.#transport.unsent ?? {};
+      const link = this.#transport.unsent;
       const again = () => this.#outbox.flush(0);
       this.#screens.unsent(this.#outbox.waiting, link, () => this.#download(), again);
     }
     if (this.#outbox.refused) {
-      const link = this.#transport.unsent ?? {};
+      const link = this.#transport.unsent;
       const again = () => location.reload();
       this.#screens.unsent(this.#outbox.refused, link, () => this.#download(), again);
       await new Promise(() => {});
