@@ -26,8 +26,8 @@ def study_info(study: Study) -> dict[str, Any]:
 
     ``recruiter`` holds ``name``, ``participant`` (the address's parameter with the participant's
     id), ``required``, ``parameters`` (others to send along), and for the outcomes that need no
-    session, ``declined``, ``full`` and ``unsent``, the ``code`` and the address to ``redirect`` to. It is
-    None where the study names no recruiter. The other codes are not in it.
+    stored session, ``declined``, ``full`` and ``unsent``, the ``code`` and the address to
+    ``redirect`` to. It is None where the study names no recruiter. The other codes are not in it.
     """
     return {
         "format": FORMAT,

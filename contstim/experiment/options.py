@@ -20,8 +20,8 @@ __all__ = [
     "StudyOptions",
 ]
 
-#: How a session can end; each may have a completion code of its own. `unsent` is no end of a session:
-#: its code is shown while answers that were given do not arrive.
+#: How a session can end; each may have a completion code of its own. `unsent` is no end of a
+#: session: its code is shown while answers that were given do not arrive.
 OUTCOMES = ("complete", "declined", "failed_checks", "time_limit", "full", "unsent")
 
 _LONGEST = 2000  # characters of a sentence
