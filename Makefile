@@ -22,6 +22,11 @@ demo: $(BIN)/.installed  ## install, then write controversial sentences with the
 test: $(BIN)/.installed  ## run the tests
 	$(BIN)/python -m pytest
 
+test-browser: $(BIN)/.installed page  ## play the experiment in Chromium (chromium and npm needed)
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[dev,browser]"
+	cd tests/browser && npm ci --ignore-scripts --no-audit --no-fund
+	$(BIN)/python -m pytest -m browser tests/browser
+
 page: $(BIN)/.installed  ## fetch the npm files of the experiment's page, by lock file
 	$(BIN)/contstim experiment build
 

@@ -26,8 +26,8 @@ def study_info(study: Study) -> dict[str, Any]:
 
     ``recruiter`` holds ``name``, ``participant`` (the address's parameter with the participant's
     id), ``required``, ``parameters`` (others to send along), and for the outcomes that need no
-    session, ``declined`` and ``full``, the ``code`` and the address to ``redirect`` to. It is
-    None where the study names no recruiter. The other codes are not in it.
+    stored session, ``declined``, ``full`` and ``unsent``, the ``code`` and the address to
+    ``redirect`` to. It is None where the study names no recruiter. The other codes are not in it.
     """
     return {
         "format": FORMAT,
@@ -137,6 +137,7 @@ def _recruiter(study: Study) -> dict[str, Any] | None:
         "parameters": list(recruiter.parameters),
         "declined": outcome_link(study, "declined"),
         "full": outcome_link(study, "full"),
+        "unsent": outcome_link(study, "unsent"),
     }
 
 

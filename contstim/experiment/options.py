@@ -20,8 +20,9 @@ __all__ = [
     "StudyOptions",
 ]
 
-#: How a session can end; each may have a completion code of its own.
-OUTCOMES = ("complete", "declined", "failed_checks", "time_limit", "full")
+#: How a session can end; each may have a completion code of its own. `unsent` is no end of a
+#: session: its code is shown while answers that were given do not arrive.
+OUTCOMES = ("complete", "declined", "failed_checks", "time_limit", "full", "unsent")
 
 _LONGEST = 2000  # characters of a sentence
 
@@ -150,6 +151,7 @@ class Codes:
     failed_checks: str | None = None
     time_limit: str | None = None
     full: str | None = None
+    unsent: str | None = None
 
     def __post_init__(self) -> None:
         for item in fields(self):

@@ -16,7 +16,7 @@ __all__ = ["index_html", "page_files", "study_files"]
 
 _OWN = ("*.js", "page.css", "*.svg", "transports/*.js", "THIRD_PARTY.txt")
 #: How a session can end where no server of ours decides.
-_OUTCOMES = ("complete", "declined", "time_limit")
+_OUTCOMES = ("complete", "declined", "time_limit", "unsent")
 #: What a page without a server ships in the folder `bundles`, one file a seat.
 _OF_SEAT = ("seat", "group", "settings", "practice", "trials")
 

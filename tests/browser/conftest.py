@@ -31,7 +31,7 @@ def browser() -> Iterator[Browser]:
 def context(browser: Browser) -> Iterator[BrowserContext]:
     """A browser's profile of its own; no page in it may ask another host."""
     opened = browser.new_context(viewport={"width": 1280, "height": 800})
-    opened.set_default_timeout(30_000)
+    opened.set_default_timeout(60_000)
     asked: list[str] = []
     faults: list[str] = []
     opened.on("request", lambda request: asked.append(request.url))

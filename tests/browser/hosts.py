@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -79,7 +78,7 @@ class Server:
     def kill(self) -> None:
         """Kill it as a power cut would."""
         if self._process is not None:
-            os.kill(self._process.pid, signal.SIGKILL)
+            self._process.kill()  # SIGKILL
             self._process.wait()
             self._process = None
 

@@ -29,7 +29,7 @@ class Player:
         self.watch = watch
         self.seen: list[str] = []
 
-    def screen(self, *wanted: str, timeout: float = 30) -> str:
+    def screen(self, *wanted: str, timeout: float = 60) -> str:
         """Wait until one of the screens is shown (any, if none is named) and return its name."""
         names = wanted or ("",)
         query = ", ".join(f"[data-screen{f'={name}' if name else ''}]" for name in names)
@@ -50,7 +50,7 @@ class Player:
         self.page.keyboard.press("Enter")
 
     def gone(self, name: str) -> None:
-        self.page.wait_for_selector(f"[data-screen={name}]", state="detached", timeout=30_000)
+        self.page.wait_for_selector(f"[data-screen={name}]", state="detached", timeout=60_000)
 
     def leave(self, name: str, button: int = 0) -> None:
         """Wait for a screen, press one of its buttons and wait until it is gone."""
@@ -83,7 +83,7 @@ class Player:
         handle = self.page.query_selector("[data-screen=trial]")
         assert handle is not None
         self.page.wait_for_timeout(minimum_rt_ms + 40)
-        end = time.monotonic() + 30
+        end = time.monotonic() + 60
         while True:
             self.page.keyboard.press(key)
             self.page.wait_for_timeout(30)

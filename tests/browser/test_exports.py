@@ -8,10 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
 import pytest
 from hosts import FileHost
 from playing import Player, choice_of
 
+from contstim.cli import main
 from contstim.experiment.jatos import write_jatos
 from contstim.experiment.static import write_static
 from contstim.experiment.study import Study
@@ -89,6 +91,17 @@ def expect_whole(study: Study, found: list[dict[str, Any]], seat: int) -> None:
     assert [answer["choice"] for answer in stored] == [choice_of(trial.number) for trial in own]
 
 
+def expect_import(study: Study, log: Path, found: list[dict[str, Any]]) -> None:
+    """Check that the raw log gives the tables that the study's server would have given."""
+    log.write_text("".join(f"{json.dumps(line)}\n" for line in found), "utf-8")
+    assert main(["experiment", "import", str(study.folder), str(log)]) == 0
+    out = log.with_suffix("")
+    assert main(["experiment", "export", str(study.folder), "--out", str(out)]) == 0
+    choices = pd.read_csv(out / "choices.csv")
+    assert len(choices) == study.design.n_trials
+    assert len(set(choices["participant"])) == 1
+
+
 def with_recruiter(study: Study) -> Study:
     from contstim.experiment.study import read_study
 
@@ -125,6 +138,7 @@ def test_a_static_page_sends_files_to_an_endpoint_that_fails(
     ids = [answer["id"] for line in found for answer in line.get("answers", ())]
     assert len(ids) == len(set(ids)) == 46  # two of practice
     expect_whole(study, found, seat=3)
+    expect_import(study, tmp_path / "static.jsonl", found)
     # The endpoint publishes what it gets: the recruiter's id is not among it.
     assert "5f00" not in json.dumps(host.received)
 
@@ -152,6 +166,7 @@ def test_a_static_page_without_an_endpoint_lets_participants_save_their_data(
     download.value.save_as(tmp_path / "data.jsonl")
     found = lines((tmp_path / "data.jsonl").read_text("utf-8"))
     expect_whole(study, found, seat=found[0]["seat"])
+    expect_import(study, tmp_path / "saved.jsonl", found)
     assert not host.calls
 
 
@@ -182,6 +197,7 @@ def test_jatos_gets_every_answer_though_every_second_append_fails(
     # What was stored although it seemed to fail is there twice, with the same id.
     assert len(set(ids)) == 26 < len(ids)
     expect_whole(study, found, seat=1)
+    expect_import(study, tmp_path / "jatos.jsonl", found)
     assert [end[1:] for end in told["ended"]] == [[True, None]]
     after = told["appended"][told["ended"][0][0] :]
     assert not [line for data in after for line in lines(data) if "answers" in line]

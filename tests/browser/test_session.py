@@ -11,11 +11,15 @@ from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.request import Request, urlopen
 
+import pandas as pd
 import pytest
 from hosts import ARGUMENTS, Server, chromium
 from playing import Player, choice_of
+from talking import answer, consent
 
+from contstim.cli import main
 from contstim.experiment.schema import DATA_FILE
 from contstim.experiment.study import Study
 
@@ -55,10 +59,51 @@ def expect_whole(study: Study, seat: int = 1) -> None:
     assert {row["input"] for row in stored} == {"key"}
 
 
+def post(url: str, body: dict[str, Any], token: str = "") -> dict[str, Any]:
+    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {token}"}
+    with urlopen(Request(url, json.dumps(body).encode(), headers)) as reply:
+        answered: dict[str, Any] = json.load(reply)
+        return answered
+
+
+def answer_everything(server: Server, study: Study) -> None:
+    """Be another participant, without a browser: choose the longer sentence."""
+    begun = post(f"{server.url}api/sessions", consent(study))
+    token, trials = begun["token"], begun["bundle"]["trials"]
+    for start in range(0, len(trials), 50):
+        answers = [
+            answer(trial["trial"], -3 if len(trial["left"]) > len(trial["right"]) else 2)
+            for trial in trials[start : start + 50]
+        ]
+        post(f"{server.url}api/answers", {"answers": answers}, token)
+    assert post(f"{server.url}api/finish", {}, token)["complete"]
+
+
+def expect_evaluation(study: Study, folder: Path, participants: int) -> None:
+    """Check that what was collected goes through the analysis."""
+    assert main(["experiment", "export", str(study.folder), "--out", str(folder / "data")]) == 0
+    choices = pd.read_csv(folder / "data" / "choices.csv")
+    assert choices.groupby("participant").size().tolist() == [165] * participants
+    sentences = {*choices["sentence_1"], *choices["sentence_2"]}
+    scores = pd.DataFrame(
+        [(s, m, -len(s) - k * (i % 5)) for i, s in enumerate(sorted(sentences))
+         for k, m in enumerate(("m1", "m2"))],
+        columns=["sentence", "model", "log_prob"],
+    )  # fmt: skip
+    scores.to_csv(folder / "scores.csv", index=False)
+    command = ["evaluate", str(folder / "data" / "choices.csv"), "--scores"]
+    out = ["--bootstrap", "20", "--out", str(folder / "results")]
+    assert main([*command, str(folder / "scores.csv"), *out]) == 0
+    models = pd.read_csv(folder / "results" / "models.csv")
+    assert set(models["model"]) == {"m1", "m2"}
+    assert set(models["n_participants"]) == {participants}
+
+
 def test_165_trials_outlive_lost_networks_killed_servers_and_a_closed_tab(
     context: BrowserContext,
     make_study: Callable[..., Study],
     serve: Callable[[Study], Server],
+    tmp_path: Path,
 ) -> None:
     study = make_study(pairs=161, break_every=55)
     assert study.design.n_trials == 165
@@ -116,6 +161,9 @@ def test_165_trials_outlive_lost_networks_killed_servers_and_a_closed_tab(
         })"""
     )
     assert left == 0
+    answer_everything(server, study)
+    server.kill()
+    expect_evaluation(study, tmp_path, participants=2)
 
 
 def test_answers_outlive_a_killed_browser(

@@ -96,9 +96,10 @@ export class ContstimChoice {
             dir: trial.direction,
             "aria-label": trial.say(`choice_${place + 1}`),
             "aria-keyshortcuts": String(place + 1),
+            // Shown by the style sheet: screen readers say the label and the shortcut.
+            "data-key": String(place + 1),
             onclick: (event) => answer(place, event),
           },
-          element("span", { class: "key", "aria-hidden": "true", text: String(place + 1) }),
           element("span", { text: trial.say(`confidence_${Math.abs(CHOICES[place])}`) }),
         ),
       );

@@ -3,6 +3,7 @@
 import { element, pause, uuid } from "./dom.js";
 import { Outbox } from "./outbox.js";
 import { Presence } from "./presence.js";
+import { takeTurn } from "./tabs.js";
 import { Timeline } from "./timeline.js";
 import { Final, persist } from "./transports/errors.js";
 
@@ -28,6 +29,10 @@ export class Session {
     this.#store = store;
     this.#screens = screens;
     this.#info = info;
+    this.#presence.onchange = (kind) => this.#event(kind, this.#trial);
+    screens.onshow = (name) => this.#event("screen", name);
+    for (const kind of ["offline", "online"]) addEventListener(kind, () => this.#event(kind, ""));
+    store.onloss = () => this.#report();
   }
 
   get #key() {
@@ -42,7 +47,8 @@ export class Session {
         this.#screens.outcome("participant_missing");
         return;
       }
-      await this.#alone();
+      const elsewhere = (turn) => this.#screens.whileElsewhere(turn);
+      await takeTurn(`contstim ${this.#key}`, elsewhere);
       this.#sendLeftovers();
       if (!(await this.#begin())) return;
       await this.#trials();
@@ -53,37 +59,23 @@ export class Session {
     }
   }
 
-  /** Let one tab at a time show a session; the next one goes on when it is closed. */
-  async #alone() {
-    if (!navigator.locks) return; // a page without TLS; the receiver keeps conflicts apart
-    const name = `contstim ${this.#key}`;
-    const held = (lock, taken) => {
-      taken(Boolean(lock));
-      return lock ? new Promise(() => {}) : undefined;
-    };
-    const free = await new Promise((taken) => {
-      navigator.locks.request(name, { ifAvailable: true }, (lock) => held(lock, taken));
-    });
-    if (free) return;
-    const moved = new Promise((taken) => {
-      navigator.locks.request(name, (lock) => held(lock, taken));
-    });
-    await this.#screens.whileElsewhere(moved);
-  }
-
   /** Send what other sessions in this browser still hold, without waiting for it. */
   async #sendLeftovers() {
+    if (!this.#transport.collects) return;
     for (const record of await this.#store.sessions()) {
       const ours = record.key.startsWith(`${this.#transport.kind}:${this.#info.study.name}:`);
-      if (!ours || record.key === this.#key || record.end) continue;
-      const outbox = new Outbox(this.#store, this.#transport, record);
-      await outbox.open();
-      if (await outbox.flush(LEFTOVERS_PATIENCE_MS)) {
-        await this.#store.dropRows(record.session);
-        await this.#store.dropSession(record.key);
-      }
-      outbox.close();
+      if (ours && record.key !== this.#key && !record.end) await this.#forward(record);
     }
+  }
+
+  async #forward(record) {
+    const outbox = new Outbox(this.#store, this.#transport, record);
+    await outbox.open();
+    if (await outbox.flush(LEFTOVERS_PATIENCE_MS)) {
+      await this.#store.dropRows(record.session);
+      await this.#store.dropSession(record.key);
+    }
+    outbox.close();
   }
 
   /** Come back to a session or begin one; false if it ends here. */
@@ -93,7 +85,8 @@ export class Session {
     const { consent } = this.#info;
     if (!(await this.#screens.consent(consent))) {
       this.#screens.wait();
-      const link = await persist(() => this.#transport.decline());
+      const link = await persist(() => this.#transport.decline(), this.#unreached);
+      this.#screens.notice("");
       this.#screens.outcome("declined", link);
       return false;
     }
@@ -164,9 +157,12 @@ export class Session {
   /** Keep a session under another key, so that its answers are still sent. */
   async #putAside(kept) {
     this.#outbox?.close();
+    this.#outbox = null;
     this.#record = null;
-    await this.#store.keepSession({ ...kept, key: `${kept.key}:${kept.session}` });
+    const aside = { ...kept, key: `${kept.key}:${kept.session}` };
+    await this.#store.keepSession(aside);
     await this.#store.dropSession(kept.key);
+    if (this.#transport.collects) this.#forward(aside);
     return false;
   }
 
@@ -174,18 +170,15 @@ export class Session {
     this.#record = record;
     const { elapsed_s: elapsed, settings } = record.bundle;
     if (settings.time_limit_s) {
-      const left = Math.max(0, settings.time_limit_s - elapsed) * 1000;
-      this.#deadline = performance.now() + left + DEADLINE_MARGIN_MS;
-      const wait = left + DEADLINE_MARGIN_MS;
-      if (wait < LONGEST_TIMER_MS) setTimeout(() => this.#stop(), wait);
+      const left = Math.max(0, settings.time_limit_s - elapsed) * 1000 + DEADLINE_MARGIN_MS;
+      this.#deadline = performance.now() + left;
+      // By then somebody else may be at it, with time of their own.
+      const stop = () => this.#record && this.#over && this.#stop();
+      if (left < LONGEST_TIMER_MS) setTimeout(stop, left + 1);
     }
     await this.#store.keepSession(record);
     this.#outbox = new Outbox(this.#store, this.#transport, record);
     this.#outbox.onchange = () => this.#report();
-    this.#store.onloss = () => this.#report();
-    this.#presence.onchange = (kind) => this.#event(kind, this.#trial);
-    this.#screens.onshow = (name) => this.#event("screen", name);
-    for (const kind of ["offline", "online"]) addEventListener(kind, () => this.#event(kind, ""));
     await this.#outbox.open();
     this.#report();
   }
@@ -194,8 +187,10 @@ export class Session {
 
   /** Tell the participant what there is to know about the way of the answers. */
   #report() {
+    if (!this.#outbox) return;
     const { collects } = this.#transport;
-    const unsent = collects && this.#outbox.failing && this.#outbox.waiting;
+    // The last screens speak of it themselves.
+    const unsent = collects && !this.#finishing && this.#outbox.failing && this.#outbox.waiting;
     let text = "";
     if (!this.#store.lasting) text = this.#screens.say("storage_unavailable");
     else if (unsent) text = this.#screens.say("offline");
@@ -209,6 +204,7 @@ export class Session {
   }
 
   #deadline = Infinity;
+  #finishing = false;
 
   /** Break off the trials; what was answered is sent all the same. */
   #stop() {
@@ -279,6 +275,8 @@ export class Session {
   async #finish() {
     this.#trial = "";
     for (;;) {
+      this.#finishing = true;
+      this.#report();
       if (!this.#transport.collects) await this.#screens.save(() => this.#download());
       else await this.#sent();
       try {
@@ -296,6 +294,7 @@ export class Session {
 
   async #missing(ids) {
     for (const id of ids) delete this.#record.bundle.answered[id];
+    this.#finishing = false;
     await this.#outbox.resend(ids);
     await pause(RETRY_MS);
     if (this.#done().size < this.#record.bundle.trials.length) await this.#trials();
@@ -306,12 +305,12 @@ export class Session {
     this.#screens.finishing();
     while (!(await this.#outbox.flush(PATIENCE_MS))) {
       if (this.#outbox.ended) throw this.#outbox.ended;
-      const link = this.#transport.unsent ?? {};
+      const link = this.#transport.unsent;
       const again = () => this.#outbox.flush(0);
       this.#screens.unsent(this.#outbox.waiting, link, () => this.#download(), again);
     }
     if (this.#outbox.refused) {
-      const link = this.#transport.unsent ?? {};
+      const link = this.#transport.unsent;
       const again = () => location.reload();
       this.#screens.unsent(this.#outbox.refused, link, () => this.#download(), again);
       await new Promise(() => {});

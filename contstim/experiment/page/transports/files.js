@@ -40,6 +40,12 @@ export class FilesTransport {
     return { credentials: null, bundle, consent: began };
   }
 
+  /** What is shown while answers do not arrive: its own code, or that of a whole session. */
+  get unsent() {
+    const { unsent, complete } = this.info.links;
+    return unsent.code ? unsent : complete;
+  }
+
   async resume(session) {
     const elapsed = (Date.now() - session.began) / 1000;
     return { ...session.bundle, elapsed_s: Math.max(0, elapsed) };

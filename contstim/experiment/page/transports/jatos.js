@@ -72,9 +72,6 @@ export class JatosTransport extends FilesTransport {
     return this.info.links.declined;
   }
 
-  get unsent() {
-    return this.info.links.complete;
-  }
 
   async #end(successful, message) {
     // Named endStudyAjax before JATOS 3.9.

@@ -101,6 +101,11 @@ export class ServerTransport {
     return this.#info.recruiter?.declined ?? {};
   }
 
+  /** What is shown while answers do not arrive: the code of a whole session needs them all. */
+  get unsent() {
+    return this.#info.recruiter?.unsent ?? {};
+  }
+
   /** A row as a line of a raw log, for a download. */
   line(session, row) {
     const { study, group, seat } = session.bundle;

@@ -62,8 +62,4 @@ export class StaticTransport extends FilesTransport {
     return this.info.links.declined;
   }
 
-  /** What is shown if the answers do not arrive. */
-  get unsent() {
-    return this.info.links.complete;
-  }
 }
