@@ -70,3 +70,20 @@ def test_python_examples(
     for block in _blocks(ROOT / name, "python"):
         exec(compile(block, name, "exec"), {})
     assert capsys.readouterr().out
+
+
+def test_the_guide_to_the_experiment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its commands and its Python, in their order."""
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / "docs" / "experiment.md").read_text("utf-8")
+    for language, block in re.findall(r"```(sh|python)\n(.*?)```", text, flags=re.DOTALL):
+        if language == "python":
+            exec(compile(block, "experiment.md", "exec"), {})
+            continue
+        for command in block.splitlines():
+            assert main(shlex.split(command)[1:]) == 0, command
+    assert "complete" in capsys.readouterr().out
+    for name in ("collected/choices.csv", "lists/my-study_pcibex.csv", "pay.csv", "audit/audit.md"):
+        assert Path(name).stat().st_size > 0
