@@ -221,7 +221,7 @@ def masked_replacements(
     """Score `sentence` with the word at `position` replaced by each of `words`."""
     encoded, values = model.base(str(sentence))
     frame = _Frame.of(encoded, position)
-    tokens = model.tokenizer.candidate_tokens(sentence, position, words)
+    tokens = model.tokenizer.candidates(sentence, position, words).tokens
     plan = model.plan(encoded)
     slots = np.flatnonzero(encoded.word_of == position)
     _, seeing = _split(plan, slots)
