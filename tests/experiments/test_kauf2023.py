@@ -107,7 +107,7 @@ def test_one_command_gives_tables_and_figures(
     r = np.corrcoef(one["log_frequency"], one["log_prob"])[0, 1]
     assert table.loc[(masked, "pll-word-l2r", "One", "frequency"), "r"] == pytest.approx(r)
     split = pd.read_csv(out / "split_words.csv").set_index(["model", "set"])["split_ratio"]
-    share = (one["n"] * (one["n_tokens"] > 1)).sum() / 24
+    share = (one["n"] * (one["n_tokens"] > 1)).sum() / sum(len(s.split()) for s in SENTENCES)
     assert split[masked, "One"] == pytest.approx(share)
 
     for name in ("One", "Two"):

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from contstim.errors import InputError, SpecError, UnknownWordError
-from contstim.models.base import BoolArray, IntArray
+from contstim.models.base import BoolArray, FloatArray, IntArray
 from contstim.models.hf.options import SharedOptions
 from contstim.models.hf.tokenforms import TokenForms
 from contstim.models.hf.trie import TokenTrie
@@ -286,6 +286,37 @@ class SubwordTokenizer:
             ids = self.tokenizer(word, add_special_tokens=False)["input_ids"]
             known[i] = bool(ids) and not self._special_ids.intersection(ids)
         return known
+
+    def count(self, words: Sequence[str], n: IntArray, n_first: IntArray) -> FloatArray:
+        """Count tokens over words that occur `n` times, `n_first` times first in a sentence.
+
+        Returns
+        -------
+        array
+            How often each token of the vocabulary occurs, shape (V,).
+        """
+        lead = " " if self.options.first == "spaced" else ""
+        head = lead + self._known_word
+        before = self._ids([head])[0]
+        counts = np.zeros(len(self.forms.special), dtype=np.float64)
+        for start, times, skip in (
+            (lead, n_first, 0),
+            (head + " ", n - n_first, len(before)),
+        ):
+            kept = np.flatnonzero(times).tolist()
+            texts = [start + words[i] for i in kept]
+            for i, ids in zip(kept, self._ids(texts), strict=True):
+                # Some tokenizers cut a word differently beside other words.
+                if ids[:skip] == before[:skip]:
+                    np.add.at(counts, ids[skip:], times[i])
+        return counts
+
+    def _ids(self, texts: list[str]) -> list[list[int]]:
+        """Return the token ids of each text, special tokens not added."""
+        if not texts:
+            return []
+        found: list[list[int]] = self.tokenizer(texts, add_special_tokens=False)["input_ids"]
+        return found
 
     def candidates(self, sentence: Sentence, position: int, words: WordList) -> Candidates:
         """Return the tokens of each candidate as they stand at `position`.
