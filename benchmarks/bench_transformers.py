@@ -59,10 +59,10 @@ def main() -> None:
         bundled = [f"contstim:{name}" for name in ("bert", "gpt") if name in bundled_models()]
         models |= {spec: spec for spec in [*bundled, *args.model]}
         for name, spec in models.items():
-            if isinstance(load_model(spec), MaskedModel):
-                _masked(name, spec, texts, args.rounds)
-            else:
-                _causal(name, spec, texts, args.rounds)
+            model = load_model(spec)
+            known = [text for text in texts if model.knows(Sentence.parse(text).words).all()]
+            measure = _masked if isinstance(model, MaskedModel) else _causal
+            measure(name, spec, known, args.rounds)
 
 
 def _masked(name: str, spec: str, texts: list[str], rounds: int) -> None:

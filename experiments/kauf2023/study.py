@@ -34,12 +34,14 @@ def masked_model(spec: str, orders: int) -> MaskedModel:
 
     Averages of up to five words stay exact. Options given in `spec` come first.
     """
-    parsed = ModelSpec.parse(spec)
-    given = dict(parsed.options)
-    options = {"exact": "5", "orders": str(orders), **given}
-    model = load_model(ModelSpec(parsed.family, parsed.location, tuple(sorted(options.items()))))
-    if not isinstance(model, MaskedModel):
+    plain = load_model(spec)
+    if not isinstance(plain, MaskedModel):
         raise InputError(f"{spec!r} is no masked language model; give one as --model")
+    parsed = ModelSpec.parse(spec)
+    options = {"exact": "5", "orders": str(orders), **dict(parsed.options)}
+    # The two share one network.
+    model = load_model(ModelSpec(parsed.family, parsed.location, tuple(sorted(options.items()))))
+    assert isinstance(model, MaskedModel)
     return model
 
 

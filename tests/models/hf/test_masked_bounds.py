@@ -16,7 +16,8 @@ from contstim.text import Sentence, WordList
 
 Tiny = Callable[[str], Path]
 
-SENTENCE = Sentence.parse("the old dog saw a cat at us")
+# Eight words of one token each.
+SENTENCE = Sentence.parse("the old dog saw a cat fast slowly")
 # One to seven tokens.
 WORDS = WordList.of(["dog", "man", "dogs", "un", "unhappy", "slow", "zebra", "happily", "cats"])
 
