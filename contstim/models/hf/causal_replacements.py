@@ -84,39 +84,45 @@ class _Scorer:
         """Return the scores of candidates `index`, shape (k,), nats."""
         index = np.asarray(index, dtype=np.int64)
         texts = [str(self.sentence.replace(self.position, self.words.words[i])) for i in index]
-        chains = self.model.chains(texts) if texts else []
         scores = np.empty(len(index), dtype=np.float64)
         groups: dict[int, list[int]] = {}
-        for place, i in enumerate(index):
-            n = len(self.tokens[i]) if self._fits(chains[place], self.tokens[i]) else 0
+        for place, (i, ids) in enumerate(zip(index, self._ids(texts), strict=True)):
+            n = len(self.tokens[i]) if self._fits(ids, self.tokens[i]) else 0
             groups.setdefault(n, []).append(place)
         for n, places in groups.items():
-            chosen = [chains[p] for p in places]
             if n == 0:
-                scores[places] = [v.sum() for v in self.model.values(chosen)]
+                scores[places] = self.model.score([texts[p] for p in places])
             else:
-                scores[places] = self._continued(chosen)
+                tokens = np.array([self.tokens[index[p]] for p in places], dtype=np.int64)
+                scores[places] = self._continued(tokens, self.model.chains([texts[places[0]]])[0])
         return scores
 
-    def _fits(self, chain: Chain, tokens: tuple[int, ...]) -> bool:
-        """Whether the candidate's sentence is what stands before, its tokens, what stands after.
+    def _ids(self, texts: list[str]) -> list[list[int]]:
+        """Return the ids of each sentence, from what stands before it to its end."""
+        model = self.model
+        return [[*model.prefix, *ids, *model.end] for ids in model.tokenizer.ids(texts)]
+
+    def _fits(self, ids: list[int], tokens: tuple[int, ...]) -> bool:
+        """Whether a candidate's sentence is what stands before, its tokens, what stands after.
 
         Some tokenizers cut a word differently beside other words.
         """
         before = self.before
         if before is None or before.branch is None:
             return False
-        whole = np.concatenate([before.ids, np.array(tokens, dtype=np.int64), before.after])
-        return np.array_equal(chain.ids, whole)
+        return ids == [*before.ids.tolist(), *tokens, *before.after.tolist()]
 
-    def _continued(self, chains: list[Chain]) -> FloatArray:
-        """Score chains of one length from the cached keys and values of what they share."""
+    def _continued(self, tokens: IntArray, example: Chain) -> FloatArray:
+        """Score candidates (k, n) from the cached keys and values of what stands before.
+
+        `example` is the chain of one of their sentences, which differ in these tokens alone.
+        """
         before, model = self.before, self.model
         assert before is not None
         start = len(before.ids)
-        ids = np.array([chain.ids[start:] for chain in chains])
+        ids = np.hstack([tokens, np.tile(before.after, (len(tokens), 1))])
         scores = before.log_prob + before.first[ids[:, 0]]
-        places = chains[0].places[chains[0].places > start]
+        places = example.places[example.places > start]
         reads = places - 1 - start
         ending = model.corrected and not model.end
         if ending:

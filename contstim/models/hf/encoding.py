@@ -311,11 +311,21 @@ class SubwordTokenizer:
                     np.add.at(counts, ids[skip:], times[i])
         return counts
 
-    def _ids(self, texts: list[str]) -> list[list[int]]:
-        """Return the token ids of each text, special tokens not added."""
+    def ids(self, texts: list[str]) -> list[list[int]]:
+        """Return the token ids of sentences with single spaces, unchecked, as `encode` has them."""
+        lead = " " if self.options.first == "spaced" else ""
+        return self._ids([lead + text for text in texts], special=self.special)
+
+    def _ids(self, texts: list[str], *, special: bool = False) -> list[list[int]]:
+        """Return the token ids of each text as it is."""
         if not texts:
             return []
-        found: list[list[int]] = self.tokenizer(texts, add_special_tokens=False)["input_ids"]
+        found: list[list[int]] = self.tokenizer(
+            texts,
+            add_special_tokens=special,
+            return_attention_mask=False,
+            return_token_type_ids=False,
+        )["input_ids"]
         return found
 
     def candidates(self, sentence: Sentence, position: int, words: WordList) -> Candidates:

@@ -183,10 +183,12 @@ class _Gap:
     def others(self, terms: IntArray) -> list[tuple[bytes, int]]:
         """Name terms of other words by what they see of these words, and by their place there."""
         away = np.delete(np.arange(self.plan.masks.shape[1]), self.slots)
-        masks = np.packbits(self.plan.masks[:, away], axis=1)
-        seen = [mask.tobytes() for mask in masks]
+        rows = np.unique(self.plan.row[terms])
+        masks = np.packbits(self.plan.masks[np.ix_(rows, away)], axis=1)
+        seen = {row: mask.tobytes() for row, mask in zip(rows.tolist(), masks, strict=True)}
         place = np.where(self.plan.slot > self.slots[-1], self.plan.slot - self.n, self.plan.slot)
-        return [(seen[self.plan.row[t]], int(place[t])) for t in terms]
+        pairs = zip(self.plan.row[terms].tolist(), place[terms].tolist(), strict=True)
+        return [(seen[row], at) for row, at in pairs]
 
     def missing(self) -> IntArray:
         """Return the common terms that are not computed yet."""
