@@ -167,10 +167,9 @@ def _bounds(name: str, spec: str, texts: list[str], rounds: int) -> None:
     listed = WordList.of(common_words()[:VOCABULARY])
     known = model.knows(listed.words)
     listed = WordList.of([word for word, flag in zip(listed, known, strict=True) if flag])
+    n = len(texts)
     if isinstance(model, MaskedModel):
         n = sum(len(model.plan(e).masks) for e in model.encode(texts))
-    else:
-        n = len(texts)
     model.replacements(sentence, 3, listed)
     ours, other = [], []
     for _ in range(rounds):
@@ -178,10 +177,15 @@ def _bounds(name: str, spec: str, texts: list[str], rounds: int) -> None:
         model.base(str(sentence))
         ours.append(_seconds(lambda: model.replacements(sentence, 3, listed)))
         other.append(_seconds(lambda: model.score(texts)) / n)
+    what = f"s for bounds of {len(listed):,} words, against one context"
     contexts = statistics.median(a / b for a, b in zip(ours, other, strict=True))
-    seconds = statistics.median(ours)
-    what = f"s for bounds of {len(listed):,} words, against one context (ratio: contexts)"
-    print(ROW.format(name, what, seconds, statistics.median(other), contexts), flush=True)
+    row = (statistics.median(ours), statistics.median(other), contexts)
+    print(ROW.format(name, f"{what} (ratio: contexts in time)", *row), flush=True)
+    coded = model.chains(texts[:1]) if isinstance(model, CausalModel) else model.encode(texts[:1])
+    length = len(coded[0].ids)
+    inputs = _tokens_computed(model, lambda: model.replacements(sentence, 3, listed)) / length
+    what = "inputs as long as the sentence computed for these bounds, against 140"
+    print(ROW.format(name, what, inputs, 140, 140 / inputs), flush=True)
     if not isinstance(model, CausalModel):
         return
     rng = np.random.default_rng(0)
@@ -194,6 +198,21 @@ def _bounds(name: str, spec: str, texts: list[str], rounds: int) -> None:
     gaps = [(alone - full).mean(), (table.upper[index] - full).mean()]
     what = "nats that bounds by trie lie above p(up to the word), against first tokens alone"
     print(ROW.format(name, what, gaps[1], gaps[0], gaps[0] / max(gaps[1], 1e-9)), flush=True)
+
+
+def _tokens_computed(model: CausalModel | MaskedModel, call: Callable[[], object]) -> int:
+    """Return how many tokens go through the network during a call."""
+    counts = []
+
+    def count(_: object, __: object, options: dict[str, torch.Tensor]) -> None:
+        counts.append(options["input_ids"].numel())
+
+    handle = model.network.model.register_forward_pre_hook(count, with_kwargs=True)
+    try:
+        call()
+    finally:
+        handle.remove()
+    return sum(counts)
 
 
 def _first_tokens(model: CausalModel, text: str, first: np.ndarray) -> np.ndarray:
