@@ -1,30 +1,41 @@
 """What sharing saves in scoring with transformers: ratios, both sides measured in one run.
 
-Usage: python benchmarks/bench_transformers.py [--threads 1] [--rounds 3]
+Usage: python benchmarks/bench_transformers.py [--threads 1] [--rounds 3] [--model SPEC ...]
 
-The networks are random, of 4 layers of 256 units and 8,000 pieces, on sentences of eight
-one-piece words. Times are processor time, so other work on the machine counts little; each figure
-is the median over rounds. The 100 candidates under permutation are scored once, at one position.
+The networks are random, of 4 layers of 256 units and 8,000 pieces, and the bundled ones where there
+are such; ``--model`` adds others. The sentences are bundled ones of eight words, the candidates
+words of the bundled vocabulary. Times are processor time, so other work on the machine counts
+little; each figure is the median over rounds. Candidates under permutation are scored once, at one
+position.
+
+A *context* is one masked input of a masked model and one sentence of a causal model, at the speed
+at which sentences are scored in batches.
 """
 
 from __future__ import annotations
 
 import argparse
+import resource
 import statistics
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-import tokenizers
 import torch
 import transformers
+from checkpoints import common_words, random_bert, random_gpt2, sentences
 
 from contstim import load_model
+from contstim.models.bundled import bundled_models
+from contstim.models.hf.causal import CausalModel
+from contstim.models.hf.masked import MaskedModel
 from contstim.text import Sentence, WordList
 
-N_PIECES, N_WORDS, WIDTH, LAYERS, ORDERS = 8000, 8, 256, 4, 100
+N_WORDS, ORDERS, VOCABULARY = 8, 100, 20_000
+ROW = "| {} | {} | {:.3f} | {:.3f} | {:.2f} |"
 
 
 def main() -> None:
@@ -32,27 +43,54 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--model", action="append", default=[])
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
-    rng = np.random.default_rng(0)
-    words = [f"w{number}" for number in range(N_PIECES - 5)]
-    sentences = [" ".join(rng.choice(words, N_WORDS)) for _ in range(24)]
+    texts = sentences(N_WORDS, 96)
     print(f"{args.threads} threads, median of {args.rounds} rounds\n")
-    print("| what | ours, s | against, s | ratio |\n| --- | ---: | ---: | ---: |")
+    print("| model | what | ours | against | ratio |\n| --- | --- | ---: | ---: | ---: |")
     with tempfile.TemporaryDirectory() as folder:
-        masked, causal = _bert(Path(folder, "m"), words), _gpt2(Path(folder, "c"), words)
-        _permutation(masked, sentences[:2], args.rounds)
-        _pll(masked, sentences, args.rounds)
-        _candidates("causal", causal, sentences[0], words, range(N_WORDS), args.rounds)
-        _candidates("permutation", f"{masked}?metric=permutation", sentences[0], words, [3], 1)
+        models = {
+            "random BERT": random_bert(Path(folder, "m")),
+            "random GPT-2": random_gpt2(Path(folder, "c")),
+        }
+        bundled = [f"contstim:{name}" for name in ("bert", "gpt") if name in bundled_models()]
+        models |= {spec: spec for spec in [*bundled, *args.model]}
+        for name, spec in models.items():
+            model = load_model(spec)
+            known = [text for text in texts if model.knows(text.split()).all()]
+            measure = _masked if isinstance(model, MaskedModel) else _causal
+            measure(name, spec, known, args.rounds)
 
 
-def _print(what: str, ours: list[float], other: list[float]) -> None:
+def _masked(name: str, spec: str, texts: list[str], rounds: int) -> None:
+    """Measure everything for a masked model."""
+    with_metric = f"{spec}{'&' if '?' in spec else '?'}metric="
+    _memory(name, with_metric + "pll", texts)
+    for metric in ("pll", "pll-word-l2r"):
+        _against_products(name, with_metric + metric, texts * 2, rounds)
+    # Words of one piece, of which orders are straightforward.
+    model = load_model(with_metric + "permutation")
+    plain = [t for t in texts if len(model.encode([t])[0].scored) == N_WORDS + 1][:2]
+    bare = [text.rstrip(".") for text in plain]
+    if bare:
+        _orders(name, with_metric + "permutation", bare, rounds)
+    _candidates(name, with_metric + "permutation", texts[0], [3], 1)
+    _bounds(name, with_metric + "permutation", texts[:2], rounds)
+
+
+def _causal(name: str, spec: str, texts: list[str], rounds: int) -> None:
+    """Measure everything for a causal model."""
+    _candidates(name, spec, texts[0], range(N_WORDS), rounds)
+    _bounds(name, spec, texts, rounds)
+
+
+def _print(name: str, what: str, ours: list[float], other: list[float]) -> None:
     ratios = [b / a for a, b in zip(ours, other, strict=True)]
     row = (statistics.median(ours), statistics.median(other), statistics.median(ratios))
-    print(f"| {what} | {row[0]:.3f} | {row[1]:.3f} | {row[2]:.2f} |", flush=True)
+    print(ROW.format(name, what, *row), flush=True)
 
 
 def _seconds(call: Callable[[], object]) -> float:
@@ -61,49 +99,18 @@ def _seconds(call: Callable[[], object]) -> float:
     return time.process_time() - began
 
 
-def _bert(folder: Path, words: list[str]) -> str:
-    vocab = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words]
-    tokenizer = transformers.BertTokenizer(vocab={v: i for i, v in enumerate(vocab)})
-    tokenizer.save_pretrained(folder)
-    config = transformers.BertConfig(
-        vocab_size=N_PIECES,
-        hidden_size=WIDTH,
-        num_hidden_layers=LAYERS,
-        num_attention_heads=4,
-        intermediate_size=4 * WIDTH,
-    )
-    transformers.BertForMaskedLM(config).save_pretrained(folder)
-    return f"hf:{folder}"
-
-
-def _gpt2(folder: Path, words: list[str]) -> str:
-    vocab = {"<s>": 0, "<unk>": 1, **{f"▁{word}": i for i, word in enumerate(words, start=2)}}
-    core = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocab, unk_token="<unk>"))
-    core.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace()
-    tokenizer = transformers.PreTrainedTokenizerFast(
-        tokenizer_object=core, bos_token="<s>", unk_token="<unk>"
-    )
-    tokenizer.save_pretrained(folder)
-    config = transformers.GPT2Config(
-        vocab_size=N_PIECES, n_embd=WIDTH, n_layer=LAYERS, n_head=4, n_positions=64
-    )
-    transformers.GPT2LMHeadModel(config).save_pretrained(folder)
-    return f"hf:{folder}"
-
-
-def _permutation(spec: str, sentences: list[str], rounds: int) -> None:
+def _orders(name: str, spec: str, texts: list[str], rounds: int) -> None:
     """Exact averages over all 40,320 orders, against 100 sampled orders evaluated as they come."""
-    model = load_model(f"{spec}?metric=permutation")
-    folder = spec.removeprefix("hf:")
-    network = transformers.AutoModelForMaskedLM.from_pretrained(folder).eval()
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    model = load_model(spec)
+    assert isinstance(model, MaskedModel)
+    network, tokenizer = model.network.model, model.checkpoint.tokenizer
     rng = np.random.default_rng(0)
     orders = [rng.permutation(N_WORDS) for _ in range(ORDERS)]
 
     def straightforward() -> list[float]:
         scores = []
-        for sentence in sentences:
-            ids = torch.tensor(tokenizer(sentence)["input_ids"])
+        for text in texts:
+            ids = torch.tensor(tokenizer(text)["input_ids"])
             rows = ids.repeat(ORDERS * N_WORDS, 1)
             targets = torch.empty(ORDERS * N_WORDS, dtype=torch.int64)
             for number, order in enumerate(orders):
@@ -120,26 +127,25 @@ def _permutation(spec: str, sentences: list[str], rounds: int) -> None:
             scores.append(total / ORDERS)
         return scores
 
-    model.score(sentences[:1])
-    gap = np.abs(model.score(sentences) - straightforward()).max()
+    model.score(texts[:1])
+    gap = np.abs(model.score(texts) - straightforward()).max()
     ours, other = [], []
     for _ in range(rounds):
-        ours.append(_seconds(lambda: model.score(sentences)) / len(sentences))
-        other.append(_seconds(straightforward) / len(sentences))
-    what = f"exact permutation, a sentence, against {ORDERS} orders ({gap:.3f} nats off)"
-    _print(what, ours, other)
+        ours.append(_seconds(lambda: model.score(texts)) / len(texts))
+        other.append(_seconds(straightforward) / len(texts))
+    what = f"exact permutation, s a sentence, against {ORDERS} orders ({gap:.3f} nats off)"
+    _print(name, what, ours, other)
 
 
-def _candidates(
-    name: str, spec: str, text: str, words: list[str], positions: Sequence[int], rounds: int
-) -> None:
+def _candidates(name: str, spec: str, text: str, positions: Sequence[int], rounds: int) -> None:
     """Exact scores of 100 candidates at one position, mean over positions."""
     model = load_model(spec)
     sentence = Sentence.parse(text)
-    listed = WordList.of([*words[:99], words[500]])
+    listed = WordList.of(common_words()[:2000:20])
     index = np.arange(len(listed))
     model.score([text])
-    model.replacements(sentence, 0, listed)
+    for position in positions:
+        model.replacements(sentence, position, listed)
     ours, other = [], []
     for _ in range(rounds):
         shared = fresh = 0.0
@@ -151,46 +157,137 @@ def _candidates(
             fresh += _seconds(lambda t=texts: model.score(t))
         ours.append(shared / len(positions))
         other.append(fresh / len(positions))
-    _print(f"{name}: 100 candidates at a position, against 100 sentences", ours, other)
+    _print(name, f"s for {len(listed)} candidates, against the sentences afresh", ours, other)
 
 
-def _pll(spec: str, sentences: list[str], rounds: int) -> None:
-    """Pseudo-log-likelihoods, against the matrix products they consist of and nothing else."""
-    model = load_model(f"{spec}?metric=pll")
-    many = sentences * 8
-    n_rows, length = N_WORDS * len(many), N_WORDS + 2
-    weights = [torch.randn(WIDTH, WIDTH) for _ in range(4)]
-    up, down = torch.randn(WIDTH, 4 * WIDTH), torch.randn(4 * WIDTH, WIDTH)
-    head, pieces = torch.randn(WIDTH, WIDTH), torch.randn(WIDTH, N_PIECES)
-    per_batch = 2048 // length
-    x = torch.randn(per_batch * length, WIDTH)
-    wide = torch.empty(per_batch * length, 4 * WIDTH)
-    narrow = torch.empty_like(x)
-    logits = torch.empty(per_batch, N_PIECES)
-    heads = torch.randn(per_batch * 4, length, WIDTH // 4)
-    pairs = torch.empty(per_batch * 4, length, length)
-    mixed = torch.empty_like(heads)
+def _bounds(name: str, spec: str, texts: list[str], rounds: int) -> None:
+    """Bounds of a whole vocabulary at one position, in contexts; and how tight they are."""
+    model = load_model(spec)
+    sentence = Sentence.parse(texts[0])
+    listed = WordList.of(common_words()[:VOCABULARY])
+    known = model.knows(listed.words)
+    listed = WordList.of([word for word, flag in zip(listed, known, strict=True) if flag])
+    n = len(texts)
+    if isinstance(model, MaskedModel):
+        n = sum(len(model.plan(e).masks) for e in model.encode(texts))
+    model.replacements(sentence, 3, listed)
+    ours, other = [], []
+    for _ in range(rounds):
+        model.score(texts[:1])
+        model.base(str(sentence))
+        ours.append(_seconds(lambda: model.replacements(sentence, 3, listed)))
+        other.append(_seconds(lambda: model.score(texts)) / n)
+    what = f"s for bounds of {len(listed):,} words, against one context"
+    contexts = statistics.median(a / b for a, b in zip(ours, other, strict=True))
+    row = (statistics.median(ours), statistics.median(other), contexts)
+    print(ROW.format(name, f"{what} (ratio: contexts in time)", *row), flush=True)
+    coded = model.chains(texts[:1]) if isinstance(model, CausalModel) else model.encode(texts[:1])
+    length = len(coded[0].ids)
+    inputs = _tokens_computed(model, lambda: model.replacements(sentence, 3, listed)) / length
+    what = "inputs as long as the sentence computed for these bounds, against 140"
+    print(ROW.format(name, what, inputs, 140, 140 / inputs), flush=True)
+    if not isinstance(model, CausalModel):
+        return
+    rng = np.random.default_rng(0)
+    index = rng.choice(len(listed), 200, replace=False)
+    table = model.replacements(sentence, 3, listed)
+    prefix = sentence.words[:3]
+    full = model.score([" ".join([*prefix, listed.words[i]]) for i in index])
+    first = [model.tokenizer.candidates(sentence, 3, listed).tokens[i][0] for i in index]
+    alone = _first_tokens(model, " ".join(prefix), np.array(first))
+    gaps = [(alone - full).mean(), (table.upper[index] - full).mean()]
+    what = "nats that bounds by trie lie above p(up to the word), against first tokens alone"
+    print(ROW.format(name, what, gaps[1], gaps[0], gaps[0] / max(gaps[1], 1e-9)), flush=True)
+
+
+def _tokens_computed(model: CausalModel | MaskedModel, call: Callable[[], object]) -> int:
+    """Return how many tokens go through the network during a call."""
+    counts = []
+
+    def count(_: object, __: object, options: dict[str, torch.Tensor]) -> None:
+        counts.append(options["input_ids"].numel())
+
+    handle = model.network.model.register_forward_pre_hook(count, with_kwargs=True)
+    try:
+        call()
+    finally:
+        handle.remove()
+    return sum(counts)
+
+
+def _first_tokens(model: CausalModel, text: str, first: np.ndarray) -> np.ndarray:
+    """Return log p(text, token) of tokens that follow a text."""
+    chain = model.chains([text])[0]
+    logits, _ = model.network.read_on(chain.ids)
+    next_token = logits[-1].log_softmax(dim=0).numpy()[first]
+    return next_token + model.score([text])[0]
+
+
+def _memory(name: str, spec: str, texts: list[str]) -> None:
+    """Peak memory after 16 and after 1,536 sentences, in GB."""
+    model = load_model(spec)
+    peaks = []
+    for many in (texts[:16], texts * 16):
+        model.score(many)
+        peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6)
+    print(
+        ROW.format(
+            name, "peak GB after 1,536 sentences, against 16", *peaks[::-1], peaks[0] / peaks[1]
+        ),
+        flush=True,
+    )
+
+
+def _against_products(name: str, spec: str, texts: list[str], rounds: int) -> None:
+    """Scores, against the matrix products that they consist of and nothing else.
+
+    The products are those of a network like BERT. Of its last layer what follows the attention is
+    needed at the places read alone, one an input, and so is the head.
+    """
+    model = load_model(spec)
+    assert isinstance(model, MaskedModel)
+    config = model.network.model.config
+    width, layers, inner = config.hidden_size, config.num_hidden_layers, config.intermediate_size
+    n_heads, n_logits = config.num_attention_heads, model.network.n_logits
+    weights = [torch.randn(width, width) for _ in range(4)]
+    up, down = torch.randn(width, inner), torch.randn(inner, width)
+    pieces = torch.randn(width, n_logits)
+    rows_of: dict[int, int] = {}
+    for e in model.encode(texts):
+        rows_of[len(e.ids)] = rows_of.get(len(e.ids), 0) + len(model.plan(e).masks)
+    budget = model.network.token_budget
+    batches = []
+    for length, n_rows in rows_of.items():
+        cuts = [*range(0, n_rows, budget // length), n_rows]
+        batches += [(b - a, length) for a, b in pairwise(cuts)]
+    largest = budget
+    x, narrow = torch.randn(largest, width), torch.empty(largest, width)
+    wide, logits = torch.empty(largest, inner), torch.empty(largest, n_logits)
 
     def products() -> None:
         with torch.inference_mode():
-            for _ in range(n_rows // per_batch):
-                for _ in range(LAYERS):
-                    for weight in weights:
-                        torch.mm(x, weight, out=narrow)
-                    torch.bmm(heads, heads.transpose(1, 2), out=pairs)
-                    torch.bmm(pairs, heads, out=mixed)
-                    torch.mm(x, up, out=wide)
-                    torch.mm(wide, down, out=narrow)
-                torch.mm(x[:per_batch], head, out=narrow[:per_batch])
-                torch.mm(x[:per_batch], pieces, out=logits)
+            for n, length in batches:
+                m = n * length
+                heads = x[:m].view(n * n_heads, length, width // n_heads)
+                for layer in range(layers):
+                    for weight in weights[:3]:
+                        torch.mm(x[:m], weight, out=narrow[:m])
+                    torch.bmm(torch.bmm(heads, heads.transpose(1, 2)), heads)
+                    k = m if layer < layers - 1 else n
+                    torch.mm(x[:k], weights[3], out=narrow[:k])
+                    torch.mm(x[:k], up, out=wide[:k])
+                    torch.mm(wide[:k], down, out=narrow[:k])
+                torch.mm(x[:n], weights[0], out=narrow[:n])
+                torch.mm(x[:n], pieces, out=logits[:n])
 
-    model.score(many)
+    model.score(texts)
     products()
     ours, other = [], []
     for _ in range(rounds):
         other.append(_seconds(products))
-        ours.append(_seconds(lambda: model.score(many)))
-    _print("bare matrix products, against pll", other, ours)
+        ours.append(_seconds(lambda: model.score(texts)))
+    metric = model.options.metric
+    _print(name, f"s for the bare products of {metric}, against {metric}", other, ours)
 
 
 if __name__ == "__main__":

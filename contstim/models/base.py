@@ -264,6 +264,13 @@ class SentenceModel(ABC):
         """Return S arrays (W,) in nats that sum to the score of each sentence."""
         return [p.by_word() for p in self.parts(sentences)]
 
+    def own_unigram(self) -> SentenceModel | None:
+        """Return a model of this one's units without context, for SLOR; None for models of words.
+
+        What scores words shares the bundled unigram model of words.
+        """
+        return None
+
     def replacements(self, sentence: Sentence, position: int, words: WordList) -> Replacements:
         """Score `sentence` with the word at `position` replaced by each of `words`.
 

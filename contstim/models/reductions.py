@@ -34,7 +34,7 @@ REDUCTIONS = {
     "sum": "LP, the log-probability",
     "mean": "MeanLP = LP / T",
     "pen": "PenLP = LP / ((5 + T) / (5 + 1))^0.8",
-    "slor": "SLOR = (LP - sum of the words' unigram log-probabilities) / T",
+    "slor": "SLOR = (LP - sum of the units' unigram log-probabilities) / T",
     "ppl": "perplexity = exp(-LP / T)",
 }
 
@@ -90,7 +90,8 @@ class ReducedModel(SentenceModel):
     spec
         The spec of the two together.
     unigram
-        For ``slor``, a model of words without context whose word scores are taken off.
+        For ``slor``, a model without context whose word scores are taken off: of the same units
+        (Kann et al. 2018), or of words.
     """
 
     def __init__(
@@ -206,8 +207,8 @@ class ReducedModel(SentenceModel):
         on_demand = _Rescaled(self, sentence, position, words)
         upper, estimate = inner.upper, inner.estimate
         if self.unigram is not None:
-            texts = [str(sentence.replace(position, word)) for word in words]
-            unigram = self.unigram.score(texts)
+            table = self.unigram.replacements(sentence, position, words)
+            unigram = table.estimate if table.exact else table.score(np.arange(len(words)))
             upper, estimate = upper - unigram, estimate - unigram
         if self.event.units == "words":
             # A candidate is one unit in place of one, so the number of units does not change.

@@ -98,15 +98,25 @@ def load_model(spec: str | ModelSpec) -> SentenceModel:
 
 
 def _unigram(spec: ModelSpec, model: SentenceModel) -> SentenceModel:
-    """Load the unigram model that SLOR takes off `model`: the one named, else the bundled one."""
+    """Load the unigram model that SLOR takes off `model`.
+
+    The one named; else, for models of sub-words, that of their own tokens, and for models of
+    words the bundled one.
+    """
     name = dict(spec.options).get("unigram")
     if name is None:
+        own = model.own_unigram()
+        if own is not None:
+            return own
         if "unigram" not in bundled_models():
             raise SpecError(
                 f"reduction=slor in {str(spec)!r} needs a unigram model; add unigram=SPEC, for "
                 "example an ARPA file of order 1"
             )
-        name = "contstim:unigram" + ("?end=none" if model.event.end == "none" else "")
+        like = {"end": model.event.end == "none", "unknown": model.event.unknown == "unk"}
+        options = {"end": "none", "unknown": "unk"}
+        asked = tuple((key, options[key]) for key, alike in like.items() if alike)
+        name = str(ModelSpec("contstim", "unigram", asked))
     unigram = load_model(name)
     if (unigram.event.end == "none") != (model.event.end == "none"):
         with_end, without = (model, unigram) if unigram.event.end == "none" else (unigram, model)

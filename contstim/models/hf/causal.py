@@ -331,6 +331,12 @@ class CausalModel(SentenceModel):
             self._last = (sentence, chain, self.values([chain])[0])
         return self._last[1:]
 
+    def own_unigram(self) -> SentenceModel:
+        """Return the unigram probabilities of this model's own tokens."""
+        from contstim.models.hf.unigram import TokenUnigram
+
+        return TokenUnigram(self)
+
     def replacements(self, sentence: Sentence, position: int, words: WordList) -> Replacements:
         """Score candidates for one position.
 

@@ -239,6 +239,12 @@ class MaskedModel(SentenceModel):
             self._last = (sentence, encoded[0], values[0])
         return self._last[1:]
 
+    def own_unigram(self) -> SentenceModel:
+        """Return the unigram probabilities of this model's own tokens."""
+        from contstim.models.hf.unigram import TokenUnigram
+
+        return TokenUnigram(self)
+
     def replacements(self, sentence: Sentence, position: int, words: WordList) -> Replacements:
         """Score candidates for one position.
 

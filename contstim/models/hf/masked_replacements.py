@@ -8,12 +8,13 @@ into three kinds:
 - *seeing*: some token of word i is visible; computed for each candidate whose score is asked for.
 
 Inputs depend on how many tokens the candidate has, so the first two are computed once for each
-number of tokens.
+number of tokens. Where that is dearer than the stated price, the bounds leave out the terms of the
+least weight, which is to take them as 0, their largest value; exact scores compute them all.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -29,7 +30,10 @@ from contstim.text import Sentence, WordList
 if TYPE_CHECKING:
     from contstim.models.hf.masked import MaskedModel
 
-__all__ = ["masked_replacements"]
+__all__ = ["PRICE", "masked_replacements"]
+
+#: The bounds of all candidates cost at most as much as this many inputs of the present sentence.
+PRICE = 140
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,21 +72,128 @@ class _Frame:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class _Shared:
-    """What all candidates of `n` tokens share.
+@dataclass(eq=False)
+class _Gap:
+    """The sentence with a gap of `n` tokens, and what all candidates of `n` tokens share.
 
-    `common` is the sum of common terms; `own` (n, V) the weighted log-probabilities of every
-    token in every gap; `rows` and the fields after it are the seeing terms, rows renumbered.
+    Attributes
+    ----------
+    frame, n
+        The sentence and the number of tokens.
+    plan
+        The plan of the sentence with such a word.
+    blind, seeing
+        Its terms from inputs that hide the gap whole, and the others.
+    slots
+        The gap's scored tokens, shape (n,).
+    common
+        Sum of the common terms computed so far.
+    own
+        Weighted log-probabilities of every token in every gap, as far as computed, (n, V).
+    done
+        Which rows of the plan have been computed, shape (R,).
     """
 
-    scored: IntArray
+    model: MaskedModel
+    frame: _Frame
+    n: int
+    plan: Plan
+    blind: IntArray
+    seeing: IntArray
+    slots: IntArray
     common: float
-    own: FloatArray
-    masks: BoolArray
-    row: IntArray
-    slot: IntArray
-    weight: FloatArray
+    own: torch.Tensor
+    done: BoolArray
+
+    @classmethod
+    def of(cls, model: MaskedModel, frame: _Frame, n: int, sentence: str) -> _Gap:
+        """Lay out a gap of `n` tokens; `sentence` is one with such a word, for messages."""
+        layout = (*frame.layout[: frame.position], n, *frame.layout[frame.position + 1 :])
+        plan = plan_for(layout, model.options)
+        start = sum(layout[: frame.position])
+        slots = np.arange(start, start + n)
+        blind, seeing = _split(plan, slots)
+        check_length(sentence, len(frame.fill(slots)), model.checkpoint.max_tokens, model.spec)
+        network = model.network
+        own = torch.zeros(n, network.n_logits, dtype=torch.float64, device=network.device)
+        done = np.zeros(len(plan.masks), dtype=np.bool_)
+        return cls(model, frame, n, plan, blind, seeing, slots, 0.0, own, done)
+
+    @property
+    def length(self) -> int:
+        """Number of tokens of an input."""
+        return len(self.frame.left) + self.n + len(self.frame.right)
+
+    def worth(self) -> tuple[IntArray, FloatArray]:
+        """Return the rows that hide the gap, and the weight of all terms read off each."""
+        rows = np.unique(self.plan.row[self.blind])
+        weights = np.bincount(
+            self.plan.row[self.blind], self.plan.weight[self.blind], minlength=len(self.done)
+        )
+        return rows, weights[rows].astype(np.float64)
+
+    def compute(self, rows: IntArray) -> None:
+        """Compute the common and own terms of those of `rows` that are not done."""
+        from contstim.models.hf.masked import masked_rows
+
+        wanted = np.zeros(len(self.done), dtype=np.bool_)
+        wanted[rows] = True
+        wanted &= ~self.done
+        terms = self.blind[wanted[self.plan.row[self.blind]]]
+        if len(terms) == 0:
+            return
+        self.done |= wanted
+        network, model = self.model.network, self.model
+        ids, scored = self.frame.fill(np.full(self.n, model.mask_id)), self.frame.scored(self.n)
+        used, row = _subset(self.plan, terms)
+        inputs = masked_rows(ids, scored, self.plan.masks[used], model.mask_id)
+        slot, weight = self.plan.slot[terms], self.plan.weight[terms]
+        positions = scored[slot]
+        for read, logits in network.batches(inputs, row, positions, model.budget):
+            here = slot[read]
+            share = torch.from_numpy(weight[read]).to(network.device)
+            other = np.flatnonzero((here < self.slots[0]) | (here > self.slots[-1]))
+            if len(other):
+                at = torch.from_numpy(other).to(network.device)
+                targets = torch.from_numpy(ids[positions[read][other]]).to(network.device)
+                values = model.normaliser.log_probs(logits[at], targets).to(torch.float64)
+                self.common += float((share[at] * values).sum())
+            for j, one in enumerate(self.slots):
+                mine = np.flatnonzero(here == one)
+                if len(mine):
+                    at = torch.from_numpy(mine).to(network.device)
+                    table = model.normaliser.distribution(logits[at]).to(torch.float64)
+                    self.own[j] += share[at] @ table
+
+    def complete(self) -> None:
+        """Compute all common and own terms."""
+        self.compute(np.unique(self.plan.row[self.blind]))
+
+    def own_terms(self, tokens: IntArray) -> FloatArray:
+        """Return the own terms, as far as computed, of candidates (k, n): shape (k,), nats."""
+        table = self.own.cpu().numpy()
+        return np.asarray(table[np.arange(self.n), tokens].sum(axis=1))
+
+    def own_scale(self) -> float:
+        """Return by what factor the own terms not yet computed would lengthen the others."""
+        mine = self.blind[np.isin(self.plan.slot[self.blind], self.slots)]
+        known = self.plan.weight[mine][self.done[self.plan.row[mine]]].sum()
+        return float(self.plan.weight[mine].sum() / known) if known else 1.0
+
+    def others(self, terms: IntArray) -> list[tuple[bytes, int]]:
+        """Name terms of other words by what they see of these words, and by their place there."""
+        away = np.delete(np.arange(self.plan.masks.shape[1]), self.slots)
+        rows = np.unique(self.plan.row[terms])
+        masks = np.packbits(self.plan.masks[np.ix_(rows, away)], axis=1)
+        seen = {row: mask.tobytes() for row, mask in zip(rows.tolist(), masks, strict=True)}
+        place = np.where(self.plan.slot > self.slots[-1], self.plan.slot - self.n, self.plan.slot)
+        pairs = zip(self.plan.row[terms].tolist(), place[terms].tolist(), strict=True)
+        return [(seen[row], at) for row, at in pairs]
+
+    def missing(self) -> IntArray:
+        """Return the common terms that are not computed yet."""
+        away = ~np.isin(self.plan.slot[self.blind], self.slots)
+        return self.blind[away & ~self.done[self.plan.row[self.blind]]]
 
 
 def _split(plan: Plan, own: IntArray) -> tuple[IntArray, IntArray]:
@@ -97,58 +208,32 @@ def _subset(plan: Plan, terms: IntArray) -> tuple[IntArray, IntArray]:
     return used, row.astype(np.int64)
 
 
-def _share(model: MaskedModel, frame: _Frame, n: int, sentence: str) -> _Shared:
-    layout = (*frame.layout[: frame.position], n, *frame.layout[frame.position + 1 :])
-    plan = plan_for(layout, model.options)
-    start = sum(layout[: frame.position])
-    slots = np.arange(start, start + n)
-    shared, seeing = _split(plan, slots)
-    scored = frame.scored(n)
-    ids = frame.fill(np.full(n, model.mask_id))
-    check_length(sentence, len(ids), model.checkpoint.max_tokens, model.spec)
-    common, own = _shared_terms(model, plan, shared, ids, scored, slots)
-    used, row = _subset(plan, seeing)
-    return _Shared(
-        scored, common, own, plan.masks[used], row, plan.slot[seeing], plan.weight[seeing]
-    )
+def _compute_within_price(gaps: dict[int, _Gap], members: dict[int, list[int]], n: int) -> None:
+    """Compute the inputs that lower the bounds of most candidates most, at their stated price.
 
-
-def _shared_terms(
-    model: MaskedModel,
-    plan: Plan,
-    terms: IntArray,
-    ids: IntArray,
-    scored: IntArray,
-    slots: IntArray,
-) -> tuple[float, FloatArray]:
-    """Compute common and own terms in one pass over the inputs that hide the open word."""
-    from contstim.models.hf.masked import masked_rows
-
-    network = model.network
-    own = torch.zeros(len(slots), network.n_logits, dtype=torch.float64, device=network.device)
-    common = 0.0
-    if len(terms) == 0:
-        return common, own.cpu().numpy()
-    used, row = _subset(plan, terms)
-    rows = masked_rows(ids, scored, plan.masks[used], model.mask_id)
-    slot, weight = plan.slot[terms], plan.weight[terms]
-    positions = scored[slot]
-    for read, logits in network.batches(rows, row, positions, model.budget):
-        here = slot[read]
-        share = torch.from_numpy(weight[read]).to(network.device)
-        other = np.flatnonzero((here < slots[0]) | (here > slots[-1]))
-        if len(other):
-            at = torch.from_numpy(other).to(network.device)
-            wanted = torch.from_numpy(ids[positions[read][other]]).to(network.device)
-            values = model.normaliser.log_probs(logits[at], wanted).to(torch.float64)
-            common += float((share[at] * values).sum())
-        for j, one in enumerate(slots):
-            mine = np.flatnonzero(here == one)
-            if len(mine):
-                at = torch.from_numpy(mine).to(network.device)
-                table = model.normaliser.distribution(logits[at]).to(torch.float64)
-                own[j] += share[at] @ table
-    return common, own.cpu().numpy()
+    An input is worth the weight of the terms read off it, for each candidate of its number of
+    tokens. For every number of tokens at least one input is computed. `n` is that of the present
+    word, whose sentence is the unit of the price.
+    """
+    rows, worth, price, of = [], [], [], []
+    for k, gap in gaps.items():
+        own, weights = gap.worth()
+        value = weights * len(members[k]) / gap.length
+        if len(value):
+            value[np.argmax(value)] = np.inf
+        rows.append(own)
+        worth.append(value)
+        price.append(np.full(len(own), float(gap.length)))
+        of.append(np.full(len(own), k))
+    order = np.argsort(-np.concatenate(worth), kind="stable")
+    some = next(iter(gaps.values()))
+    budget = PRICE * (some.length - some.n + n)
+    total = np.cumsum(np.concatenate(price)[order])
+    first = int(np.isinf(np.concatenate(worth)).sum())
+    chosen = order[: max(first, int(np.searchsorted(total, budget, side="right")))]
+    numbers, lengths = np.concatenate(rows)[chosen], np.concatenate(of)[chosen]
+    for k, gap in gaps.items():
+        gap.compute(numbers[lengths == k])
 
 
 @dataclass(eq=False)
@@ -160,8 +245,7 @@ class _Scorer:
     sentence: Sentence
     words: WordList
     tokens: list[tuple[int, ...]]
-    upper: FloatArray
-    shared: dict[int, _Shared] = field(default_factory=dict)
+    gaps: dict[int, _Gap]
 
     def __call__(self, index: IntArray) -> FloatArray:
         """Return the scores of candidates `index`, shape (k,), nats."""
@@ -183,26 +267,32 @@ class _Scorer:
             if n == 0:
                 scores[places] = self.model.score([texts[p] for p in places])
             else:
-                scores[places] = self._seeing(n, [encoded[p] for p in places])
-                scores[places] += self.upper[index[places]]
+                gap = self.gaps[n]
+                gap.complete()
+                own = np.array([self.tokens[i] for i in index[places]], dtype=np.int64)
+                scores[places] = self._seeing(gap, [encoded[p] for p in places])
+                scores[places] += gap.common + gap.own_terms(own)
         return scores
 
-    def _seeing(self, n: int, encoded: list[Encoded]) -> FloatArray:
-        """Sum the terms that see the candidate, for candidates of `n` tokens."""
+    def _seeing(self, gap: _Gap, encoded: list[Encoded]) -> FloatArray:
+        """Sum the terms that see the candidate, for candidates of one number of tokens."""
         from contstim.models.hf.masked import masked_rows
 
-        shared, model = self.shared[n], self.model
+        model, plan = self.model, gap.plan
         sums = np.zeros(len(encoded), dtype=np.float64)
-        if len(shared.row) == 0:
+        if len(gap.seeing) == 0:
             return sums
-        n_rows = len(shared.masks)
+        used, row = _subset(plan, gap.seeing)
+        masks, weight = plan.masks[used], plan.weight[gap.seeing]
+        scored = gap.frame.scored(gap.n)
+        n_rows = len(masks)
         budget = model.budget or model.network.token_budget
         step = max(1, 4 * budget // (n_rows * len(encoded[0].ids)))
-        positions = shared.scored[shared.slot]
+        positions = scored[plan.slot[gap.seeing]]
         for start in range(0, len(encoded), step):
             block = encoded[start : start + step]
-            rows = [masked_rows(e.ids, shared.scored, shared.masks, model.mask_id) for e in block]
-            at = [shared.row + k * n_rows for k in range(len(block))]
+            rows = [masked_rows(e.ids, scored, masks, model.mask_id) for e in block]
+            at = [row + k * n_rows for k in range(len(block))]
             values = model.network.log_probs(
                 np.concatenate(rows),
                 np.concatenate(at),
@@ -211,7 +301,7 @@ class _Scorer:
                 model.normaliser,
                 model.budget,
             )
-            sums[start : start + len(block)] = values.reshape(len(block), -1) @ shared.weight
+            sums[start : start + len(block)] = values.reshape(len(block), -1) @ weight
         return sums
 
 
@@ -221,21 +311,30 @@ def masked_replacements(
     """Score `sentence` with the word at `position` replaced by each of `words`."""
     encoded, values = model.base(str(sentence))
     frame = _Frame.of(encoded, position)
-    tokens = model.tokenizer.candidate_tokens(sentence, position, words)
-    plan = model.plan(encoded)
-    slots = np.flatnonzero(encoded.word_of == position)
-    _, seeing = _split(plan, slots)
-    others = seeing[(plan.slot[seeing] < slots[0]) | (plan.slot[seeing] > slots[-1])]
-    seen = float(plan.weight[others] @ values[others])
-    upper = np.zeros(len(words), dtype=np.float64)
-    scorer = _Scorer(model, frame, sentence, words, tokens, upper)
+    tokens = model.tokenizer.candidates(sentence, position, words).tokens
     by_length: dict[int, list[int]] = {}
     for i, candidate in enumerate(tokens):
         by_length.setdefault(len(candidate), []).append(i)
+    examples = {n: str(sentence.replace(position, words.words[m[0]])) for n, m in by_length.items()}
+    gaps = {n: _Gap.of(model, frame, n, examples[n]) for n in by_length}
+    n_own = frame.layout[position]
+    _compute_within_price(gaps, by_length, n_own)
+    # What other words' terms are in the present sentence is what the estimates take them for.
+    present = gaps.get(n_own) or _Gap.of(model, frame, n_own, str(sentence))
+    away = ~np.isin(present.plan.slot, present.slots)
+    seeing = present.seeing[away[present.seeing]]
+    seen = float(present.plan.weight[seeing] @ values[seeing])
+    common = present.blind[away[present.blind]]
+    known = dict(zip(present.others(common), values[common].tolist(), strict=True))
+    upper = np.zeros(len(words), dtype=np.float64)
+    estimate = np.zeros(len(words), dtype=np.float64)
     for n, members in by_length.items():
-        example = str(sentence.replace(position, words.words[members[0]]))
-        shared = _share(model, frame, n, example)
-        scorer.shared[n] = shared
-        ids = np.array([tokens[i] for i in members], dtype=np.int64)
-        upper[members] = shared.common + shared.own[np.arange(n), ids].sum(axis=1)
-    return Replacements(upper.copy(), upper + seen, exact=False, score=partial(scorer))
+        gap = gaps[n]
+        own = gap.own_terms(np.array([tokens[i] for i in members], dtype=np.int64))
+        upper[members] = gap.common + own
+        missing = gap.missing()
+        guesses = [known.get(name, 0.0) for name in gap.others(missing)]
+        guessed = float(gap.plan.weight[missing] @ np.array(guesses, dtype=np.float64))
+        estimate[members] = gap.common + guessed + own * gap.own_scale() + seen
+    scorer = _Scorer(model, frame, sentence, words, tokens, gaps)
+    return Replacements(upper, estimate, exact=False, score=partial(scorer))

@@ -1,0 +1,67 @@
+"""Bounds of candidates of several lengths under a masked model: valid, and at their price."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from contstim.models.hf import masked_replacements
+from contstim.models.hf.masked_replacements import PRICE
+from contstim.models.registry import load_model
+from contstim.text import Sentence, WordList
+
+Tiny = Callable[[str], Path]
+
+# Eight words of one token each.
+SENTENCE = Sentence.parse("the old dog saw a cat fast slowly")
+# One to seven tokens.
+WORDS = WordList.of(["dog", "man", "dogs", "un", "unhappy", "slow", "zebra", "happily", "cats"])
+
+
+@pytest.mark.parametrize("metric", ["pll", "pll-word-l2r", "pll-sentence-l2r", "permutation"])
+def test_cheap_bounds_hold_and_exact_scores_stay_exact(
+    tiny: Tiny, metric: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = load_model(f"hf:{tiny('bert')}?metric={metric}&exact=5&orders=4")
+    sentence = Sentence.parse("the old dog saw us")
+    whole = model.replacements(sentence, 2, WORDS)
+    scores = model.score([str(sentence.replace(2, word)) for word in WORDS])
+    np.testing.assert_allclose(whole.score(np.arange(len(WORDS))), scores, atol=1e-4)
+    monkeypatch.setattr(masked_replacements, "PRICE", 12)
+    cheap = model.replacements(sentence, 2, WORDS)
+    for table in (whole, cheap):
+        assert (scores <= table.upper + 1e-4).all()
+    assert (whole.upper <= cheap.upper + 1e-4).all()
+    # What the bounds left out is computed for exact scores, in any order of asking.
+    assert cheap.score(np.array([4]))[0] == pytest.approx(scores[4], abs=1e-4)
+    np.testing.assert_allclose(cheap.score(np.arange(len(WORDS))), scores, atol=1e-4)
+    if metric == "permutation":
+        assert (whole.upper < cheap.upper - 0.1).any()
+        # Estimates fill in what was left out.
+        assert np.abs(cheap.estimate - scores).max() < np.abs(cheap.upper - scores).max()
+
+
+def test_bounds_keep_to_their_price(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = load_model(f"hf:{tiny('bert')}?metric=permutation")
+    lengths = {len(t) for t in model.tokenizer.candidates(SENTENCE, 2, WORDS).tokens}
+    assert len(lengths) >= 4
+    model.base(str(SENTENCE))
+    tokens: list[int] = []
+    real = model.network.logits
+
+    def spy(ids: torch.Tensor, *args: object, **more: object) -> torch.Tensor:
+        tokens.append(ids.numel())
+        return real(ids, *args, **more)
+
+    monkeypatch.setattr(model.network, "logits", spy)
+    model.replacements(SENTENCE, 2, WORDS)
+    length = len(model.encode([str(SENTENCE)])[0].ids)
+    assert 0.9 * PRICE * length < sum(tokens) <= PRICE * length
+    # Words of one length have all their inputs computed: those that hide the word, 2 to the 7th.
+    tokens.clear()
+    model.replacements(SENTENCE, 2, WordList.of(["dog", "man", "cat"]))
+    assert sum(tokens) == 128 * length
