@@ -288,7 +288,7 @@ def masked_replacements(
     """Score `sentence` with the word at `position` replaced by each of `words`."""
     encoded, values = model.base(str(sentence))
     frame = _Frame.of(encoded, position)
-    tokens = model.tokenizer.candidate_tokens(sentence, position, words)
+    tokens = model.tokenizer.candidates(sentence, position, words).tokens
     plan = model.plan(encoded)
     slots = np.flatnonzero(encoded.word_of == position)
     of_others = np.flatnonzero((plan.slot < slots[0]) | (plan.slot > slots[-1]))
