@@ -241,10 +241,7 @@ class _Visit:
             hope = chance * self._gain(index, surest / chance)
         size = min(room, max(_CHEAP_BATCH, self._spent(self.cheap) // 4), _LARGEST_BATCH)
         order = np.argsort(-hope, kind="stable")[:size]
-        if ready.any():
-            asked_for = surest / costs[1]
-        else:
-            asked_for = self._least()
+        asked_for = surest / costs[1] if ready.any() else self._least()
         if hope[order].sum() <= asked_for * len(order) * costs[0] and not self._must(ready):
             return unready[:0]
         return unready[order]
@@ -267,4 +264,4 @@ class _Visit:
         price, memory = self.board.price(self.dear), self.board.memory
         if self._best() is None:
             return surest <= self._least() * price
-        return surest * memory.cost <= memory.gain * price
+        return memory.gain == 0 or surest * memory.cost <= memory.gain * price
