@@ -255,7 +255,7 @@ class _Visit:
         memory = self.board.memory
         if self.allowance.patient or memory.cost == 0:
             return 0.0
-        return memory.gain / memory.cost * _LEAST / 2**self.board.depth
+        return float(memory.gain / memory.cost * _LEAST / 2**self.board.depth)
 
     def _enough(self, surest: float) -> bool:
         """Whether the next score promises too little to go on here."""
