@@ -3,11 +3,11 @@ PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test check bench clean
+.PHONY: help demo test test-browser page check bench clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 $(BIN)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -21,6 +21,14 @@ demo: $(BIN)/.installed  ## install, then write controversial sentences with the
 
 test: $(BIN)/.installed  ## run the tests
 	$(BIN)/python -m pytest
+
+test-browser: $(BIN)/.installed page  ## play the experiment in Chromium (chromium and npm needed)
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[dev,browser]"
+	cd tests/browser && npm ci --ignore-scripts --no-audit --no-fund
+	$(BIN)/python -m pytest -m browser tests/browser
+
+page: $(BIN)/.installed  ## fetch the npm files of the experiment's page, by lock file
+	$(BIN)/contstim experiment build
 
 check: $(BIN)/.installed  ## run the linters: format, style, types, import layers
 	$(BIN)/ruff format --check .

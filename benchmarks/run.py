@@ -34,6 +34,7 @@ BENCHMARKS = {
     "bench_transformers": ([], []),
     "guided_search": ([], []),
     "selection": ([], ["--data", "golan2023/"]),
+    "experiment": ([], []),
     "evaluation": ([], ["--data", "golan2023/behavior_nov2022_raw.csv"]),
 }
 

@@ -26,6 +26,7 @@ COMMANDS = {
     "synthesize": "write sentences on which two models disagree",
     "select": "select natural pairs or triplets, to proven optimality",
     "design": "lay out trials for participants; plan",
+    "experiment": "run the experiment with people, in a browser; bring their choices back",
     "run": "run an experiment file, from models to trials",
     "evaluate": "tell from people's choices which model was right",
 }

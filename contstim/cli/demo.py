@@ -2,9 +2,12 @@
 
 Scores the bundled sentences under the bundled models, writes triplets for several model pairs,
 prints the most controversial ones, and leaves triplets.csv and triplets.html in the output folder.
+With --experiment it then lays out a small experiment and serves it, to be played in a browser of
+this machine; the same command again goes on with the data that are there.
 
-Example:
+Examples:
   contstim demo --out demo-output
+  contstim demo --experiment
 """
 
 from __future__ import annotations
@@ -19,9 +22,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from contstim.cli.common import add_seed, positive
+from contstim.cli.common import add_seed, positive, whole_number
+from contstim.cli.demo_experiment import demo_study
+from contstim.cli.experiment import serve_study
 from contstim.defaults import bundled_vocabulary
 from contstim.errors import InputError, OutputError
+from contstim.experiment.study import read_study
 from contstim.models.base import SentenceModel
 from contstim.models.registry import load_model
 from contstim.models.threads import torch_threads
@@ -53,13 +59,30 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="natural sentences to start from, a model pair (default: 8)",
     )
+    parser.add_argument(
+        "--experiment", action="store_true", help="serve a small experiment with the triplets"
+    )
+    parser.add_argument(
+        "--port", type=whole_number(0), default=8000, metavar="N", help="of the experiment (8000)"
+    )
     add_seed(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the demonstration."""
-    started = time.monotonic()
     folder = Path(args.out)
+    study = folder / "study"
+    if args.experiment and study.exists():
+        serve_study(read_study(study), port=args.port)
+        return 0
+    triplets = _write_triplets(args, folder)
+    if args.experiment:
+        serve_study(demo_study(triplets, study, args.seed), port=args.port)
+    return 0
+
+
+def _write_triplets(args: argparse.Namespace, folder: Path) -> list[Triplet]:
+    started = time.monotonic()
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -94,7 +117,7 @@ def run(args: argparse.Namespace) -> int:
     for a, b in PAIRS:
         _print_pair([t for t in rows if (t.model_1, t.model_2) == (a, b)], a, b)
     print(f"\n{len(rows)} triplets in {time.monotonic() - started:.0f} s: {out} and {page}")
-    return 0
+    return rows
 
 
 def _score_pool(models: Sequence[SentenceModel], natural: Sequence[str]) -> dict[str, list[float]]:

@@ -22,6 +22,7 @@ from typing import Any
 import pandas as pd
 
 from contstim.cli.common import add_seed, positive
+from contstim.cli.exclusions import add_exclusions, given_rules
 from contstim.errors import InputError
 from contstim.evaluation.evaluate import evaluate
 from contstim.evaluation.importers.formats import FORMATS, read_choices
@@ -33,15 +34,6 @@ from contstim.models.cache import ScoreCache
 from contstim.models.registry import load_model
 from contstim.records import SCORES
 from contstim.selection.files import read_table
-
-#: Options that leave out participants or trials, named as the fields of `ExclusionRules`.
-_EXCLUSIONS = {
-    "--min-catch-correct": "least share of catch trials right, e.g. 0.91",
-    "--min-rt-ms": "leave out trials answered faster than this",
-    "--max-rt-ms": "leave out trials answered slower than this",
-    "--min-median-rt-ms": "leave out participants whose median time is shorter",
-    "--min-trials": "leave out participants with fewer trials",
-}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -78,9 +70,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--cache", metavar="FOLDER", help="keep and reuse the scores of --model in this folder"
     )
-    exclusions = parser.add_argument_group("exclusions, each reported in excluded.csv and the page")
-    for option, what in _EXCLUSIONS.items():
-        exclusions.add_argument(option, type=float, metavar="N", help=what)
+    add_exclusions(parser, "exclusions, each reported in excluded.csv and the page")
     parser.add_argument(
         "--preset",
         choices=sorted(PRESETS),
@@ -116,11 +106,7 @@ def run(args: argparse.Namespace) -> int:
     changes: dict[str, Any] = {"seed": args.seed}
     if args.bootstrap is not None:
         changes["n_bootstrap"] = args.bootstrap
-    rules = {
-        name: value
-        for name in (option[2:].replace("-", "_") for option in _EXCLUSIONS)
-        if (value := getattr(args, name)) is not None
-    }
+    rules = given_rules(args)
     if rules:
         changes["exclusions"] = replace(preset_options(args.preset).exclusions, **rules)
     folder = Path(args.out)

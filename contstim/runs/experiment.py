@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from contstim.errors import InputError, UnknownNameError, near_matches
-from contstim.runs.strict import build
 from contstim.selection.design import CONDITIONS, LAYOUTS, Layout
 from contstim.selection.triplets import OBJECTIVES, TIES
 from contstim.sentences import length_range
+from contstim.strict import build
 from contstim.synthesis.strategies import STRATEGIES, Strategy, strategy
 
 __all__ = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import struct
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,11 +29,19 @@ from contstim.models.hf.network import Network
 from contstim.models.hf.options import DTYPES, SHARED_OPTIONS
 from contstim.models.spec import ModelSpec
 
-__all__ = ["Checkpoint", "open_checkpoint"]
+__all__ = ["UNREADABLE", "Checkpoint", "open_checkpoint", "quiet"]
 
 
-# What transformers raises for checkpoints that are missing, damaged or of another make.
-_UNREADABLE = (OSError, ValueError, ImportError, KeyError, RuntimeError, SafetensorError)
+#: What transformers raises for checkpoints that are missing, damaged or of another make.
+UNREADABLE = (
+    OSError,
+    ValueError,
+    ImportError,
+    KeyError,
+    RuntimeError,
+    SafetensorError,
+    struct.error,
+)
 
 
 @dataclass(eq=False)
@@ -119,7 +128,7 @@ def _device(spec: ModelSpec) -> torch.device:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Silence transformers while it loads: what it would say is checked and raised here."""
     level, bars = messages.get_verbosity(), messages.is_progress_bar_enabled()
     messages.set_verbosity(logging.ERROR)
@@ -183,14 +192,14 @@ def _read(
 ) -> Checkpoint:
     source = _source(spec, path, revision)
     loaded = None
-    with _quiet():
+    with quiet():
         for local in (True, False) if source.on_hub else (True,):
             try:
                 loaded = _load(source, spec, dtype, local=local)
                 break
             except ModelFileError:
                 raise
-            except _UNREADABLE as error:
+            except UNREADABLE as error:
                 reason: Exception = error
     if loaded is None:
         said = " ".join(str(reason).split())[:200]

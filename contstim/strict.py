@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Mapping
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, is_dataclass
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from contstim.errors import InputError, near_matches
@@ -14,6 +14,7 @@ __all__ = ["build"]
 Record = TypeVar("Record")
 
 _NAMES = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
+_LISTS = {str: "a list of texts", int: "a list of whole numbers"}
 
 
 def build(kind: type[Record], table: object, where: str) -> Record:
@@ -22,7 +23,8 @@ def build(kind: type[Record], table: object, where: str) -> Record:
     Parameters
     ----------
     kind
-        The dataclass; fields without a default must be given.
+        The dataclass; fields without a default must be given. A field ``tuple[int, ...]`` is a
+        list of whole numbers, a field of a dataclass a table.
     table
         What the file holds at `where`.
     where
@@ -42,15 +44,18 @@ def build(kind: type[Record], table: object, where: str) -> Record:
             raise InputError(f"unknown key {where}.{key}; {near_matches(str(key), known)}")
     values = {key: _value(hints[key], value, f"{where}.{key}") for key, value in table.items()}
     for name, field in known.items():
-        if name not in values and field.default is MISSING:
+        if name not in values and field.default is field.default_factory is MISSING:
             raise InputError(f"{where}.{name} is missing; give {_wanted(hints[name])}")
     return kind(**values)
 
 
 def _value(hint: Any, value: object, path: str) -> object:
     for one in _alternatives(hint):
+        if is_dataclass(one) and isinstance(one, type):
+            return build(one, value, path)
         if get_origin(one) is tuple:
-            if isinstance(value, list) and all(isinstance(item, str) for item in value):
+            kind = get_args(one)[0]
+            if isinstance(value, list) and all(type(item) is kind for item in value):
                 return tuple(value)
         elif one is float and isinstance(value, int | float) and not isinstance(value, bool):
             return float(value)
@@ -65,6 +70,10 @@ def _alternatives(hint: Any) -> tuple[Any, ...]:
 
 def _wanted(hint: Any) -> str:
     kinds = [one for one in _alternatives(hint) if one is not types.NoneType]
-    return " or ".join(
-        "a list of texts" if get_origin(one) is tuple else _NAMES[one] for one in kinds
-    )
+    return " or ".join(map(_name, kinds))
+
+
+def _name(kind: Any) -> str:
+    if is_dataclass(kind):
+        return "a table"
+    return _LISTS[get_args(kind)[0]] if get_origin(kind) is tuple else _NAMES[kind]

@@ -1,0 +1,261 @@
+"""Durable writes of the experiment's server under load, and what is left after it is killed.
+
+Usage: python benchmarks/experiment.py [--participants 50] [--trials 165] [--kills 10]
+
+Simulated participants post one answer at a time over HTTP, as fast as they are acknowledged, and
+repeat what was not. Two runs: one undisturbed, for the rate, and one in which the server is killed
+(SIGKILL) and started again. Afterwards the data file is read: every acknowledged answer must be in
+it once and as it was sent, and the groups must be balanced to within one; otherwise the script
+fails. For comparison: rows committed one by one on the same disk, without a server.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import json
+import os
+import random
+import resource
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import uuid
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from contstim.experiment.new import new_study
+from contstim.experiment.schema import DATA_FILE, connect
+from contstim.experiment.study import Study
+from contstim.selection.design import Layout, design_trials
+
+GROUPS = 5
+SERVER = "import sys; from contstim.cli import main; sys.exit(main())"
+
+
+@dataclass
+class Participant:
+    """One simulated participant: what was sent, what was acknowledged, and how long it took."""
+
+    number: int
+    port: int
+    body: dict[str, object]
+    sent: dict[str, tuple[str, int]] = field(default_factory=dict)
+    acknowledged: set[str] = field(default_factory=set)
+    latencies: list[float] = field(default_factory=list)
+    outcome: str = ""
+    session: str = ""
+    connection: http.client.HTTPConnection | None = None
+
+    def ask(self, method: str, path: str, body: object, token: str = "") -> dict[str, object]:
+        """Ask until there is an answer; the server may be away for a while."""
+        headers = {"Content-Type": "application/json"}
+        if token:
+            headers["Authorization"] = f"Bearer {token}"
+        while True:
+            try:
+                if self.connection is None:
+                    self.connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+                self.connection.request(method, path, json.dumps(body), headers)
+                reply = self.connection.getresponse()
+                content = reply.read()
+                if reply.status < 300:
+                    return json.loads(content)
+                if reply.status != 503:
+                    raise SystemExit(f"{path}: {reply.status} {content!r}")
+            except (OSError, http.client.HTTPException):
+                if self.connection is not None:
+                    self.connection.close()
+                self.connection = None
+            time.sleep(0.05)
+
+    def play(self) -> None:
+        """Go through a whole session."""
+        rng = random.Random(self.number)
+        begun = self.ask("POST", "/api/sessions", self.body)
+        token, bundle = str(begun["token"]), begun["bundle"]
+        self.session = bundle["session"]
+        for trial in bundle["trials"]:
+            answer = {
+                "id": str(uuid.UUID(int=rng.getrandbits(128), version=4)),
+                "trial": trial["trial"],
+                "choice": rng.choice([-3, -2, -1, 1, 2, 3]),
+                "rt_ms": rng.randrange(300, 5000),
+                "answered_at": "2026-01-01T12:00:00Z",
+                "input": "key",
+            }
+            self.sent[answer["id"]] = (answer["trial"], answer["choice"])
+            began = time.perf_counter()
+            reply = self.ask("POST", "/api/answers", {"answers": [answer]}, token)
+            self.latencies.append(time.perf_counter() - began)
+            if reply["acknowledged"] != [answer["id"]] or reply["conflicts"]:
+                raise SystemExit(f"not acknowledged: {reply}")
+            self.acknowledged.add(answer["id"])
+        self.outcome = str(self.ask("POST", "/api/finish", {}, token)["outcome"])
+
+
+class Server:
+    """The study's server as a process of its own."""
+
+    def __init__(self, study: Study, port: int) -> None:
+        arguments = ["experiment", "serve", str(study.folder), "--port", str(port)]
+        self.command = [sys.executable, "-c", SERVER, *arguments]
+        self.port = port
+        self.start()
+
+    def start(self) -> None:
+        """Start it and wait until it answers."""
+        self.process = subprocess.Popen(self.command, stdout=subprocess.DEVNULL)
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+            except OSError:
+                if self.process.poll() is not None:
+                    raise SystemExit("the server did not start") from None
+                time.sleep(0.05)
+            else:
+                return
+
+    def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
+        """Stop it."""
+        self.process.send_signal(how)
+        self.process.wait()
+
+
+def make_study(folder: Path, participants: int, trials: int) -> Study:
+    """Lay out `trials` random pairs for each participant."""
+    pool = [f"Sentence {i} of the pool is {i} words long." for i in range(GROUPS * trials * 2)]
+    layout = Layout(GROUPS, -(-participants // GROUPS), random_natural=trials)
+    table = folder / "trials.csv"
+    design_trials(pool=pool, layout=layout).to_csv(table, index=False)
+    return new_study(folder / "study", table)
+
+
+def free_port() -> int:
+    """Return a port that is free now."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+def load(
+    study: Study, n: int, kills: int, patience: float
+) -> tuple[list[Participant], float, float]:
+    """Let `n` participants play, killing the server `kills` times.
+
+    Returns them, the seconds that it took and the seconds of processor time of the servers.
+    """
+    before = children_cpu()
+    server = Server(study, free_port())
+    consent = {
+        "version": study.consent.version,
+        "sha256": study.consent_sha256,
+        "given": True,
+    }
+    people = [
+        Participant(k, server.port, {"consent": consent, "participant": f"P{k}"}) for k in range(n)
+    ]
+    threads = [threading.Thread(target=one.play, daemon=True) for one in people]
+    began = time.perf_counter()
+    for thread in threads:
+        thread.start()
+    rng = random.Random(1)
+    total = n * study.design.n_trials
+    for k in range(kills):
+        # Spread over the run by what is done, then at any moment of the work.
+        while sum(len(one.acknowledged) for one in people) < total * (k + 0.5) / (kills + 0.5):
+            time.sleep(0.01)
+        time.sleep(rng.uniform(0, 0.2))
+        server.stop(signal.SIGKILL)
+        server.start()
+    for thread in threads:
+        thread.join(patience)
+    seconds = time.perf_counter() - began
+    server.stop()
+    if any(thread.is_alive() for thread in threads):
+        raise SystemExit("a participant did not come to the end")
+    return people, seconds, children_cpu() - before
+
+
+def children_cpu() -> float:
+    """Return the processor time of child processes that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def check(study: Study, people: list[Participant]) -> tuple[int, int]:
+    """Compare the data file with what was acknowledged; return rows and the spread of groups."""
+    connection = sqlite3.connect(study.folder / DATA_FILE)
+    rows = connection.execute(
+        "SELECT session, answer, trial, choice, conflict FROM answers"
+    ).fetchall()
+    seats = connection.execute("SELECT count(session) FROM seats GROUP BY group_number").fetchall()
+    connection.close()
+    stored = {(session, answer): (trial, choice) for session, answer, trial, choice, _ in rows}
+    wanted = {(p.session, answer): what for p in people for answer, what in p.sent.items()}
+    lost = sum((p.session, answer) not in stored for p in people for answer in p.acknowledged)
+    assert not lost, f"{lost} acknowledged answers are lost"
+    assert len(stored) == len(rows), "an answer is there twice"
+    assert stored == wanted, "an answer is not as it was sent"
+    assert not any(row[4] for row in rows), "there are conflicts"
+    assert {p.outcome for p in people} == {"complete"}
+    taken = [n for (n,) in seats]
+    assert max(taken) - min(taken) <= 1, f"groups are not balanced: {taken}"
+    return len(rows), max(taken) - min(taken)
+
+
+def one_by_one(folder: Path, seconds: float = 2.0) -> float:
+    """Return rows a second where each has a commit of its own."""
+    connection = connect(folder / "single.sqlite3")
+    connection.execute("CREATE TABLE t (a TEXT, b TEXT)")
+    began, n = time.perf_counter(), 0
+    while time.perf_counter() - began < seconds:
+        connection.execute("INSERT INTO t VALUES (?, ?)", (str(uuid.uuid4()), "x" * 100))
+        n += 1
+    connection.close()
+    return n / (time.perf_counter() - began)
+
+
+def main() -> None:
+    """Run and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--participants", type=int, default=50)
+    parser.add_argument("--trials", type=int, default=165)
+    parser.add_argument("--kills", type=int, default=10)
+    parser.add_argument("--patience", type=float, default=600, help="seconds to wait for the end")
+    args = parser.parse_args()
+    print(
+        f"{args.participants} participants, {args.trials} trials each, one answer a request; "
+        f"{len(os.sched_getaffinity(0))} cores for server and participants\n"
+    )
+    columns = ["run", "rows", "lost", "twice", "groups differ by", "writes/s", "p50 ms", "p99 ms"]
+    print(f"| {' | '.join(columns)} | server's processor ms a row |")
+    print("| --- |" + " ---: |" * len(columns))
+    rate = 0.0
+    for kills in (0, args.kills):
+        with tempfile.TemporaryDirectory() as name:
+            study = make_study(Path(name), args.participants, args.trials)
+            people, seconds, cpu = load(study, args.participants, kills, args.patience)
+            rows, spread = check(study, people)
+            times = pd.Series([t for p in people for t in p.latencies]) * 1000
+            p50, p99 = np.percentile(times, [50, 99])
+            run = f"server killed {kills} times" if kills else "undisturbed"
+            print(f"| {run} | {rows} | 0 | 0 | {spread} | {rows / seconds:.0f} ", end="")
+            print(f"| {p50:.0f} | {p99:.0f} | {1000 * cpu / rows:.2f} |", flush=True)
+            rate = rate or rows / seconds
+            single = one_by_one(Path(name))
+    print(
+        f"\nRows committed one by one, without a server: {single:.0f}/s; ratio {rate / single:.1f}."
+    )
+
+
+if __name__ == "__main__":
+    main()

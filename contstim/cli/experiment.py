@@ -1,0 +1,133 @@
+"""Run the experiment with people in a browser, and bring their choices back as tables.
+
+A study is a folder. new: writes it around the trials of `contstim design trials`: study.toml (all
+settings), consent.md, texts.toml (every text of the page, to translate) and trials.csv. check: says
+what is wrong with a study folder, or what it holds. build: fetches the npm files of the page, once.
+
+Three ways to run it. serve: on this machine, for the lab or behind a web server with TLS; nothing
+is acknowledged to the page before it is on the disk, and whoever comes back goes on as they left.
+static: as a folder for any web host, data by a DataPipe-style endpoint or saved by participants.
+jatos: as a study archive that JATOS imports. trial-lists: CSV for PCIbex, Gorilla and others.
+
+And back. import: adds raw logs of static pages and JATOS to the study's data. export: writes
+choices.csv, as `contstim evaluate` reads it, further tables and a Psych-DS data set; the raw log
+stays as it is. pay: who is to be paid (personal data). replace: whose seat another participant
+should take, by the exclusion rules of `contstim evaluate`. release: frees seats. audit: flags
+participants who follow one model suspiciously well, and other patterns.
+
+Examples:
+  contstim experiment new my-study --trials trials.csv
+  contstim experiment check my-study
+  contstim experiment build
+  contstim experiment serve my-study
+  contstim experiment static my-study --out site
+  contstim experiment jatos my-study --out my-study.jzip
+  contstim experiment trial-lists my-study --for pcibex --out lists
+  contstim experiment import my-study jatos_results.txt
+  contstim experiment export my-study --out collected
+  contstim experiment check-psychds collected/psychds
+  contstim experiment replace my-study --min-catch-correct 0.91 --release --out replace.csv
+  contstim experiment release my-study --idle 120
+  contstim experiment pay my-study --bonus 1.50 --bonus-from 0.9 --out pay.csv
+  contstim experiment audit my-study --scores scores.csv --out audit
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from importlib.util import find_spec
+from pathlib import Path
+
+from contstim.cli import experiment_data, experiment_pages
+from contstim.cli.common import whole_number
+from contstim.errors import MissingExtraError
+from contstim.experiment.new import new_study
+from contstim.experiment.study import Study, read_study
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the subcommands."""
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    new = actions.add_parser("new", help="write a study folder, to edit")
+    new.add_argument("study", metavar="STUDY", help="the folder to make")
+    new.add_argument("--trials", required=True, metavar="CSV", help="from `contstim design trials`")
+    check = actions.add_parser("check", help="check a study folder")
+    check.add_argument("study", metavar="STUDY", help="the study's folder")
+    serve = actions.add_parser("serve", help="run the study in browsers, from this machine")
+    serve.add_argument("study", metavar="STUDY", help="the study's folder")
+    serve.add_argument(
+        "--host",
+        default="127.0.0.1",
+        metavar="ADDRESS",
+        help="where to listen (127.0.0.1: this machine only; others need --token)",
+    )
+    serve.add_argument(
+        "--port", type=whole_number(0), default=8000, metavar="N", help="(8000; 0: any free)"
+    )
+    serve.add_argument(
+        "--token",
+        metavar="TEXT",
+        help="of the dashboard, 16 characters or more; better in the environment variable "
+        "CONTSTIM_EXPERIMENT_TOKEN, which other users of the machine cannot see (default: a new "
+        "one, printed)",
+    )
+    serve.add_argument("--data", metavar="FILE", help="the data (default: in the study's folder)")
+    experiment_pages.add_pages(actions)
+    experiment_data.add_data(actions)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do what the subcommand says."""
+    if args.action in experiment_pages.ACTIONS:
+        return experiment_pages.run_pages(args)
+    if args.action in experiment_data.ACTIONS:
+        return experiment_data.run_data(args)
+    if args.action == "new":
+        _describe(new_study(args.study, args.trials))
+        print(f"next: edit {args.study}/study.toml and {args.study}/consent.md")
+        return 0
+    study = read_study(args.study)
+    _describe(study)
+    if args.action == "serve":
+        data = None if args.data is None else Path(args.data)
+        serve_study(study, args.host, args.port, args.token, data)
+    return 0
+
+
+def serve_study(
+    study: Study,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    token: str | None = None,
+    data: Path | None = None,
+) -> None:
+    """Serve a study until interrupted; the token may stand in the environment."""
+    for package in ("starlette", "uvicorn"):
+        if find_spec(package) is None:
+            raise MissingExtraError(
+                f"serving needs {package}; pip install 'contstim[experiment]' (static and jatos "
+                "need nothing more)"
+            )
+    from contstim.experiment.serving import serve
+
+    token = token or os.environ.get("CONTSTIM_EXPERIMENT_TOKEN")
+    try:
+        serve(study, host, port, token, data=data, say=_say)
+    except KeyboardInterrupt:
+        print("stopped; what was acknowledged is in the data")
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
+
+
+def _describe(study: Study) -> None:
+    design = study.design
+    groups = len(set(design.groups.values()))
+    print(
+        f"{study.study.name}: {len(design.groups)} seats in {groups} groups, {design.n_trials} "
+        f"trials each, {len(study.practice)} practice trials"
+    )
+    for note in study.notes:
+        print(f"note: {note}")

@@ -1,0 +1,240 @@
+"""The parts of `contstim experiment` that bring data back, and what follows from them."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import pandas as pd
+
+from contstim.cli.common import add_seed, write_output
+from contstim.cli.exclusions import add_exclusions, given_rules
+from contstim.errors import InputError
+from contstim.experiment.collected import Collected, read_collected, recruiter_ids
+from contstim.experiment.importing import import_logs
+from contstim.experiment.lists import PLATFORMS, write_trial_lists
+from contstim.experiment.payment import Bonus, pay_table, release_sessions, replacement_table
+from contstim.experiment.psychds import check_psychds, write_psychds
+from contstim.experiment.study import Study, read_study
+
+__all__ = ["ACTIONS", "add_data", "run_data"]
+
+
+def add_data(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the subcommands."""
+    export = _study_parser(actions, "export", "write choices.csv, other tables and Psych-DS")
+    export.add_argument("--out", required=True, metavar="DIR", help="where to write")
+    export.add_argument(
+        "--all",
+        action="store_true",
+        help="choices.csv holds also those who did not answer every trial",
+    )
+    importing = _study_parser(actions, "import", "add raw logs of static pages and JATOS")
+    importing.add_argument("logs", nargs="+", metavar="LOG", help="files of JSON lines, or folders")
+    pay = _study_parser(actions, "pay", "say who is to be paid (personal data)")
+    pay.add_argument("--bonus", type=float, metavar="AMOUNT", help="for complete sessions")
+    pay.add_argument(
+        "--bonus-from", type=float, default=0.0, metavar="SHARE", help="of catch trials right (0)"
+    )
+    pay.add_argument("--out", default="-", metavar="CSV", help="(default: standard output)")
+    replace = _study_parser(actions, "replace", "say whose seat somebody else should take")
+    add_exclusions(replace, "exclusions, as of `contstim evaluate`")
+    replace.add_argument("--release", action="store_true", help="and release these seats")
+    replace.add_argument("--out", default="-", metavar="CSV", help="(default: standard output)")
+    release = _study_parser(actions, "release", "give seats to whoever comes next")
+    release.add_argument(
+        "--session", action="append", default=[], metavar="ID", help="may be given several times"
+    )
+    release.add_argument("--why", default="excluded", metavar="TEXT", help="(excluded)")
+    release.add_argument(
+        "--idle", type=float, metavar="MINUTES", help="unfinished, without an answer for so long"
+    )
+    auditing = _study_parser(actions, "audit", "flag suspicious participants")
+    auditing.add_argument(
+        "--scores", metavar="CSV", help="log-probabilities, as `contstim score` writes them"
+    )
+    auditing.add_argument(
+        "--model", action="append", default=[], metavar="SPEC", help="a model to score with"
+    )
+    auditing.add_argument(
+        "--alpha", type=float, default=0.05, metavar="RATE", help="false discovery rate (0.05)"
+    )
+    auditing.add_argument("--out", required=True, metavar="DIR", help="where to write")
+    add_seed(auditing)
+    lists = actions.add_parser("trial-lists", help="write trial lists for other platforms")
+    lists.add_argument("study", metavar="STUDY", help="the study's folder")
+    lists.add_argument("--for", required=True, dest="platform", choices=sorted(PLATFORMS))
+    lists.add_argument("--out", required=True, metavar="DIR", help="where to write")
+    check = actions.add_parser("check-psychds", help="check a Psych-DS data set")
+    check.add_argument("folder", metavar="DIR", help="with dataset_description.json")
+
+
+def _study_parser(
+    actions: argparse._SubParsersAction[argparse.ArgumentParser], name: str, what: str
+) -> argparse.ArgumentParser:
+    parser = actions.add_parser(name, help=what)
+    parser.add_argument("study", metavar="STUDY", help="the study's folder")
+    parser.add_argument("--data", metavar="FILE", help="the data (default: in the study's folder)")
+    return parser
+
+
+def _data(args: argparse.Namespace) -> Path | None:
+    return None if args.data is None else Path(args.data)
+
+
+def _export(args: argparse.Namespace) -> int:
+    study = read_study(args.study)
+    collected = read_collected(study, _data(args))
+    folder = Path(args.out)
+    write_psychds(study, collected, folder / "psychds")
+    whole = collected.whole
+    chosen = collected.choices
+    if not args.all:
+        chosen = chosen[chosen["participant"].isin(whole)]
+    tables = {
+        "choices": chosen,
+        "checks": collected.checks,
+        "sessions": collected.sessions,
+        "conflicts": collected.conflicts,
+        "events": collected.events,
+    }
+    for name, table in tables.items():
+        with write_output(str(folder / f"{name}.csv")) as out:
+            table.to_csv(out, index=False, lineterminator="\n")
+    n_left = len(collected.sessions) - len(whole)
+    print(
+        f"{folder / 'choices.csv'}: {len(chosen)} choices of {chosen['participant'].nunique()} "
+        f"participants; {n_left} sessions are not whole"
+        + (" and stand there too" if args.all else " and left out (--all keeps them)")
+    )
+    if len(collected.conflicts):
+        print(f"{len(collected.conflicts)} second answers to a trial: {folder / 'conflicts.csv'}")
+    print(f"{folder / 'psychds'}: a Psych-DS data set, checked")
+    return 0
+
+
+def _import(args: argparse.Namespace) -> int:
+    found = import_logs(read_study(args.study), map(Path, args.logs), _data(args))
+    for note in found.notes:
+        print(note, file=sys.stderr)
+    print(
+        f"{found.sessions} sessions, {found.added} new answers, of which {found.conflicts} "
+        "conflict with earlier ones"
+    )
+    return 1 if found.notes else 0
+
+
+def _pay(args: argparse.Namespace) -> int:
+    study = read_study(args.study)
+    bonus = None if args.bonus is None else Bonus(args.bonus, args.bonus_from)
+    collected = read_collected(study, _data(args))
+    table = pay_table(collected, recruiter_ids(study, _data(args)), bonus)
+    _write(table, args.out)
+    counts = table["pay"].value_counts()
+    print(", ".join(f"{name} {n}" for name, n in counts.items()) or "no session", file=sys.stderr)
+    return 0
+
+
+def _replace(args: argparse.Namespace) -> int:
+    study = read_study(args.study)
+    collected = read_collected(study, _data(args))
+    table = replacement_table(collected, _excluded(collected, args))
+    _write(table, args.out)
+    if args.release:
+        why = dict.fromkeys(table["session"], "excluded")
+        done = release_sessions(study, why, data=_data(args))
+        print(f"{len(done)} seats released", file=sys.stderr)
+    return 0
+
+
+def _excluded(collected: Collected, args: argparse.Namespace) -> pd.DataFrame:
+    """Return which whole participants the rules leave out altogether, and by which rule."""
+    from contstim.evaluation.choices import check_choices
+    from contstim.evaluation.exclusion import ExclusionRules, exclude
+
+    rules = given_rules(args)
+    whole = collected.choices[collected.choices["participant"].isin(collected.whole)]
+    if not rules or whole.empty:
+        return pd.DataFrame(columns=["rule", "participant", "n_rows", "detail"])
+    kept, excluded = exclude(check_choices(whole), ExclusionRules(**rules))
+    return excluded[~excluded["participant"].isin(kept["participant"])]
+
+
+def _release(args: argparse.Namespace) -> int:
+    if not args.session and args.idle is None:
+        raise InputError("say which seats: --session ID, or --idle MINUTES")
+    why = dict.fromkeys(args.session, args.why)
+    done = release_sessions(read_study(args.study), why, args.idle, _data(args))
+    for session in done:
+        print(session)
+    print(f"{len(done)} seats released", file=sys.stderr)
+    return 0
+
+
+def _audit(args: argparse.Namespace) -> int:
+    from contstim.experiment.audit import audit
+    from contstim.models.registry import load_model
+    from contstim.selection.files import read_scores
+
+    if bool(args.scores) == bool(args.model):
+        raise InputError("give --scores, or --model once or more")
+    if not 0 < args.alpha < 1:
+        raise InputError(f"--alpha {args.alpha} is not between 0 and 1")
+    collected = read_collected(read_study(args.study), _data(args))
+    choices = collected.choices[collected.choices["participant"].isin(collected.whole)]
+    if choices.empty:
+        raise InputError("nobody has answered every trial yet; there is nothing to audit")
+    if args.scores:
+        scores = read_scores(args.scores)
+    else:
+        rows = choices[choices["condition"] != "catch"]
+        sentences = pd.unique(pd.concat([rows["sentence_1"], rows["sentence_2"]])).tolist()
+        models = [load_model(spec) for spec in dict.fromkeys(args.model)]
+        columns = {model.spec: model.score(sentences) for model in models}
+        scores = pd.DataFrame(columns, index=sentences)
+    found = audit(choices, scores, alpha=args.alpha, seed=args.seed)
+    found.write(Path(args.out))
+    flags = found.flags
+    for row in flags.to_dict("records"):
+        print(f"{row['participant']}: {row['reason']} ({row['detail']})")
+    print(f"{flags['participant'].nunique()} participants have a flag: {args.out}/audit.md")
+    return 0
+
+
+def _lists(args: argparse.Namespace) -> int:
+    study: Study = read_study(args.study)
+    for path in write_trial_lists(study, args.platform, Path(args.out)):
+        print(path)
+    return 0
+
+
+def _check(args: argparse.Namespace) -> int:
+    for name, n in check_psychds(args.folder).items():
+        print(f"{name}: {n} rows")
+    return 0
+
+
+def _write(table: pd.DataFrame, path: str) -> None:
+    with write_output(path) as out:
+        table.to_csv(out, index=False, lineterminator="\n")
+
+
+_RUN = {
+    "export": _export,
+    "import": _import,
+    "pay": _pay,
+    "replace": _replace,
+    "release": _release,
+    "audit": _audit,
+    "trial-lists": _lists,
+    "check-psychds": _check,
+}
+
+#: The actions of this module.
+ACTIONS = tuple(_RUN)
+
+
+def run_data(args: argparse.Namespace) -> int:
+    """Do what the subcommand says."""
+    return _RUN[args.action](args)

@@ -1,0 +1,1 @@
+"""The browser experiment: a study folder, the server that runs it, and the way back to tables."""

@@ -1,0 +1,152 @@
+"""Everything that the page needs for one session, as JSON values.
+
+The page never learns which side is sentence 1: it sends a choice by side, and `rating_of` turns it
+into a rating where the data are collected. A bundle of a static page or a JATOS study is made
+with an empty session id, which the page fills with one of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from contstim.errors import InputError
+from contstim.experiment.options import OUTCOMES
+from contstim.experiment.study import Study
+from contstim.experiment.trials import Trial
+
+__all__ = ["FORMAT", "make_bundle", "make_bundles", "outcome_link", "study_info"]
+
+#: The format of bundles and of what the page sends.
+FORMAT = 1
+
+
+def study_info(study: Study) -> dict[str, Any]:
+    """Return what the page shows before consent.
+
+    ``recruiter`` holds ``name``, ``participant`` (the address's parameter with the participant's
+    id), ``required``, ``parameters`` (others to send along), and for the outcomes that need no
+    stored session, ``declined``, ``full`` and ``unsent``, the ``code`` and the address to
+    ``redirect`` to. It is None where the study names no recruiter. The other codes are not in it.
+    """
+    return {
+        "format": FORMAT,
+        "study": _study(study),
+        "texts": dict(study.texts),
+        "consent": {
+            "version": study.consent.version,
+            "sha256": study.consent_sha256,
+            "text": study.consent_text,
+        },
+        "settings": _settings(study, study.design.n_trials),
+        "recruiter": _recruiter(study),
+    }
+
+
+def make_bundle(
+    study: Study,
+    seat: int,
+    session: str = "",
+    answered: Mapping[str, Mapping[str, Any]] | None = None,
+    elapsed_s: float = 0.0,
+) -> dict[str, Any]:
+    """Return the bundle of one session.
+
+    Parameters
+    ----------
+    study
+        The study.
+    seat
+        The participant of the design's table whose order and sides are shown.
+    session
+        The session's id.
+    answered
+        Trials answered already: ``{trial id: {"id": answer id, "choice": choice}}``.
+    elapsed_s
+        Seconds since the session began, measured by the server.
+
+    Returns
+    -------
+    dict
+        As in `study_info`, and ``session``, ``seat``, ``group``, ``practice`` and ``trials``
+        (each ``trial, number, kind, condition, left, right``), ``answered``, ``elapsed_s``.
+
+    Raises
+    ------
+    InputError
+        If the design has no such seat.
+    """
+    if seat not in study.design.trials:
+        raise InputError(f"the design has no participant {seat!r}")
+    trials = study.design.trials[seat]
+    return {
+        **study_info(study),
+        "settings": _settings(study, len(trials)),
+        "session": session,
+        "seat": seat,
+        "group": study.design.groups[seat],
+        "practice": [_shown(trial) for trial in study.practice_trials],
+        "trials": [_shown(trial) for trial in trials],
+        "answered": {trial: dict(answer) for trial, answer in (answered or {}).items()},
+        "elapsed_s": elapsed_s,
+    }
+
+
+def make_bundles(study: Study, seats: Iterable[int] | None = None) -> dict[int, dict[str, Any]]:
+    """Return the bundle of every seat, or of those given: what a page without a server ships."""
+    chosen = study.design.trials if seats is None else seats
+    return {seat: make_bundle(study, seat) for seat in chosen}
+
+
+def outcome_link(study: Study, outcome: str) -> dict[str, str | None]:
+    """Return the completion ``code`` of an outcome and the address to ``redirect`` to, or None."""
+    if outcome not in OUTCOMES:
+        raise InputError(f"there is no outcome {outcome!r}; there are {', '.join(OUTCOMES)}")
+    code, redirect = (None, None) if study.recruiter is None else study.recruiter.link(outcome)
+    return {"code": code, "redirect": redirect}
+
+
+def _study(study: Study) -> dict[str, str]:
+    return {
+        "name": study.study.name,
+        "title": study.study.title,
+        "lang": study.study.language,
+        "dir": study.study.direction,
+    }
+
+
+def _settings(study: Study, n_trials: int) -> dict[str, Any]:
+    limit = study.session.time_limit_minutes
+    return {
+        "minimum_rt_ms": study.session.minimum_rt_ms,
+        "breaks": study.session.breaks(n_trials),
+        "time_limit_s": round(limit * 60) if limit else None,
+        "feedback": study.session.feedback,
+        "n_trials": n_trials,
+    }
+
+
+def _recruiter(study: Study) -> dict[str, Any] | None:
+    recruiter = study.recruiter
+    if recruiter is None:
+        return None
+    return {
+        "name": recruiter.name,
+        "participant": recruiter.participant,
+        "required": recruiter.required,
+        "parameters": list(recruiter.parameters),
+        "declined": outcome_link(study, "declined"),
+        "full": outcome_link(study, "full"),
+        "unsent": outcome_link(study, "unsent"),
+    }
+
+
+def _shown(trial: Trial) -> dict[str, Any]:
+    return {
+        "trial": trial.trial,
+        "number": trial.number,
+        "kind": trial.kind,
+        "condition": trial.condition,
+        "left": trial.left,
+        "right": trial.right,
+    }

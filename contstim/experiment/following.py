@@ -1,0 +1,275 @@
+"""Who follows one model more closely than the group does, and what such participants would change.
+
+A participant who lets a language model answer votes for that model. The statistic asks whether a
+participant's choices lean towards a model beyond what the rest of the group lets one expect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.special import expit, logit
+from scipy.stats import norm
+
+from contstim.errors import InputError
+from contstim.records import require_columns
+
+__all__ = ["Votes", "following_table", "influence_table", "read_votes"]
+
+FloatArray = NDArray[np.float64]
+
+_LEAST_OTHERS = 3
+_LEAST_TRIALS = 10
+_STEEPEST = 6.0  # largest slope on the group's log odds
+_LAPSE = 0.02
+
+
+@dataclass(frozen=True, eq=False)
+class Votes:
+    """Choices and models' preferences on the trials of one group.
+
+    Attributes
+    ----------
+    participants
+        N of them.
+    chose_2
+        Shape (N, T): 1 where sentence 2 was chosen, 0 where sentence 1 was, NaN without an answer.
+    prefers
+        Shape (M, T): 1 where the model gives sentence 2 the higher log-probability, -1 where
+        sentence 1, 0 for ties.
+    """
+
+    participants: tuple[str, ...]
+    chose_2: FloatArray
+    prefers: FloatArray
+
+
+def read_votes(choices: pd.DataFrame, scores: pd.DataFrame) -> list[Votes]:
+    """Arrange choices by group, catch trials left out.
+
+    Parameters
+    ----------
+    choices
+        A row a trial and participant: ``participant, group, condition, sentence_1, sentence_2,
+        rating``.
+    scores
+        Log-probabilities in nats, shape (S, M): a row a sentence, a column a model.
+
+    Raises
+    ------
+    InputError
+        If a column or the score of a sentence is missing.
+    """
+    columns = ("participant", "group", "condition", "sentence_1", "sentence_2", "rating")
+    require_columns(choices, columns, "the table of choices")
+    rows = choices[(choices["condition"] != "catch") & (choices["rating"] != 0)]
+    for sentence in pd.unique(pd.concat([rows["sentence_1"], rows["sentence_2"]])):
+        if sentence not in scores.index:
+            raise InputError(f"there is no score of {sentence!r}; score all sentences of the study")
+    found = []
+    for _, own in rows.groupby("group", sort=False):
+        table = own.assign(chose_2=(own["rating"] > 0).astype(float)).pivot_table(
+            index="participant",
+            columns=["sentence_1", "sentence_2"],
+            values="chose_2",
+            aggfunc="first",
+        )
+        one, two = (scores.loc[table.columns.get_level_values(k)].to_numpy().T for k in (0, 1))
+        found.append(
+            Votes(
+                tuple(str(name) for name in table.index),
+                table.to_numpy(dtype=np.float64),
+                np.sign(np.nan_to_num(two - one)),
+            )
+        )
+    return found
+
+
+def following_table(votes: Sequence[Votes], models: Sequence[str]) -> pd.DataFrame:
+    """Say for each participant and model how far choices lean to the model beyond the group's.
+
+    Parameters
+    ----------
+    votes
+        The groups, from `read_votes`.
+    models
+        Names of the M models.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row a participant and model: ``participant, model, n_trials, agreement`` (share of
+        choices as the model prefers), ``expected`` (the same, from the group), ``z``, ``p``, ``q``.
+        Without ``z`` where the group has fewer than three others, or fewer than ten trials count.
+
+    Notes
+    -----
+    For participant i and trial t of T let y = 1 if sentence 2 was chosen, x the log odds of
+    sentence 2 among the others of the group, (k + 1/2) / (n - k + 1/2) for k of n, and m = 1 or -1
+    the sentence that the model prefers. In the logistic model log odds(y) = a x + b m, the slope
+    ``a`` being the participant's own and fitted, b = 0 says that the model adds nothing to the
+    group. The score test of b = 0 is s = Σ m (y - μ) / sqrt(V), V = Σ m²w - (Σ m x w)² / Σ x²w,
+    w = μ (1 - μ).
+
+    People do follow good models a little, and few others tell the group's odds only roughly, so s
+    has neither mean 0 nor variance 1 among honest participants. It is therefore compared with all
+    participants: z = (s - median) / max(1, 1.4826 median |s - median|), by model. As long as most
+    participants are honest these do not move. ``p`` is one-sided from the normal distribution,
+    ``q`` adjusts for all participants and models (Benjamini and Hochberg 1995).
+
+    A participant whose answers come from a model that is not among those given is found only as
+    far as the two models agree.
+    """
+    rows = []
+    for group in votes:
+        for i, name in enumerate(group.participants):
+            rows += _participant(group, i, name, models)
+    table = pd.DataFrame(
+        rows, columns=["participant", "model", "n_trials", "agreement", "expected", "z"]
+    )
+    for _, own in table.groupby("model", sort=False):
+        values = own["z"].dropna()
+        if len(values):
+            middle = values.median()
+            spread = 1.4826 * (values - middle).abs().median()
+            table.loc[own.index, "z"] = (own["z"] - middle) / max(1.0, float(spread))
+    table["p"] = norm.sf(table["z"].to_numpy())
+    table["q"] = _adjusted(table["p"])
+    return table
+
+
+def _participant(group: Votes, i: int, name: str, models: Sequence[str]) -> list[dict[str, object]]:
+    y = group.chose_2[i]
+    others = np.delete(group.chose_2, i, axis=0)
+    n = np.isfinite(others).sum(axis=0)
+    k = np.nansum(others, axis=0)
+    here = np.isfinite(y) & (n >= _LEAST_OTHERS)
+    y, prefers = y[here], group.prefers[:, here]
+    x = logit((k[here] + 0.5) / (n[here] + 1))
+    mu = expit(_slope(x, y) * x)
+    rows = []
+    for m, model in zip(prefers, models, strict=True):
+        told = m != 0
+        row: dict[str, object] = {"participant": name, "model": model, "n_trials": int(told.sum())}
+        if told.sum() >= _LEAST_TRIALS:
+            right = m[told] > 0
+            row["agreement"] = float((y[told] == right).mean())
+            row["expected"] = float(np.where(right, mu[told], 1 - mu[told]).mean())
+            row["z"] = _score(x, y, m, mu)
+        rows.append(row)
+    return rows
+
+
+def _slope(x: FloatArray, y: FloatArray) -> float:
+    """Return the maximum-likelihood slope of a logistic regression through the origin."""
+    slope = 1.0
+    for _ in range(50):
+        mu = expit(slope * x)
+        information = float((x**2 * mu * (1 - mu)).sum())
+        if information < 1e-9:
+            break
+        step = float((x * (y - mu)).sum()) / information
+        new = float(np.clip(slope + np.clip(step, -1, 1), -_STEEPEST, _STEEPEST))
+        if abs(new - slope) < 1e-9:
+            break
+        slope = new
+    return slope
+
+
+def _score(x: FloatArray, y: FloatArray, m: FloatArray, mu: FloatArray) -> float:
+    weight = mu * (1 - mu)
+    of_slope = float((x**2 * weight).sum())
+    variance = float((m**2 * weight).sum())
+    if of_slope > 0:
+        variance -= float((m * x * weight).sum()) ** 2 / of_slope
+    if variance < 1e-9:
+        return float("nan")  # the model prefers what the group does, trial by trial
+    return float((m * (y - mu)).sum() / np.sqrt(variance))
+
+
+def _adjusted(p: pd.Series) -> pd.Series:
+    """Return Benjamini-Hochberg q-values; missing p-values do not count."""
+    known = p.dropna().sort_values()
+    ranks = np.arange(1, len(known) + 1)
+    q = (known * len(known) / ranks)[::-1].cummin()[::-1].clip(upper=1.0)
+    return q.reindex(p.index)
+
+
+def influence_table(
+    votes: Sequence[Votes],
+    models: Sequence[str],
+    numbers: Sequence[int],
+    repeats: int = 200,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """Say how far k participants who let a model answer would move the ranking of the models.
+
+    Parameters
+    ----------
+    votes
+        The groups, from `read_votes`.
+    models
+        Names of the M models.
+    numbers
+        Values of k, each at most the number of participants.
+    repeats
+        Random choices of the k participants.
+    seed
+        Of these choices.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row a model and k, the k following that model: ``model, k, n``, ``accuracy`` (mean over
+        participants of the share of choices as the model prefers, ties counting half) and
+        ``rank`` of that model among the M as observed, ``accuracy_with``, ``rank_with`` (means over
+        the repeats), ``first`` (share of the repeats in which it comes out first).
+
+    Raises
+    ------
+    InputError
+        If k exceeds the number of participants.
+
+    Notes
+    -----
+    A replaced participant answers their own trials as the model prefers, but for 2 % lapses.
+    """
+    observed, followers = [], []
+    for group in votes:
+        for y in group.chose_2:
+            here = np.isfinite(y)
+            sign, prefers = 2 * y[here] - 1, group.prefers[:, here]
+            observed.append((1 + (prefers * sign).mean(axis=1)) / 2)
+            # Row: who is followed; column: whose accuracy that gives.
+            agree = (1 - _LAPSE) * (prefers @ prefers.T) / max(1, here.sum())
+            followers.append((1 + agree) / 2)
+    now, then = np.array(observed), np.array(followers)
+    rng = np.random.default_rng(seed)
+    rows = []
+    for k in numbers:
+        if not 0 <= k <= len(now):
+            raise InputError(f"{k} participants cannot be replaced; there are {len(now)}")
+        drawn = [rng.permutation(len(now))[:k] for _ in range(repeats)]
+        for j, model in enumerate(models):
+            after = np.array(
+                [(now.sum(0) - now[d].sum(0) + then[d, j].sum(0)) / len(now) for d in drawn]
+            )
+            ranks = 1 + (after > after[:, [j]]).sum(axis=1)
+            before = now.mean(axis=0)
+            rows.append(
+                {
+                    "model": model,
+                    "k": k,
+                    "n": len(now),
+                    "accuracy": before[j],
+                    "rank": 1 + int((before > before[j]).sum()),
+                    "accuracy_with": after[:, j].mean(),
+                    "rank_with": ranks.mean(),
+                    "first": (ranks == 1).mean(),
+                }
+            )
+    return pd.DataFrame(rows)

@@ -1,0 +1,229 @@
+"""Raw logs of static pages, JATOS and participants' own files, added to the study's data."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from contstim.errors import InputError
+from contstim.experiment.messages import parse_json
+from contstim.experiment.recording import Received, record_answers, record_events
+from contstim.experiment.schema import DATA_FILE, open_data
+from contstim.experiment.study import Study
+from contstim.experiment.trials import Trial
+from contstim.textfile import numbered_lines
+
+__all__ = ["Imported", "import_logs"]
+
+_SESSION = re.compile(r"[A-Za-z0-9-]{8,64}")
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What an import found.
+
+    Attributes
+    ----------
+    sessions
+        Sessions in the files.
+    added
+        Answers that were not in the data before.
+    conflicts
+        Of these, second answers to a trial.
+    notes
+        One sentence on each line or answer that was left out.
+    """
+
+    sessions: int
+    added: int
+    conflicts: int
+    notes: tuple[str, ...]
+
+
+@dataclass
+class _Log:
+    """The lines of one session."""
+
+    seat: int
+    consent: Mapping[str, Any] = field(default_factory=dict)
+    answers: list[Any] = field(default_factory=list)
+    events: list[Any] = field(default_factory=list)
+
+
+def import_logs(study: Study, paths: Iterable[Path], data: Path | None = None) -> Imported:
+    """Add raw logs to the data of a study, as if its server had received them.
+
+    What is there already is passed over, so the same files can be imported again. A fault costs
+    the line or answer that has it, and is noted.
+
+    Parameters
+    ----------
+    study
+        The study that the pages were made of.
+    paths
+        Files of JSON lines, or folders of such files (``.jsonl``, ``.json``, ``.txt``): objects
+        with ``session``, ``seat``, ``group`` and ``consent``, ``answers`` or ``events``.
+    data
+        The data file, made where there is none; by default in the study's folder.
+
+    Raises
+    ------
+    InputError
+        If a file cannot be read, or the data are of other trials.
+    """
+    notes: list[str] = []
+    logs: dict[str, _Log] = {}
+    for path in _files(paths):
+        for number, line in numbered_lines(path):
+            if not line.strip():
+                continue
+            try:
+                _add(logs, study, parse_json(line))
+            except InputError as error:
+                notes.append(f"{path}, line {number} is left out: {error}")
+    connection = open_data(study.folder / DATA_FILE if data is None else data, study)
+    added = conflicts = 0
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+        before = _n_answers(connection)
+        for session, log in logs.items():
+            received = _store(connection, study, session, log)
+            notes += [f"session {session}: {why}" for _, why in received.refused]
+        added = _n_answers(connection) - before
+        query = "SELECT count(*) FROM (SELECT conflict FROM answers ORDER BY sequence LIMIT -1"
+        conflicts = connection.execute(
+            f"{query} OFFSET ?) WHERE conflict = 1",
+            (before,),
+        ).fetchone()[0]
+        connection.execute("COMMIT")
+    finally:
+        connection.close()
+    return Imported(len(logs), added, conflicts, tuple(notes))
+
+
+def _files(paths: Iterable[Path]) -> list[Path]:
+    found = []
+    for path in paths:
+        if path.is_dir():
+            inside = sorted(p for p in path.rglob("*") if p.suffix in (".jsonl", ".json", ".txt"))
+            if not inside:
+                raise InputError(f"the folder {path} holds no .jsonl, .json or .txt file")
+            found += inside
+        else:
+            found.append(path)
+    return found
+
+
+def _add(logs: dict[str, _Log], study: Study, line: Mapping[str, Any]) -> None:
+    session, seat = line.get("session"), line.get("seat")
+    if not isinstance(session, str) or not _SESSION.fullmatch(session):
+        raise InputError("it has no session")
+    if type(seat) is not int or seat not in study.design.trials:
+        raise InputError(f"its seat is {seat!r}, which the design has not")
+    if line.get("group") != study.design.groups[seat]:
+        raise InputError(f"its group is {line.get('group')!r}, which is not that of seat {seat}")
+    if line.get("study", study.study.name) != study.study.name:
+        raise InputError(f"it is of the study {line['study']!r}")
+    log = logs.setdefault(session, _Log(seat))
+    if log.seat != seat:
+        raise InputError(f"its seat is {seat}, but earlier lines of the session have {log.seat}")
+    if isinstance(line.get("consent"), dict):
+        log.consent = line["consent"]
+    for name, kept in (("answers", log.answers), ("events", log.events)):
+        values = line.get(name, [])
+        if not isinstance(values, list):
+            raise InputError(f"its {name} are no list")
+        kept += values
+
+
+def _store(connection: sqlite3.Connection, study: Study, session: str, log: _Log) -> Received:
+    times = [
+        time
+        for value in (log.consent, *log.answers, *log.events)
+        if isinstance(value, dict)
+        if (time := _seconds(value.get("answered_at", value.get("at")))) is not None
+    ]
+    row = connection.execute("SELECT * FROM sessions WHERE session = ?", (session,)).fetchone()
+    if row is None:
+        _create(connection, study, session, log, min(times, default=0.0), max(times, default=0.0))
+    elif row["seat"] != log.seat:
+        return Received((), (), ((None, f"the data have it on seat {row['seat']}"),))
+    trials: dict[str, Trial] = {
+        trial.trial: trial for trial in (*study.practice_trials, *study.design.trials[log.seat])
+    }
+    last = max(times, default=0.0)
+    answers = record_answers(connection, session, trials, log.answers, last, late=False)
+    events = record_events(connection, session, len(trials), log.events, last)
+    _finish(connection, study, session, log.seat, last)
+    return Received((), (), answers.refused + events.refused)
+
+
+def _create(
+    connection: sqlite3.Connection,
+    study: Study,
+    session: str,
+    log: _Log,
+    first: float,
+    last: float,
+) -> None:
+    agreed = {name: str(log.consent.get(name, ""))[:200] for name in ("version", "sha256")}
+    if agreed == {"version": study.consent.version, "sha256": study.consent_sha256}:
+        connection.execute(
+            "INSERT OR IGNORE INTO consents VALUES (?, ?, ?)",
+            (study.consent_sha256, study.consent.version, study.consent_text),
+        )
+    participant = connection.execute(
+        "INSERT INTO participants (recruiter_id, parameters) VALUES (NULL, '{}')"
+    ).lastrowid
+    connection.execute(
+        "INSERT INTO sessions (session, participant, request, source, seat, group_number,"
+        " consent_version, consent_sha256, started_at, last_at)"
+        " VALUES (?, ?, NULL, 'import', ?, ?, ?, ?, ?, ?)",
+        (
+            session,
+            participant,
+            log.seat,
+            study.design.groups[log.seat],
+            agreed["version"],
+            agreed["sha256"],
+            first,
+            last,
+        ),
+    )
+    connection.execute(
+        "UPDATE seats SET session = ? WHERE seat = ? AND session IS NULL", (session, log.seat)
+    )
+
+
+def _finish(
+    connection: sqlite3.Connection, study: Study, session: str, seat: int, last: float
+) -> None:
+    """Note that a session is complete once all its trials have answers."""
+    rows = connection.execute(
+        "SELECT trial FROM answers WHERE session = ? AND conflict = 0", (session,)
+    )
+    answered = {row["trial"] for row in rows}
+    if all(trial.trial in answered for trial in study.design.trials[seat]):
+        connection.execute(
+            "UPDATE sessions SET finished_at = ?, outcome = 'complete'"
+            " WHERE session = ? AND outcome IS NULL",
+            (last, session),
+        )
+
+
+def _n_answers(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("SELECT count(*) FROM answers").fetchone()[0])
+
+
+def _seconds(text: object) -> float | None:
+    if not isinstance(text, str):
+        return None
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except ValueError:
+        return None

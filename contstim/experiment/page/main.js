@@ -1,0 +1,30 @@
+// The page's beginning: which way the data go, what the study is, and then a session.
+
+import { Screens } from "./screens.js";
+import { Session } from "./session.js";
+import { openStore } from "./store.js";
+import { Final, persist } from "./transports/errors.js";
+import { JatosTransport } from "./transports/jatos.js";
+import { ServerTransport } from "./transports/server.js";
+import { StaticTransport } from "./transports/static.js";
+
+const TRANSPORTS = {
+  server: () => new ServerTransport(new URLSearchParams(location.search)),
+  static: () => new StaticTransport(new URLSearchParams(location.search)),
+  jatos: () => new JatosTransport(window.jatos),
+};
+
+async function main() {
+  const { content } = document.querySelector('meta[name="contstim-transport"]');
+  const transport = TRANSPORTS[content]();
+  const info = await persist(() => transport.open());
+  const screens = new Screens(info);
+  try {
+    await new Session(transport, await openStore(), screens, info).run();
+  } catch (error) {
+    screens.error(error.message);
+    if (!(error instanceof Final)) throw error;
+  }
+}
+
+main();

@@ -1,0 +1,181 @@
+// Rows on their way: kept by the browser first, then sent until they are acknowledged.
+
+import { Final } from "./transports/errors.js";
+
+/** Kinds of rows, in the order in which they are sent. */
+const KINDS = ["consent", "answer", "event"];
+
+const FIRST_PAUSE_MS = 500;
+const LONGEST_PAUSE_MS = 20_000;
+const LEAST_PAUSE_MS = 500;
+
+export class Outbox {
+  #store;
+  #transport;
+  #session;
+  #rows = [];
+  #last = 0; // the order of the newest row
+  #wake = () => {};
+  #woken = false;
+  #hurry = false;
+  #running = false;
+  #closing = new AbortController();
+
+  /** Told after every change; reads `waiting` and `failing`. */
+  onchange = () => {};
+
+  /** Set once the receiver will take no more of this session; see `Final`. */
+  ended = null;
+
+  /** Whether the last attempt to send failed. */
+  failing = false;
+
+  constructor(store, transport, session) {
+    this.#store = store;
+    this.#transport = transport;
+    this.#session = session;
+    const { signal } = this.#closing;
+    for (const name of ["online", "pageshow"]) {
+      addEventListener(name, () => this.#rouse(), { signal });
+    }
+    document.addEventListener("visibilitychange", () => document.hidden || this.#rouse(), { signal });
+  }
+
+  /** Send no more. */
+  close() {
+    this.#closing.abort();
+  }
+
+  /** Read what earlier visits left and begin to send it. */
+  async open() {
+    this.#rows = await this.#store.rows(this.#session.session);
+    this.#last = this.#rows.at(-1)?.order ?? 0;
+    this.#start();
+  }
+
+  /** Answers (and the consent, where it is a row) that have not been acknowledged. */
+  get waiting() {
+    return this.#rows.filter((row) => row.kind !== "event" && row.state === "waiting").length;
+  }
+
+  /** Answers that the receiver will not take. */
+  get refused() {
+    return this.#rows.filter((row) => row.kind === "answer" && row.state === "refused").length;
+  }
+
+  /** The ids of the trials that have an answer. */
+  get answered() {
+    const answers = this.#rows.filter((row) => row.kind === "answer");
+    return new Set(answers.map((row) => row.body.trial));
+  }
+
+  /** All rows as JSON lines, for a download. */
+  lines() {
+    return this.#rows.map((row) => JSON.stringify(this.#transport.line(this.#session, row)));
+  }
+
+  /** Keep a row; when this returns it outlives the page. `kind` is one of `KINDS`. */
+  async keep(kind, body) {
+    const { session } = this.#session;
+    const row = { id: body.id, session, order: ++this.#last, kind, body, state: "waiting" };
+    await this.#store.keepRow(row);
+    this.#rows.push(row);
+    this.onchange();
+    this.#rouse();
+  }
+
+  /** Send again what the receiver turns out not to have. */
+  async resend(missing) {
+    const lost = this.#rows.filter(
+      (row) => row.kind === "answer" && row.state !== "waiting" && missing.has(row.body.trial),
+    );
+    for (const row of lost) row.state = "waiting";
+    await this.#store.changeRows(lost);
+    this.#rouse();
+  }
+
+  /**
+   * Wait until every answer is acknowledged, at most so many milliseconds.
+   * Returns whether they all are.
+   */
+  async flush(patience) {
+    this.#hurry = true;
+    this.#rouse();
+    const end = performance.now() + patience;
+    while (this.waiting && !this.ended && performance.now() < end) {
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+    return this.waiting === 0;
+  }
+
+  #rouse() {
+    this.#woken = true;
+    this.#wake();
+    this.#start();
+  }
+
+  #start() {
+    if (this.#running || this.ended || this.#closing.signal.aborted) return;
+    this.#running = true;
+    this.#send().finally(() => {
+      this.#running = false;
+      // A row may have come between the loop's last look and here.
+      if (this.#batch().length) this.#start();
+    });
+  }
+
+  #batch() {
+    const waiting = this.#rows.filter((row) => row.state === "waiting");
+    const { collects, batch } = this.#transport;
+    const enough = this.#hurry && collects ? 1 : batch;
+    for (const kind of KINDS) {
+      const rows = waiting.filter((row) => row.kind === kind);
+      if (rows.length && rows.length >= enough) return rows.slice(0, this.#transport.largest);
+    }
+    return [];
+  }
+
+  async #send() {
+    let failures = 0;
+    const over = () => this.ended || this.#closing.signal.aborted;
+    for (let batch = this.#batch(); batch.length && !over(); batch = this.#batch()) {
+      this.#woken = false;
+      try {
+        await this.#deliver(batch);
+        failures = 0;
+        this.failing = false;
+      } catch (error) {
+        this.failing = true;
+        if (error instanceof Final) this.ended = error;
+        else await this.#rest(failures++);
+      }
+      this.onchange();
+    }
+  }
+
+  async #deliver(batch) {
+    const { kind } = batch[0];
+    const bodies = batch.map((row) => row.body);
+    const reply = await this.#transport.send(this.#session, kind, bodies);
+    const acknowledged = new Set(reply.acknowledged);
+    const refused = new Set(reply.refused);
+    const settled = batch.filter((row) => acknowledged.has(row.id) || refused.has(row.id));
+    if (!settled.length) throw new Error("nothing was acknowledged");
+    for (const row of settled) row.state = acknowledged.has(row.id) ? "acknowledged" : "refused";
+    await this.#store.changeRows(settled);
+  }
+
+  /** Pause between attempts, longer after each failure; a new row or the network shortens it. */
+  async #rest(failures) {
+    const longest = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** failures);
+    const timer = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+    await timer(LEAST_PAUSE_MS * (0.5 + Math.random()));
+    if (this.#woken) return;
+    await Promise.race([
+      timer(longest * (0.5 + Math.random() / 2)),
+      new Promise((resolve) => {
+        this.#wake = resolve;
+      }),
+    ]);
+  }
+}

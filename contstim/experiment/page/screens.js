@@ -1,0 +1,221 @@
+// The screens other than trials. Each is shown at once and resolves when the participant goes on.
+
+import { element, fill, prose } from "./dom.js";
+
+const FLASH_MS = 1500;
+
+export class Screens {
+  #page = document.getElementById("page");
+  #place = this.#page;
+  #bar = document.getElementById("bar");
+  #notice = document.getElementById("notice");
+  #shown = null;
+
+  /** Told of the name of each screen that is shown. */
+  onshow = () => {};
+
+  constructor(info) {
+    this.texts = info.texts;
+    const { lang, dir, title } = info.study;
+    Object.assign(document.documentElement, { lang, dir });
+    document.title = title;
+    this.title = title;
+  }
+
+  /** A text of the study with its braces filled in. */
+  say(key, values) {
+    return fill(this.texts[key], values);
+  }
+
+  /** Show elements under a heading and move the reader there. */
+  show(name, heading, ...content) {
+    const title = element("h1", { tabindex: "-1", text: heading });
+    const screen = element("section", { class: "screen", "data-screen": name }, title, ...content);
+    this.#place.replaceChildren(screen);
+    scrollTo(0, 0);
+    title.focus({ preventScroll: true });
+    if (this.#shown !== name) this.onshow((this.#shown = name));
+    return screen;
+  }
+
+  /** Show what follows in `place`, the part of the page that jsPsych holds. */
+  enter(place) {
+    this.#shown = null;
+    this.#place = place;
+  }
+
+  /** Give jsPsych an empty page, and the page back to the screens afterwards. */
+  clear() {
+    this.enter(this.#page);
+    this.#page.replaceChildren();
+    return this.#page;
+  }
+
+  button(key, onclick, kind = "") {
+    return element("button", { type: "button", class: kind, onclick, text: this.say(key) });
+  }
+
+  /** Show text and buttons; resolve with the name of the one that was chosen. */
+  ask(name, heading, text, buttons) {
+    return new Promise((resolve) => {
+      const made = Object.entries(buttons).map(([choice, key], place) =>
+        this.button(key, () => resolve(choice), place ? "quiet" : "main"),
+      );
+      this.show(name, heading, prose(text), element("div", { class: "buttons" }, made));
+    });
+  }
+
+  wait() {
+    this.show("loading", this.title, element("p", { class: "wait", text: this.say("loading") }));
+  }
+
+  async consent(consent) {
+    const buttons = { agree: "consent_agree", decline: "consent_decline" };
+    const answer = await this.ask("consent", this.say("consent_title"), consent.text, buttons);
+    return answer === "agree";
+  }
+
+  /** Whether to go on with the session that this browser has, or begin one for somebody else. */
+  async resume(values, mayBeAnother) {
+    const buttons = { resume: "resume_button" };
+    if (mayBeAnother) buttons.another = "another_person_button";
+    const text = this.say("resume_text", values);
+    return (await this.ask("resume", this.say("resume_title"), text, buttons)) === "resume";
+  }
+
+  async whileElsewhere(moved) {
+    this.show("other_tab", this.title, prose(this.say("other_tab")));
+    await moved;
+  }
+
+  finishing() {
+    const text = prose(this.say("finishing_text"));
+    const busy = element("progress", { "aria-label": this.say("saving") });
+    this.show("finishing", this.say("finishing_title"), text, busy);
+  }
+
+  /** The answers do not arrive; `link` has a code if one may be shown all the same. */
+  unsent(count, link, download, again) {
+    const text = prose(this.say("unsent_text", { count }));
+    const buttons = [
+      this.button("try_again_button", again, "main"),
+      this.button("download_button", download),
+    ];
+    this.show(
+      "unsent",
+      this.say("unsent_title"),
+      text,
+      element("div", { class: "buttons" }, buttons),
+      this.#code(link.code),
+    );
+  }
+
+  /** Nothing is sent anywhere: resolves when the participant has saved the file. */
+  async save(download) {
+    const chosen = new Promise((resolve) => {
+      const save = () => {
+        download();
+        resolve();
+      };
+      this.show(
+        "save",
+        this.say("save_title"),
+        prose(this.say("save_text")),
+        element("div", { class: "buttons" }, this.button("download_button", save, "main")),
+      );
+    });
+    await chosen;
+  }
+
+  /**
+   * The end: thanks, the code, the way back. `download` saves the data once more. Resolves when
+   * somebody else wants to begin, which `another` allows.
+   */
+  done(link, download = null, another = false) {
+    return new Promise((resolve) => {
+      const buttons = [];
+      if (download) buttons.push(this.button("download_button", download));
+      if (another) buttons.push(this.button("another_person_button", resolve, "quiet"));
+      this.#end("done", "debrief", link, buttons);
+    });
+  }
+
+  /** Ends of other kinds: `declined`, `full`, `time_limit`, `failed_checks`, `already_complete`. */
+  outcome(name, link = {}) {
+    this.#end(name, name, link, []);
+  }
+
+  #end(name, key, link, others) {
+    const buttons = [...others];
+    if (link.redirect) {
+      const attributes = { class: "button main", href: link.redirect, rel: "noreferrer" };
+      buttons.unshift(element("a", { ...attributes, text: this.say("return_button") }));
+    }
+    this.show(
+      name,
+      this.say(`${key}_title`),
+      prose(this.say(`${key}_text`)),
+      this.#code(link.code),
+      prose(this.say(link.redirect ? "return_text" : "close_text")),
+      buttons.length ? element("div", { class: "buttons" }, buttons) : null,
+    );
+  }
+
+  #code(code) {
+    if (!code) return null;
+    const status = element("span", { role: "status" });
+    const value = element("output", { text: code, dir: "ltr" });
+    const copy = async () => {
+      try {
+        await navigator.clipboard.writeText(code);
+        status.textContent = this.say("code_copied");
+      } catch {
+        // Refused, or a page without TLS: mark it, so that one key copies it.
+        getSelection().selectAllChildren(value);
+      }
+    };
+    return element(
+      "div",
+      { class: "code" },
+      element("p", { text: this.say("code_label") }),
+      value,
+      this.button("code_copy", copy),
+      status,
+    );
+  }
+
+  error(message) {
+    const again = this.button("reload_button", () => location.reload(), "main");
+    this.show(
+      "error",
+      this.say("error_title"),
+      prose(this.say("error_text")),
+      element("p", { class: "message", dir: "ltr", text: message }),
+      element("div", { class: "buttons" }, again),
+    );
+  }
+
+  /** Show how far the session is, from the number of trials done. */
+  progress(number, total) {
+    this.#bar.hidden = false;
+    this.#bar.replaceChildren(
+      element("progress", { value: number, max: total, "aria-label": this.say("progress_label") }),
+      element("span", { class: "count", text: this.say("progress", { number, total }) }),
+    );
+  }
+
+  hideProgress() {
+    this.#bar.hidden = true;
+  }
+
+  /** Say something at the foot of the page for a moment. */
+  flash(text) {
+    this.notice(text);
+    setTimeout(() => this.#notice.textContent === text && this.notice(""), FLASH_MS);
+  }
+
+  /** Say something lasting at the foot of the page; an empty text takes it away. */
+  notice(text) {
+    if (this.#notice.textContent !== text) this.#notice.textContent = text;
+  }
+}

@@ -1,0 +1,358 @@
+// One participant's way through the study, from the first screen to the code.
+
+import { element, pause, uuid } from "./dom.js";
+import { Outbox } from "./outbox.js";
+import { Presence } from "./presence.js";
+import { takeTurn } from "./tabs.js";
+import { Timeline } from "./timeline.js";
+import { Final, persist } from "./transports/errors.js";
+
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
+const PATIENCE_MS = 20_000; // until the participant is told that answers do not arrive
+const LEFTOVERS_PATIENCE_MS = 3_600_000;
+const DEADLINE_MARGIN_MS = 1000; // the server measures the time; it must agree that it is over
+const RETRY_MS = 1000;
+const RESUME_PATIENCE_MS = 6_000; // until the browser's own copy of a session serves
+
+export class Session {
+  #transport;
+  #store;
+  #screens;
+  #info;
+  #record; // what the store keeps: key, session, credentials, bundle, stage, end
+  #outbox;
+  #presence = new Presence();
+  #trial = ""; // the id of the trial that is shown
+
+  constructor(transport, store, screens, info) {
+    this.#transport = transport;
+    this.#store = store;
+    this.#screens = screens;
+    this.#info = info;
+    this.#presence.onchange = (kind) => this.#event(kind, this.#trial);
+    screens.onshow = (name) => this.#event("screen", name);
+    for (const kind of ["offline", "online"]) addEventListener(kind, () => this.#event(kind, ""));
+    store.onloss = () => this.#report();
+  }
+
+  get #key() {
+    const { kind, identity } = this.#transport;
+    return `${kind}:${this.#info.study.name}:${identity}`;
+  }
+
+  /** Run to the end, whatever it is. */
+  async run() {
+    try {
+      if (this.#info.recruiter?.required && !this.#transport.participant) {
+        this.#screens.outcome("participant_missing");
+        return;
+      }
+      const elsewhere = (turn) => this.#screens.whileElsewhere(turn);
+      await takeTurn(`contstim ${this.#key}`, elsewhere);
+      this.#sendLeftovers();
+      if (!(await this.#begin())) return;
+      await this.#trials();
+      await this.#finish();
+    } catch (error) {
+      if (error instanceof Final && error.body.outcome) this.#ended(error);
+      else throw error;
+    }
+  }
+
+  /** Send what other sessions in this browser still hold, without waiting for it. */
+  async #sendLeftovers() {
+    if (!this.#transport.collects) return;
+    for (const record of await this.#store.sessions()) {
+      const ours = record.key.startsWith(`${this.#transport.kind}:${this.#info.study.name}:`);
+      if (ours && record.key !== this.#key && !record.end) await this.#forward(record);
+    }
+  }
+
+  async #forward(record) {
+    const outbox = new Outbox(this.#store, this.#transport, record);
+    await outbox.open();
+    if (await outbox.flush(LEFTOVERS_PATIENCE_MS)) {
+      await this.#store.dropRows(record.session);
+      await this.#store.dropSession(record.key);
+    }
+    outbox.close();
+  }
+
+  /** Come back to a session or begin one; false if it ends here. */
+  async #begin() {
+    const kept = await this.#store.session(this.#key);
+    if (kept && (await this.#resume(kept))) return true;
+    const { consent } = this.#info;
+    if (!(await this.#screens.consent(consent))) {
+      this.#screens.wait();
+      const link = await persist(() => this.#transport.decline(), this.#unreached);
+      this.#screens.notice("");
+      this.#screens.outcome("declined", link);
+      return false;
+    }
+    this.#screens.wait();
+    const { version, sha256 } = consent;
+    const began = await persist(() => this.#transport.start({ version, sha256 }), this.#unreached);
+    this.#screens.notice("");
+    await this.#open({
+      key: this.#key,
+      session: began.bundle.session,
+      credentials: began.credentials,
+      bundle: began.bundle,
+      began: Date.now(),
+      stage: "instructions",
+      end: null,
+    });
+    if (began.consent) await this.#outbox.keep("consent", { id: uuid(), ...began.consent });
+    // A recruiter's participant may have begun in another browser.
+    if (this.#done().size) this.#record.stage = "trials";
+    return true;
+  }
+
+  /** Go on with a session that this browser has; false if there is none to go on with. */
+  async #resume(kept) {
+    const mayBeAnother = this.#transport.identity === "";
+    if (kept.end) {
+      this.#record = kept;
+      await this.#screens.done(kept.end, null, mayBeAnother);
+      await this.#store.dropSession(kept.key);
+      this.#record = null;
+      return false;
+    }
+    let bundle = kept.bundle;
+    try {
+      bundle = await this.#refreshed(kept);
+    } catch (error) {
+      // The server knows nothing of this session: another study of that name, or a new store.
+      if (error instanceof Final && [401, 403, 404].includes(error.status)) {
+        return this.#putAside(kept);
+      }
+      throw error;
+    }
+    await this.#open({ ...kept, bundle });
+    if (this.#transport.knows) {
+      const known = new Set(Object.keys(bundle.answered));
+      const missing = bundle.trials.map((one) => one.trial).filter((id) => !known.has(id));
+      await this.#outbox.resend(new Set(missing));
+    }
+    const done = this.#done().size;
+    this.#event("resume", String(done));
+    const total = bundle.trials.length;
+    if (this.#over || done === total) return true;
+    if (done === 0 && this.#record.stage === "instructions") return true;
+    this.#screens.progress(done, total);
+    if (await this.#screens.resume({ number: done + 1, total }, mayBeAnother)) return true;
+    this.#screens.hideProgress();
+    return this.#putAside(kept);
+  }
+
+  /** The bundle with what the server has of it; the browser's copy if it does not answer. */
+  async #refreshed(kept) {
+    const late = new Promise((resolve) => {
+      setTimeout(() => resolve(kept.bundle), RESUME_PATIENCE_MS);
+    });
+    return Promise.race([persist(() => this.#transport.resume(kept)), late]);
+  }
+
+  /** Keep a session under another key, so that its answers are still sent. */
+  async #putAside(kept) {
+    this.#outbox?.close();
+    this.#outbox = null;
+    this.#record = null;
+    const aside = { ...kept, key: `${kept.key}:${kept.session}` };
+    await this.#store.keepSession(aside);
+    await this.#store.dropSession(kept.key);
+    if (this.#transport.collects) this.#forward(aside);
+    return false;
+  }
+
+  async #open(record) {
+    this.#record = record;
+    const { elapsed_s: elapsed, settings } = record.bundle;
+    if (settings.time_limit_s) {
+      const left = Math.max(0, settings.time_limit_s - elapsed) * 1000 + DEADLINE_MARGIN_MS;
+      this.#deadline = performance.now() + left;
+      // By then somebody else may be at it, with time of their own.
+      const stop = () => this.#record && this.#over && this.#stop();
+      if (left < LONGEST_TIMER_MS) setTimeout(stop, left + 1);
+    }
+    await this.#store.keepSession(record);
+    this.#outbox = new Outbox(this.#store, this.#transport, record);
+    this.#outbox.onchange = () => this.#report();
+    await this.#outbox.open();
+    this.#report();
+  }
+
+  #unreached = () => this.#screens.notice(this.#screens.say("offline"));
+
+  /** Tell the participant what there is to know about the way of the answers. */
+  #report() {
+    if (!this.#outbox) return;
+    const { collects } = this.#transport;
+    // The last screens speak of it themselves.
+    const unsent = collects && !this.#finishing && this.#outbox.failing && this.#outbox.waiting;
+    let text = "";
+    if (!this.#store.lasting) text = this.#screens.say("storage_unavailable");
+    else if (unsent) text = this.#screens.say("offline");
+    this.#screens.notice(text);
+    if (this.#outbox.ended) this.#stop();
+  }
+
+  /** Whether the time is over, or the session was ended elsewhere: no more trials are shown. */
+  get #over() {
+    return performance.now() >= this.#deadline || Boolean(this.#record.bundle.finished);
+  }
+
+  #deadline = Infinity;
+  #finishing = false;
+
+  /** Break off the trials; what was answered is sent all the same. */
+  #stop() {
+    this.#jsPsych?.abortExperiment("");
+  }
+
+  #event(kind, detail) {
+    if (!this.#outbox || this.#record?.end) return;
+    this.#outbox.keep("event", { id: uuid(), kind, at: new Date().toISOString(), detail });
+  }
+
+  /** The ids of the trials of this session that have an answer, here or at the receiver. */
+  #done() {
+    const { trials, answered } = this.#record.bundle;
+    const known = new Set([...Object.keys(answered), ...this.#outbox.answered]);
+    return new Set(trials.map((one) => one.trial).filter((id) => known.has(id)));
+  }
+
+  #jsPsych = null;
+
+  /** Show instructions and practice if they are still to come, and every trial without answer. */
+  async #trials() {
+    const { bundle, stage } = this.#record;
+    const timeline = new Timeline(this.#screens, bundle, {
+      presence: this.#presence,
+      done: () => this.#done().size,
+      onshow: (trial) => {
+        this.#trial = trial?.trial ?? "";
+        if (trial) this.#shown = this.#store.countShown(this.#record.session, trial.trial);
+      },
+      onanswer: (trial, data) => this.#answer(trial, data),
+      onbreak: (detail) => this.#event("break", detail),
+      onstart: () => this.#enter("trials"),
+    });
+    const answered = new Set([...this.#outbox.answered, ...Object.keys(bundle.answered)]);
+    const nodes = timeline.build(stage === "instructions", answered);
+    if (!nodes.length || this.#over) return;
+    this.#jsPsych = window.initJsPsych({ display_element: this.#screens.clear() });
+    await this.#jsPsych.run(nodes);
+    this.#jsPsych = null;
+    this.#screens.clear();
+    if (this.#outbox.ended) throw this.#outbox.ended;
+  }
+
+  async #enter(stage) {
+    this.#record.stage = stage;
+    await this.#store.keepSession(this.#record);
+  }
+
+  #shown = Promise.resolve(1); // how often the trial has been shown
+
+  async #answer(trial, data) {
+    if (data.choice === undefined) return; // jsPsych was stopped
+    await this.#outbox.keep("answer", {
+      id: uuid(),
+      trial: trial.trial,
+      choice: data.choice,
+      rt_ms: data.rt_ms,
+      answered_at: data.answered_at,
+      input: data.input,
+      focus_losses: data.focus_losses,
+      hidden_ms: data.hidden_ms,
+      shown: await this.#shown,
+    });
+  }
+
+  /** Send what is left and end the session; trials that turn out to be missing are shown. */
+  async #finish() {
+    this.#trial = "";
+    for (;;) {
+      this.#finishing = true;
+      this.#report();
+      if (!this.#transport.collects) await this.#screens.save(() => this.#download());
+      else await this.#sent();
+      try {
+        this.#screens.finishing();
+        const finish = () => this.#transport.finish(this.#record, this.#over);
+        const link = await persist(finish, this.#unreached);
+        await this.#close(link);
+        return;
+      } catch (error) {
+        if (!(error instanceof Final) || !error.body.missing) throw error;
+        await this.#missing(new Set(error.body.missing));
+      }
+    }
+  }
+
+  async #missing(ids) {
+    for (const id of ids) delete this.#record.bundle.answered[id];
+    this.#finishing = false;
+    await this.#outbox.resend(ids);
+    await pause(RETRY_MS);
+    if (this.#done().size < this.#record.bundle.trials.length) await this.#trials();
+  }
+
+  /** Wait until all answers are acknowledged, and say so if it takes long. */
+  async #sent() {
+    this.#screens.finishing();
+    while (!(await this.#outbox.flush(PATIENCE_MS))) {
+      if (this.#outbox.ended) throw this.#outbox.ended;
+      const link = this.#transport.unsent;
+      const again = () => this.#outbox.flush(0);
+      this.#screens.unsent(this.#outbox.waiting, link, () => this.#download(), again);
+    }
+    if (this.#outbox.refused) {
+      const link = this.#transport.unsent;
+      const again = () => location.reload();
+      this.#screens.unsent(this.#outbox.refused, link, () => this.#download(), again);
+      await new Promise(() => {});
+    }
+  }
+
+  /** Everything is where it belongs: forget the answers here and show the end. */
+  async #close(link) {
+    const { code = null, redirect = null, outcome = "complete" } = link;
+    const download = this.#transport.collects ? null : this.#downloader();
+    const end = { code, redirect };
+    this.#record.end = end;
+    await this.#store.keepSession({ ...this.#record, bundle: null, credentials: null });
+    if (this.#transport.collects) await this.#store.dropRows(this.#record.session);
+    this.#outbox.close();
+    this.#screens.notice("");
+    this.#screens.hideProgress();
+    if (outcome === "complete") await this.#screens.done(end, download);
+    else this.#screens.outcome(outcome, end);
+  }
+
+  #downloader() {
+    const lines = this.#outbox.lines();
+    const name = `${this.#info.study.name}_${this.#record.session}.jsonl`;
+    return () => saveFile(name, lines);
+  }
+
+  #download() {
+    this.#downloader()();
+  }
+
+  /** The receiver has ended the session. */
+  #ended(error) {
+    const { outcome, code = null, redirect = null } = error.body;
+    this.#screens.hideProgress();
+    this.#screens.notice("");
+    this.#screens.outcome(outcome, { code, redirect });
+  }
+}
+
+function saveFile(name, lines) {
+  const url = URL.createObjectURL(new Blob([`${lines.join("\n")}\n`], { type: "text/plain" }));
+  element("a", { href: url, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(url), 60_000);
+}

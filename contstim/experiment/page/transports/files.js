@@ -1,0 +1,71 @@
+// What pages without a server of ours share: the study as files beside the page.
+
+import { Final, Passing, requestJson } from "./errors.js";
+import { uuid } from "../dom.js";
+
+/** Read a file of the study; files that are missing stay missing. */
+function readFile(path) {
+  return requestJson(path).catch((error) => {
+    if (error instanceof Final && error.status !== 404) throw new Passing(error.message);
+    throw error;
+  });
+}
+
+export class FilesTransport {
+  knows = false;
+
+  /** Read `study.json`, which lists the seats besides what is shown before consent. */
+  async open() {
+    this.info = await readFile("study.json");
+    return this.info;
+  }
+
+  /** The recruiter's id of this participant, or null; it stays in this browser. */
+  get participant() {
+    const name = this.info.recruiter?.participant;
+    return (name && this.parameters.get(name)?.trim()) || null;
+  }
+
+  get identity() {
+    return this.participant ?? "";
+  }
+
+  /** Begin a session on a seat that `seat()` of the class draws. */
+  async start(consent) {
+    const seat = await this.seat(this.info.seats);
+    const own = await readFile(`bundles/${seat}.json`);
+    const bundle = { ...this.info, ...own, session: uuid(), answered: {}, elapsed_s: 0 };
+    delete bundle.seats;
+    const began = { ...consent, given: true, at: new Date().toISOString() };
+    return { credentials: null, bundle, consent: began };
+  }
+
+  /** What is shown while answers do not arrive: its own code, or that of a whole session. */
+  get unsent() {
+    const { unsent, complete } = this.info.links;
+    return unsent.code ? unsent : complete;
+  }
+
+  async resume(session) {
+    const elapsed = (Date.now() - session.began) / 1000;
+    return { ...session.bundle, elapsed_s: Math.max(0, elapsed) };
+  }
+
+  /** How the session ended: here nobody but the page measures the time. */
+  link(overtime) {
+    const outcome = overtime ? "time_limit" : "complete";
+    return { outcome, ...this.info.links[outcome] };
+  }
+
+  /** A row as a line of the raw log that `contstim experiment import` reads. */
+  line(session, row) {
+    const { study, group, seat } = session.bundle;
+    const line = { study: study.name, session: session.session, group, seat };
+    if (row.kind === "consent") return { ...line, consent: row.body };
+    return { ...line, [`${row.kind}s`]: [row.body] };
+  }
+
+  lines(session, kind, bodies) {
+    return bodies.map((body) => `${JSON.stringify(this.line(session, { kind, body }))}\n`).join("");
+  }
+}

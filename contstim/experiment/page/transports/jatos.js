@@ -1,0 +1,86 @@
+// To JATOS through its own client library, `jatos.js`, which JATOS serves beside the page.
+
+import { FilesTransport } from "./files.js";
+import { Passing } from "./errors.js";
+import { pause } from "../dom.js";
+
+const SEATS_GIVEN = "contstim_seats_given";
+const ALLOCATION_ATTEMPTS = 10;
+const CONSENT_DECLINED = "consent declined";
+
+export class JatosTransport extends FilesTransport {
+  kind = "jatos";
+  batch = 1;
+  largest = 50;
+  collects = true;
+
+  #jatos;
+
+  constructor(jatos) {
+    super();
+    this.#jatos = jatos;
+  }
+
+  /** Wait for the library, then read the study. */
+  async open() {
+    await new Promise((resolve) => this.#jatos.onLoad(resolve));
+    const parameters = this.#jatos.urlQueryParameters ?? {};
+    this.parameters = new Map(Object.entries(parameters));
+    return super.open();
+  }
+
+  /** One run of the study is one session: reloading the page goes on with it. */
+  get identity() {
+    return `run-${this.#jatos.studyResultId}`;
+  }
+
+  /**
+   * The next seat: the batch session counts how many were given, and its versions make sure that
+   * two runs never read the same count. Without a batch channel the run's id says the seat.
+   */
+  async seat(seats) {
+    const { batchSession } = this.#jatos;
+    for (let attempt = 0; attempt < ALLOCATION_ATTEMPTS; attempt += 1) {
+      try {
+        const given = batchSession.get(SEATS_GIVEN) ?? 0;
+        await batchSession.set(SEATS_GIVEN, given + 1);
+        return seats[given % seats.length].seat;
+      } catch {
+        await pause(100 + 400 * Math.random());
+      }
+    }
+    return seats[Number(this.#jatos.studyResultId) % seats.length].seat;
+  }
+
+  async send(session, kind, bodies) {
+    try {
+      await this.#jatos.appendResultData(this.lines(session, kind, bodies));
+    } catch (error) {
+      throw new Passing(String(error));
+    }
+    return { acknowledged: bodies.map((body) => body.id), refused: [] };
+  }
+
+  /** End the run; the page stays, with the code and the way back. */
+  async finish(session, overtime) {
+    await this.#end(true);
+    return this.link(overtime);
+  }
+
+  async decline() {
+    await this.#end(false, CONSENT_DECLINED);
+    return this.info.links.declined;
+  }
+
+
+  async #end(successful, message) {
+    // Named endStudyAjax before JATOS 3.9.
+    const jatos = this.#jatos;
+    const end = (jatos.endStudyWithoutRedirect ?? jatos.endStudyAjax).bind(jatos);
+    try {
+      await (message === undefined ? end(successful) : end(successful, message));
+    } catch (error) {
+      throw new Passing(String(error));
+    }
+  }
+}

@@ -1,0 +1,119 @@
+// To the study's own server: every answer is posted as it is made.
+
+import { uuid } from "../dom.js";
+import { Final, requestJson } from "./errors.js";
+
+const UNACCEPTABLE = [400, 413, 422];
+
+export class ServerTransport {
+  kind = "server";
+
+  /** How many rows are sent together at least, and at most. */
+  batch = 1;
+  largest = 50;
+
+  /** Whether the receiver knows better than the browser which trials are answered. */
+  knows = true;
+
+  /** Whether data arrive anywhere by themselves. */
+  collects = true;
+
+  #info;
+  #request = uuid(); // the same in every attempt to begin: a reply that is lost costs no seat
+
+  constructor(parameters) {
+    this.parameters = parameters;
+  }
+
+  /** What is shown before consent. */
+  async open() {
+    this.#info = await requestJson("api/study");
+    return this.#info;
+  }
+
+  /** The recruiter's id of this participant, or null. */
+  get participant() {
+    const name = this.#info.recruiter?.participant;
+    return (name && this.parameters.get(name)?.trim()) || null;
+  }
+
+  /** What tells this participant's sessions in this browser from those of others. */
+  get identity() {
+    return this.participant ?? "";
+  }
+
+  /** Begin a session, or come back to it by the recruiter's id. */
+  async start(consent) {
+    const names = this.#info.recruiter?.parameters ?? [];
+    const given = names.filter((name) => this.parameters.has(name));
+    const body = {
+      consent: { ...consent, given: true },
+      participant: this.participant,
+      request: this.#request,
+      parameters: Object.fromEntries(given.map((name) => [name, this.parameters.get(name)])),
+    };
+    try {
+      const { token, bundle } = await requestJson("api/sessions", { method: "POST", body });
+      return { credentials: token, bundle };
+    } catch (error) {
+      if (error instanceof Final && error.status === 503) error.body.outcome = "full";
+      if (error.body?.outcome === "complete") error.body.outcome = "already_complete";
+      throw error;
+    }
+  }
+
+  /** The bundle of a session that was begun earlier. */
+  resume(session) {
+    return requestJson("api/session", { headers: bearer(session) });
+  }
+
+  /** Send rows of one kind; return the ids that were stored, and those that never will be. */
+  async send(session, kind, bodies) {
+    const plural = `${kind}s`;
+    try {
+      const reply = await requestJson(`api/${plural}`, {
+        method: "POST",
+        headers: bearer(session),
+        body: { [plural]: bodies },
+      });
+      return {
+        // A conflict is stored as well, beside the first answer.
+        acknowledged: [...(reply.acknowledged ?? []), ...(reply.conflicts ?? [])],
+        refused: (reply.refused ?? []).map((one) => one.id),
+      };
+    } catch (error) {
+      // Rows that cannot be read are kept here, for the download; the others go on.
+      if (error instanceof Final && UNACCEPTABLE.includes(error.status)) {
+        return { acknowledged: [], refused: bodies.map((body) => body.id) };
+      }
+      throw error;
+    }
+  }
+
+  /** End a session whose answers are all stored: the completion code and where to return to. */
+  finish(session) {
+    return requestJson("api/finish", { method: "POST", headers: bearer(session), body: {} });
+  }
+
+  /** Consent was not given. */
+  async decline() {
+    await requestJson("api/declined", { method: "POST", body: {} });
+    return this.#info.recruiter?.declined ?? {};
+  }
+
+  /** What is shown while answers do not arrive: the code of a whole session needs them all. */
+  get unsent() {
+    return this.#info.recruiter?.unsent ?? {};
+  }
+
+  /** A row as a line of a raw log, for a download. */
+  line(session, row) {
+    const { study, group, seat } = session.bundle;
+    const line = { study: study.name, session: session.session, group, seat };
+    return { ...line, [`${row.kind}s`]: [row.body] };
+  }
+}
+
+function bearer(session) {
+  return { Authorization: `Bearer ${session.credentials}` };
+}

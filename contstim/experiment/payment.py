@@ -1,0 +1,178 @@
+"""Who is to be paid, who gets a bonus, whose seat is to be filled again, each with the reason."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from contstim.errors import InputError
+from contstim.experiment.allocation import release_seat, release_stale
+from contstim.experiment.collected import Collected
+from contstim.experiment.schema import DATA_FILE, open_data
+from contstim.experiment.study import Study
+
+__all__ = ["Bonus", "pay_table", "release_sessions", "replacement_table"]
+
+
+@dataclass(frozen=True)
+class Bonus:
+    """A bonus for complete sessions with at least this share of catch trials right."""
+
+    amount: float
+    min_catch_correct: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not self.amount > 0 or not 0 <= self.min_catch_correct <= 1:
+            raise InputError(
+                f"a bonus of {self.amount} from {self.min_catch_correct} of the catch trials; give "
+                "an amount above 0 and a share from 0 to 1"
+            )
+
+
+def pay_table(collected: Collected, ids: pd.DataFrame, bonus: Bonus | None = None) -> pd.DataFrame:
+    """Say for every session whether it is to be paid.
+
+    Catch trials are no ground for not paying; whether somebody's data are analysed is another
+    question (see `replacement_table`).
+
+    Parameters
+    ----------
+    collected
+        The data.
+    ids
+        From `recruiter_ids`.
+    bonus
+        Who gets more.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Personal data: the columns of `ids`, ``session``, ``pay`` (``yes``; ``no``; ``review`` where
+        a person must decide), ``bonus``, ``reason``.
+    """
+    rows = []
+    for one in collected.sessions.to_dict("records"):
+        pay, reason = _pay(one)
+        more = 0.0
+        if bonus is not None and pay == "yes":
+            share = one["catch_right"] / one["catch_shown"] if one["catch_shown"] else 1.0
+            if share >= bonus.min_catch_correct - 1e-9:
+                more = bonus.amount
+                reason += f"; {one['catch_right']} of {one['catch_shown']} catch trials right"
+        rows.append(
+            {
+                "participant": one["participant"],
+                "session": one["session"],
+                "pay": pay,
+                "bonus": more,
+                "reason": reason,
+            }
+        )
+    columns = ["participant", "session", "pay", "bonus", "reason"]
+    return ids.merge(pd.DataFrame(rows, columns=columns), on="participant")
+
+
+def _pay(session: Mapping[Hashable, Any]) -> tuple[str, str]:
+    done = f"{session['n_answered']} of {session['n_trials']} trials answered"
+    outcome = session["outcome"]
+    if outcome == "complete":
+        return "yes", done
+    if outcome == "failed_checks":
+        right = f"{session['checks_right']} of {session['checks_shown']} attention checks right"
+        return "review", f"{done}, {right}"
+    if outcome == "time_limit":
+        return "review", f"{done} when the time was over"
+    if session["n_answered"] == session["n_trials"]:
+        return "review", f"{done}, but the page was left before the end"
+    return "no", f"{done}, then left"
+
+
+def replacement_table(collected: Collected, excluded: pd.DataFrame) -> pd.DataFrame:
+    """Say which seats another participant should take, and why.
+
+    Parameters
+    ----------
+    collected
+        The data.
+    excluded
+        Participants that the analysis leaves out altogether: ``participant``, ``rule``, ``detail``,
+        as the evaluation's rules report them.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``participant, session, group, seat, released, reason``, for sessions that are excluded or
+        not whole; ``released`` says why the seat is free already, if it is.
+    """
+    reasons = {
+        str(who): "; ".join(f"{row.rule}: {row.detail}" for row in own.itertuples())
+        for who, own in excluded.groupby("participant", sort=False)
+    }
+    whole = set(collected.whole)
+    rows = []
+    for one in collected.sessions.to_dict("records"):
+        reason = reasons.get(one["participant"])
+        if reason is None and one["participant"] not in whole:
+            reason = f"{one['outcome']}: {one['n_answered']} of {one['n_trials']} trials answered"
+        if reason is not None:
+            names = ("participant", "session", "group", "seat", "released")
+            rows.append({**{name: one[name] for name in names}, "reason": reason})
+    columns = ["participant", "session", "group", "seat", "released", "reason"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def release_sessions(
+    study: Study,
+    sessions: Mapping[str, str],
+    idle_minutes: float | None = None,
+    data: Path | None = None,
+) -> list[str]:
+    """Give seats to whoever comes next; the data of the sessions stay. A server may be running.
+
+    Parameters
+    ----------
+    study
+        The study.
+    sessions
+        Sessions and why, e.g. ``excluded``.
+    idle_minutes
+        Also those that are unfinished and have sent nothing for so long.
+    data
+        The data file; by default in the study's folder.
+
+    Returns
+    -------
+    list of str
+        The sessions whose seats were released; others had none.
+
+    Raises
+    ------
+    InputError
+        If there is no such session, or no data.
+    """
+    connection = open_data(study.folder / DATA_FILE if data is None else data)
+    now = time.time()
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+        done = [s for s, why in sessions.items() if _release(connection, s, why, now)]
+        if idle_minutes is not None:
+            done += release_stale(connection, now - idle_minutes * 60, now)
+        connection.execute("COMMIT")
+    finally:
+        connection.close()
+    return done
+
+
+def _release(connection: sqlite3.Connection, session: str, why: str, now: float) -> bool:
+    row = connection.execute("SELECT 1 FROM sessions WHERE session = ?", (session,)).fetchone()
+    if row is None:
+        raise InputError(
+            f"there is no session {session!r}; `contstim experiment export` lists them"
+        )
+    return release_seat(connection, session, why, now)

@@ -1,0 +1,168 @@
+"""Answers and events on their way into the raw log: nothing twice, nothing overwritten."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from contstim.errors import InputError
+from contstim.experiment.messages import Answer, named_id, read_answer, read_event
+from contstim.experiment.trials import Trial
+
+__all__ = ["Received", "record_answers", "record_events"]
+
+#: Rows that a session may add, in multiples of its trials; only a fault or malice comes near.
+_ANSWERS_A_TRIAL = 20
+_EVENTS_A_TRIAL = 50
+
+
+@dataclass(frozen=True)
+class Received:
+    """What became of answers or events, by their ids.
+
+    Attributes
+    ----------
+    acknowledged
+        Stored, now or before.
+    conflicts
+        Of these, answers to trials that had another answer already; both are kept.
+    refused
+        Not stored, with the reason; the id is None where none could be read.
+    """
+
+    acknowledged: tuple[str, ...]
+    conflicts: tuple[str, ...]
+    refused: tuple[tuple[str | None, str], ...]
+
+    def row(self) -> dict[str, Any]:
+        """Return it as the page reads it."""
+        return {
+            "acknowledged": list(self.acknowledged),
+            "conflicts": list(self.conflicts),
+            "refused": [{"id": name, "error": error} for name, error in self.refused],
+        }
+
+
+def record_answers(
+    connection: sqlite3.Connection,
+    session: str,
+    trials: Mapping[str, Trial],
+    answers: Sequence[Any],
+    now: float,
+    late: bool,
+) -> Received:
+    """Store answers; a repeat is acknowledged again, a second one to a trial is a conflict.
+
+    Parameters
+    ----------
+    connection
+        Within a transaction.
+    session
+        Whose they are.
+    trials
+        The trials of the session, by their ids.
+    answers
+        As the page sent them.
+    now
+        When they came, seconds since 1970.
+    late
+        Whether the time limit had passed.
+    """
+    room = _ANSWERS_A_TRIAL * len(trials) - _count(connection, "answers", session)
+    acknowledged: list[str] = []
+    conflicts: list[str] = []
+    refused: list[tuple[str | None, str]] = []
+    for value in answers:
+        try:
+            answer = read_answer(value, trials)
+            kept = _stored(connection, session, answer)
+        except InputError as error:
+            refused.append((named_id(value), str(error)))
+            continue
+        if kept is None:
+            if room <= 0:
+                refused.append((answer.answer, "this session has sent too many answers"))
+                continue
+            kind = trials[answer.trial].kind
+            kept = _insert_answer(connection, session, answer, kind, now, late)
+            room -= 1
+        acknowledged.append(answer.answer)
+        if kept:
+            conflicts.append(answer.answer)
+    return Received(tuple(acknowledged), tuple(conflicts), tuple(refused))
+
+
+def record_events(
+    connection: sqlite3.Connection, session: str, n_trials: int, events: Sequence[Any], now: float
+) -> Received:
+    """Store events; a repeat is acknowledged again. Parameters as of `record_answers`."""
+    room = _EVENTS_A_TRIAL * n_trials - _count(connection, "events", session)
+    acknowledged: list[str] = []
+    refused: list[tuple[str | None, str]] = []
+    for value in events:
+        try:
+            event = read_event(value)
+        except InputError as error:
+            refused.append((named_id(value), str(error)))
+            continue
+        if room <= 0:
+            refused.append((event.event, "this session has sent too many events"))
+            continue
+        room -= connection.execute(
+            "INSERT OR IGNORE INTO events (session, event, kind, at, detail, received_at)"
+            " VALUES (?, ?, ?, ?, ?, ?)",
+            (session, event.event, event.kind, event.at, event.detail, now),
+        ).rowcount
+        acknowledged.append(event.event)
+    return Received(tuple(acknowledged), (), tuple(refused))
+
+
+def _stored(connection: sqlite3.Connection, session: str, answer: Answer) -> bool | None:
+    """Return whether the answer is there as a conflict, None if it is not there.
+
+    Raises
+    ------
+    InputError
+        If its id stands for another answer.
+    """
+    row = connection.execute(
+        "SELECT trial, choice, conflict FROM answers WHERE session = ? AND answer = ?",
+        (session, answer.answer),
+    ).fetchone()
+    if row is None:
+        return None
+    if (row["trial"], row["choice"]) != (answer.trial, answer.choice):
+        raise InputError("id is that of another answer")
+    return bool(row["conflict"])
+
+
+def _insert_answer(
+    connection: sqlite3.Connection, session: str, answer: Answer, kind: str, now: float, late: bool
+) -> bool:
+    """Store an answer and return whether its trial had one already."""
+    conflict = (
+        connection.execute(
+            "SELECT 1 FROM answers WHERE session = ? AND trial = ? AND conflict = 0",
+            (session, answer.trial),
+        ).fetchone()
+        is not None
+    )
+    row: Mapping[str, Any] = {
+        **answer.__dict__,
+        "session": session,
+        "kind": kind,
+        "received_at": now,
+        "late": int(late),
+        "conflict": int(conflict),
+    }
+    names = ", ".join(row)
+    marks = ", ".join(f":{name}" for name in row)
+    connection.execute(f"INSERT INTO answers ({names}) VALUES ({marks})", row)  # noqa: S608 - names are ours
+    return conflict
+
+
+def _count(connection: sqlite3.Connection, table: str, session: str) -> int:
+    sql = f"SELECT count(*) FROM {table} WHERE session = ?"  # noqa: S608 - one of our tables
+    return int(connection.execute(sql, (session,)).fetchone()[0])

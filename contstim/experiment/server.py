@@ -1,0 +1,194 @@
+"""The server of a study: the page, its data on the way to the store, and a dashboard."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import sqlite3
+from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import Future
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from contstim.errors import InputError, MissingExtraError
+from contstim.experiment.bundle import study_info
+from contstim.experiment.dashboard import dashboard_page
+from contstim.experiment.http import SafeHeaders, bearer, read_body, refusal
+from contstim.experiment.messages import RefusedError, read_opening
+from contstim.experiment.pages import index_html
+from contstim.experiment.store import Store
+from contstim.experiment.vendor import PAGE, vendor_files
+
+__all__ = ["PAGE", "make_app"]
+
+_COOKIE = "contstim_dashboard"
+Result = TypeVar("Result")
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+def make_app(store: Store, token: str, page: Path = PAGE) -> Starlette:
+    """Return the server of a study.
+
+    Parameters
+    ----------
+    store
+        Where data go; it is closed when the server stops.
+    token
+        What the experimenter shows to see the dashboard.
+    page
+        The folder of the page's files: ``index.html`` is filled in and served at ``/``, all of
+        them below ``/static/``.
+    """
+    api = _Api(store)
+    board = _Dashboard(store, token)
+
+    async def index(_: Request) -> Response:
+        try:
+            vendor_files(page)
+        except MissingExtraError as error:
+            return refusal(503, str(error))
+        return HTMLResponse(index_html(store.study, "server", page=page))
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        yield
+        await asyncio.to_thread(store.close)
+
+    routes = [
+        Route("/", index),
+        Route("/api/study", _safely(api.study)),
+        Route("/api/sessions", _safely(api.open), methods=["POST"]),
+        Route("/api/declined", _safely(api.declined), methods=["POST"]),
+        Route("/api/session", _safely(api.session)),
+        Route("/api/answers", _safely(api.answers), methods=["POST"]),
+        Route("/api/events", _safely(api.events), methods=["POST"]),
+        Route("/api/finish", _safely(api.finish), methods=["POST"]),
+        Route("/dashboard", _safely(board.page)),
+        Route("/api/dashboard", _safely(board.data)),
+        Mount("/static", StaticFiles(directory=page, check_dir=False)),
+    ]
+    return Starlette(
+        routes=routes,
+        middleware=[Middleware(SafeHeaders)],
+        exception_handlers={HTTPException: _no_such_place},
+        lifespan=lifespan,
+    )
+
+
+async def _no_such_place(_: Request, error: Exception) -> Response:
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    return refusal(status, "there is nothing here" if status == 404 else "that cannot be done here")
+
+
+def _safely(endpoint: Endpoint) -> Endpoint:
+    """Turn what an endpoint raises on purpose into a reply; nothing of it was stored."""
+
+    async def guarded(request: Request) -> Response:
+        try:
+            return await endpoint(request)
+        except RefusedError as error:
+            return refusal(error.status, str(error), error.more)
+        except InputError as error:
+            return refusal(400, str(error))
+        except ClientDisconnect:
+            return Response(status_code=400)  # nobody is there to read it
+        except sqlite3.Error:
+            return refusal(503, "the data cannot be stored now; try again")
+
+    return guarded
+
+
+async def _of(future: Future[Result]) -> Result:
+    return await asyncio.wrap_future(future)
+
+
+class _Api:
+    """What the page asks for."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._info = study_info(store.study)
+
+    async def study(self, _: Request) -> Response:
+        return JSONResponse(self._info)
+
+    async def open(self, request: Request) -> Response:
+        recruiter = self._store.study.recruiter
+        kept = () if recruiter is None else recruiter.parameters
+        opening = read_opening(await read_body(request), kept)
+        token, bundle, new = await _of(self._store.open(opening))
+        return JSONResponse({"token": token, "bundle": bundle}, status_code=201 if new else 200)
+
+    async def declined(self, request: Request) -> Response:
+        await read_body(request)
+        await _of(self._store.decline())
+        return Response(status_code=204)
+
+    async def session(self, request: Request) -> Response:
+        return JSONResponse(await _of(self._store.resume(bearer(request))))
+
+    async def answers(self, request: Request) -> Response:
+        token = bearer(request)
+        answers = _list(await read_body(request), "answers")
+        return JSONResponse((await _of(self._store.add_answers(token, answers))).row())
+
+    async def events(self, request: Request) -> Response:
+        token = bearer(request)
+        events = _list(await read_body(request), "events")
+        return JSONResponse((await _of(self._store.add_events(token, events))).row())
+
+    async def finish(self, request: Request) -> Response:
+        return JSONResponse(await _of(self._store.finish(bearer(request))))
+
+
+class _Dashboard:
+    """What the experimenter sees, who shows the token once and then has a cookie."""
+
+    def __init__(self, store: Store, token: str) -> None:
+        self._store = store
+        self._token = token
+        # The cookie proves the token without holding it.
+        self._proof = hmac.new(token.encode(), b"dashboard", hashlib.sha256).hexdigest()
+
+    async def page(self, request: Request) -> Response:
+        if "token" in request.query_params:
+            self._check(request.query_params["token"], self._token)
+            # Without the token in the address, where it would be remembered and shown.
+            reply = RedirectResponse("/dashboard", status_code=303)
+            secure = request.url.scheme == "https"
+            reply.set_cookie(_COOKIE, self._proof, httponly=True, samesite="strict", secure=secure)
+            return reply
+        self._admit(request)
+        summary = await _of(self._store.summary())
+        return HTMLResponse(dashboard_page(summary))
+
+    async def data(self, request: Request) -> Response:
+        self._admit(request)
+        return JSONResponse(await _of(self._store.summary()))
+
+    def _admit(self, request: Request) -> None:
+        if _COOKIE in request.cookies:
+            self._check(request.cookies[_COOKIE], self._proof)
+        else:
+            self._check(bearer(request), self._token)
+
+    def _check(self, given: str, wanted: str) -> None:
+        if not hmac.compare_digest(given.encode("utf-8", "replace"), wanted.encode()):
+            raise RefusedError(403, "this is not the dashboard's token")
+
+
+def _list(body: dict[str, Any], name: str) -> list[Any]:
+    value = body.get(name)
+    if not isinstance(value, list):
+        raise InputError(f"{name} is not a list")
+    return value

@@ -1,0 +1,287 @@
+"""What the server does to the data, each as one step on a connection."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+import sqlite3
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+from contstim.experiment.allocation import release_stale, return_to_seat, take_seat
+from contstim.experiment.bundle import make_bundle, outcome_link
+from contstim.experiment.messages import Opening, RefusedError
+from contstim.experiment.recording import Received, record_answers, record_events
+from contstim.experiment.study import Study
+from contstim.experiment.trials import Trial
+
+__all__ = ["GRACE_S", "Sessions"]
+
+_TOKENS = 200  # times that a session may be opened; only a fault or malice comes near
+
+#: An answer received so long after the time limit still counts as in time.
+GRACE_S = 60.0
+
+
+class Sessions:
+    """The sessions of one study; every method is one step, to be committed by the caller.
+
+    Parameters
+    ----------
+    study
+        The study.
+    """
+
+    def __init__(self, study: Study) -> None:
+        self.study = study
+        practice = {trial.trial: trial for trial in study.practice_trials}
+        self._trials: dict[int, dict[str, Trial]] = {
+            seat: practice | {trial.trial: trial for trial in own}
+            for seat, own in study.design.trials.items()
+        }
+
+    def open(
+        self, connection: sqlite3.Connection, opening: Opening, now: float
+    ) -> tuple[str, dict[str, Any], bool]:
+        """Open a session or find the one that the participant has.
+
+        Returns
+        -------
+        tuple
+            A token of the session, its bundle, and whether it is new.
+
+        Raises
+        ------
+        RefusedError
+            400 if the consent is to another text or the participant's id is missing, 409 if the
+            session is finished, 503 if no seat is free.
+        """
+        study = self.study
+        agreed = (opening.consent.version, opening.consent.sha256)
+        if agreed != (study.consent.version, study.consent_sha256):
+            raise RefusedError(
+                400, "consent is to another version of the text; load the page again"
+            )
+        if study.recruiter is not None and study.recruiter.required and not opening.participant:
+            raise RefusedError(
+                400, f"the participant's id ({study.recruiter.participant}) is missing"
+            )
+        self._release(connection, now)
+        session = self._known(connection, opening)
+        new = session is None
+        if session is None:
+            session = self._create(connection, opening, now)
+        else:
+            self._refuse_finished(connection, session)
+            self._come_back(connection, session, now)
+        return self._token(connection, session, now), self.bundle(connection, session, now), new
+
+    def whose(self, connection: sqlite3.Connection, token: str) -> str:
+        """Return the session of a token.
+
+        Raises
+        ------
+        RefusedError
+            401 if there is none.
+        """
+        row = connection.execute(
+            "SELECT session FROM tokens WHERE sha256 = ?", (_sha256(token),)
+        ).fetchone()
+        if row is None:
+            raise RefusedError(401, "there is no such session; open the study again")
+        return str(row["session"])
+
+    def resume(self, connection: sqlite3.Connection, token: str, now: float) -> dict[str, Any]:
+        """Return the bundle of the token's session, back in its seat if that is free.
+
+        Raises
+        ------
+        RefusedError
+            401 if there is no such session.
+        """
+        session = self.whose(connection, token)
+        self._come_back(connection, session, now)
+        return self.bundle(connection, session, now)
+
+    def bundle(self, connection: sqlite3.Connection, session: str, now: float) -> dict[str, Any]:
+        """Return the bundle of a session with what was answered."""
+        row = _session(connection, session)
+        rows = connection.execute(
+            "SELECT trial, answer, choice FROM answers WHERE session = ? AND conflict = 0"
+            " ORDER BY sequence",
+            (session,),
+        )
+        answered = {r["trial"]: {"id": r["answer"], "choice": r["choice"]} for r in rows}
+        elapsed = round(max(0.0, now - row["started_at"]), 3)
+        bundle = make_bundle(self.study, row["seat"], session, answered, elapsed)
+        return {**bundle, "finished": row["outcome"]}
+
+    def add_answers(
+        self, connection: sqlite3.Connection, token: str, answers: Sequence[Any], now: float
+    ) -> Received:
+        """Store answers; see `record_answers`.
+
+        Raises
+        ------
+        RefusedError
+            401 if there is no such session.
+        """
+        session = self.whose(connection, token)
+        self._come_back(connection, session, now)
+        row = _session(connection, session)
+        limit = self.study.session.time_limit_minutes * 60
+        late = bool(limit) and now - row["started_at"] > limit + GRACE_S
+        trials = self._trials[row["seat"]]
+        return record_answers(connection, session, trials, answers, now, late)
+
+    def add_events(
+        self, connection: sqlite3.Connection, token: str, events: Sequence[Any], now: float
+    ) -> Received:
+        """Store events; see `record_events`.
+
+        Raises
+        ------
+        RefusedError
+            401 if there is no such session.
+        """
+        session = self.whose(connection, token)
+        self._come_back(connection, session, now)
+        trials = self._trials[_session(connection, session)["seat"]]
+        return record_events(connection, session, len(trials), events, now)
+
+    def finish(self, connection: sqlite3.Connection, token: str, now: float) -> dict[str, Any]:
+        """End a session and return its outcome, completion code and the address to return to.
+
+        Raises
+        ------
+        RefusedError
+            401 if there is no such session; 409, with the ids of the missing trials, if trials
+            have no answer while there is time.
+        """
+        session = self.whose(connection, token)
+        self._come_back(connection, session, now)
+        row = _session(connection, session)
+        outcome = row["outcome"]
+        if outcome is None:
+            outcome = self._outcome(connection, row, now)
+            connection.execute(
+                "UPDATE sessions SET finished_at = ?, outcome = ?, last_at = ? WHERE session = ?",
+                (now, outcome, now, session),
+            )
+        link = outcome_link(self.study, outcome)
+        return {"complete": outcome == "complete", "outcome": outcome, **link}
+
+    def decline(self, connection: sqlite3.Connection) -> None:
+        """Count somebody who declined; nothing else is stored."""
+        connection.execute(
+            "INSERT INTO counts VALUES ('declined', 1) ON CONFLICT (name) DO UPDATE SET n = n + 1"
+        )
+
+    def _outcome(self, connection: sqlite3.Connection, row: sqlite3.Row, now: float) -> str:
+        rows = connection.execute(
+            "SELECT trial, choice, late FROM answers WHERE session = ? AND conflict = 0",
+            (row["session"],),
+        ).fetchall()
+        choices = {r["trial"]: r["choice"] for r in rows}
+        own = self.study.design.trials[row["seat"]]
+        missing = [trial.trial for trial in own if trial.trial not in choices]
+        limit = self.study.session.time_limit_minutes * 60
+        if any(r["late"] for r in rows):
+            return "time_limit"
+        if missing:
+            if limit and now - row["started_at"] > limit:
+                return "time_limit"
+            raise RefusedError(409, f"{len(missing)} trials have no answer", missing=missing)
+        checks = [trial for trial in own if trial.kind == "attention"]
+        failed = sum((choices[t.trial] < 0) != (t.expected == "left") for t in checks)
+        least = self.study.session.failed_checks_from
+        return "failed_checks" if least and failed >= least else "complete"
+
+    def _release(self, connection: sqlite3.Connection, now: float) -> None:
+        minutes = self.study.allocation.release_after_minutes
+        if minutes:
+            release_stale(connection, now - minutes * 60, now)
+
+    def _known(self, connection: sqlite3.Connection, opening: Opening) -> str | None:
+        row = None
+        if opening.participant is not None:
+            row = connection.execute(
+                "SELECT session FROM sessions JOIN participants USING (participant)"
+                " WHERE recruiter_id = ?",
+                (opening.participant,),
+            ).fetchone()
+        elif opening.request is not None:
+            row = connection.execute(
+                "SELECT session FROM sessions JOIN participants USING (participant)"
+                " WHERE request = ? AND recruiter_id IS NULL",
+                (opening.request,),
+            ).fetchone()
+        return None if row is None else str(row["session"])
+
+    def _create(self, connection: sqlite3.Connection, opening: Opening, now: float) -> str:
+        session = str(uuid.uuid4())
+        # Only an opening without a recruiter's id is known again by its request.
+        request = opening.request if opening.participant is None else None
+        connection.execute(
+            "INSERT OR IGNORE INTO consents VALUES (?, ?, ?)",
+            (self.study.consent_sha256, self.study.consent.version, self.study.consent_text),
+        )
+        participant = connection.execute(
+            "INSERT INTO participants (recruiter_id, parameters) VALUES (?, ?)",
+            (opening.participant, json.dumps(dict(opening.parameters))),
+        ).lastrowid
+        seat = take_seat(connection, session, now)
+        if seat is None:
+            link = outcome_link(self.study, "full")
+            raise RefusedError(503, "no place is free", **link)
+        connection.execute(
+            "INSERT INTO sessions (session, participant, request, source, seat, group_number,"
+            " consent_version, consent_sha256, started_at, last_at)"
+            " VALUES (?, ?, ?, 'server', ?, ?, ?, ?, ?, ?)",
+            (
+                session,
+                participant,
+                request,
+                *seat,
+                opening.consent.version,
+                opening.consent.sha256,
+                now,
+                now,
+            ),
+        )
+        return session
+
+    def _refuse_finished(self, connection: sqlite3.Connection, session: str) -> None:
+        outcome = _session(connection, session)["outcome"]
+        if outcome is not None:
+            link = outcome_link(self.study, outcome)
+            raise RefusedError(
+                409, "this participant has finished already", outcome=outcome, **link
+            )
+
+    def _come_back(self, connection: sqlite3.Connection, session: str, now: float) -> None:
+        row = _session(connection, session)
+        if row["released_why"] == "abandoned":
+            return_to_seat(connection, session, now)
+        connection.execute("UPDATE sessions SET last_at = ? WHERE session = ?", (now, session))
+
+    def _token(self, connection: sqlite3.Connection, session: str, now: float) -> str:
+        count = "SELECT count(*) FROM tokens WHERE session = ?"
+        if connection.execute(count, (session,)).fetchone()[0] >= _TOKENS:
+            raise RefusedError(429, "this session was opened too often; tell the researchers")
+        token = secrets.token_urlsafe(32)
+        connection.execute("INSERT INTO tokens VALUES (?, ?, ?)", (_sha256(token), session, now))
+        return token
+
+
+def _session(connection: sqlite3.Connection, session: str) -> sqlite3.Row:
+    row: sqlite3.Row = connection.execute(
+        "SELECT * FROM sessions WHERE session = ?", (session,)
+    ).fetchone()
+    return row
+
+
+def _sha256(token: str) -> str:
+    return hashlib.sha256(token.encode()).hexdigest()

@@ -1,0 +1,197 @@
+"""A study: the folder that a researcher edits, read and checked."""
+
+from __future__ import annotations
+
+import hashlib
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from contstim.errors import InputError, near_matches
+from contstim.experiment.options import (
+    AllocationOptions,
+    AttentionCheck,
+    ConsentOptions,
+    PracticePair,
+    Recruiter,
+    SessionOptions,
+    StudyOptions,
+)
+from contstim.experiment.texts import default_texts, read_texts
+from contstim.experiment.trials import Design, Trial, practice_trials, read_design
+from contstim.strict import build
+
+__all__ = ["CONSENT_PLACEHOLDER", "Study", "read_study"]
+
+#: What the consent form of a new study has where the researcher must write.
+CONSENT_PLACEHOLDER = "[["
+
+_TABLES = {
+    "study": StudyOptions,
+    "consent": ConsentOptions,
+    "session": SessionOptions,
+    "allocation": AllocationOptions,
+    "recruiter": Recruiter,
+}
+_LISTS = {"practice": PracticePair, "attention": AttentionCheck}
+_LONGEST_CONSENT = 50_000
+
+
+@dataclass(frozen=True)
+class Study:
+    """A study as its folder says: ``study.toml``, the consent form, the texts and the trials.
+
+    Attributes
+    ----------
+    study, consent, session, allocation, recruiter, practice, attention
+        The tables of ``study.toml``; `recruiter` is None where there is none.
+    consent_text
+        The consent form, as shown (plain text; a blank line starts a paragraph).
+    texts
+        Every text of the page, by key.
+    design
+        The seats and their trials.
+    folder
+        Where all this was read from.
+    """
+
+    study: StudyOptions
+    consent: ConsentOptions
+    consent_text: str
+    design: Design
+    session: SessionOptions = field(default_factory=SessionOptions)
+    allocation: AllocationOptions = field(default_factory=AllocationOptions)
+    recruiter: Recruiter | None = None
+    practice: tuple[PracticePair, ...] = ()
+    attention: tuple[AttentionCheck, ...] = ()
+    texts: Mapping[str, str] = field(default_factory=default_texts)
+    folder: Path = field(default_factory=Path.cwd)
+
+    @property
+    def consent_sha256(self) -> str:
+        """The SHA-256 of the consent text (UTF-8), as stored with each consent."""
+        return hashlib.sha256(self.consent_text.encode()).hexdigest()
+
+    @property
+    def practice_trials(self) -> tuple[Trial, ...]:
+        """The practice trials, the same for everybody."""
+        return practice_trials(self.practice)
+
+    @property
+    def notes(self) -> list[str]:
+        """What a researcher should still see to before people take part, one sentence each."""
+        found = []
+        if CONSENT_PLACEHOLDER in self.consent_text:
+            found.append(
+                f"{self.consent.file} still has places marked {CONSENT_PLACEHOLDER} ... ]]; "
+                "write your own text there"
+            )
+        if self.recruiter is not None and self.recruiter.codes.complete is None:
+            found.append("recruiter.codes.complete is missing; nobody gets a completion code")
+        if not any(trial.expected for own in self.design.trials.values() for trial in own):
+            found.append("the design has no catch trials and the study no attention checks")
+        return found
+
+
+def read_study(folder: str | Path) -> Study:
+    """Read and check a study folder.
+
+    Parameters
+    ----------
+    folder
+        The folder, with ``study.toml``, ``trials.csv`` (from ``contstim design trials``), the
+        consent form that ``consent.file`` names and, if the texts are not the English ones,
+        ``texts.toml``.
+
+    Raises
+    ------
+    InputError
+        Naming the file, the key or row, what it holds and what it should.
+    """
+    folder = Path(folder)
+    path = folder / "study.toml"
+    if not folder.is_dir():
+        raise InputError(f"there is no folder {folder}; make one with `contstim experiment new`")
+    table = _toml(path)
+    try:
+        parts = _parts(table)
+    except InputError as error:
+        raise type(error)(f"{path}: {error}") from None
+    consent: ConsentOptions = parts["consent"]
+    texts = folder / "texts.toml"
+    design = read_design(folder / "trials.csv", parts.get("attention", ()))
+    _check_places(path, parts, design)
+    return Study(
+        **parts,
+        consent_text=_consent(folder, consent.file),
+        texts=read_texts(texts) if texts.exists() else default_texts(),
+        design=design,
+        folder=folder,
+    )
+
+
+def _toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        raise InputError(
+            f"there is no file {path}; make a study with `contstim experiment new`"
+        ) from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise InputError(f"cannot read {path} as TOML: {error}") from None
+
+
+def _parts(table: Mapping[str, Any]) -> dict[str, Any]:
+    known = ("format", *_TABLES, *_LISTS)
+    for key in table:
+        if key not in known:
+            raise InputError(f"unknown key {key}; {near_matches(key, known)}")
+    if table.get("format", 1) != 1:
+        raise InputError(f"format is {table['format']!r}; this version of contstim reads 1")
+    for name in ("study", "consent"):
+        if name not in table:
+            raise InputError(f"the table [{name}] is missing")
+    parts: dict[str, Any] = {}
+    for name, kind in _TABLES.items():
+        if name in table:
+            parts[name] = build(kind, table[name], name)
+    for name, item in _LISTS.items():
+        given = table.get(name, [])
+        if not isinstance(given, list):
+            raise InputError(f"{name} is {given!r}; write [[{name}]] above each")
+        parts[name] = tuple(build(item, one, name) for one in given)
+    return parts
+
+
+def _consent(folder: Path, name: str) -> str:
+    if "/" in name or "\\" in name or name in ("", ".", ".."):
+        raise InputError(f"consent.file is {name!r}; name a file in the study's folder")
+    path = folder / name
+    try:
+        text = path.read_text("utf-8").strip()
+    except FileNotFoundError:
+        raise InputError(f"there is no consent form {path}; write it there") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot read the consent form {path}: {error}") from None
+    if not text or len(text) > _LONGEST_CONSENT:
+        raise InputError(
+            f"the consent form {path} has {len(text)} characters; give 1 to {_LONGEST_CONSENT}"
+        )
+    return text
+
+
+def _check_places(path: Path, parts: Mapping[str, Any], design: Design) -> None:
+    """Refuse breaks and checks that stand after the last trial: they would never be seen there."""
+    checks = parts.get("attention", ())
+    least = min(len(own) for own in design.trials.values()) - len(checks)
+    for check in checks:
+        if check.after > least:
+            raise InputError(f"{path}: attention.after is {check.after}, but there are {least}")
+    for number in parts.get("session", SessionOptions()).break_after:
+        if number >= least + len(checks):
+            raise InputError(
+                f"{path}: session.break_after holds {number}, but there are "
+                f"{least + len(checks)} trials"
+            )

@@ -1,0 +1,71 @@
+"""The texts that participants see: complete in English, translated in one file."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+from contstim.errors import InputError, UnknownNameError
+
+__all__ = ["default_source", "default_texts", "read_texts"]
+
+_LONGEST = 10_000
+_BRACES = re.compile(r"\{(\w*)\}")
+
+
+def default_source() -> str:
+    """Return the file of the English texts as it is written, with its comments."""
+    return (files("contstim.experiment") / "texts.toml").read_text("utf-8")
+
+
+@cache
+def _defaults() -> tuple[tuple[str, str], ...]:
+    return tuple((key, text.strip()) for key, text in tomllib.loads(default_source()).items())
+
+
+def default_texts() -> dict[str, str]:
+    """Return the English texts by their keys."""
+    return dict(_defaults())
+
+
+def read_texts(path: Path) -> dict[str, str]:
+    """Read a file of texts over the English ones.
+
+    Raises
+    ------
+    InputError
+        Naming file and key: a key that no page uses, something that is no text, a text that is
+        empty or names something in braces that the page cannot fill in there.
+    """
+    try:
+        table = tomllib.loads(path.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise InputError(f"cannot read {path} as TOML: {error}") from None
+    texts = default_texts()
+    for key, text in _checked(table, texts, path):
+        texts[key] = text
+    return texts
+
+
+def _checked(
+    table: Mapping[str, object], known: Mapping[str, str], path: Path
+) -> list[tuple[str, str]]:
+    found = []
+    for key, text in table.items():
+        if key not in known:
+            raise UnknownNameError.among(f"text in {path}", key, known)
+        if not isinstance(text, str) or not text.strip():
+            raise InputError(f"{path}: {key} is {text!r}; give a text, or leave the key out")
+        if len(text) > _LONGEST:
+            raise InputError(f"{path}: {key} has {len(text)} characters; give at most {_LONGEST}")
+        offered = set(_BRACES.findall(known[key]))
+        for name in _BRACES.findall(text):
+            if name not in offered:
+                what = ", ".join(sorted("{" + n + "}" for n in offered)) or "no braces"
+                raise InputError(f"{path}: {key} holds {{{name}}}; the page fills in {what} there")
+        found.append((key, text.strip()))
+    return found

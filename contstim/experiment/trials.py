@@ -1,0 +1,264 @@
+"""The design's trials as participants see them: one list a seat, sides and order resolved."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from contstim.errors import InputError
+from contstim.experiment.options import AttentionCheck, PracticePair
+from contstim.textfile import numbered_lines
+
+__all__ = ["CHOICES_ON_SCREEN", "Design", "Trial", "rating_of", "read_design"]
+
+#: What the page sends: -3 (left, certain) to 3 (right, certain), never 0.
+CHOICES_ON_SCREEN = (-3, -2, -1, 1, 2, 3)
+
+_NEEDED = ("participant", "group", "trial", "condition", "sentence_1", "sentence_2", "side_1")
+_MODELS = ("model_1", "model_2")
+_LONGEST = 2000  # characters of a sentence or a name
+_MOST = 5000  # trials of one participant
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One trial as one participant sees it.
+
+    Attributes
+    ----------
+    trial
+        Its id: ``t`` and the number of the item, the same for all of a group who see the same two
+        sentences; ``a1`` ... for attention checks, ``p1`` ... for practice.
+    number
+        Its place in the session, from 1; practice is counted apart.
+    kind
+        ``choice``, ``attention`` or ``practice``.
+    condition
+        As in the design; for the others the kind.
+    left, right
+        What stands on the two sides.
+    side_1
+        Where sentence 1 of the design stands; None unless it is a choice.
+    expected
+        The side that is right: of an attention check, and in a catch trial that of sentence 1.
+    row
+        The design's row, for the tables that are made in the end.
+    """
+
+    trial: str
+    number: int
+    kind: str
+    condition: str
+    left: str
+    right: str
+    side_1: str | None = None
+    expected: str | None = None
+    row: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Design:
+    """All seats of an experiment.
+
+    A seat is one participant of the design's table: a group, an order and sides. People take seats
+    as they come; whoever replaces an excluded participant takes the same one.
+
+    Attributes
+    ----------
+    groups
+        The group of each seat, by the seat's number, in order.
+    trials
+        The trials of each seat, in the order of presentation.
+    columns
+        The columns of the design's table, for exports.
+    """
+
+    groups: Mapping[int, int]
+    trials: Mapping[int, tuple[Trial, ...]]
+    columns: tuple[str, ...]
+
+    @property
+    def n_trials(self) -> int:
+        """The most trials of any seat, attention checks counted."""
+        return max(len(own) for own in self.trials.values())
+
+    def seats_of(self, group: int) -> list[int]:
+        """Return the seats of a group, in order; empty if there is no such group."""
+        return [seat for seat, own in self.groups.items() if own == group]
+
+
+def rating_of(choice: int, side_1: str) -> float:
+    """Turn a choice on the screen into a rating, negative for sentence 1.
+
+    Parameters
+    ----------
+    choice
+        -3 (left, certain) to 3 (right, certain), never 0.
+    side_1
+        Where sentence 1 stood, ``left`` or ``right``.
+
+    Raises
+    ------
+    InputError
+        If there is no such choice.
+    """
+    if type(choice) is not int or choice not in CHOICES_ON_SCREEN:
+        raise InputError(f"choice is {choice!r}; it is one of {CHOICES_ON_SCREEN}")
+    rating = choice - 0.5 if choice > 0 else choice + 0.5
+    return rating if side_1 == "left" else -rating
+
+
+def practice_trials(pairs: Sequence[PracticePair]) -> tuple[Trial, ...]:
+    """Return the practice trials."""
+    return tuple(
+        Trial(f"p{number}", number, "practice", "practice", pair.left, pair.right)
+        for number, pair in enumerate(pairs, start=1)
+    )
+
+
+def read_design(path: Path, checks: Sequence[AttentionCheck] = ()) -> Design:
+    """Read the table that ``contstim design trials`` wrote.
+
+    Parameters
+    ----------
+    path
+        A CSV file with a row a participant and trial: ``participant, group, trial, condition,
+        sentence_1, sentence_2, side_1``, mostly ``model_1, model_2``, and others; ``item`` says
+        which rows show the same two sentences, failing which equal rows do.
+    checks
+        Attention checks to put between.
+
+    Raises
+    ------
+    InputError
+        Naming the file and, of a fault in a row, its number (1: the first after the header).
+    """
+    rows, columns = _read_rows(path)
+    for name in _NEEDED:
+        if name not in columns:
+            raise InputError(
+                f"{path} has no column {name!r}; give what `contstim design trials` writes"
+            )
+    seats = _Seats()
+    for number, row in enumerate(rows, start=1):
+        try:
+            seats.add(row)
+        except InputError as error:
+            raise InputError(f"{path}, row {number}: {error}") from None
+    if not seats.trials:
+        raise InputError(f"{path} has no rows; lay out trials with `contstim design trials`")
+    for seat, own in seats.trials.items():
+        if sorted(own) != list(range(1, len(own) + 1)) or len(own) > _MOST:
+            raise InputError(
+                f"{path}: the {len(own)} trials of participant {seat} are not numbered "
+                f"1 to {min(len(own), _MOST)}"
+            )
+    trials = {seat: _with_checks(seats.trials[seat], checks) for seat in sorted(seats.trials)}
+    return Design({seat: seats.groups[seat] for seat in trials}, trials, columns)
+
+
+class _Seats:
+    """The seats of a table, filled row by row."""
+
+    def __init__(self) -> None:
+        self.trials: dict[int, dict[int, Trial]] = {}  # by seat and place
+        self.groups: dict[int, int] = {}
+        self._seen: set[tuple[int, str]] = set()
+        self._items: dict[tuple[str, ...], str] = {}
+        self._contents: dict[str, tuple[str, ...]] = {}
+
+    def add(self, row: Mapping[str, str]) -> None:
+        seat, group, place = (_whole(row, name) for name in ("participant", "group", "trial"))
+        trial = _trial(row, place, self._items, self._contents)
+        own = self.trials.setdefault(seat, {})
+        if self.groups.setdefault(seat, group) != group:
+            raise InputError(f"participant {seat} is in groups {self.groups[seat]} and {group}")
+        if place in own:
+            raise InputError(f"participant {seat} has trial {place} twice")
+        if (seat, trial.trial) in self._seen:
+            raise InputError(f"participant {seat} has item {trial.trial[1:]} twice")
+        self._seen.add((seat, trial.trial))
+        own[place] = trial
+
+
+def _read_rows(path: Path) -> tuple[list[dict[str, str]], tuple[str, ...]]:
+    text = "\n".join(line for _, line in numbered_lines(path))
+    reader = csv.reader(io.StringIO(text), strict=True)
+    try:
+        header = tuple(next(reader, ()))
+        table = list(reader)
+    except csv.Error as error:
+        raise InputError(f"cannot read {path} as CSV: {error}") from None
+    if len(set(header)) < len(header):
+        twice = next(name for name in header if header.count(name) > 1)
+        raise InputError(f"{path} has two columns {twice!r}; keep one")
+    rows = []
+    for number, cells in enumerate(table, start=1):
+        if len(cells) != len(header):
+            raise InputError(
+                f"{path}, row {number} has {len(cells)} cells, the header {len(header)}; put "
+                "quotes around sentences with commas"
+            )
+        rows.append(dict(zip(header, cells, strict=True)))
+    return rows, header
+
+
+def _whole(row: Mapping[str, str], name: str) -> int:
+    text = row[name]
+    if not (text.isascii() and text.isdigit()) or not 1 <= int(text[:10]) <= 10**9:
+        raise InputError(f"{name} is {text!r}; number them 1, 2, 3 ...")
+    return int(text)
+
+
+def _trial(
+    row: Mapping[str, str],
+    place: int,
+    items: dict[tuple[str, ...], str],
+    contents: dict[str, tuple[str, ...]],
+) -> Trial:
+    one, two = (" ".join(row[name].split()) for name in ("sentence_1", "sentence_2"))
+    for name, text in (("sentence_1", one), ("sentence_2", two), ("condition", row["condition"])):
+        if not text.strip() or len(text) > _LONGEST:
+            raise InputError(f"{name} is {text[:40]!r}; give 1 to {_LONGEST} characters")
+    if one == two:
+        raise InputError(f"both sentences are {one[:40]!r}")
+    side = row["side_1"]
+    if side not in ("left", "right"):
+        raise InputError(f"side_1 is {side!r}, not 'left' or 'right'")
+    models = tuple(row.get(name, "") for name in _MODELS)
+    content = (one, two, row["condition"], *models)
+    if row.get("item"):
+        item = str(_whole(row, "item"))
+        # The same item must be the same sentences, or answers could not be told apart.
+        if contents.setdefault(item, content) != content:
+            raise InputError(f"item {item} has other sentences, condition or models before")
+    else:
+        item = items.setdefault(content, str(len(items) + 1))
+    left, right = (one, two) if side == "left" else (two, one)
+    return Trial(
+        trial=f"t{item}",
+        number=place,
+        kind="choice",
+        condition=row["condition"],
+        left=left,
+        right=right,
+        side_1=side,
+        # In a catch trial of the design sentence 1 is the natural one.
+        expected=side if row["condition"] == "catch" else None,
+        row=row,
+    )
+
+
+def _with_checks(own: Mapping[int, Trial], checks: Sequence[AttentionCheck]) -> tuple[Trial, ...]:
+    """Put attention checks between the trials of a seat and number all of them."""
+    shown = [*own.values()]
+    shown.sort(key=lambda trial: trial.number)
+    # From the last to the first, so that those before keep their places.
+    for k, check in sorted(enumerate(checks, start=1), key=lambda pair: -pair[1].after):
+        texts = (check.left, check.right)
+        trial = Trial(f"a{k}", 0, "attention", "attention", *texts, expected=check.expected)
+        shown.insert(check.after, trial)
+    return tuple(replace(trial, number=number) for number, trial in enumerate(shown, start=1))

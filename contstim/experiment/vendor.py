@@ -1,0 +1,108 @@
+"""The files of other projects that the page needs, from the npm registry.
+
+They are named and pinned, with the hashes that npm checks, in ``page/package-lock.json`` and are
+never committed. This module needs nothing but the standard library: the wheel's build runs it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from contstim.errors import MissingExtraError, OutputError
+
+__all__ = ["PAGE", "VENDORED", "fetch_vendor", "vendor_files"]
+
+#: The page's own sources.
+PAGE = Path(__file__).parent / "page"
+
+#: Files of ``page/vendor`` and where npm puts them.
+VENDORED = {"jspsych.min.js": "jspsych/dist/index.browser.min.js"}
+
+_HOW = "run `contstim experiment build`, which needs npm (in a checkout: make page)"
+_SOURCE_MAP = re.compile(r"^//# sourceMappingURL=.*$", re.MULTILINE)
+
+
+def vendor_files(page: Path = PAGE) -> dict[str, Path]:
+    """Return the files of other projects by name.
+
+    Raises
+    ------
+    MissingExtraError
+        If one is not there; the message names the command that fetches it.
+    """
+    found = {name: page / "vendor" / name for name in VENDORED}
+    for name, path in found.items():
+        if not path.is_file():
+            raise MissingExtraError(f"the experiment's page lacks {name}; {_HOW}")
+    return found
+
+
+def fetch_vendor(page: Path = PAGE) -> list[Path]:
+    """Install the page's npm packages in a temporary folder and keep the files that it needs.
+
+    npm refuses a package whose hash is not the one in the lock file, and runs no package's
+    scripts. The line that points to a source map on another host is left out.
+
+    Parameters
+    ----------
+    page
+        The folder with ``package.json`` and ``package-lock.json``; files go to its ``vendor``.
+
+    Returns
+    -------
+    list of Path
+        The files written.
+
+    Raises
+    ------
+    MissingExtraError
+        If npm is not installed, or fails.
+    OutputError
+        If the folder cannot be written to.
+    """
+    npm = shutil.which("npm")
+    if npm is None:
+        raise MissingExtraError("npm is not installed; install Node.js 18 or later, then try again")
+    written = []
+    with tempfile.TemporaryDirectory() as folder:
+        for name in ("package.json", "package-lock.json"):
+            shutil.copy(page / name, folder)
+        _run(npm, Path(folder))
+        for name, source in VENDORED.items():
+            text = (Path(folder) / "node_modules" / source).read_text("utf-8")
+            target = page / "vendor" / name
+            try:
+                target.parent.mkdir(exist_ok=True)
+                temporary = target.with_name(f".{name}.{os.getpid()}.tmp")
+                temporary.write_text(_SOURCE_MAP.sub("", text), "utf-8")
+                temporary.replace(target)
+            except OSError as error:
+                raise OutputError(f"cannot write {target}: {error.strerror}") from None
+            written.append(target)
+    return written
+
+
+def versions(page: Path = PAGE) -> dict[str, str]:
+    """Return the version of each npm package that the lock file pins."""
+    lock = json.loads((page / "package-lock.json").read_text("utf-8"))
+    return {
+        path.removeprefix("node_modules/"): package["version"]
+        for path, package in lock["packages"].items()
+        if path
+    }
+
+
+def _run(npm: str, folder: Path) -> None:
+    command = [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--omit=dev"]
+    # The command is fixed; npm's place comes from the user's own PATH.
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)  # noqa: S603
+    if done.returncode:
+        lines = [line for line in done.stderr.splitlines() if "error" in line.lower()]
+        reason = " ".join((lines or ["no reason given"])[0].split())
+        raise MissingExtraError(f"npm could not install the page's packages: {reason}")

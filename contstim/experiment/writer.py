@@ -1,0 +1,122 @@
+"""One thread that writes: what is asked of it is committed together, then answered."""
+
+from __future__ import annotations
+
+import queue
+import sqlite3
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+__all__ = ["Writer"]
+
+Result = TypeVar("Result")
+Job = Callable[[sqlite3.Connection], Any]
+
+_MOST = 500  # jobs in one commit
+
+
+class Writer:
+    """Runs jobs on a connection, each whole or not at all, many to a commit.
+
+    While one commit waits for the disk, jobs gather for the next (group commit). A job's future is
+    done only when the commit that holds it has returned.
+
+    Parameters
+    ----------
+    open_connection
+        Called in the writer's thread.
+    """
+
+    def __init__(self, open_connection: Callable[[], sqlite3.Connection]) -> None:
+        self._open = open_connection
+        self._jobs: queue.SimpleQueue[tuple[Job, Future[Any]] | None] = queue.SimpleQueue()
+        self._closed = False
+        self._lock = threading.Lock()
+        opened: Future[None] = Future()
+        self._thread = threading.Thread(
+            target=self._run, args=(opened,), name="contstim-writer", daemon=True
+        )
+        self._thread.start()
+        opened.result()
+
+    def submit(self, job: Callable[[sqlite3.Connection], Result]) -> Future[Result]:
+        """Have `job` done; the future holds its result once that is committed.
+
+        What the job raises, and what the commit raises, is raised by the future; nothing of the job
+        is stored then.
+        """
+        future: Future[Result] = Future()
+        with self._lock:
+            if self._closed:
+                raise RuntimeError("the writer is closed")
+            self._jobs.put((job, future))
+        return future
+
+    def close(self) -> None:
+        """Finish what was asked for, then close the connection."""
+        with self._lock:
+            if not self._closed:
+                self._closed = True
+                self._jobs.put(None)
+        self._thread.join()
+
+    def _run(self, opened: Future[None]) -> None:
+        try:
+            connection = self._open()
+        except BaseException as error:  # noqa: BLE001 - raised again where the writer was made
+            opened.set_exception(error)
+            return
+        opened.set_result(None)
+        try:
+            going = True
+            while going:
+                batch, going = self._gather()
+                self._commit(connection, batch)
+        finally:
+            connection.close()
+
+    def _gather(self) -> tuple[list[tuple[Job, Future[Any]]], bool]:
+        first = self._jobs.get()
+        if first is None:
+            return [], False
+        batch = [first]
+        while len(batch) < _MOST:
+            try:
+                item = self._jobs.get_nowait()
+            except queue.Empty:
+                break
+            if item is None:
+                return batch, False
+            batch.append(item)
+        return batch, True
+
+    def _commit(self, connection: sqlite3.Connection, batch: list[tuple[Job, Future[Any]]]) -> None:
+        # Who cancelled (a client that hung up) is passed over; after this nobody can.
+        batch = [(job, future) for job, future in batch if future.set_running_or_notify_cancel()]
+        if not batch:
+            return
+        done: list[tuple[Future[Any], Any]] = []
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            for job, future in batch:
+                connection.execute("SAVEPOINT job")
+                try:
+                    result = job(connection)
+                except Exception as error:  # noqa: BLE001 - raised again by the job's future
+                    connection.execute("ROLLBACK TO job")
+                    future.set_exception(error)
+                else:
+                    done.append((future, result))
+                connection.execute("RELEASE job")
+            connection.execute("COMMIT")
+        except sqlite3.Error as error:  # a full disk, for example
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            for _, future in batch:
+                if not future.done():
+                    future.set_exception(error)
+            return
+        for future, result in done:
+            future.set_result(result)

@@ -1,0 +1,106 @@
+"""Playing a study in Chromium as a participant does, by keyboard."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+#: What the keys 1 to 6 mean.
+CHOICES = (-3, -2, -1, 1, 2, 3)
+
+_TRIAL = re.compile(r"Trial (\d+) of (\d+)")
+
+
+def choice_of(number: int) -> int:
+    """What this participant answers to the trial of a number."""
+    return CHOICES[number % 6]
+
+
+class Player:
+    """A participant before a page, using nothing but the keyboard."""
+
+    def __init__(self, page: Page, watch: Callable[[Page, str], None] | None = None) -> None:
+        self.page = page
+        self.watch = watch
+        self.seen: list[str] = []
+
+    def screen(self, *wanted: str, timeout: float = 60) -> str:
+        """Wait until one of the screens is shown (any, if none is named) and return its name."""
+        names = wanted or ("",)
+        query = ", ".join(f"[data-screen{f'={name}' if name else ''}]" for name in names)
+        found = self.page.wait_for_selector(query, timeout=timeout * 1000, state="attached")
+        assert found is not None
+        name = found.get_attribute("data-screen")
+        assert name is not None
+        if name not in self.seen:
+            self.seen.append(name)
+            if self.watch is not None:
+                self.watch(self.page, name)
+        return name
+
+    def press(self, button: int = 0) -> None:
+        """Go to a button of the screen with the Tab key and press Enter."""
+        for _ in range(button + 1):
+            self.page.keyboard.press("Tab")
+        self.page.keyboard.press("Enter")
+
+    def gone(self, name: str) -> None:
+        self.page.wait_for_selector(f"[data-screen={name}]", state="detached", timeout=60_000)
+
+    def leave(self, name: str, button: int = 0) -> None:
+        """Wait for a screen, press one of its buttons and wait until it is gone."""
+        self.screen(name)
+        self.press(button)
+        self.gone(name)
+
+    def begin(self, practice: int = 2) -> None:
+        """Consent, read the instructions and do the practice."""
+        self.leave("consent")
+        self.leave("instructions")
+        if practice:
+            self.leave("practice")
+            for number in range(practice):
+                self.answer(str(number + 2))
+            self.leave("practice_done")
+
+    def label(self) -> str | None:
+        """What screen readers say of the trial that is shown; None between trials."""
+        label = self.page.evaluate("document.querySelector('.prompt .unseen')?.textContent ?? ''")
+        return label or None
+
+    def number(self) -> int | None:
+        found = _TRIAL.match(self.label() or "")
+        return int(found.group(1)) if found else None
+
+    def answer(self, key: str, minimum_rt_ms: int = 200) -> None:
+        """Press a key when the trial has been shown long enough; wait until it is gone."""
+        self.screen("trial")
+        handle = self.page.query_selector("[data-screen=trial]")
+        assert handle is not None
+        self.page.wait_for_timeout(minimum_rt_ms + 40)
+        end = time.monotonic() + 60
+        while True:
+            self.page.keyboard.press(key)
+            self.page.wait_for_timeout(30)
+            if not handle.evaluate("node => node.isConnected"):
+                return
+            # On a slow machine the first frame may have come late.
+            assert time.monotonic() < end, "the page takes no answer"
+
+    def play(self, until: int) -> None:
+        """Answer trials, with breaks, up to that of a number."""
+        while True:
+            if self.screen("trial", "break") == "break":
+                self.leave("break")
+                continue
+            number = self.number()
+            if number is None or number > until:
+                return
+            self.answer(str(number % 6 + 1))
+            if number == until:
+                return

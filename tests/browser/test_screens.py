@@ -1,0 +1,181 @@
+"""Every screen at 1280 and 320 pixels, in both directions of writing: nothing sticks out, and
+axe-core finds no serious fault."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hosts import FileHost, Server
+from playing import Player
+
+from contstim.experiment.static import write_static
+from contstim.experiment.study import Study, read_study
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, BrowserContext, Page
+
+pytestmark = pytest.mark.browser
+
+AXE = Path(__file__).parent / "node_modules" / "axe-core" / "axe.min.js"
+
+HEBREW = """
+trial_prompt = "איזה משפט סביר יותר?"
+trial_label = "Trial {number} of {total}"
+confidence_1 = "ניחוש"
+confidence_2 = "די בטוח"
+confidence_3 = "בטוח"
+choice_1 = "המשפט השמאלי, בטוח"
+choice_2 = "המשפט השמאלי, די בטוח"
+choice_3 = "המשפט השמאלי, ניחוש"
+choice_4 = "המשפט הימני, ניחוש"
+choice_5 = "המשפט הימני, די בטוח"
+choice_6 = "המשפט הימני, בטוח"
+instructions_title = "מה עליך לעשות"
+instructions_text = "בכל שלב יוצגו שני משפטים זה לצד זה. יש לבחור במשפט הסביר יותר."
+instructions_keys = "אפשר להשתמש גם במקשים 1 עד 6."
+continue_button = "המשך"
+"""
+RECRUITER = """
+[recruiter]
+name = "prolific"
+participant = "id"
+required = true
+redirect = "https://recruiter.example/back?cc={code}"
+[recruiter.codes]
+complete = "C0MPLETE"
+declined = "N0"
+full = "FULL"
+unsent = "LATER"
+"""
+
+
+def look(page: Page, name: str) -> None:
+    """Check the screen that is shown, at both widths; keep pictures if SCREENSHOTS says where."""
+    kept = os.environ.get("SCREENSHOTS")
+    for width, height in ((320, 640), (1280, 800)):
+        page.set_viewport_size({"width": width, "height": height})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, (name, width)
+        sides = page.locator(".sentence")
+        if sides.count():
+            left, right = (sides.nth(place).bounding_box() for place in (0, 1))
+            assert left is not None
+            assert right is not None
+            # Left is left in both directions of writing; on narrow screens it is above.
+            assert left["x"] < right["x"] if width > 640 else left["y"] < right["y"]
+        if kept:
+            direction = page.evaluate("document.documentElement.dir")
+            picture = f"{name}-{width}-{direction}.png"
+            page.screenshot(path=Path(kept) / picture, full_page=True)
+        page.evaluate(f"window.axe || (() => {{ {AXE.read_text('utf-8')} }})()")
+        found: dict[str, Any] = page.evaluate("axe.run()")
+        serious = [
+            (fault["id"], fault["nodes"][0]["html"], fault["help"])
+            for fault in found["violations"]
+            if fault["impact"] in ("serious", "critical")
+        ]
+        assert not serious, (name, width, serious)
+
+
+def add(study: Study, text: str) -> Study:
+    path = study.folder / "study.toml"
+    path.write_text(path.read_text("utf-8") + text, "utf-8")
+    return read_study(study.folder)
+
+
+@pytest.mark.parametrize("direction", ["ltr", "rtl"])
+def test_the_screens_of_a_session(
+    direction: str,
+    context: BrowserContext,
+    make_study: Callable[..., Study],
+    serve: Callable[[Study], Server],
+) -> None:
+    study = add(make_study(break_every=3), RECRUITER.replace("required = true", ""))
+    if direction == "rtl":
+        path = study.folder / "study.toml"
+        text = path.read_text("utf-8").replace('direction = "ltr"', 'direction = "rtl"')
+        path.write_text(text.replace('language = "en"', 'language = "he"'), "utf-8")
+        (study.folder / "texts.toml").write_text(HEBREW, "utf-8")
+        trials = study.folder / "trials.csv"
+        table = trials.read_text("utf-8").replace("stood here first.", "עמד כאן לפני כולם.")
+        trials.write_text(table.replace("came there last.", "הגיע לשם אחרי כולם."), "utf-8")
+        study = read_study(study.folder)
+    server = serve(study)
+    player = Player(context.new_page(), look)
+    player.page.goto(server.url)
+    assert player.page.get_attribute("html", "dir") == direction
+    player.begin()
+    player.play(until=1)
+    player.screen("trial")
+    look(player.page, "trial_with_progress")
+    other = Player(context.new_page(), look)
+    other.page.goto(server.url)
+    other.screen("other_tab")
+    other.page.close()
+    player.page.reload()
+    player.leave("resume")
+    player.play(until=7)
+    server.kill()
+    player.play(until=8)
+    player.screen("finishing")
+    player.screen("unsent", timeout=60)
+    assert player.page.inner_text("output") == "LATER"
+    server.start()
+    player.screen("done", timeout=60)
+    wanted = {"consent", "instructions", "practice", "trial", "practice_done", "resume"}
+    assert {*player.seen} == wanted | {"break", "finishing", "unsent", "done"}
+
+
+def test_the_screens_that_end_a_visit(
+    browser: Browser,
+    make_study: Callable[..., Study],
+    serve: Callable[[Study], Server],
+    host_files: Callable[[Path], FileHost],
+    tmp_path: Path,
+) -> None:
+    study = add(make_study(participants=1), RECRUITER)
+    server = serve(study)
+
+    def visit(query: str) -> Player:
+        player = Player(browser.new_context().new_page(), look)
+        player.page.goto(f"{server.url}{query}")
+        return player
+
+    visit("").screen("participant_missing")
+    player = visit("?id=p1")
+    player.leave("consent", button=1)
+    player.screen("declined")
+    first = visit("?id=p1")
+    first.begin()
+    second = visit("?id=p2")
+    second.leave("consent")
+    second.screen("full")
+    first.play(until=8)
+    first.screen("done")
+    again = visit("?id=p1")
+    again.leave("consent")
+    again.screen("already_complete")
+
+    # The consent form changed while it was read: the answer would be to another text.
+    late = visit("?id=p3")
+    late.screen("consent")
+    server.kill()
+    (study.folder / "consent.md").write_text("Another text.", "utf-8")
+    server.start()
+    late.leave("consent")
+    late.screen("error")
+
+    host = host_files(write_static(study, tmp_path / "site"))
+    saving = Player(browser.new_context().new_page(), look)
+    saving.page.goto(f"{host.url}?id=p1")
+    saving.begin()
+    saving.play(until=8)
+    saving.screen("save")
+    with saving.page.expect_download():
+        saving.press()
+    saving.screen("done")
+    for context in browser.contexts:
+        context.close()

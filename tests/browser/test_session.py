@@ -1,0 +1,333 @@
+"""Whole sessions against the study's own server: nothing lost, nothing twice, whatever fails."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+from collections.abc import Callable
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.request import Request, urlopen
+
+import pandas as pd
+import pytest
+from hosts import ARGUMENTS, Server, chromium
+from playing import Player, choice_of
+from talking import answer, consent
+
+from contstim.cli import main
+from contstim.experiment.schema import DATA_FILE
+from contstim.experiment.study import Study
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, BrowserContext, Page
+
+pytestmark = pytest.mark.browser
+
+
+def rows(study: Study, kind: str = "choice") -> list[dict[str, Any]]:
+    """Read the answers that the server stored, in the order in which they came."""
+    path = f"file:{study.folder / DATA_FILE}?mode=ro"
+    with closing(sqlite3.connect(path, uri=True)) as connection:
+        connection.row_factory = sqlite3.Row
+        found = connection.execute(
+            "SELECT * FROM answers WHERE kind = ? ORDER BY sequence", (kind,)
+        ).fetchall()
+    return [dict(row) for row in found]
+
+
+def wait_for_rows(page: Page, study: Study, number: int) -> None:
+    for _ in range(600):
+        if len(rows(study)) == number:
+            return
+        page.wait_for_timeout(50)
+    assert len(rows(study)) == number
+
+
+def expect_whole(study: Study, seat: int = 1) -> None:
+    """Check that each trial was answered once, in order, by the keys that were pressed."""
+    shown = [trial for trial in study.design.trials[seat] if trial.kind == "choice"]
+    stored = rows(study)
+    assert [row["trial"] for row in stored] == [trial.trial for trial in shown]
+    assert [row["choice"] for row in stored] == [choice_of(trial.number) for trial in shown]
+    assert len({row["answer"] for row in stored}) == len(shown)
+    assert not any(row["conflict"] for row in stored)
+    assert {row["input"] for row in stored} == {"key"}
+
+
+def post(url: str, body: dict[str, Any], token: str = "") -> dict[str, Any]:
+    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {token}"}
+    with urlopen(Request(url, json.dumps(body).encode(), headers)) as reply:
+        answered: dict[str, Any] = json.load(reply)
+        return answered
+
+
+def answer_everything(server: Server, study: Study) -> None:
+    """Be another participant, without a browser: choose the longer sentence."""
+    begun = post(f"{server.url}api/sessions", consent(study))
+    token, trials = begun["token"], begun["bundle"]["trials"]
+    for start in range(0, len(trials), 50):
+        answers = [
+            answer(trial["trial"], -3 if len(trial["left"]) > len(trial["right"]) else 2)
+            for trial in trials[start : start + 50]
+        ]
+        post(f"{server.url}api/answers", {"answers": answers}, token)
+    assert post(f"{server.url}api/finish", {}, token)["complete"]
+
+
+def expect_evaluation(study: Study, folder: Path, participants: int) -> None:
+    """Check that what was collected goes through the analysis."""
+    assert main(["experiment", "export", str(study.folder), "--out", str(folder / "data")]) == 0
+    choices = pd.read_csv(folder / "data" / "choices.csv")
+    assert choices.groupby("participant").size().tolist() == [165] * participants
+    sentences = {*choices["sentence_1"], *choices["sentence_2"]}
+    scores = pd.DataFrame(
+        [(s, m, -len(s) - k * (i % 5)) for i, s in enumerate(sorted(sentences))
+         for k, m in enumerate(("m1", "m2"))],
+        columns=["sentence", "model", "log_prob"],
+    )  # fmt: skip
+    scores.to_csv(folder / "scores.csv", index=False)
+    command = ["evaluate", str(folder / "data" / "choices.csv"), "--scores"]
+    out = ["--bootstrap", "20", "--out", str(folder / "results")]
+    assert main([*command, str(folder / "scores.csv"), *out]) == 0
+    models = pd.read_csv(folder / "results" / "models.csv")
+    assert set(models["model"]) == {"m1", "m2"}
+    assert set(models["n_participants"]) == {participants}
+
+
+def test_165_trials_outlive_lost_networks_killed_servers_and_a_closed_tab(
+    context: BrowserContext,
+    make_study: Callable[..., Study],
+    serve: Callable[[Study], Server],
+    tmp_path: Path,
+) -> None:
+    study = make_study(pairs=161, break_every=55)
+    assert study.design.n_trials == 165
+    server = serve(study)
+    player = Player(context.new_page())
+    player.page.goto(server.url)
+    player.begin()
+    player.play(until=20)
+    wait_for_rows(player.page, study, 20)
+
+    context.set_offline(True)
+    player.play(until=45)
+    assert len(rows(study)) == 20
+    assert "no connection" in player.page.inner_text("#notice")
+    context.set_offline(False)
+    wait_for_rows(player.page, study, 45)
+
+    server.kill()
+    player.play(until=70)
+    server.start()
+    wait_for_rows(player.page, study, 70)
+    assert player.page.inner_text("#notice") == ""
+
+    server.kill()
+    player.play(until=80)
+    player.page.close()
+    assert len(rows(study)) == 70
+    server.start()
+    player = Player(context.new_page())
+    player.page.goto(server.url)
+    # What was kept is sent before anything is answered again.
+    wait_for_rows(player.page, study, 80)
+    player.screen("resume")
+    assert "trial 81 of 165" in player.page.inner_text("main")
+    player.leave("resume")
+    player.play(until=155)
+
+    context.set_offline(True)
+    player.play(until=165)
+    player.screen("finishing")
+    context.set_offline(False)
+    player.screen("done")
+    expect_whole(study)
+    assert len(rows(study, "practice")) == 2
+    assert rows(study)[80]["shown"] in (1, 2)  # trial 81 may have been on the screen before
+
+    # What the browser kept is gone once everything is stored.
+    left = player.page.evaluate(
+        """() => new Promise((resolve) => {
+          const open = indexedDB.open("contstim");
+          open.onsuccess = () => {
+            const all = open.result.transaction("rows").objectStore("rows").count();
+            all.onsuccess = () => resolve(all.result);
+          };
+        })"""
+    )
+    assert left == 0
+    answer_everything(server, study)
+    server.kill()
+    expect_evaluation(study, tmp_path, participants=2)
+
+
+def test_answers_outlive_a_killed_browser(
+    browser: Browser,
+    tmp_path: Path,
+    make_study: Callable[..., Study],
+    serve: Callable[[Study], Server],
+) -> None:
+    study = make_study()
+    server = serve(study)
+    profile = tmp_path / "profile"
+
+    def launch() -> BrowserContext:
+        return browser.browser_type.launch_persistent_context(
+            profile, executable_path=chromium(), args=ARGUMENTS
+        )
+
+    player = Player(launch().pages[0])
+    player.page.goto(server.url)
+    player.begin()
+    server.kill()
+    player.play(until=3)
+    # All processes of this browser, which the folder of its profile names, die at once.
+    found = subprocess.run(
+        ["pgrep", "-f", f"user-data-dir={profile}"], capture_output=True, text=True, check=True
+    )
+    for process in found.stdout.split():
+        with suppress(ProcessLookupError):
+            os.kill(int(process), signal.SIGKILL)
+    server.start()
+    again = launch()
+    player = Player(again.pages[0])
+    player.page.goto(server.url)
+    player.leave("resume")
+    player.play(until=8)
+    player.screen("done")
+    expect_whole(study)
+    again.close()
+
+
+def test_a_session_that_cannot_be_sent_shows_it_and_offers_the_data(
+    page: Page, make_study: Callable[..., Study], serve: Callable[[Study], Server], tmp_path: Path
+) -> None:
+    study = make_study()
+    server = serve(study)
+    player = Player(page)
+    page.goto(server.url)
+    player.begin()
+    player.play(until=6)
+    wait_for_rows(page, study, 6)
+    server.kill()
+    player.play(until=8)
+    player.screen("unsent", timeout=60)
+    assert "2 answers" in page.inner_text("main")
+    with page.expect_download() as download:
+        player.press(1)
+    download.value.save_as(tmp_path / "data.jsonl")
+    lines = [json.loads(line) for line in (tmp_path / "data.jsonl").read_text("utf-8").splitlines()]
+    answers = [answer for line in lines for answer in line.get("answers", [])]
+    trials = {trial.trial for trial in study.design.trials[1]}
+    assert len([answer for answer in answers if answer["trial"] in trials]) == 8
+    server.start()
+    player.screen("done", timeout=60)
+    expect_whole(study)
+
+
+def test_one_tab_at_a_time(
+    context: BrowserContext, make_study: Callable[..., Study], serve: Callable[[Study], Server]
+) -> None:
+    study = make_study()
+    server = serve(study)
+    first = Player(context.new_page())
+    first.page.goto(server.url)
+    first.begin()
+    first.play(until=2)
+    second = Player(context.new_page())
+    second.page.goto(server.url)
+    second.screen("other_tab")
+    first.page.close()
+    second.leave("resume")
+    second.play(until=8)
+    second.screen("done")
+    expect_whole(study)
+
+
+def test_two_browsers_keep_both_answers_to_a_trial(
+    browser: Browser, make_study: Callable[..., Study], serve: Callable[[Study], Server]
+) -> None:
+    study = make_study()
+    path = study.folder / "study.toml"
+    path.write_text(path.read_text("utf-8") + '\n[recruiter]\nname = "x"\nparticipant = "id"\n')
+    server = serve(study)
+    contexts = [browser.new_context(), browser.new_context()]
+    players = [Player(context.new_page()) for context in contexts]
+    for player in players:
+        player.page.goto(f"{server.url}?id=p1")
+        for name in ("consent", "instructions", "practice"):
+            player.leave(name)
+    players[0].answer("2")
+    players[1].answer("5")
+    for _ in range(100):
+        if any(row["conflict"] for row in rows(study, "practice")):
+            break
+        players[1].page.wait_for_timeout(50)
+    practice = [row for row in rows(study, "practice") if row["trial"] == "p1"]
+    assert [(row["choice"], row["conflict"]) for row in practice] == [(-2, 0), (2, 1)]
+    assert len({row["session"] for row in rows(study) + practice}) == 1
+    for context in contexts:
+        context.close()
+
+
+def test_somebody_else_at_the_same_computer_begins_anew(
+    page: Page, make_study: Callable[..., Study], serve: Callable[[Study], Server]
+) -> None:
+    study = make_study()
+    server = serve(study)
+    player = Player(page)
+    page.goto(server.url)
+    player.begin()
+    player.play(until=3)
+    server.kill()
+    player.play(until=4)
+    server.start()
+    page.reload()
+    player.leave("resume", button=1)
+    player.begin()
+    player.play(until=8)
+    player.screen("done")
+    stored = rows(study)
+    sessions = list(dict.fromkeys(row["session"] for row in stored))
+    # The answer that the first one could not send has arrived as well.
+    assert sorted(len([r for r in stored if r["session"] == s]) for s in sessions) == [4, 8]
+    page.reload()
+    player.leave("done")
+    player.screen("consent")
+
+
+def test_without_storage_the_page_says_so_and_goes_on(
+    page: Page, make_study: Callable[..., Study], serve: Callable[[Study], Server]
+) -> None:
+    page.add_init_script("Object.defineProperty(window, 'indexedDB', { value: undefined })")
+    study = make_study()
+    server = serve(study)
+    player = Player(page)
+    page.goto(server.url)
+    player.begin()
+    player.play(until=1)
+    assert "cannot keep your answers" in page.inner_text("#notice")
+    player.play(until=8)
+    player.screen("done")
+    expect_whole(study)
+
+
+def test_the_time_limit_ends_the_trials(
+    page: Page, make_study: Callable[..., Study], serve: Callable[[Study], Server]
+) -> None:
+    study = make_study()
+    path = study.folder / "study.toml"
+    text = path.read_text("utf-8")
+    path.write_text(text.replace("time_limit_minutes = 0", "time_limit_minutes = 0.15"), "utf-8")
+    server = serve(study)
+    player = Player(page)
+    page.goto(server.url)
+    player.begin()
+    player.play(until=2)
+    player.screen("time_limit", timeout=60)
+    assert len(rows(study)) == 2

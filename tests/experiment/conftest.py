@@ -1,0 +1,31 @@
+"""A small study folder for the tests of the experiment."""
+
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from studies import make_trials
+
+from contstim.experiment.new import new_study
+from contstim.experiment.study import Study, read_study
+
+
+@pytest.fixture(scope="session")
+def trials() -> pd.DataFrame:
+    return make_trials()
+
+
+@pytest.fixture(scope="session")
+def template(trials: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Written once: every file is synchronised to the disk, which takes its time."""
+    folder = tmp_path_factory.mktemp("template")
+    trials.to_csv(folder / "trials.csv", index=False)
+    return new_study(folder / "study", folder / "trials.csv").folder
+
+
+@pytest.fixture
+def study(template: Path, tmp_path: Path) -> Study:
+    """Two groups of two seats, six trials each."""
+    shutil.copytree(template, tmp_path / "study")
+    return read_study(tmp_path / "study")

@@ -1,0 +1,408 @@
+"""From the store and from raw logs to the tables of the analysis."""
+
+import json
+import re
+import uuid
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from studies import ATTENTION, RECRUITER, add
+from talking import answer, answers_to, event, opening, play
+
+from contstim.cli import main
+from contstim.errors import InputError, ValidationError
+from contstim.evaluation.importers.formats import read_choices
+from contstim.experiment.bundle import make_bundle
+from contstim.experiment.collected import Collected, participant_hash, read_collected, recruiter_ids
+from contstim.experiment.importing import import_logs
+from contstim.experiment.lists import trial_lists
+from contstim.experiment.messages import RefusedError
+from contstim.experiment.payment import Bonus, pay_table, release_sessions, replacement_table
+from contstim.experiment.psychds import DICTIONARY, check_psychds, write_psychds
+from contstim.experiment.store import Store
+from contstim.experiment.study import Study
+
+
+@pytest.fixture
+def filled(study: Study) -> Study:
+    """Three sessions: one right throughout, one that fails a catch trial, one that stopped."""
+    study = add(study, ATTENTION + RECRUITER)
+    with Store(study) as store:
+        play(store, "GOOD")
+        play(store, "POOR", catch=1)
+        play(store, "LEFT", n=3)
+        token, bundle, _ = store.open(opening(study)).result()
+        first = bundle["trials"][1]["trial"]
+        store.add_answers(token, [answer(first, -3), answer(first, 3)]).result()
+        store.add_events(token, [event("blur")]).result()
+    return study
+
+
+def test_choices_are_as_the_design_says(filled: Study, trials: pd.DataFrame) -> None:
+    choices = read_collected(filled).choices
+    assert len(choices) == 6 + 6 + 2 + 1  # of LEFT's three answers one is to a check
+    keys = ["trial", "condition", "sentence_1", "sentence_2", "side_1", "item", "group"]
+    for who, own in choices.groupby("participant"):
+        assert re.fullmatch("[0-9a-f]{16}", str(who))
+        wanted = trials[trials["participant"] == own["seat"].iloc[0]]
+        wanted = wanted[wanted["item"].isin(own["item"])]
+        assert own[keys].to_numpy().tolist() == wanted[keys].to_numpy().tolist()
+        pairs = own[["model_1", "model_2"]].astype(object)
+        assert pairs.where(pairs.notna(), None).to_numpy().tolist() == (
+            wanted[["model_1", "model_2"]].astype(object).to_numpy().tolist()
+        )
+    whole = choices[choices["participant"].isin(read_collected(filled).whole)]
+    ratings = whole[whole["condition"] != "catch"]["rating"]
+    assert (ratings == -1.5).all()
+    assert whole[whole["condition"] == "catch"]["rating"].tolist().count(1.5) == 1
+    assert (choices["expected"].notna() == (choices["condition"] == "catch")).all()
+
+
+def test_the_tables_of_sessions_checks_and_conflicts(filled: Study) -> None:
+    collected = read_collected(filled)
+    sessions = collected.sessions
+    assert sessions["outcome"].tolist() == ["complete", "complete", "unfinished", "unfinished"]
+    assert sessions["n_answered"].tolist() == [6, 6, 2, 1]
+    assert sessions["n_trials"].tolist() == [6] * 4
+    assert sessions["catch_right"].tolist()[:2] == [2, 1]
+    assert sessions["checks_right"].tolist()[:2] == [2, 2]
+    assert len(collected.whole) == 2
+    assert collected.conflicts["choice"].tolist() == [3]
+    assert collected.events["kind"].tolist() == ["blur"]
+    assert len(collected.checks) == 2 + 2 + 1
+    everything = "".join(
+        table.to_csv()
+        for table in (collected.choices, sessions, collected.checks, collected.events)
+    )
+    assert "GOOD" not in everything
+    assert "POOR" not in everything
+
+
+def test_hashes_are_the_same_in_a_study_and_others_in_another(filled: Study) -> None:
+    first = read_collected(filled).sessions["participant"].tolist()
+    assert first == read_collected(filled).sessions["participant"].tolist()
+    assert len(set(first)) == 4
+    assert participant_hash("a", "s", "GOOD") != participant_hash("b", "s", "GOOD")
+    assert participant_hash("a", "s", None) != participant_hash("a", "t", None)
+    assert participant_hash("a", "s", "x") == participant_hash("a", "t", "x")
+    assert participant_hash("a", "s", "x") != participant_hash("a", "s", None)
+
+
+def test_reading_changes_nothing(filled: Study) -> None:
+    path = filled.folder / "collected.sqlite3"
+    before = path.read_bytes()
+    read_collected(filled)
+    recruiter_ids(filled)
+    assert path.read_bytes() == before
+
+
+def test_the_export_is_what_evaluate_reads(
+    filled: Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    command = ["experiment", "export", str(filled.folder), "--out", str(out)]
+    assert main(command) == 0
+    printed = capsys.readouterr().out
+    assert "12 choices of 2 participants; 2 sessions are not whole and left out" in printed
+    assert "1 second answers" in printed
+    human = read_choices(out / "choices.csv", "tidy")
+    assert len(human.choices) == 12
+    sentences = {*human.choices["sentence_1"], *human.choices["sentence_2"]}
+    scores = pd.DataFrame(
+        [(s, m, -float(len(s) + k * (i % 5))) for i, s in enumerate(sorted(sentences))
+         for k, m in enumerate(("m1", "m2"))],
+        columns=["sentence", "model", "log_prob"],
+    )  # fmt: skip
+    scores.to_csv(tmp_path / "scores.csv", index=False)
+    evaluate = ["evaluate", str(out / "choices.csv"), "--scores", str(tmp_path / "scores.csv")]
+    results = ["--bootstrap", "20", "--out", str(tmp_path / "results")]
+    assert main([*evaluate, "--min-catch-correct", "0.91", *results]) == 0
+    excluded = pd.read_csv(tmp_path / "results" / "excluded.csv")
+    assert excluded["detail"].tolist() == ["0.500 of catch trials right"]
+    assert main([*command, "--all"]) == 0
+    assert "15 choices of 4 participants" in capsys.readouterr().out
+    assert main(["experiment", "check-psychds", str(out / "psychds")]) == 0
+    assert "task-choices_data.csv: 15 rows" in capsys.readouterr().out
+
+
+def test_without_data_there_is_one_line(study: Study, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["experiment", "export", str(study.folder), "--out", "x"]) == 2
+    assert "there are no data" in capsys.readouterr().err
+
+
+def log(study: Study, seat: int, session: str, n: int | None = None) -> list[dict[str, object]]:
+    """Return the lines that a page without a server keeps."""
+    head = {"session": session, "group": study.design.groups[seat], "seat": seat}
+    consent = {
+        "version": study.consent.version,
+        "sha256": study.consent_sha256,
+        "given": True,
+        "at": "2026-11-21T11:58:00.000Z",
+    }
+    lines: list[dict[str, object]] = [{**head, "study": study.study.name, "consent": consent}]
+    lines += [{**head, "answers": [a]} for a in answers_to(make_bundle(study, seat)["trials"][:n])]
+    return [*lines, {**head, "events": [event()]}]
+
+
+def write(path: Path, lines: list[dict[str, object]]) -> Path:
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+    return path
+
+
+def test_raw_logs_give_the_tables_that_the_server_gives(study: Study, tmp_path: Path) -> None:
+    first, second = "session-1", "session-2"
+    lines = log(study, 2, first)
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    write(folder / "a.jsonl", lines[:3])
+    write(folder / "b.txt", lines[2:] + log(study, 3, second, 2))
+    found = import_logs(study, [folder])
+    assert (found.sessions, found.added, found.conflicts, found.notes) == (2, 8, 0, ())
+    again = import_logs(study, [folder])
+    assert (again.added, again.notes) == (0, ())
+    collected = read_collected(study)
+    assert collected.sessions["outcome"].tolist() == ["complete", "unfinished"]
+    assert collected.sessions["source"].tolist() == ["import"] * 2
+    assert collected.sessions["started_at"].iloc[0] == "2026-11-21T11:58:00+00:00"
+    assert collected.sessions["minutes"].iloc[0] == 2.0
+    assert collected.sessions["consent_sha256"].iloc[0] == study.consent_sha256
+    with Store(study, tmp_path / "other.sqlite3") as store:
+        for wanted in (1, 3, 2):  # the seats in the order in which a server gives them
+            token, bundle, _ = store.open(opening(study)).result()
+            assert bundle["seat"] == wanted
+        sent = [line["answers"][0] for line in lines if "answers" in line]  # type: ignore[index]
+        store.add_answers(token, sent).result()
+    served = read_collected(study, tmp_path / "other.sqlite3").choices
+    imported = collected.choices[collected.choices["seat"] == 2]
+    columns = [c for c in served.columns if c != "participant"]
+    assert imported[columns].to_csv() == served[columns].to_csv()
+
+
+def test_faults_in_raw_logs_cost_what_has_them(
+    study: Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    session = str(uuid.uuid4())
+    head = {"session": session, "group": 1, "seat": 1}
+    trial = study.design.trials[1][0].trial
+    good, other = answer(trial), answer(trial, 1)
+    path = write(
+        tmp_path / "x.jsonl",
+        [
+            {**head, "answers": [good, other, answer("t999")]},
+            {**head, "session": "x"},
+            {**head, "seat": 99},
+            {**head, "group": 2},
+            {**head, "seat": 2},
+            {**head, "study": "another"},
+            {**head, "answers": "none"},
+        ],
+    )
+    with path.open("a", encoding="utf-8") as file:
+        file.write('\n{"session": "cut o')
+    found = import_logs(study, [path])
+    assert (found.added, found.conflicts) == (2, 1)
+    texts = " | ".join(found.notes)
+    for part in (
+        "line 2 is left out: it has no session",
+        "line 3 is left out: its seat is 99",
+        "line 4 is left out: its group is 2",
+        "line 5 is left out: its seat is 2, but earlier",
+        "line 6 is left out: it is of the study 'another'",
+        "line 7 is left out: its answers are no list",
+        "line 9 is left out: the body is not JSON",
+        "trial is none of this session's trials",
+    ):
+        assert part in texts
+    assert len(found.notes) == 8
+    assert main(["experiment", "import", str(study.folder), str(path)]) == 1
+    captured = capsys.readouterr()
+    assert "1 sessions, 0 new answers" in captured.out
+    assert "line 2" in captured.err
+    with pytest.raises(InputError, match="holds no .jsonl"):
+        import_logs(study, [study.folder / "none-such", _empty(tmp_path)])
+
+
+def _empty(tmp_path: Path) -> Path:
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    return folder
+
+
+def test_pay(filled: Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    collected, ids = read_collected(filled), recruiter_ids(filled)
+    table = pay_table(collected, ids, Bonus(1.5, 0.9))
+    assert table["recruiter_id"].tolist()[:3] == ["GOOD", "POOR", "LEFT"]
+    assert table["pay"].tolist() == ["yes", "yes", "no", "no"]
+    assert table["bonus"].tolist() == [1.5, 0.0, 0.0, 0.0]
+    assert table["reason"][0] == "6 of 6 trials answered; 2 of 2 catch trials right"
+    assert table["reason"][2] == "2 of 6 trials answered, then left"
+    assert "STUDY_ID" in table.columns
+    out = tmp_path / "pay.csv"
+    assert main(["experiment", "pay", str(filled.folder), "--out", str(out)]) == 0
+    assert "yes 2, no 2" in capsys.readouterr().err
+    assert pd.read_csv(out)["recruiter_id"].tolist()[0] == "GOOD"
+    with pytest.raises(InputError, match="give an amount above 0"):
+        Bonus(0)
+
+
+def test_who_is_to_be_asked_before_pay(study: Study) -> None:
+    sessions = pd.DataFrame(
+        {
+            "participant": list("abc"),
+            "session": list("abc"),
+            "outcome": ["failed_checks", "time_limit", "unfinished"],
+            "n_answered": [6, 4, 6],
+            "n_trials": 6,
+            "checks_right": [0, 0, 2],
+            "checks_shown": 2,
+            "catch_right": 0,
+            "catch_shown": 2,
+        }
+    )
+    none = pd.DataFrame()
+    collected = Collected(none, none, sessions, none, none)
+    ids = pd.DataFrame({"participant": list("abc"), "recruiter_id": list("ABC")})
+    table = pay_table(collected, ids)
+    assert table["pay"].tolist() == ["review"] * 3
+    assert table["reason"][0] == "6 of 6 trials answered, 0 of 2 attention checks right"
+    assert table["reason"][2] == "6 of 6 trials answered, but the page was left before the end"
+
+
+def test_replacement_frees_the_seats(
+    filled: Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Store(filled) as store, pytest.raises(RefusedError, match="no place"):
+        store.open(opening(filled, "NEXT")).result()
+    out = tmp_path / "replace.csv"
+    command = ["experiment", "replace", str(filled.folder), "--min-catch-correct", "0.91"]
+    assert main([*command, "--release", "--out", str(out)]) == 0
+    assert "3 seats released" in capsys.readouterr().err
+    table = pd.read_csv(out)
+    assert table["reason"].tolist() == [
+        "catch trials: 0.500 of catch trials right",
+        "unfinished: 2 of 6 trials answered",
+        "unfinished: 1 of 6 trials answered",
+    ]
+    seat = int(table["seat"][0])
+    with Store(filled) as store:
+        seats = [store.open(opening(filled, name)).result()[1]["seat"] for name in "XYZ"]
+        assert seat in seats
+        # Excluded sessions do not take their seats back.
+        assert store.summary().result()["free"] == 0
+    assert len(read_collected(filled).choices) == 15
+    assert main([*command, "--out", str(out)]) == 0
+    assert pd.read_csv(out)["released"].tolist()[:3] == ["excluded"] * 3
+
+
+def test_release(filled: Study, capsys: pytest.CaptureFixture[str]) -> None:
+    sessions = read_collected(filled).sessions
+    name = sessions["session"][2]
+    command = ["experiment", "release", str(filled.folder)]
+    assert main([*command, "--session", name, "--why", "withdrawn"]) == 0
+    assert capsys.readouterr().out.split() == [name]
+    assert read_collected(filled).sessions["released"].tolist() == ["", "", "withdrawn", ""]
+    assert main([*command, "--session", "none-such"]) == 2
+    assert "there is no session 'none-such'" in capsys.readouterr().err
+    assert main(command) == 2
+    assert main([*command, "--idle", "0"]) == 0
+    assert capsys.readouterr().out.split() == [sessions["session"][3]]
+    assert release_sessions(filled, {name: "again"}) == []
+
+
+def test_replacement_without_rules_lists_who_stopped(filled: Study) -> None:
+    none = pd.DataFrame(columns=["participant", "rule", "detail"])
+    table = replacement_table(read_collected(filled), none)
+    assert table["group"].tolist() == [1, 2]
+
+
+def test_psychds_names_what_is_wrong(filled: Study, tmp_path: Path) -> None:
+    folder = tmp_path / "ds"
+    write_psychds(filled, read_collected(filled), folder)
+    rows = check_psychds(folder)
+    assert rows["data/study-study_task-choices_data.csv"] == 15
+    assert {"README.md", "materials"} < {path.name for path in folder.iterdir()}
+    described = json.loads((folder / "dataset_description.json").read_text("utf-8"))
+    known = {v["name"]: v["description"] for v in described["variableMeasured"]}
+    assert all(known[name] == text for name, text in DICTIONARY.items() if name in known)
+    assert "the design's table" not in " ".join(known.values())
+    text = (folder / "dataset_description.json").read_text("utf-8")
+    data = folder / "data" / "study-study_task-choices_data.csv"
+    table = data.read_text("utf-8")
+    broken = (
+        ("dataset_description.json", text.replace('"Dataset"', '"Thing"', 1), "not 'Dataset'"),
+        ("dataset_description.json", text.replace("schema.org", "x.org"), "not schema.org"),
+        ("dataset_description.json", text.replace('"rating"', '"rated"'), "column 'rating'"),
+        ("dataset_description.json", text.replace('"name"', '"named"', 1), "lacks 'name'"),
+        ("dataset_description.json", "[]", "no JSON object"),
+        ("dataset_description.json", "{", "is not JSON"),
+        ("dataset_description.json", None, "there is no"),
+        (f"data/{data.name}", table + "1,2\n", "row 16 has 2 cells"),
+        (f"data/{data.name}", "", "has no header"),
+        (f"data/{data.name}", table.replace("group", "trial", 1), "a column twice"),
+        (f"data/{data.name}", 'rating\n"1', "no CSV file"),
+        (f"data/{data.name}", None, "task-sub-ject_data.csv is not named as data are"),
+    )
+    for name, content, message in broken:
+        path = folder / name
+        before = path.read_text("utf-8")
+        other = folder / "data" / "task-sub-ject_data.csv"
+        if content is None:
+            path.rename(other)
+        else:
+            path.write_text(content, "utf-8")
+        with pytest.raises(ValidationError, match=re.escape(message)):
+            check_psychds(folder)
+        other.unlink(missing_ok=True)
+        path.write_text(before, "utf-8")
+    data.write_bytes(b"rating\n\xff\n")
+    with pytest.raises(ValidationError, match="UTF-8"):
+        check_psychds(folder)
+    data.unlink()
+    for path in (folder / "data").iterdir():
+        path.unlink()
+    with pytest.raises(ValidationError, match="holds no CSV file"):
+        check_psychds(folder)
+    (folder / "data").rmdir()
+    with pytest.raises(ValidationError, match="no folder data"):
+        check_psychds(folder)
+    with pytest.raises(InputError, match="there is no folder"):
+        check_psychds(tmp_path / "none")
+
+
+def test_row_ids_of_other_data_sets_are_unique(filled: Study, tmp_path: Path) -> None:
+    folder = tmp_path / "ds"
+    write_psychds(filled, read_collected(filled), folder)
+    path = folder / "dataset_description.json"
+    text = path.read_text("utf-8").replace('"name": "rating"', '"name": "row_id"')
+    path.write_text(
+        text.replace('"variableMeasured": [', '"variableMeasured": ["rating", '), "utf-8"
+    )
+    (folder / "data" / "task-x_data.csv").write_text("row_id\n1\n2\n", "utf-8")
+    assert check_psychds(folder)["data/task-x_data.csv"] == 2
+    (folder / "data" / "task-x_data.csv").write_text("row_id\n1\n1\n", "utf-8")
+    with pytest.raises(ValidationError, match="row_id is not unique"):
+        check_psychds(folder)
+
+
+def test_trial_lists_for_other_platforms(
+    study: Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    generic = trial_lists(study, "generic")["study_generic.csv"]
+    assert len(generic) == 4 * (2 + 6)
+    for seat, own in generic.groupby("seat"):
+        shown = own[own["kind"] == "choice"]
+        wanted = study.design.trials[int(str(seat))]
+        assert shown["left"].tolist() == [t.left for t in wanted]
+        one_left = [t.side_1 == "left" for t in wanted]
+        assert (shown["left_is"] == "1").tolist() == one_left
+    (pcibex,) = trial_lists(study, "pcibex").values()
+    assert sorted(set(pcibex["Group"])) == [1, 2, 3, 4]
+    assert len(trial_lists(study, "gorilla")) == 4
+    command = ["experiment", "trial-lists", str(study.folder), "--for", "gorilla"]
+    assert main([*command, "--out", str(tmp_path / "lists")]) == 0
+    files = capsys.readouterr().out.split()
+    assert len(files) == 4
+    assert set(pd.read_csv(files[0])["display"]) == {"practice", "choice"}
+    with pytest.raises(InputError, match="unknown platform 'pc'"):
+        trial_lists(study, "pc")

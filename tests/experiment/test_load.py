@@ -1,0 +1,22 @@
+"""The benchmark in small: the server under load, killed, with nothing acknowledged lost."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_a_killed_server_loses_nothing_that_it_acknowledged() -> None:
+    """The script itself fails on a lost, repeated or changed answer or unbalanced groups."""
+    options = ["--participants", "6", "--trials", "10", "--kills", "2", "--patience", "120"]
+    command = [sys.executable, str(ROOT / "benchmarks" / "experiment.py"), *options]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+    rows = re.findall(
+        r"^\| (undisturbed|server killed 2 times) \| 60 \| 0 \| 0 ", done.stdout, re.M
+    )
+    assert len(rows) == 2

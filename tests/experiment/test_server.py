@@ -1,0 +1,358 @@
+"""The server over HTTP: the whole way of a session, and what it says to strangers."""
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+from studies import RECRUITER, add
+from talking import answer, answers_to, consent, event
+
+from contstim.errors import InputError, OutputError
+from contstim.experiment.dashboard import dashboard_page
+from contstim.experiment.http import LONGEST_BODY
+from contstim.experiment.server import make_app
+from contstim.experiment.serving import _listen, check_address
+from contstim.experiment.store import Store
+from contstim.experiment.study import Study
+
+TOKEN = "a-token-of-the-tests"
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Path:
+    """Stand in for the built page."""
+    folder = tmp_path / "page"
+    (folder / "vendor").mkdir(parents=True)
+    index = "<!doctype html><html lang={lang}><title>{title}</title>"
+    (folder / "index.html").write_text(index, "utf-8")
+    (folder / "vendor" / "jspsych.min.js").write_text("// stands for jsPsych\n", "utf-8")
+    (tmp_path / "secret.txt").write_text("secret", "utf-8")
+    return folder
+
+
+@pytest.fixture
+def client(study: Study, page: Path) -> Iterator[TestClient]:
+    study = add(study, RECRUITER)
+    with TestClient(make_app(Store(study), TOKEN, page)) as client:
+        yield client
+
+
+def start(client: TestClient, study: Study, participant: str | None = None) -> tuple[dict, dict]:
+    """Open a session; return the headers to send and the bundle."""
+    reply = client.post("/api/sessions", json=consent(study, participant))
+    assert reply.status_code in (200, 201), reply.text
+    body = reply.json()
+    return {"authorization": f"Bearer {body['token']}"}, body["bundle"]
+
+
+def test_a_whole_session(client: TestClient, study: Study) -> None:
+    info = client.get("/api/study").json()
+    assert info["consent"]["sha256"] == study.consent_sha256
+    assert "DONE1" not in json.dumps(info)
+    asked = consent(study, "PID1", parameters={"STUDY_ID": "s1", "OTHER": "x"})
+    reply = client.post("/api/sessions", json=asked)
+    assert reply.status_code == 201
+    assert client.post("/api/sessions", json=asked).status_code == 200
+    headers = {"authorization": f"Bearer {reply.json()['token']}"}
+    bundle = reply.json()["bundle"]
+    first, rest = bundle["trials"][0], bundle["trials"][1:]
+    sent = answer(first["trial"])
+    body = {"answers": [sent]}
+    expected = {"acknowledged": [sent["id"]], "conflicts": [], "refused": []}
+    assert client.post("/api/answers", json=body, headers=headers).json() == expected
+    assert (
+        client.post("/api/events", json={"events": [event()]}, headers=headers).status_code == 200
+    )
+    resumed = client.get("/api/session", headers=headers).json()
+    assert resumed["answered"] == {first["trial"]: {"id": sent["id"], "choice": -2}}
+    missing = client.post("/api/finish", headers=headers)
+    assert missing.status_code == 409
+    assert missing.json()["missing"] == [trial["trial"] for trial in rest]
+    client.post("/api/answers", json={"answers": answers_to(rest)}, headers=headers)
+    done = client.post("/api/finish", headers=headers).json()
+    assert done["complete"] is True
+    assert (done["code"], done["redirect"][-5:]) == ("DONE1", "DONE1")
+    again = client.post("/api/sessions", json=asked)
+    assert again.status_code == 409
+    assert again.json()["code"] == "DONE1"
+
+
+def test_declining_is_counted_and_nothing_else(client: TestClient, study: Study) -> None:
+    assert client.post("/api/declined", json={"why": "x"}).status_code == 204
+    headers = {"authorization": f"Bearer {TOKEN}"}
+    found = client.get("/api/dashboard", headers=headers).json()
+    assert (found["declined"], found["sessions"]) == (1, [])
+
+
+def test_only_parameters_that_the_study_names_are_kept(client: TestClient, study: Study) -> None:
+    client.post("/api/sessions", json=consent(study, parameters={"STUDY_ID": "s", "x": "y"}))
+    with sqlite3.connect(study.folder / "collected.sqlite3") as connection:
+        kept = connection.execute("SELECT parameters FROM participants").fetchall()
+    connection.close()
+    assert kept == [('{"STUDY_ID": "s"}',)]
+
+
+def test_pages_and_headers(client: TestClient) -> None:
+    assert client.get("/").text.startswith("<!doctype html><html lang=en><title>Which")
+    assert client.get("/static/vendor/jspsych.min.js").status_code == 200
+    for path in ("/", "/api/study", "/static/vendor/jspsych.min.js", "/nothing", "/api/answers"):
+        headers = client.get(path).headers
+        policy = headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert "http" not in policy
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["referrer-policy"] == "no-referrer"
+    assert client.get("/nothing").json() == {"error": "there is nothing here"}
+    assert client.get("/api/answers").status_code == 405
+
+
+def test_the_page_that_is_not_built_says_how(study: Study, tmp_path: Path) -> None:
+    with TestClient(make_app(Store(study), TOKEN, tmp_path / "none")) as client:
+        reply = client.get("/")
+        assert reply.status_code == 503
+        assert "run `contstim experiment build`" in reply.json()["error"]
+
+
+PATHS = (
+    "/static/../secret.txt",
+    "/static/%2e%2e/secret.txt",
+    "/static/..%2fsecret.txt",
+    "/static/vendor/%2e%2e%2f%2e%2e%2fsecret.txt",
+    "/static/..%5csecret.txt",
+    "/static//etc/passwd",
+    "/static/%00",
+    "/../secret.txt",
+    "/collected.sqlite3",
+    "/static/../study.toml",
+)
+
+
+def test_no_path_leads_out_of_the_page(client: TestClient) -> None:
+    for path in PATHS:
+        reply = client.get(path)
+        assert reply.status_code in (404, 405), path
+        assert "secret" not in reply.text
+
+
+def test_the_dashboard_is_behind_its_token(client: TestClient, study: Study) -> None:
+    session, _ = start(client, study, "PID1")
+    for headers in ({}, {"authorization": "Bearer wrong"}, session, {"authorization": "Basic x"}):
+        for path in ("/dashboard", "/api/dashboard"):
+            assert client.get(path, headers=headers).status_code in (401, 403)
+    assert client.get("/dashboard?token=wrong").status_code == 403
+    cookie = {"cookie": "contstim_dashboard=wrong"}
+    assert client.get("/dashboard", headers=cookie).status_code == 403
+    reply = client.get(f"/dashboard?token={TOKEN}", follow_redirects=False)
+    assert (reply.status_code, reply.headers["location"]) == (303, "/dashboard")
+    crumbs = reply.headers["set-cookie"].lower()
+    assert "httponly" in crumbs
+    assert "samesite=strict" in crumbs
+    assert TOKEN not in crumbs
+    shown = client.get("/dashboard").text
+    assert "0 of 6" in shown
+    assert "PID1" not in shown
+    data = client.get("/api/dashboard").json()
+    assert data["groups"][0]["taken"] == 1
+
+
+class Tags(HTMLParser):
+    """The tags of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: set[str] = set()
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        self.found.add(tag)
+
+
+def test_script_in_texts_and_ids_stays_text(study: Study, page: Path) -> None:
+    nasty = "<script>alert(1)</script>"
+    path = study.folder / "trials.csv"
+    path.write_text(path.read_text("utf-8").replace("slowly.", f"slowly {nasty}."), "utf-8")
+    consent_file = study.folder / "consent.md"
+    consent_file.write_text(f"Do you agree? {nasty}", "utf-8")
+    study = add(study, RECRUITER)
+    with TestClient(make_app(Store(study), TOKEN, page)) as client:
+        headers, bundle = start(client, study, f"{nasty}\"'")
+        assert nasty in bundle["consent"]["text"]
+        assert any(nasty in trial["left"] + trial["right"] for trial in bundle["trials"])
+        reply = client.get("/api/session", headers=headers)
+        assert reply.headers["content-type"] == "application/json"
+        shown = client.get("/dashboard", headers={"authorization": f"Bearer {TOKEN}"}).text
+        assert "script" not in Tags(shown).found
+
+
+def test_the_dashboard_escapes_whatever_it_shows() -> None:
+    nasty = "<img src=x onerror=alert(1)>"
+    session = {"session": nasty, "seat": 1, "group": 1, "state": nasty, "answered": 0, "trials": 6}
+    session |= {"minutes": 0.0, "catch": [0, 0], "checks": [1, 2], "conflicts": 0}
+    group = {"group": nasty, "seats": 1, "taken": 1, "complete": 0}
+    summary = {"study": nasty, "seats": 1, "free": 0, "declined": 0, "outcomes": {nasty: 1}}
+    shown = dashboard_page(
+        {**summary, "groups": [group], "sessions": [{**session, "median_rt_ms": None}]}
+    )
+    assert "img" not in Tags(shown).found
+    assert "1 of 2" in shown
+
+
+def test_bodies_are_bounded_and_must_be_json(client: TestClient, study: Study) -> None:
+    headers, _ = start(client, study)
+    long = b'{"answers": [' + b" " * LONGEST_BODY + b"]}"
+    json_type = {**headers, "content-type": "application/json"}
+    assert client.post("/api/answers", content=long, headers=json_type).status_code == 413
+    parts = (b" " * 1000 for _ in range(100))  # without a length in the headers
+    assert client.post("/api/answers", content=parts, headers=json_type).status_code == 413
+    for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data"):
+        given = {**headers, "content-type": kind}
+        reply = client.post("/api/answers", content=b'{"answers": []}', headers=given)
+        assert reply.status_code == 415
+    for body in (
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b'{"answers": 1}',
+        b'{"answers": {"id": 1}}',
+        b'{"answers": [{"rt_ms": NaN}]}',
+        b"\xff\xfe",
+        b"[" * 60_000,
+        b'{"answers": ' + b"9" * 6000 + b"}",
+    ):
+        reply = client.post("/api/answers", content=body, headers=json_type)
+        assert reply.status_code == 400, body[:40]
+        assert set(reply.json()) == {"error"}
+
+
+def test_forged_and_foreign_sessions(client: TestClient, study: Study) -> None:
+    first, bundle = start(client, study, "A")
+    second, other = start(client, study, "B")
+    assert bundle["group"] != other["group"]
+    own, foreign = (b["trials"][0]["trial"] for b in (bundle, other))
+    for token in ("", "x", bundle["session"], first["authorization"][7:-1], "\u00e9" * 9):
+        headers = {"authorization": f"Bearer {token}".encode()}
+        for method, path in (
+            ("GET", "/api/session"),
+            ("POST", "/api/answers"),
+            ("POST", "/api/events"),
+            ("POST", "/api/finish"),
+        ):
+            reply = client.request(
+                method, path, headers=headers, json={"answers": [], "events": []}
+            )
+            assert reply.status_code == 401
+    # A trial of another group is none of this session's.
+    reply = client.post("/api/answers", json={"answers": [answer(foreign)]}, headers=first)
+    assert reply.json()["acknowledged"] == []
+    # The session's id in the body changes nothing: the token says whose the answer is.
+    sent = answer(own, session=other["session"])
+    client.post("/api/answers", json={"answers": [sent]}, headers=first)
+    assert client.get("/api/session", headers=second).json()["answered"] == {}
+    assert [*client.get("/api/session", headers=first).json()["answered"]] == [own]
+
+
+def test_repeated_and_reordered_posts_change_nothing(client: TestClient, study: Study) -> None:
+    headers, bundle = start(client, study)
+    sent = answers_to(bundle["trials"])
+    for batch in (sent[3:], sent[1:4], sent, sent[::-1], sent):
+        reply = client.post("/api/answers", json={"answers": batch}, headers=headers).json()
+        assert reply["acknowledged"] == [one["id"] for one in batch]
+        assert reply["conflicts"] == []
+    with sqlite3.connect(study.folder / "collected.sqlite3") as connection:
+        ids = [row[0] for row in connection.execute("SELECT answer FROM answers")]
+    connection.close()
+    assert sorted(ids) == sorted(one["id"] for one in sent)
+
+
+OPENINGS: tuple[dict[str, object], ...] = (
+    {"consent": None},
+    {"consent": {"given": True}},
+    {"consent": {"version": "1", "sha256": "0", "given": True}},
+    {"consent": {"version": "1", "sha256": "0", "given": "yes"}},
+    {"participant": 7},
+    {"participant": ""},
+    {"participant": "x" * 201},
+    {"participant": "a\nb"},
+    {"participant": "\ud800"},
+    {"request": "x"},
+    {"parameters": [1]},
+    {"parameters": {"STUDY_ID": {"a": 1}}},
+)
+
+
+def test_a_session_is_not_opened_by(client: TestClient, study: Study) -> None:
+    headers = {"content-type": "application/json"}
+    for change in OPENINGS:
+        body = json.dumps({**consent(study), **change})
+        reply = client.post("/api/sessions", content=body, headers=headers)
+        assert reply.status_code == 400, change
+    board = client.get("/api/dashboard", headers={"authorization": f"Bearer {TOKEN}"})
+    assert board.json()["sessions"] == []
+
+
+def test_a_full_study_gives_its_code(study: Study, page: Path) -> None:
+    study = add(study, RECRUITER + 'full = "FULL3"\n')
+    with TestClient(make_app(Store(study), TOKEN, page)) as client:
+        for name in "ABCD":
+            start(client, study, name)
+        reply = client.post("/api/sessions", json=consent(study, "E"))
+        assert reply.status_code == 503
+        assert reply.json()["code"] == "FULL3"
+
+
+def test_without_the_recruiters_id(study: Study, page: Path) -> None:
+    study = add(study, RECRUITER.replace("parameters", "required = true\nparameters"))
+    with TestClient(make_app(Store(study), TOKEN, page)) as client:
+        reply = client.post("/api/sessions", json=consent(study))
+        assert reply.status_code == 400
+        assert "PROLIFIC_PID" in reply.json()["error"]
+
+
+def test_a_disk_that_fails_acknowledges_nothing(study: Study, page: Path) -> None:
+    store = Store(study)
+    with TestClient(make_app(store, TOKEN, page)) as client:
+        headers, bundle = start(client, study)
+        body = {"answers": [answer(bundle["trials"][0]["trial"])]}
+
+        def fill(connection: sqlite3.Connection) -> None:
+            connection.execute("PRAGMA max_page_count = 1")
+
+        store._writer.submit(fill).result()
+        many = {"events": [event(detail="x" * 400) for _ in range(100)]}
+        replies = [client.post("/api/events", json=many, headers=headers) for _ in range(3)]
+        assert replies[-1].status_code == 503
+        assert replies[-1].json() == {"error": "the data cannot be stored now; try again"}
+        store._writer.submit(lambda c: c.execute("PRAGMA max_page_count = 100000")).result()
+        assert client.post("/api/answers", json=body, headers=headers).status_code == 200
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "example.org"])
+def test_other_addresses_need_a_token(host: str) -> None:
+    with pytest.raises(InputError, match="give --token .* TLS") as error:
+        check_address(host, None)
+    assert "\n" not in str(error.value)
+    assert check_address(host, "x" * 16) == "x" * 16
+    with pytest.raises(InputError, match="at least 16"):
+        check_address(host, "short")
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "127.1.2.3", "::1"])
+def test_this_machine_gets_a_token_of_its_own(host: str) -> None:
+    one, two = check_address(host, None), check_address(host, None)
+    assert one != two
+    assert len(one) >= 16
+
+
+def test_an_address_in_use_is_one_line() -> None:
+    with _listen("127.0.0.1", 0) as listener:
+        port = listener.getsockname()[1]
+        with pytest.raises(OutputError, match=f"cannot listen on 127.0.0.1:{port}.*--port"):
+            _listen("127.0.0.1", port)
+    with pytest.raises(OutputError, match="cannot listen on no.such.host.invalid"):
+        _listen("no.such.host.invalid", 0)

@@ -1,0 +1,385 @@
+"""Seats, answers and the end of sessions, on the disk before they are reported."""
+
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import Future
+from pathlib import Path
+
+import pytest
+from studies import ATTENTION, RECRUITER, add, edit
+from talking import answer, answers_to, event, opening
+
+from contstim.errors import InputError, OutputError
+from contstim.experiment.messages import Consent, Opening, RefusedError
+from contstim.experiment.schema import open_data
+from contstim.experiment.store import Store
+from contstim.experiment.study import Study
+from contstim.experiment.writer import Writer
+
+
+class Clock:
+    """A clock that stands until it is moved."""
+
+    now = 1_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def store(study: Study, clock: Clock) -> Iterator[Store]:
+    with Store(study, clock=clock) as store:
+        yield store
+
+
+def rows(store: Store, query: str) -> list[tuple[object, ...]]:
+    """Read what is committed, from a connection of its own."""
+    connection = sqlite3.connect(store.path)
+    try:
+        return connection.execute(query).fetchall()
+    finally:
+        connection.close()
+
+
+def groups_taken(store: Store) -> list[int]:
+    query = "SELECT count(session) FROM seats GROUP BY group_number"
+    return [int(str(n)) for (n,) in rows(store, query)]
+
+
+def test_seats_are_balanced_at_every_moment_and_then_full(store: Store, study: Study) -> None:
+    seen = []
+    for _ in range(4):
+        _, bundle, new = store.open(opening(study)).result()
+        assert new
+        seen.append(bundle["seat"])
+        taken = groups_taken(store)
+        assert max(taken) - min(taken) <= 1
+    assert sorted(seen) == [1, 2, 3, 4]
+    with pytest.raises(RefusedError, match="no place is free") as error:
+        store.open(opening(study)).result()
+    assert error.value.status == 503
+    # Who found no place leaves no trace, the recruiter's id included.
+    assert rows(store, "SELECT count(*) FROM participants") == [(4,)]
+
+
+def test_consent_is_kept_with_its_text(store: Store, study: Study) -> None:
+    store.open(opening(study)).result()
+    query = "SELECT consent_sha256, consent_version, text FROM sessions JOIN consents"
+    assert rows(store, query) == [(study.consent_sha256, "1", study.consent_text)]
+    for wrong in (Consent("2", study.consent_sha256), Consent("1", "0" * 64)):
+        with pytest.raises(RefusedError, match="another version"):
+            store.open(Opening(wrong, None, None, {})).result()
+
+
+def test_the_same_participant_or_request_finds_the_same_session(store: Store, study: Study) -> None:
+    token, first, _ = store.open(opening(study, "ABC")).result()
+    store.add_answers(token, [answer(first["trials"][0]["trial"])]).result()
+    again, second, new = store.open(opening(study, "ABC")).result()
+    assert not new
+    assert second["session"] == first["session"]
+    assert [*second["answered"]] == [first["trials"][0]["trial"]]
+    # Both tokens are good: the tab that was open before can still send what it holds.
+    for one in (token, again):
+        assert store.resume(one).result()["session"] == first["session"]
+    _, third, _ = store.open(opening(study, None, "request-1")).result()
+    _, fourth, new = store.open(opening(study, None, "request-1")).result()
+    assert not new
+    assert third["session"] == fourth["session"] != first["session"]
+    # A request is no way into the session of a recruiter's participant.
+    _, fifth, new = store.open(opening(study, "DEF", "request-1")).result()
+    assert new
+    assert fifth["session"] != third["session"]
+
+
+def test_repeats_and_conflicts(store: Store, study: Study) -> None:
+    token, bundle, _ = store.open(opening(study)).result()
+    trial = bundle["trials"][0]["trial"]
+    one, two = answer(trial, 3), answer(trial, -1)
+    assert store.add_answers(token, [one]).result().acknowledged == (one["id"],)
+    again = store.add_answers(token, [one, one]).result()
+    assert again.acknowledged == (one["id"], one["id"])
+    assert again.conflicts == ()
+    other = store.add_answers(token, [two, two]).result()
+    assert other.acknowledged == other.conflicts == (two["id"], two["id"])
+    changed = store.add_answers(token, [{**one, "choice": 1}]).result()
+    assert changed.refused == ((one["id"], "id is that of another answer"),)
+    query = "SELECT answer, choice, conflict FROM answers ORDER BY sequence"
+    assert rows(store, query) == [(one["id"], 3, 0), (two["id"], -1, 1)]
+    assert store.resume(token).result()["answered"] == {trial: {"id": one["id"], "choice": 3}}
+
+
+def test_one_bad_answer_does_not_hold_up_the_others(store: Store, study: Study) -> None:
+    token, bundle, _ = store.open(opening(study)).result()
+    good = answer(bundle["trials"][1]["trial"])
+    bad = answer("t999")
+    found = store.add_answers(token, [bad, good, 7]).result()
+    assert found.acknowledged == (good["id"],)
+    assert found.refused == (
+        (bad["id"], "trial is none of this session's trials"),
+        (None, "an answer is an object"),
+    )
+
+
+def test_events_are_kept_once(store: Store, study: Study) -> None:
+    token, _, _ = store.open(opening(study)).result()
+    one = event("blur", detail={"width": 320})
+    found = store.add_events(token, [one, one, event("party")]).result()
+    assert found.acknowledged == (one["id"], one["id"])
+    assert found.refused[0][1].startswith("kind is not one of")
+    assert rows(store, "SELECT kind, detail FROM events") == [("blur", '{"width": 320}')]
+
+
+def test_a_flood_is_refused_and_the_first_answers_stay(store: Store, study: Study) -> None:
+    token, bundle, _ = store.open(opening(study)).result()
+    trial = bundle["trials"][0]["trial"]
+    for _ in range(8):
+        last = store.add_answers(token, [answer(trial) for _ in range(25)]).result()
+    assert "too many answers" in last.refused[-1][1]
+    assert rows(store, "SELECT count(*) FROM answers") == [(20 * 8,)]
+    for _ in range(20):
+        floods = store.add_events(token, [event() for _ in range(25)]).result()
+    assert "too many events" in floods.refused[-1][1]
+
+
+def test_the_raw_log_cannot_be_changed(store: Store, study: Study) -> None:
+    token, bundle, _ = store.open(opening(study)).result()
+    store.add_answers(token, answers_to(bundle["trials"])).result()
+    store.add_events(token, [event()]).result()
+    for table in ("answers", "events"):
+        for statement in (f"DELETE FROM {table}", f"UPDATE {table} SET received_at = 0"):
+            with pytest.raises(sqlite3.IntegrityError, match="append only"):
+                rows(store, statement)
+
+
+def test_the_end(study: Study) -> None:
+    study = add(study, RECRUITER)
+    with Store(study) as store:
+        token, bundle, _ = store.open(opening(study, "P")).result()
+        trials = bundle["trials"]
+        store.add_answers(token, answers_to(trials[:-2])).result()
+        with pytest.raises(RefusedError, match="2 trials have no answer") as error:
+            store.finish(token).result()
+        assert error.value.status == 409
+        assert error.value.more == {"missing": [t["trial"] for t in trials[-2:]]}
+        store.add_answers(token, answers_to(trials[-2:])).result()
+        done = {
+            "complete": True,
+            "outcome": "complete",
+            "code": "DONE1",
+            "redirect": "https://app.prolific.com/submissions/complete?cc=DONE1",
+        }
+        assert store.finish(token).result() == done
+        assert store.finish(token).result() == done
+        assert store.resume(token).result()["finished"] == "complete"
+        with pytest.raises(RefusedError, match="finished already") as error:
+            store.open(opening(study, "P")).result()
+        assert error.value.status == 409
+        assert error.value.more["code"] == "DONE1"
+
+
+@pytest.mark.parametrize(
+    ("choices", "outcome"), [((-1, 1), "complete"), ((1, -1), "failed_checks")]
+)
+def test_failed_attention_checks(study: Study, choices: tuple[int, int], outcome: str) -> None:
+    study = add(study, ATTENTION + RECRUITER)
+    with Store(study) as store:
+        token, bundle, _ = store.open(opening(study)).result()
+        sent = answers_to(t for t in bundle["trials"] if t["kind"] == "choice")
+        sent += [answer("a1", choices[0]), answer("a2", choices[1])]
+        store.add_answers(token, sent).result()
+        end = store.finish(token).result()
+        assert end["outcome"] == outcome
+        # There is no code for failed checks, so they get that of the complete.
+        assert end["code"] == "DONE1"
+
+
+def test_the_time_limit_is_the_servers(study: Study, clock: Clock) -> None:
+    study = edit(study, "time_limit_minutes = 0", "time_limit_minutes = 90")
+    with Store(study, clock=clock) as store:
+        token, bundle, _ = store.open(opening(study, "A")).result()
+        assert bundle["settings"]["time_limit_s"] == 5400
+        trials = bundle["trials"]
+        clock.now += 5399
+        # Coming back does not start the time again.
+        token, bundle, _ = store.open(opening(study, "A")).result()
+        assert bundle["elapsed_s"] == 5399
+        store.add_answers(token, answers_to(trials[:-1])).result()
+        with pytest.raises(RefusedError, match="1 trials"):
+            store.finish(token).result()
+        clock.now += 2
+        assert store.finish(token).result()["outcome"] == "time_limit"
+        late, bundle, _ = store.open(opening(study, "B")).result()
+        clock.now += 5400 + 59
+        store.add_answers(late, answers_to(bundle["trials"][:-1])).result()
+        clock.now += 2
+        last = answer(bundle["trials"][-1]["trial"])
+        # Stored all the same: an answer is never thrown away.
+        assert store.add_answers(late, [last]).result().acknowledged
+        assert store.finish(late).result()["outcome"] == "time_limit"
+        assert rows(store, "SELECT count(*) FROM answers WHERE late = 1") == [(1,)]
+
+
+def test_abandoned_seats_go_to_the_next_and_late_returns_come_first(
+    store: Store, study: Study, clock: Clock
+) -> None:
+    tokens, seats = [], []
+    for name in "ABCD":
+        token, bundle, _ = store.open(opening(study, name)).result()
+        tokens.append(token)
+        seats.append(bundle["seat"])
+        clock.now += 1
+    clock.now += 60 * 60
+    done = store.resume(tokens[3]).result()
+    store.add_answers(tokens[3], answers_to(done["trials"])).result()
+    store.finish(tokens[3]).result()
+    store.add_answers(tokens[2], [answer(done["trials"][0]["trial"])]).result()
+    clock.now += 61 * 60
+    # A and B have been silent for two hours, C for one, and D is done.
+    _, bundle, _ = store.open(opening(study, "E")).result()
+    assert bundle["seat"] in seats[:2]
+    states = {one["seat"]: one["state"] for one in store.summary().result()["sessions"][1:]}
+    left = ({*seats[:2]} - {bundle["seat"]}).pop()
+    assert states[left] == "released"
+    # Whose seat is free has it again; whose seat is taken goes on all the same.
+    back = seats.index(left)
+    store.resume(tokens[back]).result()
+    assert rows(store, "SELECT count(session) FROM seats") == [(4,)]
+    lost = store.resume(tokens[1 - back]).result()
+    assert lost["seat"] == bundle["seat"]
+    kept = store.add_answers(tokens[1 - back], answers_to(lost["trials"])).result()
+    assert len(kept.acknowledged) == 6
+    with pytest.raises(RefusedError, match="no place"):
+        store.open(opening(study, "F")).result()
+    actions = Counter(a for (a,) in rows(store, "SELECT action FROM allocations"))
+    assert actions == {"taken": 5, "released": 2, "returned": 1}
+
+
+def test_everything_is_there_after_opening_again(study: Study) -> None:
+    with Store(study) as store:
+        token, bundle, _ = store.open(opening(study, "A")).result()
+        store.add_answers(token, answers_to(bundle["trials"][:3])).result()
+        store.decline().result()
+    with Store(study) as store:
+        again = store.resume(token).result()
+        assert [*again["answered"]] == [t["trial"] for t in bundle["trials"][:3]]
+        assert again["trials"] == bundle["trials"]
+        assert store.summary().result()["declined"] == 1
+
+
+def test_the_summary(study: Study) -> None:
+    study = add(study, ATTENTION)
+    with Store(study) as store:
+        token, bundle, _ = store.open(opening(study, "secret-id")).result()
+        own = study.design.trials[bundle["seat"]]
+        catch = [t for t in own if t.condition == "catch"]
+        sent = [answer(catch[0].trial, -1 if catch[0].expected == "left" else 1)]
+        sent += [answer(catch[1].trial, 1 if catch[1].expected == "left" else -1)]
+        sent += [answer("a1", -3), answer("p1")]
+        store.add_answers(token, [*sent, answer("a1", -2)]).result()
+        found = store.summary().result()
+        assert "secret-id" not in str(found)
+        one = found["sessions"][0]
+        assert (one["answered"], one["trials"]) == (3, 8)
+        assert (one["catch"], one["checks"], one["conflicts"]) == ([1, 2], [1, 1], 1)
+        assert one["median_rt_ms"] == 1234
+        assert found["groups"][0] == {"group": 1, "seats": 2, "taken": 1, "complete": 0}
+        assert (found["seats"], found["free"]) == (4, 3)
+        assert found["outcomes"] == {"active": 1}
+
+
+def test_other_trials_or_other_files_are_refused(study: Study, tmp_path: Path) -> None:
+    Store(study).close()
+    path = study.folder / "trials.csv"
+    path.write_text(path.read_text("utf-8").replace("old men", "young men"), "utf-8")
+    with pytest.raises(InputError, match="are not those for which"):
+        Store(edit(study, "format", "format"))
+    other = tmp_path / "other.sqlite3"
+    other.write_text("not a database " * 100, "utf-8")
+    with pytest.raises(InputError, match="cannot use"):
+        Store(study, other)
+    with sqlite3.connect(tmp_path / "empty.sqlite3") as connection:
+        connection.execute("CREATE TABLE mine (x)")
+    connection.close()
+    with pytest.raises(InputError, match="does not hold the data of a study"):
+        Store(study, tmp_path / "empty.sqlite3")
+    with pytest.raises(OutputError, match="cannot use"):
+        Store(study, tmp_path / "none" / "x.sqlite3")
+    with pytest.raises(InputError, match="there are no data"):
+        open_data(tmp_path / "nothing.sqlite3")
+
+
+def test_texts_may_change_while_a_study_runs(study: Study) -> None:
+    Store(study).close()
+    Store(edit(study, "Which sentence is more likely?", "Another title")).close()
+
+
+def test_a_commit_is_synchronised_before_a_future_is_done(store: Store) -> None:
+    def settings(connection: sqlite3.Connection) -> tuple[str, int]:
+        mode = connection.execute("PRAGMA journal_mode").fetchone()[0]
+        return mode, connection.execute("PRAGMA synchronous").fetchone()[0]
+
+    assert store._writer.submit(settings).result() == ("wal", 2)  # 2: FULL
+
+
+def test_jobs_share_commits_and_fail_alone(tmp_path: Path) -> None:
+    path = tmp_path / "x.sqlite3"
+    commits: list[str] = []
+    gate: Future[None] = Future()
+
+    def connect() -> sqlite3.Connection:
+        connection = sqlite3.connect(path, isolation_level=None)
+        connection.execute("CREATE TABLE t (n)")
+        connection.set_trace_callback(
+            lambda sql: commits.append(sql) if sql.startswith("COMMIT") else None
+        )
+        return connection
+
+    def bad(connection: sqlite3.Connection) -> None:
+        connection.execute("INSERT INTO t VALUES (-1)")
+        raise ValueError("no")
+
+    writer = Writer(connect)
+    held = writer.submit(lambda _: gate.result())
+    futures = [
+        writer.submit(lambda c, n=n: c.execute("INSERT INTO t VALUES (?)", (n,)).rowcount)
+        for n in range(50)
+    ]
+    cancelled = writer.submit(bad)
+    assert cancelled.cancel()
+    failed = writer.submit(bad)
+    gate.set_result(None)
+    assert [f.result() for f in futures] == [1] * 50
+    assert held.result() is None
+    with pytest.raises(ValueError, match="no"):
+        failed.result()
+    writer.close()
+    # All that waited behind the first job, which may have come to be with it.
+    assert len(commits) <= 2
+    with sqlite3.connect(path) as connection:
+        assert connection.execute("SELECT count(*), min(n) FROM t").fetchone() == (50, 0)
+    connection.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        writer.submit(bad)
+
+
+def test_a_failed_commit_is_told_to_everyone_it_held(tmp_path: Path) -> None:
+    def connect() -> sqlite3.Connection:
+        connection = sqlite3.connect(tmp_path / "x.sqlite3", isolation_level=None)
+        connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute("CREATE TABLE a (n PRIMARY KEY)")
+        connection.execute("CREATE TABLE b (n REFERENCES a DEFERRABLE INITIALLY DEFERRED)")
+        return connection
+
+    writer = Writer(connect)
+    failed = writer.submit(lambda c: c.execute("INSERT INTO b VALUES (1)").rowcount)
+    with pytest.raises(sqlite3.IntegrityError):
+        failed.result()
+    fine = writer.submit(lambda c: c.execute("INSERT INTO a VALUES (1)").rowcount)
+    assert fine.result() == 1
+    writer.close()

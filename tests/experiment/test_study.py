@@ -1,0 +1,247 @@
+"""Study folders: what is written is read, and every fault is one line that says where."""
+
+import hashlib
+import json
+import re
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from studies import ATTENTION, RECRUITER, add, edit
+
+from contstim.cli import main
+from contstim.errors import InputError
+from contstim.experiment.bundle import make_bundle, make_bundles, outcome_link, study_info
+from contstim.experiment.new import new_study
+from contstim.experiment.study import Study, read_study
+from contstim.experiment.texts import default_source, default_texts, read_texts
+from contstim.experiment.trials import rating_of, read_design
+
+
+def test_a_new_study_is_read_back_as_the_design_says(study: Study, trials: pd.DataFrame) -> None:
+    design = study.design
+    assert dict(design.groups) == {1: 1, 2: 1, 3: 2, 4: 2}
+    assert design.seats_of(2) == [3, 4]
+    assert design.seats_of(7) == []
+    for seat, own in trials.groupby("participant"):
+        shown = design.trials[int(seat)]
+        assert [t.number for t in shown] == [*range(1, 7)]
+        for trial, row in zip(shown, own.to_dict("records"), strict=True):
+            assert trial.trial == f"t{row['item']}"
+            assert trial.condition == row["condition"]
+            one = trial.left if row["side_1"] == "left" else trial.right
+            two = trial.right if row["side_1"] == "left" else trial.left
+            assert (one, two) == (row["sentence_1"], row["sentence_2"])
+            assert trial.expected == (row["side_1"] if row["catch"] else None)
+    assert study.texts == default_texts()
+    assert "consent.md still has places marked" in study.notes[0]
+
+
+def test_items_are_found_where_the_table_does_not_number_them(
+    study: Study, trials: pd.DataFrame
+) -> None:
+    path = study.folder / "trials.csv"
+    trials.drop(columns="item").to_csv(path, index=False)
+    design = read_study(study.folder).design
+    ids = [{t.trial: {t.left, t.right} for t in design.trials[seat]} for seat in (1, 2, 3)]
+    assert ids[0] == ids[1]
+    assert not set(ids[0]) & set(ids[2])
+
+
+def test_attention_checks_stand_where_they_should(study: Study) -> None:
+    study = add(study, ATTENTION)
+    shown = study.design.trials[1]
+    assert [t.kind for t in shown] == ["attention", *["choice"] * 2, "attention", *["choice"] * 4]
+    assert [t.number for t in shown] == [*range(1, 9)]
+    assert [(t.trial, t.expected) for t in shown if t.kind == "attention"] == [
+        ("a2", "right"),
+        ("a1", "left"),
+    ]
+
+
+def test_breaks(study: Study) -> None:
+    study = edit(study, "break_every = 55", "break_every = 2")
+    study = edit(study, "break_after = []", "break_after = [5, 1]")
+    assert make_bundle(study, 1)["settings"]["breaks"] == [1, 2, 4, 5]
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_ratings_by_side(side: str) -> None:
+    found = [rating_of(choice, side) for choice in (-3, -2, -1, 1, 2, 3)]
+    assert found == sorted(found, reverse=side == "right")
+    assert sorted(found) == [-2.5, -1.5, -0.5, 0.5, 1.5, 2.5]
+
+
+@pytest.mark.parametrize("choice", [0, 4, -4, 1.0, True, "1", None])
+def test_no_other_choice_has_a_rating(choice: object) -> None:
+    with pytest.raises(InputError, match="choice is"):
+        rating_of(choice, "left")  # type: ignore[arg-type] # what a page could send
+
+
+def test_the_bundle_is_whole_and_says_nothing_of_sentence_1(study: Study) -> None:
+    study = add(study, RECRUITER)
+    answered = {"t1": {"id": "x", "choice": -2}}
+    bundle = make_bundle(study, 3, "s", answered, 12.5)
+    assert json.loads(json.dumps(bundle)) == bundle
+    assert (bundle["format"], bundle["session"], bundle["group"], bundle["seat"]) == (1, "s", 2, 3)
+    assert bundle["answered"] == answered
+    assert [t["trial"] for t in bundle["trials"]] == [t.trial for t in study.design.trials[3]]
+    assert {frozenset(t) for t in (*bundle["trials"], *bundle["practice"])} == {
+        frozenset({"trial", "number", "kind", "condition", "left", "right"})
+    }
+    text = (study.folder / "consent.md").read_text("utf-8").strip()
+    assert bundle["consent"]["sha256"] == hashlib.sha256(text.encode()).hexdigest()
+    # The code for a whole session must not be read from the page's source.
+    assert "DONE1" not in json.dumps(bundle)
+    assert bundle["recruiter"]["declined"] == {
+        "code": "NO2",
+        "redirect": "https://app.prolific.com/submissions/complete?cc=NO2",
+    }
+    assert outcome_link(study, "complete")["code"] == "DONE1"
+    assert outcome_link(study, "full") == {"code": None, "redirect": None}
+    assert set(make_bundles(study)) == {1, 2, 3, 4}
+    assert set(study_info(study)) < set(bundle)
+    with pytest.raises(InputError, match="no participant 9"):
+        make_bundle(study, 9)
+    with pytest.raises(InputError, match="no outcome 'over'"):
+        outcome_link(study, "over")
+
+
+def test_without_a_recruiter_there_is_no_code(study: Study) -> None:
+    assert outcome_link(study, "complete") == {"code": None, "redirect": None}
+    assert study_info(study)["recruiter"] is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('language = "en"', 'language = "English please"', "study.language is 'English please'"),
+        ('direction = "ltr"', 'direction = "up"', "unknown study.direction 'up'"),
+        ('version = "1"', "version = 1", "consent.version is 1; give text"),
+        ('version = "1"', 'version = " "', "consent.version is empty"),
+        ('file = "consent.md"', 'file = "../x"', "name a file in the study's folder"),
+        ('file = "consent.md"', 'file = "other.md"', "there is no consent form"),
+        ("break_every = 55", "break_evry = 55", "unknown key session.break_evry; did you mean"),
+        ("break_every = 55", "break_every = -1", "session.break_every is -1"),
+        ("break_after = []", "break_after = [0]", "session.break_after holds 0"),
+        ("break_after = []", "break_after = [6]", "holds 6, but there are 6 trials"),
+        ("break_after = []", 'break_after = ["x"]', "give a list of whole numbers"),
+        ("release_after_minutes = 120", "release_after_minutes = -1", "0 \\(never\\)"),
+        ("format = 1", "format = 2", "format is 2"),
+        ("format = 1", "forms = 1", "unknown key forms"),
+        ("[session]", "[[session]]", "make it a table"),
+        ('left = "The dog barked at the postman."', 'left = ""', "practice.left is ''"),
+        ('left = "The dog barked at the postman."', "", "practice.left is missing"),
+        ("[study]", "study", "cannot read .*study.toml as TOML"),
+    ],
+)
+def test_faults_in_study_toml(study: Study, old: str, new: str, message: str) -> None:
+    with pytest.raises(InputError, match=message) as error:
+        edit(study, old, new)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (RECRUITER.replace("https:", "http:"), "give an https address"),
+        (RECRUITER.replace("DONE1", "a b"), "recruiter.codes.complete is 'a b'"),
+        (RECRUITER.replace("complete =", "whole ="), "unknown key recruiter.codes.whole"),
+        (RECRUITER.replace("STUDY_ID", "a&b"), "'a&b' is no name of a parameter"),
+        ('[recruiter]\nname = "x"\nrequired = true', "say which parameter"),
+        ('recruiter = "prolific"', "recruiter is 'prolific'|unknown key practice.recruiter"),
+        (ATTENTION.replace("after = 2", "after = 9"), "attention.after is 9, but there are 6"),
+        (ATTENTION.replace('"left"', '"up"'), "unknown attention.expected 'up'"),
+    ],
+)
+def test_faults_in_further_tables(study: Study, text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        add(study, text)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda t: t.drop(columns="side_1"), "has no column 'side_1'"),
+        (lambda t: t.iloc[:0], "has no rows"),
+        (lambda t: t.assign(side_1="top"), "row 1: side_1 is 'top'"),
+        (lambda t: t.assign(sentence_1=" "), "row 1: sentence_1 is ''"),
+        (lambda t: t.assign(sentence_1="x", sentence_2=" x "), "row 1: both sentences are 'x'"),
+        (lambda t: t.assign(group=range(len(t))), "row 1: group is '0'"),
+        (lambda t: t.assign(group=t["trial"]), "row 2: participant 1 is in groups 1 and 2"),
+        (lambda t: t.assign(trial=1), "row 2: participant 1 has trial 1 twice"),
+        (lambda t: t.assign(item=1), "row 2: item 1 has other sentences"),
+        (lambda t: t.drop(columns="item").assign(sentence_1="x", sentence_2="y", condition="c",
+                                                 model_1="", model_2=""), "has item 1 twice"),
+        (lambda t: t[t["trial"] != 2], "the 5 trials of participant 1 are not numbered 1 to 5"),
+        (lambda t: t.assign(sentence_1="x" * 3000), "row 1: sentence_1 is 'xxx"),
+    ],
+)  # fmt: skip
+def test_faults_in_the_trials(
+    study: Study, trials: pd.DataFrame, change: object, message: str
+) -> None:
+    path = study.folder / "trials.csv"
+    change(trials).to_csv(path, index=False)  # type: ignore[operator] # a list of functions
+    with pytest.raises(InputError, match=re.escape(message)) as error:
+        read_design(path)
+    assert str(path) in str(error.value)
+
+
+def test_faults_in_the_form_of_the_trials(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("a,a\n1,2\n", "utf-8")
+    with pytest.raises(InputError, match="two columns 'a'"):
+        read_design(path)
+    path.write_text("a,b\n1,2,3\n", "utf-8")
+    with pytest.raises(InputError, match="row 1 has 3 cells, the header 2"):
+        read_design(path)
+    path.write_text('a,b\n"1,2\n', "utf-8")
+    with pytest.raises(InputError, match="as CSV"):
+        read_design(path)
+
+
+def test_texts_are_translated_in_one_file(tmp_path: Path) -> None:
+    path = tmp_path / "texts.toml"
+    path.write_text('continue_button = "Weiter"\nprogress = "{number} von {total}"\n', "utf-8")
+    texts = read_texts(path)
+    assert texts["continue_button"] == "Weiter"
+    assert texts["break_title"] == default_texts()["break_title"]
+    for line, message in (
+        ('continue_buton = "x"', "did you mean 'continue_button'"),
+        ('continue_button = ""', "give a text"),
+        ("continue_button = 3", "give a text"),
+        ('progress = "{nummer}"', r"holds \{nummer\}; the page fills in \{number\}, \{total\}"),
+        ('continue_button = "{x}"', "the page fills in no braces"),
+        (f'continue_button = "{"x" * 20_000}"', "20000 characters"),
+        ("continue_button", "as TOML"),
+    ):
+        path.write_text(line, "utf-8")
+        with pytest.raises(InputError, match=message):
+            read_texts(path)
+
+
+def test_every_default_text_survives_its_own_file(tmp_path: Path) -> None:
+    path = tmp_path / "texts.toml"
+    path.write_text(default_source(), "utf-8")
+    assert read_texts(path) == default_texts()
+
+
+def test_the_commands(study: Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = str(study.folder / "trials.csv")
+    assert main(["experiment", "new", str(tmp_path / "My study!"), "--trials", table]) == 0
+    out = capsys.readouterr().out
+    assert "My-study: 4 seats in 2 groups, 6 trials each, 2 practice trials" in out
+    assert main(["experiment", "check", str(tmp_path / "My study!")]) == 0
+    assert "note: consent.md" in capsys.readouterr().out
+    assert main(["experiment", "new", str(tmp_path / "My study!"), "--trials", table]) == 2
+    assert "not empty" in capsys.readouterr().err
+    assert main(["experiment", "check", str(tmp_path / "none")]) == 2
+    assert "there is no folder" in capsys.readouterr().err
+
+
+def test_nothing_is_written_around_trials_that_cannot_be_used(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("a\n1\n", "utf-8")
+    with pytest.raises(InputError, match="has no column 'participant'"):
+        new_study(tmp_path / "study", path)
+    assert not (tmp_path / "study").exists()
