@@ -33,6 +33,7 @@ BENCHMARKS = {
     "recurrent_scoring": (None, [LSTM, "--data", "gutenberg/sentences.txt.gz"]),
     "bench_transformers": ([], []),
     "bench_minicons": ([], []),
+    "guided_search": ([], []),
     "selection": ([], ["--data", "golan2023/"]),
     "experiment": ([], []),
     "evaluation": ([], ["--data", "golan2023/behavior_nov2022_raw.csv"]),

@@ -36,6 +36,11 @@ __all__ = ["PRICE", "masked_replacements"]
 PRICE = 140
 
 
+# Guess of a token's log-probability beside visible tokens of its own word, as a part of what it is
+# with the whole word hidden. Estimates use it, scores do not.
+_BESIDE = 0.7
+
+
 @dataclass(frozen=True, eq=False)
 class _Frame:
     """The sentence around the open word: what stands left and right of it, and its words."""
@@ -175,10 +180,27 @@ class _Gap:
         return np.asarray(table[np.arange(self.n), tokens].sum(axis=1))
 
     def own_scale(self) -> float:
-        """Return by what factor the own terms not yet computed would lengthen the others."""
-        mine = self.blind[np.isin(self.plan.slot[self.blind], self.slots)]
-        known = self.plan.weight[mine][self.done[self.plan.row[mine]]].sum()
-        return float(self.plan.weight[mine].sum() / known) if known else 1.0
+        """Return by what factor the own terms not yet computed would lengthen the others.
+
+        That includes terms that see other tokens of the word, by a guess.
+        """
+        plan = self.plan
+        mine = self.blind[np.isin(plan.slot[self.blind], self.slots)]
+        beside = self.seeing[np.isin(plan.slot[self.seeing], self.slots)]
+        known = plan.weight[mine][self.done[plan.row[mine]]].sum()
+        whole = plan.weight[mine].sum() + _BESIDE * plan.weight[beside].sum()
+        return float(whole / known) if known else 1.0
+
+    def completion(self, tokens: IntArray) -> FloatArray:
+        """Return the sum over tokens of log p(token | all other words) of candidates (k, n)."""
+        model = self.model
+        ids = self.frame.fill(np.full(self.n, model.mask_id))
+        table = np.empty((self.n, model.network.n_logits))
+        places, rows = self.frame.scored(self.n)[self.slots], np.zeros(self.n, dtype=np.int64)
+        for read, logits in model.network.batches(ids[None], rows, places, model.budget):
+            values = model.normaliser.distribution(logits)
+            table[read] = values.to(torch.float64).cpu().numpy()
+        return np.asarray(table[np.arange(self.n), tokens].sum(axis=1))
 
     def others(self, terms: IntArray) -> list[tuple[bytes, int]]:
         """Name terms of other words by what they see of these words, and by their place there."""
@@ -328,13 +350,32 @@ def masked_replacements(
     known = dict(zip(present.others(common), values[common].tolist(), strict=True))
     upper = np.zeros(len(words), dtype=np.float64)
     estimate = np.zeros(len(words), dtype=np.float64)
+    ids = {
+        n: np.array([tokens[i] for i in members], dtype=np.int64)
+        for n, members in by_length.items()
+    }
     for n, members in by_length.items():
         gap = gaps[n]
-        own = gap.own_terms(np.array([tokens[i] for i in members], dtype=np.int64))
+        own = gap.own_terms(ids[n])
         upper[members] = gap.common + own
         missing = gap.missing()
         guesses = [known.get(name, 0.0) for name in gap.others(missing)]
         guessed = float(gap.plan.weight[missing] @ np.array(guesses, dtype=np.float64))
         estimate[members] = gap.common + guessed + own * gap.own_scale() + seen
     scorer = _Scorer(model, frame, sentence, words, tokens, gaps)
-    return Replacements(upper, estimate, exact=False, score=partial(scorer))
+
+    def completion() -> FloatArray:
+        values = np.empty(len(words), dtype=np.float64)
+        for n, members in by_length.items():
+            values[members] = gaps[n].completion(ids[n])
+        return values
+
+    price = float(max(1, len(_subset(present.plan, present.seeing)[0])))
+    return Replacements(
+        upper,
+        estimate,
+        exact=False,
+        score=partial(scorer),
+        price=price,
+        completion=completion,
+    )
