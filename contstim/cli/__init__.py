@@ -28,6 +28,7 @@ COMMANDS = {
     "design": "lay out trials for participants; plan",
     "run": "run an experiment file, from models to trials",
     "evaluate": "tell from people's choices which model was right",
+    "rescore": "choose among a recogniser's or translator's hypotheses with models",
 }
 
 
