@@ -10,14 +10,12 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 
 from contstim.errors import InputError
 from contstim.text import Sentence, capitalize
 
 __all__ = ["SentenceForm", "learn_cases"]
 
-_NO_CASES: Mapping[str, str] = MappingProxyType({})
 # A word after an opening quotation mark may open a sentence of its own.
 _QUOTES = frozenset('"“”„«»‘')
 
@@ -38,7 +36,7 @@ class SentenceForm:
 
     capitalise: bool = False
     final: str = ""
-    cases: Mapping[str, str] = field(default=_NO_CASES, repr=False)
+    cases: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         if self.final.split() != ([self.final] if self.final else []):
