@@ -51,14 +51,17 @@ def test_adaptation_lowers_the_pseudo_perplexity_of_the_domain(base: Path, tmp_p
 
 
 def test_the_best_weights_are_kept_and_the_training_stops(base: Path, tmp_path: Path) -> None:
-    # So large a step ruins the model at once: the base itself is the best.
+    # Steps so large that they soon ruin what was gained.
     wild = AdaptOptions(steps=40, batch_tokens=160, learning_rate=0.3, interval=2, patience=2)
     out = tmp_path / "adapted"
     found = adapt(str(base), DOMAIN, out, domain=DEV, other=OTHER, options=wild, progress=False)
-    assert [p.step for p in found.log] == [0, 2, 4]
-    assert found.after == found.before
-    one, other = load_model(f"hf:{base}?metric=pll"), load_model(f"hf:{out}?metric=pll")
-    np.testing.assert_allclose(one.score(DEV), other.score(DEV), atol=1e-5)
+    curve = [p.domain for p in found.log]
+    best = int(np.argmin(curve))
+    assert found.after == found.log[best]
+    assert len(curve) == best + 1 + wild.patience < 20
+    kept = corpus_perplexity(load_model(f"hf:{out}?metric=pll"), DEV)
+    assert kept == pytest.approx(curve[best], rel=1e-4)
+    assert kept < curve[-1]
 
 
 def test_what_is_hidden(base: Path) -> None:
