@@ -26,7 +26,7 @@ from firstpass import (
 )
 
 from contstim.durable import write_whole
-from contstim.errors import InputError
+from contstim.errors import ContstimError
 from contstim.models.cache import ScoreCache
 from contstim.models.registry import load_model
 from contstim.progress import track
@@ -156,7 +156,7 @@ def table(out: Path, specs: list[str], seed: int) -> None:
         try:
             model = load_model(spec)
             scores = score_hypotheses(nbest, model, form, cache)
-        except InputError as error:
+        except ContstimError as error:
             print(f"{spec} left out: {error}")
             continue
         seconds = time.monotonic() - started
