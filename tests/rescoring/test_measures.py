@@ -28,9 +28,10 @@ def test_bleu_of_sums_is_the_corpus_bleu() -> None:
     assert measure.value(sums)[0] == pytest.approx(expected, abs=1e-9)
     assert measure.loss(sums)[0] == -measure.value(sums)[0]
     # Without a common four-gram the smoothing shows.
-    short = measure.statistics("he went home", ["he went away"])
-    expected = BLEU().corpus_score(["he went away"], [["he went home"]]).score
+    short = measure.statistics("he went home from here", ["he went away from there"])
+    expected = BLEU().corpus_score(["he went away from there"], [["he went home from here"]]).score
     assert measure.value(short)[0] == pytest.approx(expected, abs=1e-9)
+    assert expected > 0
     hypotheses = ["he stayed", "he went home", "home he went"]
     assert measure.best(measure.statistics("he went home", hypotheses)) == 1
 
