@@ -201,10 +201,14 @@ def _own(base: str) -> MaskedModel:
     weights = copy.deepcopy(source.network.model).requires_grad_(True)
     network = Network(weights, source.network.device)
     checkpoint = Checkpoint("masked", network, source.tokenizer, source.max_tokens)
-    parsed = ModelSpec.parse(loaded.spec)
-    kept = {k: v for k, v in parsed.options if k in ("first", "unknown", "batch_tokens", "device")}
-    options = tuple(sorted({**kept, "metric": "pll"}.items()))
-    return MaskedModel(ModelSpec("hf", parsed.location, options), checkpoint)
+    # A bundled model's own options do not show in its spec; they hold all the same.
+    shared = loaded.tokenizer.options
+    options = {"first": shared.first, "punctuation": shared.punctuation, "unknown": shared.unknown}
+    if shared.batch_tokens is not None:
+        options["batch_tokens"] = str(shared.batch_tokens)
+    location = ModelSpec.parse(loaded.spec).location
+    spec_of_own = ModelSpec("hf", location, tuple(sorted({**options, "metric": "pll"}.items())))
+    return MaskedModel(spec_of_own, checkpoint)
 
 
 def _usable(model: MaskedModel, text: Sequence[str]) -> tuple[list[str], list[Encoded]]:
