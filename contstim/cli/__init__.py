@@ -29,6 +29,7 @@ COMMANDS = {
     "experiment": "run the experiment with people, in a browser; bring their choices back",
     "run": "run an experiment file, from models to trials",
     "evaluate": "tell from people's choices which model was right",
+    "rescore": "choose among a recogniser's or translator's hypotheses with models",
 }
 
 

@@ -1,4 +1,4 @@
-"""List, describe, check and train models.
+"""List, describe, check, train and adapt models.
 
 Examples:
   contstim models list
@@ -7,13 +7,14 @@ Examples:
   contstim models check hf:my-folder --sentences mine.txt
   contstim models train ngram text.txt --order 3 --out mine.arpa.gz
   contstim models train lstm text.txt --out mine.safetensors
+  contstim models adapt hf:FOLDER --text text.txt --out adapted
 """
 
 from __future__ import annotations
 
 import argparse
 
-from contstim.cli import train
+from contstim.cli import adapt, train
 from contstim.models.bundled import bundled_models, model_card
 from contstim.models.check import check_model
 from contstim.models.registry import FAMILIES, load_model
@@ -35,12 +36,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     training = actions.add_parser("train", help="train a model from text")
     train.configure(training)
+    adapting = actions.add_parser("adapt", help="go on training a masked model on a text")
+    adapt.configure(adapting)
 
 
 def run(args: argparse.Namespace) -> int:
     """Do what the subcommand says."""
     if args.action == "train":
         return train.run(args)
+    if args.action == "adapt":
+        return adapt.run(args)
     return {"list": _list, "info": _info, "check": _check}[args.action](args)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -18,11 +19,13 @@ from contstim.models.base import (
     SentenceParts,
     as_sentences,
 )
+from contstim.models.hf.causal_shared import shared_values
 from contstim.models.hf.checkpoint import Checkpoint
 from contstim.models.hf.encoding import Encoded, SubwordTokenizer
 from contstim.models.hf.events import CausalEvent
 from contstim.models.hf.limits import check_length, resolution
 from contstim.models.hf.options import CAUSAL_OPTIONS, CausalOptions, SharedOptions
+from contstim.models.hf.prefix_tree import takes_trees
 from contstim.models.spec import ModelSpec
 from contstim.text import Sentence, WordList
 
@@ -236,11 +239,17 @@ class CausalModel(SentenceModel):
         return words
 
     def values(self, chains: Sequence[Chain]) -> list[FloatArray]:
-        """Compute the log-probabilities of each chain's scored units: S arrays (T,), nats."""
+        """Compute the log-probabilities of each chain's scored units: S arrays (T,), nats.
+
+        Where many sentences begin alike, what they share is computed once.
+        """
+        shared = shared_values(self, chains)
+        if shared is not None:
+            return shared
         found: list[FloatArray] = [np.zeros(0)] * len(chains)
         for group in self._groups(chains):
             ids = np.array([chains[i].ids for i in group])
-            reads = [self._reads(chains[i]) for i in group]
+            reads = [self.reads(chains[i]) for i in group]
             rows = np.repeat(np.arange(len(group)), [len(r) for r in reads])
             table = self.read(ids, rows, np.concatenate(reads))
             cuts = np.cumsum([len(r) for r in reads])[:-1]
@@ -248,7 +257,12 @@ class CausalModel(SentenceModel):
                 found[i] = self.from_reads(chains[i], values)
         return found
 
-    def _reads(self, chain: Chain) -> IntArray:
+    @cached_property
+    def takes_trees(self) -> bool:
+        """Whether the network can compute sentences that begin alike as one tree of tokens."""
+        return takes_trees(self.network)
+
+    def reads(self, chain: Chain) -> IntArray:
         """Return the places read: before each scored unit, and the last one for a correction."""
         reads = chain.places - 1
         if self.corrected and not self.end:

@@ -1,0 +1,97 @@
+"""Choose among a first pass's hypotheses with the scores of sentence models.
+
+Reads n-best lists (JSON lines: id, split, reference, hypotheses with text and score; see
+docs/rescoring.md), adds weighted model scores to the first pass's, tunes the weights on the part
+"dev", and writes what that changes on the part "test": summary.csv, weights.csv, utterances.csv.
+
+Examples:
+  contstim rescore nbest.jsonl --model "contstim:trigram?unknown=unk" --out results
+  contstim rescore nbest.jsonl --model hf:gpt2 --length --final . --cases book.txt --out results
+  contstim rescore translations.jsonl --measure bleu --model hf:gpt2 --out results
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+from contstim.cli.common import add_seed, positive
+from contstim.errors import OutputError
+from contstim.models.cache import ScoreCache
+from contstim.models.registry import load_model
+from contstim.rescoring.forms import SentenceForm, learn_cases
+from contstim.rescoring.measures import MEASURES, measure_named
+from contstim.rescoring.nbest import read_nbest
+from contstim.rescoring.rescore import RescoringOptions, rescore
+from contstim.rescoring.scoring import score_hypotheses
+from contstim.sentences import read_sentences
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument("nbest", help="n-best lists, JSON lines; - reads standard input")
+    parser.add_argument(
+        "--model",
+        action="append",
+        required=True,
+        metavar="SPEC",
+        help="a model whose score is given a weight; may be given several times",
+    )
+    parser.add_argument(
+        "--measure",
+        choices=sorted(MEASURES),
+        default="wer",
+        help="what is tuned to and reported: word error rate (default) or BLEU",
+    )
+    parser.add_argument(
+        "--length", action="store_true", help="give the number of words a weight as well"
+    )
+    form = parser.add_argument_group("how hypotheses are written for the models (errors: as given)")
+    form.add_argument("--capitalise", action="store_true", help="first letter in upper case")
+    form.add_argument("--final", default="", metavar="MARK", help="put this at the end, e.g. .")
+    form.add_argument(
+        "--cases",
+        metavar="TEXT",
+        help="write words in lower case as they mostly stand in this text, one sentence a line",
+    )
+    parser.add_argument(
+        "--cache", metavar="FOLDER", help="keep and reuse the models' scores in this folder"
+    )
+    parser.add_argument(
+        "--bootstrap",
+        type=positive,
+        default=1000,
+        metavar="N",
+        help="resamples for intervals (default: 1000)",
+    )
+    parser.add_argument("--out", required=True, metavar="FOLDER", help="where to write")
+    add_seed(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Rescore and write."""
+    measure = measure_named(args.measure)
+    nbest = read_nbest(args.nbest)
+    if os.path.exists(args.out) and not os.path.isdir(args.out):
+        raise OutputError(f"cannot write into {args.out}: it is no folder; give another")
+    shared = nbest.shared_references
+    if shared:
+        print(f"{shared} references stand in both parts, dev and test", file=sys.stderr)
+    cases = {} if args.cases is None else learn_cases(read_sentences(args.cases))
+    form = SentenceForm(args.capitalise, args.final, cases)
+    print(f"hypotheses are scored {form}", file=sys.stderr)
+    cache = None if args.cache is None else ScoreCache(args.cache)
+    scores = {}
+    for spec in dict.fromkeys(args.model):
+        model = load_model(spec)
+        print(f"{model.spec}: {model.event}", file=sys.stderr)
+        scores[model.spec] = score_hypotheses(nbest, model, form, cache)
+    options = RescoringOptions(args.length, args.bootstrap, args.seed)
+    found = rescore(nbest, scores, measure, options)
+    found.write(args.out)
+    for name, weight in found.weights.items():
+        print(f"weight of {name}: {weight:.4g}")
+    print(found.summary.to_string(index=False, float_format="%.4f", na_rep=""))
+    print(f"\n{args.out}")
+    return 0

@@ -1,0 +1,343 @@
+"""Domain adaptation of a masked model, stopped early by its pseudo-perplexity.
+
+Salazar et al. (2020), section 2.3: the pseudo-perplexity of held-out text is a smooth measure of
+how well a masked model fits a domain, where the share of masked tokens that are predicted right is
+neither continuous nor the same from one drawing of masks to the next.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from contstim.errors import InputError
+from contstim.models.adapt.folder import check_new, write_checkpoint
+from contstim.models.adapt.masking import batches, hide
+from contstim.models.base import IntArray
+from contstim.models.hf.checkpoint import Checkpoint
+from contstim.models.hf.encoding import Encoded
+from contstim.models.hf.masked import MaskedModel
+from contstim.models.hf.network import Network
+from contstim.models.recurrent.progress import Progress
+from contstim.models.registry import load_model
+from contstim.models.spec import ModelSpec
+
+__all__ = ["AdaptOptions", "Adaptation", "Perplexities", "adapt"]
+
+_DEV_SHARE, _MOST_DEV = 0.1, 200
+_WARM_UP = 0.1
+# Of a perplexity; float64 ends at 709.
+_LARGEST_LOG = 700.0
+
+
+@dataclass(frozen=True)
+class AdaptOptions:
+    """How a model is adapted.
+
+    Attributes
+    ----------
+    steps
+        Most steps.
+    batch_tokens
+        Most tokens of a step.
+    learning_rate
+        Of AdamW; it rises over the first tenth of the steps and then falls to 0, both linearly.
+    mask_share
+        Share of tokens that are hidden (see :func:`contstim.models.adapt.masking.hide`).
+    interval
+        Steps between evaluations.
+    patience
+        The training stops after so many evaluations without a new best.
+    seed
+        Seed of the development part, of the order, of what is hidden, and of dropout.
+    """
+
+    steps: int = 1000
+    batch_tokens: int = 1024
+    learning_rate: float = 5e-5
+    mask_share: float = 0.15
+    interval: int = 50
+    patience: int = 3
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "batch_tokens", "interval", "patience"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if not 0 < self.mask_share < 1:
+            raise InputError(f"mask_share must be between 0 and 1, got {self.mask_share}")
+        if not 0 < self.learning_rate < math.inf:
+            raise InputError(f"learning_rate must be above 0, got {self.learning_rate}")
+
+
+@dataclass(frozen=True)
+class Perplexities:
+    """Pseudo-perplexities after `step` steps, per token and per word.
+
+    Attributes
+    ----------
+    step
+        Steps done.
+    domain, other
+        Of the development part of the domain, and of the other corpus, per token.
+    domain_word, other_word
+        The same per word, which compares between vocabularies (Salazar et al. 2020, section 2.3).
+    """
+
+    step: int
+    domain: float
+    other: float
+    domain_word: float
+    other_word: float
+
+
+@dataclass(frozen=True)
+class Adaptation:
+    """What an adaptation gives.
+
+    Attributes
+    ----------
+    before, after
+        Pseudo-perplexities of the base and of the model that was kept.
+    log
+        All evaluations, the first before any step.
+    n_train, n_left_out, n_domain, n_other
+        Sentences trained on, left out because the model cannot take them, and of both corpora.
+    """
+
+    before: Perplexities
+    after: Perplexities
+    log: tuple[Perplexities, ...]
+    n_train: int
+    n_left_out: int
+    n_domain: int
+    n_other: int
+
+
+def adapt(
+    base: str,
+    text: Sequence[str],
+    out: Path | str,
+    *,
+    other: Sequence[str],
+    domain: Sequence[str] | None = None,
+    options: AdaptOptions | None = None,
+    progress: bool = True,
+) -> Adaptation:
+    """Continue the pre-training of a masked model on `text` and write it to `out`.
+
+    The folder is a checkpoint of transformers, to be loaded as ``hf:OUT``, with a record of the
+    adaptation, ``adaptation.json``. It holds the weights with the lowest pseudo-perplexity on the
+    development part of the domain among those evaluated, the base's own included, and appears
+    whole or not at all. On one machine and number of threads the same arguments give the same
+    weights.
+
+    Parameters
+    ----------
+    base
+        Spec of a masked transformer (``hf:FOLDER``, ``contstim:bert`` ...) or its folder. A
+        ``device=`` in it is where the training runs.
+    text
+        Sentences of the domain. Those that the model cannot take (too long, or with words that its
+        vocabulary cannot write) are left out and counted.
+    out
+        The folder to write.
+    other
+        Sentences of another corpus, to see what the adaptation costs there.
+    domain
+        Sentences of the domain's development part; by default a tenth of `text`, at most 200
+        sentences, drawn by lot and not trained on.
+    options
+        How to train.
+    progress
+        Whether to report on standard error.
+
+    Raises
+    ------
+    InputError
+        If `base` is no masked transformer, there is too little text, or the training diverges.
+    OutputError
+        If `out` is there already or cannot be written.
+    """
+    options = AdaptOptions() if options is None else options
+    target = Path(out)
+    check_new(target)
+    model = _own(base)
+    rng = np.random.default_rng(options.seed)
+    usable, encoded = _usable(model, text)
+    if domain is None:
+        usable, encoded, domain = _split(usable, encoded, rng)
+    if not encoded:
+        raise InputError("there is no sentence to train on; give more text")
+    if not domain or not other:
+        raise InputError("a pseudo-perplexity needs a sentence at least; give more text")
+    log = _train(model, encoded, domain, other, options, rng, progress)
+    after = min(log, key=lambda p: (p.domain, p.step))
+    found = Adaptation(
+        log[0], after, tuple(log), len(encoded), len(text) - len(usable), len(domain), len(other)
+    )
+    record = {"base": base, "options": asdict(options), **asdict(found)}
+    write_checkpoint(target, model.network.model, model.checkpoint.tokenizer, record)
+    return found
+
+
+def _own(base: str) -> MaskedModel:
+    """Load a masked model with weights of its own, scored by its pseudo-log-likelihood."""
+    spec = f"hf:{base}" if Path(base).expanduser().is_dir() else base
+    loaded = load_model(spec)
+    if not isinstance(loaded, MaskedModel):
+        raise InputError(
+            f"{base!r} is no masked transformer; give one with an encoder, such as hf:FOLDER"
+        )
+    source = loaded.checkpoint
+    # Loaded weights are shared by all that use them; what is trained must not be.
+    weights = copy.deepcopy(source.network.model).requires_grad_(True)
+    network = Network(weights, source.network.device)
+    checkpoint = Checkpoint("masked", network, source.tokenizer, source.max_tokens)
+    # A bundled model's own options do not show in its spec; they hold all the same.
+    shared = loaded.tokenizer.options
+    options = {"first": shared.first, "punctuation": shared.punctuation, "unknown": shared.unknown}
+    if shared.batch_tokens is not None:
+        options["batch_tokens"] = str(shared.batch_tokens)
+    location = ModelSpec.parse(loaded.spec).location
+    spec_of_own = ModelSpec("hf", location, tuple(sorted({**options, "metric": "pll"}.items())))
+    return MaskedModel(spec_of_own, checkpoint)
+
+
+def _usable(model: MaskedModel, text: Sequence[str]) -> tuple[list[str], list[Encoded]]:
+    """Return the sentences that the model can take, and their tokens."""
+    sentences, encoded = [], []
+    for start in range(0, len(text), 1024):
+        chunk = text[start : start + 1024]
+        try:
+            found: list[Encoded | None] = list(model.encode(chunk))
+        except InputError:
+            found = [_encoded(model, sentence) for sentence in chunk]
+        for sentence, e in zip(chunk, found, strict=True):
+            if e is not None:
+                sentences.append(sentence)
+                encoded.append(e)
+    return sentences, encoded
+
+
+def _encoded(model: MaskedModel, sentence: str) -> Encoded | None:
+    try:
+        return model.encode([sentence])[0]
+    except InputError:
+        return None
+
+
+def _split(
+    usable: list[str], encoded: list[Encoded], rng: np.random.Generator
+) -> tuple[list[str], list[Encoded], list[str]]:
+    """Take a development part; a sentence that occurs twice falls to one part whole."""
+    distinct = list(dict.fromkeys(usable))
+    n_dev = min(_MOST_DEV, int(len(distinct) * _DEV_SHARE))
+    taken = {distinct[i] for i in rng.choice(len(distinct), size=n_dev, replace=False)}
+    kept = [i for i, sentence in enumerate(usable) if sentence not in taken]
+    return usable, [encoded[i] for i in kept], [s for s in distinct if s in taken]
+
+
+def _train(
+    model: MaskedModel,
+    encoded: list[Encoded],
+    domain: Sequence[str],
+    other: Sequence[str],
+    options: AdaptOptions,
+    rng: np.random.Generator,
+    progress: bool,
+) -> list[Perplexities]:
+    """Train until the domain's pseudo-perplexity falls no more; leave the best weights in place."""
+    network, tokens = model.network, options.batch_tokens
+    ordinary = np.flatnonzero(~model.tokenizer.forms.special).astype(np.int64)
+    optimiser = torch.optim.AdamW(
+        network.model.parameters(), lr=options.learning_rate, weight_decay=0.01
+    )
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: _rate(step, options.steps))
+    log: list[Perplexities] = []
+    best: dict[str, torch.Tensor] = {}
+    stale, step = 0, 0
+    stream = (group for _ in itertools.count() for group in batches(encoded, tokens, rng))
+    devices = [network.device] if network.device.type == "cuda" else []
+    with torch.random.fork_rng(devices), Progress(options.steps, 0, progress) as bar:
+        torch.manual_seed(options.seed)
+        while True:
+            if step % options.interval == 0 or step == options.steps:
+                log.append(_evaluate(model, step, domain, other))
+                bar.say(
+                    f"step {step}: pseudo-perplexity per token {log[-1].domain:.2f} (domain), "
+                    f"{log[-1].other:.2f} (other)"
+                )
+                stale += 1
+                if log[-1].domain < min((p.domain for p in log[:-1]), default=math.inf):
+                    stale = 0
+                    best = {k: v.clone() for k, v in network.model.state_dict().items()}
+                if step == options.steps or stale >= options.patience:
+                    break
+            group = next(stream)
+            bar.step(_step(model, [encoded[i] for i in group], ordinary, options, rng, optimiser))
+            schedule.step()
+            step += 1
+    network.model.load_state_dict(best)
+    return log
+
+
+def _rate(step: int, steps: int) -> float:
+    """Return the share of the learning rate at a step."""
+    rise = max(1, round(_WARM_UP * steps))
+    return min((step + 1) / rise, (steps - step) / max(1, steps - rise))
+
+
+def _step(
+    model: MaskedModel,
+    sentences: list[Encoded],
+    ordinary: IntArray,
+    options: AdaptOptions,
+    rng: np.random.Generator,
+    optimiser: torch.optim.Optimizer,
+) -> float:
+    """Take one step down the mean negative log-probability of hidden tokens; return that mean."""
+    network = model.network
+    batch = hide(sentences, options.mask_share, model.mask_id, ordinary, rng)
+    device = network.device
+    network.model.train()
+    logits = network.logits(
+        *(torch.from_numpy(a).to(device) for a in (batch.ids, batch.rows, batch.positions))
+    )
+    loss = torch.nn.functional.cross_entropy(logits, torch.from_numpy(batch.targets).to(device))
+    optimiser.zero_grad(set_to_none=False)
+    # PyTorch leaves this method without types.
+    loss.backward()  # type: ignore[no-untyped-call]
+    torch.nn.utils.clip_grad_norm_(network.model.parameters(), 1.0)
+    optimiser.step()
+    return float(loss.detach())
+
+
+def _evaluate(
+    model: MaskedModel, step: int, domain: Sequence[str], other: Sequence[str]
+) -> Perplexities:
+    model.network.model.eval()
+    (domain_token, domain_word), (other_token, other_word) = (
+        _perplexity(model, sentences, step) for sentences in (domain, other)
+    )
+    return Perplexities(step, domain_token, other_token, domain_word, other_word)
+
+
+def _perplexity(model: MaskedModel, sentences: Sequence[str], step: int) -> tuple[float, float]:
+    """Return the pseudo-perplexity per token and per word, from one scoring."""
+    totals = model.totals(list(sentences))
+    logs = -totals.log_prob.sum() / np.array([totals.n_tokens.sum(), totals.n_words.sum()])
+    if not (logs < _LARGEST_LOG).all():
+        raise InputError(
+            f"the training has come apart: after {step} steps the pseudo-perplexity per word is "
+            f"exp({logs[1]:.0f}); lower the learning rate"
+        )
+    token, word = np.exp(logs).tolist()
+    return token, word

@@ -1,0 +1,1 @@
+"""Rescoring: choosing among a first pass's hypotheses with the scores of sentence models."""
