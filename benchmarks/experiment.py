@@ -16,6 +16,7 @@ import http.client
 import json
 import os
 import random
+import resource
 import signal
 import socket
 import sqlite3
@@ -145,8 +146,14 @@ def free_port() -> int:
         return int(one.getsockname()[1])
 
 
-def load(study: Study, n: int, kills: int, patience: float) -> tuple[list[Participant], float]:
-    """Let `n` participants play, killing the server `kills` times; return them and the seconds."""
+def load(
+    study: Study, n: int, kills: int, patience: float
+) -> tuple[list[Participant], float, float]:
+    """Let `n` participants play, killing the server `kills` times.
+
+    Returns them, the seconds that it took and the seconds of processor time of the servers.
+    """
+    before = children_cpu()
     server = Server(study, free_port())
     consent = {
         "version": study.consent.version,
@@ -175,7 +182,13 @@ def load(study: Study, n: int, kills: int, patience: float) -> tuple[list[Partic
     server.stop()
     if any(thread.is_alive() for thread in threads):
         raise SystemExit("a participant did not come to the end")
-    return people, seconds
+    return people, seconds, children_cpu() - before
+
+
+def children_cpu() -> float:
+    """Return the processor time of child processes that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def check(study: Study, people: list[Participant]) -> tuple[int, int]:
@@ -223,19 +236,20 @@ def main() -> None:
         f"{args.participants} participants, {args.trials} trials each, one answer a request; "
         f"{len(os.sched_getaffinity(0))} cores for server and participants\n"
     )
-    print("| run | rows | lost | twice | groups differ by | writes/s | p50 ms | p99 ms |")
-    print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
+    columns = ["run", "rows", "lost", "twice", "groups differ by", "writes/s", "p50 ms", "p99 ms"]
+    print(f"| {' | '.join(columns)} | server's processor ms a row |")
+    print("| --- |" + " ---: |" * len(columns))
     rate = 0.0
     for kills in (0, args.kills):
         with tempfile.TemporaryDirectory() as name:
             study = make_study(Path(name), args.participants, args.trials)
-            people, seconds = load(study, args.participants, kills, args.patience)
+            people, seconds, cpu = load(study, args.participants, kills, args.patience)
             rows, spread = check(study, people)
             times = pd.Series([t for p in people for t in p.latencies]) * 1000
             p50, p99 = np.percentile(times, [50, 99])
             run = f"server killed {kills} times" if kills else "undisturbed"
             print(f"| {run} | {rows} | 0 | 0 | {spread} | {rows / seconds:.0f} ", end="")
-            print(f"| {p50:.0f} | {p99:.0f} |", flush=True)
+            print(f"| {p50:.0f} | {p99:.0f} | {1000 * cpu / rows:.2f} |", flush=True)
             rate = rate or rows / seconds
             single = one_by_one(Path(name))
     print(

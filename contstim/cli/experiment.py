@@ -17,11 +17,19 @@ participants who follow one model suspiciously well, and other patterns.
 
 Examples:
   contstim experiment new my-study --trials trials.csv
+  contstim experiment check my-study
+  contstim experiment build
   contstim experiment serve my-study
   contstim experiment static my-study --out site
   contstim experiment jatos my-study --out my-study.jzip
+  contstim experiment trial-lists my-study --for pcibex --out lists
+  contstim experiment import my-study jatos_results.txt
   contstim experiment export my-study --out collected
-  contstim experiment replace my-study --min-catch-correct 0.91 --release
+  contstim experiment check-psychds collected/psychds
+  contstim experiment replace my-study --min-catch-correct 0.91 --release --out replace.csv
+  contstim experiment release my-study --idle 120
+  contstim experiment pay my-study --bonus 1.50 --bonus-from 0.9 --out pay.csv
+  contstim experiment audit my-study --scores scores.csv --out audit
 """
 
 from __future__ import annotations

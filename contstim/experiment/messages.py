@@ -122,11 +122,9 @@ def _no_constant(name: str) -> float:
 
 def _text(table: Mapping[str, Any], name: str, longest: int, default: str | None = None) -> str:
     value = table.get(name, default)
+    # Halves of surrogate pairs, which nothing could store, are not printable either.
     if not isinstance(value, str) or len(value) > longest or not value.isprintable():
-        raise InputError(f"{name} is not a text of at most {longest} characters")
-    # Half of a surrogate pair is no text: nothing could store or send it.
-    if any("\ud800" <= character <= "\udfff" for character in value):
-        raise InputError(f"{name} is not a text")
+        raise InputError(f"{name} is not a text of at most {longest} printable characters")
     return value
 
 

@@ -84,6 +84,8 @@ def test_hashes_are_the_same_in_a_study_and_others_in_another(filled: Study) -> 
     assert first == read_collected(filled).sessions["participant"].tolist()
     assert len(set(first)) == 4
     assert participant_hash("a", "s", "GOOD") != participant_hash("b", "s", "GOOD")
+    assert participant_hash("a", "s", None) != participant_hash("a", "t", None)
+    assert participant_hash("a", "s", "x") == participant_hash("a", "t", "x")
     assert participant_hash("a", "s", "x") != participant_hash("a", "s", None)
 
 

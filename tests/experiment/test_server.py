@@ -12,6 +12,7 @@ from studies import RECRUITER, add
 from talking import answer, answers_to, consent, event
 
 from contstim.errors import InputError, OutputError
+from contstim.experiment.dashboard import dashboard_page
 from contstim.experiment.http import LONGEST_BODY
 from contstim.experiment.server import make_app
 from contstim.experiment.serving import _listen, check_address
@@ -186,6 +187,19 @@ def test_script_in_texts_and_ids_stays_text(study: Study, page: Path) -> None:
         assert reply.headers["content-type"] == "application/json"
         shown = client.get("/dashboard", headers={"authorization": f"Bearer {TOKEN}"}).text
         assert "script" not in Tags(shown).found
+
+
+def test_the_dashboard_escapes_whatever_it_shows() -> None:
+    nasty = "<img src=x onerror=alert(1)>"
+    session = {"session": nasty, "seat": 1, "group": 1, "state": nasty, "answered": 0, "trials": 6}
+    session |= {"minutes": 0.0, "catch": [0, 0], "checks": [1, 2], "conflicts": 0}
+    group = {"group": nasty, "seats": 1, "taken": 1, "complete": 0}
+    summary = {"study": nasty, "seats": 1, "free": 0, "declined": 0, "outcomes": {nasty: 1}}
+    shown = dashboard_page(
+        {**summary, "groups": [group], "sessions": [{**session, "median_rt_ms": None}]}
+    )
+    assert "img" not in Tags(shown).found
+    assert "1 of 2" in shown
 
 
 def test_bodies_are_bounded_and_must_be_json(client: TestClient, study: Study) -> None:
