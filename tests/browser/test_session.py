@@ -199,6 +199,8 @@ def test_answers_outlive_a_killed_browser(
     again = launch()
     player = Player(again.pages[0])
     player.page.goto(server.url)
+    player.screen("resume")
+    wait_for_rows(player.page, study, 3)
     player.leave("resume")
     player.play(until=8)
     player.screen("done")
