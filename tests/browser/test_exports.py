@@ -34,8 +34,8 @@ declined = "N0"
 """
 
 # What the page uses of JATOS's client library. Every second append of answers, and of the rest,
-# fails, half of these after the data were stored; of the first writes of the batch session one is refused, as when another run
-# was faster.
+# fails, half of these after the data were stored; the first write of the batch session is refused,
+# as when another run was faster.
 JATOS = """
 window.jatos = (() => {
   const told = JSON.parse(sessionStorage.getItem("told") ?? '{"appended": [], "ended": []}');
