@@ -33,14 +33,14 @@ complete = "C0MPLETE"
 declined = "N0"
 """
 
-# What the page uses of JATOS's client library. Every second append fails, half of these after the
-# data were stored; of the first writes of the batch session one is refused, as when another run
-# was faster.
+# What the page uses of JATOS's client library. Every second append of answers, and of the rest,
+# fails, half of these after the data were stored; the first write of the batch session is refused,
+# as when another run was faster.
 JATOS = """
 window.jatos = (() => {
   const told = JSON.parse(sessionStorage.getItem("told") ?? '{"appended": [], "ended": []}');
   const keep = () => sessionStorage.setItem("told", JSON.stringify(told));
-  let calls = 0;
+  const counts = { answers: 0, others: 0 };
   let writes = 0;
   const batch = {};
   return {
@@ -49,7 +49,7 @@ window.jatos = (() => {
     urlQueryParameters: { PROLIFIC_PID: "5f00" },
     onLoad: (callback) => setTimeout(callback, 50),
     appendResultData: async (data) => {
-      calls += 1;
+      const calls = (counts[data.includes('"answers"') ? "answers" : "others"] += 1);
       if (calls % 4 === 2) throw new Error("no answer");
       told.appended.push(data);
       keep();

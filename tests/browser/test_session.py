@@ -96,7 +96,9 @@ def expect_evaluation(study: Study, folder: Path, participants: int) -> None:
     assert main([*command, str(folder / "scores.csv"), *out]) == 0
     models = pd.read_csv(folder / "results" / "models.csv")
     assert set(models["model"]) == {"m1", "m2"}
-    assert set(models["n_participants"]) == {participants}
+    everything = models[models["analysis"] == "all"]
+    assert set(everything["n_participants"]) == {participants}
+    assert everything["value"].notna().all()
 
 
 def test_165_trials_outlive_lost_networks_killed_servers_and_a_closed_tab(
@@ -197,6 +199,8 @@ def test_answers_outlive_a_killed_browser(
     again = launch()
     player = Player(again.pages[0])
     player.page.goto(server.url)
+    player.screen("resume")
+    wait_for_rows(player.page, study, 3)
     player.leave("resume")
     player.play(until=8)
     player.screen("done")
@@ -217,7 +221,7 @@ def test_a_session_that_cannot_be_sent_shows_it_and_offers_the_data(
     server.kill()
     player.play(until=8)
     player.screen("unsent", timeout=60)
-    assert "2 answers" in page.inner_text("main")
+    assert "only on this device: 2." in page.inner_text("main")
     with page.expect_download() as download:
         player.press(1)
     download.value.save_as(tmp_path / "data.jsonl")

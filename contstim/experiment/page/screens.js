@@ -128,25 +128,22 @@ export class Screens {
   }
 
   /**
-   * The end: thanks, the code, the way back. `download` saves the data once more. Resolves when
-   * somebody else wants to begin, which `another` allows.
+   * The end: what it is, the code, the way back. `outcome` is `complete` or one of those that have
+   * a title and a text of their own. `download` saves the data once more. Resolves when somebody
+   * else wants to begin, which `another` allows.
    */
-  done(link, download = null, another = false) {
+  end({ outcome = "complete", code = null, redirect = null }, download = null, another = false) {
+    const buttons = [];
+    if (download) buttons.push(this.button("download_button", download));
     return new Promise((resolve) => {
-      const buttons = [];
-      if (download) buttons.push(this.button("download_button", download));
       if (another) buttons.push(this.button("another_person_button", resolve, "quiet"));
-      this.#end("done", "debrief", link, buttons);
+      const complete = outcome === "complete";
+      const [name, key] = complete ? ["done", "debrief"] : [outcome, outcome];
+      this.#end(name, key, { code, redirect }, buttons);
     });
   }
 
-  /** Ends of other kinds: `declined`, `full`, `time_limit`, `failed_checks`, `already_complete`. */
-  outcome(name, link = {}) {
-    this.#end(name, name, link, []);
-  }
-
-  #end(name, key, link, others) {
-    const buttons = [...others];
+  #end(name, key, link, buttons) {
     if (link.redirect) {
       const attributes = { class: "button main", href: link.redirect, rel: "noreferrer" };
       buttons.unshift(element("a", { ...attributes, text: this.say("return_button") }));

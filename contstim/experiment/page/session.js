@@ -44,7 +44,7 @@ export class Session {
   async run() {
     try {
       if (this.#info.recruiter?.required && !this.#transport.participant) {
-        this.#screens.outcome("participant_missing");
+        this.#screens.end({ outcome: "participant_missing" });
         return;
       }
       const elsewhere = (turn) => this.#screens.whileElsewhere(turn);
@@ -87,7 +87,7 @@ export class Session {
       this.#screens.wait();
       const link = await persist(() => this.#transport.decline(), this.#unreached);
       this.#screens.notice("");
-      this.#screens.outcome("declined", link);
+      this.#screens.end({ ...link, outcome: "declined" });
       return false;
     }
     this.#screens.wait();
@@ -114,7 +114,8 @@ export class Session {
     const mayBeAnother = this.#transport.identity === "";
     if (kept.end) {
       this.#record = kept;
-      await this.#screens.done(kept.end, null, mayBeAnother);
+      // This is over only when somebody else wants to begin.
+      await this.#screens.end(kept.end, null, mayBeAnother);
       await this.#store.dropSession(kept.key);
       this.#record = null;
       return false;
@@ -303,11 +304,16 @@ export class Session {
   /** Wait until all answers are acknowledged, and say so if it takes long. */
   async #sent() {
     this.#screens.finishing();
+    let told = 0;
     while (!(await this.#outbox.flush(PATIENCE_MS))) {
       if (this.#outbox.ended) throw this.#outbox.ended;
       const link = this.#transport.unsent;
       const again = () => this.#outbox.flush(0);
-      this.#screens.unsent(this.#outbox.waiting, link, () => this.#download(), again);
+      // Shown again, it would take the focus from its buttons.
+      if (told !== this.#outbox.waiting) {
+        told = this.#outbox.waiting;
+        this.#screens.unsent(told, link, () => this.#download(), again);
+      }
     }
     if (this.#outbox.refused) {
       const link = this.#transport.unsent;
@@ -321,15 +327,14 @@ export class Session {
   async #close(link) {
     const { code = null, redirect = null, outcome = "complete" } = link;
     const download = this.#transport.collects ? null : this.#downloader();
-    const end = { code, redirect };
+    const end = { outcome, code, redirect };
     this.#record.end = end;
     await this.#store.keepSession({ ...this.#record, bundle: null, credentials: null });
     if (this.#transport.collects) await this.#store.dropRows(this.#record.session);
     this.#outbox.close();
     this.#screens.notice("");
     this.#screens.hideProgress();
-    if (outcome === "complete") await this.#screens.done(end, download);
-    else this.#screens.outcome(outcome, end);
+    await this.#screens.end(end, download);
   }
 
   #downloader() {
@@ -344,10 +349,9 @@ export class Session {
 
   /** The receiver has ended the session. */
   #ended(error) {
-    const { outcome, code = null, redirect = null } = error.body;
     this.#screens.hideProgress();
     this.#screens.notice("");
-    this.#screens.outcome(outcome, { code, redirect });
+    this.#screens.end(error.body);
   }
 }
 
