@@ -5,13 +5,15 @@ Examples:
   contstim models info contstim:trigram
   contstim models check contstim:lstm
   contstim models train ngram text.txt --order 3 --out mine.arpa.gz
+  contstim models distill "hf:FOLDER?metric=pll" --text text.txt --out my-student
+  contstim models finetune hf:FOLDER --task cola --data cola --out my-classifier
 """
 
 from __future__ import annotations
 
 import argparse
 
-from contstim.cli import train
+from contstim.cli import distill, finetune, train
 from contstim.models.bundled import bundled_models, model_card
 from contstim.models.check import check_model
 from contstim.models.registry import FAMILIES, load_model
@@ -27,12 +29,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
     check.add_argument("spec", help="a model spec")
     training = actions.add_parser("train", help="train a model from text")
     train.configure(training)
+    teaching = actions.add_parser("distill", help="teach a fast network a model's scores")
+    distill.configure(teaching)
+    tuning = actions.add_parser("finetune", help="make an acceptability classifier")
+    finetune.configure(tuning)
 
 
 def run(args: argparse.Namespace) -> int:
     """Do what the subcommand says."""
-    if args.action == "train":
-        return train.run(args)
+    others = {"train": train.run, "distill": distill.run, "finetune": finetune.run}
+    if args.action in others:
+        return others[args.action](args)
     return {"list": _list, "info": _info, "check": _check}[args.action](args)
 
 
