@@ -23,7 +23,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from contstim.errors import ModelFileError, OutputError
-from contstim.models.hf.checkpoint import digest_weights
+from contstim.models.hf.checkpoint import digest_weights, quiet
 from contstim.models.learnt.encoder import Encoder, open_encoder
 from contstim.models.learnt.member import Member
 
@@ -98,7 +98,8 @@ def write_learnt(
     temporary = out.with_name(f".{out.name}.{uuid.uuid4().hex}.tmp")
     try:
         temporary.mkdir(parents=True)
-        encoder.network.save_pretrained(temporary / _ENCODER)
+        with quiet():
+            encoder.network.save_pretrained(temporary / _ENCODER)
         encoder.tokenizer.save_pretrained(temporary / _ENCODER)
         for name, weights in members.items():
             tensors = {key: tensor.cpu().contiguous() for key, tensor in weights.items()}

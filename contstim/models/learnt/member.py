@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
 from contstim.errors import InputError
@@ -87,7 +88,7 @@ class Rows:
     """
 
     def __init__(
-        self, ids: Sequence[IntArray], hidden: Sequence[torch.Tensor] | None = None
+        self, ids: Sequence[IntArray], hidden: Sequence[NDArray[np.float16]] | None = None
     ) -> None:
         self.ids = list(ids)
         self.hidden = hidden
@@ -102,7 +103,7 @@ class Rows:
         ids = torch.from_numpy(np.stack([self.ids[i] for i in index])).to(device)
         if self.hidden is not None:
             assert member.played is not None
-            states = torch.stack([self.hidden[i] for i in index])
+            states = torch.from_numpy(np.stack([self.hidden[i] for i in index]))
             member.played.hidden = states.to(device, torch.float32)
         return member.outputs(ids)
 
@@ -204,7 +205,7 @@ def record_lower(encoder: Encoder, ids: Sequence[IntArray], n_trained: int | Non
     n_frozen = len(layers) - n_trained
     if n_frozen == 0:
         return rows
-    hidden: list[torch.Tensor] = [torch.empty(0)] * len(rows)
+    hidden = [np.zeros((0, 0), dtype=np.float16)] * len(rows)
     last: list[torch.Tensor] = []
 
     def keep(module: Any, args: Any, output: torch.Tensor) -> None:
@@ -218,7 +219,7 @@ def record_lower(encoder: Encoder, ids: Sequence[IntArray], n_trained: int | Non
         for index in rows.blocks():
             batch = torch.from_numpy(np.stack([rows.ids[i] for i in index])).to(encoder.device)
             lower(input_ids=batch, attention_mask=torch.ones_like(batch))
-            for place, states in zip(index, last[0].half().cpu(), strict=True):
-                hidden[place] = states.clone()
+            for place, states in zip(index, last[0].half().cpu().numpy(), strict=True):
+                hidden[place] = states.copy()
     handle.remove()
     return Rows(ids, hidden)
