@@ -15,6 +15,7 @@ from torch import nn
 from contstim.errors import InputError
 from contstim.models.base import FloatArray, IntArray
 from contstim.models.learnt.encoder import Encoder, layers_of
+from contstim.progress import track
 
 __all__ = ["Member", "Rows", "initial_member", "record_lower"]
 
@@ -216,7 +217,8 @@ def record_lower(encoder: Encoder, ids: Sequence[IntArray], n_trained: int | Non
         layers_of(lower)[i] = _Passed()
     handle = layers_of(lower)[n_frozen - 1].register_forward_hook(keep)
     with torch.inference_mode():
-        for index in rows.blocks():
+        blocks = list(rows.blocks())
+        for index in track(blocks, len(blocks), "frozen layers, in batches"):
             batch = torch.from_numpy(np.stack([rows.ids[i] for i in index])).to(encoder.device)
             lower(input_ids=batch, attention_mask=torch.ones_like(batch))
             for place, states in zip(index, last[0].half().cpu().numpy(), strict=True):
