@@ -153,12 +153,19 @@ class Replacements:
         True if `upper` and `estimate` are the scores themselves.
     score
         Function from indices of candidates (k,) to their exact scores (k,), nats.
+    price
+        What one exact score costs: about how many short inputs the model computes for it.
+    completion
+        Function that gives log p(candidate | all other words), shape (V,), nats, for models
+        that complete sentences; else None.
     """
 
     upper: FloatArray
     estimate: FloatArray
     exact: bool
     score: Callable[[IntArray], FloatArray]
+    price: float = 1.0
+    completion: Callable[[], FloatArray] | None = None
 
 
 def as_sentences(sentences: Sequence[str]) -> list[str]:

@@ -216,11 +216,21 @@ class ReducedModel(SentenceModel):
             upper, estimate = upper - unigram, estimate - unigram
         if self.event.units == "words":
             # A candidate is one unit in place of one, so the number of units does not change.
-            exact = inner.exact
-            return Replacements(upper * factor, estimate * factor, exact, on_demand)
+            return replace(
+                inner,
+                upper=upper * factor,
+                estimate=estimate * factor,
+                score=on_demand,
+            )
         # Of sub-word units there is one a word at least; the first word may be left unscored.
         fewest = max(1, len(sentence) - 1)
-        return Replacements(np.maximum(upper, 0.0) / fewest, estimate * factor, False, on_demand)
+        return replace(
+            inner,
+            upper=np.maximum(upper, 0.0) / fewest,
+            estimate=estimate * factor,
+            exact=False,
+            score=on_demand,
+        )
 
 
 def _above_unigram(parts: SentenceParts, unigram: FloatArray) -> SentenceParts:

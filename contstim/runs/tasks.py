@@ -90,6 +90,8 @@ def synthesis_record(result: Synthesis) -> dict[str, Any]:
 def synthesis_from(record: Mapping[str, Any]) -> Synthesis:
     """Return the synthesis that `synthesis_record` wrote."""
     values = dict(record)
-    values["steps"] = tuple(Step(**step) for step in values["steps"])
+    values["steps"] = tuple(
+        Step(**{**step, "n_scores": tuple(step["n_scores"])}) for step in values["steps"]
+    )
     values["n_scores"] = tuple(values["n_scores"])
     return Synthesis(**values)

@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
 from contstim.defaults import bundled_vocabulary
 from contstim.errors import InputError
-from contstim.models.base import FloatArray, Replacements, SentenceModel
+from contstim.models.base import BoolArray, FloatArray, Replacements, SentenceModel
+from contstim.synthesis.board import ROLES, Ask, Board, Memory, Role, Strategy
+from contstim.synthesis.likelihood import likelihood, likelihood_by_name
 from contstim.synthesis.objective import Constraint, Objective
 from contstim.synthesis.proposals import WordReplacement
-from contstim.synthesis.strategies import Ask, Board, Pick, Strategy, strategy
-from contstim.text import Sentence
+from contstim.synthesis.strategies import strategy
+from contstim.text import Sentence, WordList
 from contstim.vocabulary import Vocabulary
 
 __all__ = ["Search", "Step", "Synthesis", "synthesize"]
@@ -26,7 +29,10 @@ __all__ = ["Search", "Step", "Synthesis", "synthesize"]
 
 @dataclass(frozen=True)
 class Step:
-    """One replacement that was kept, and the sentence's scores after it, nats."""
+    """One replacement that was kept, and the sentence's scores after it, nats.
+
+    `n_scores` counts the exact scores asked for so far, as `Synthesis.n_scores` does.
+    """
 
     sweep: int
     position: int
@@ -34,6 +40,7 @@ class Step:
     new: str
     reject_log_prob: float
     accept_log_prob: float
+    n_scores: tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -51,8 +58,9 @@ class Synthesis:
     steps
         Every replacement kept, in order.
     n_scores
-        Exact scores asked of the rejecting and of the accepting model where its scores are not
-        known at once.
+        Exact scores of candidates asked of the rejecting and of the accepting model where its
+        scores are not known at once; each sentence counts once. (Besides, the natural sentence
+        and each sentence that is kept are scored afresh.)
     reject, accept
         The models' specs.
     strategy, seed, attempt
@@ -84,6 +92,16 @@ class Synthesis:
         return self.sentence != self.natural
 
 
+@dataclass(frozen=True, eq=False)
+class _Place:
+    """What is known of one position as long as the other words stay."""
+
+    words: WordList
+    allowed: BoolArray
+    tables: dict[Role, Replacements]
+    known: dict[Role, dict[int, float]] = field(default_factory=lambda: {r: {} for r in ROLES})
+
+
 @dataclass
 class Search:
     """Runs word searches over the positions of one sentence.
@@ -98,6 +116,8 @@ class Search:
         The word search.
     seed, attempt
         Order the sweeps and the strategy's chance; another attempt searches in another order.
+    n_scores
+        Exact scores asked of the rejecting and the accepting model so far.
     """
 
     reject: SentenceModel
@@ -106,7 +126,9 @@ class Search:
     strategy: Strategy
     seed: int
     attempt: int = 0
-    _asked: dict[str, int] = field(default_factory=lambda: {"reject": 0, "accept": 0}, init=False)
+    n_scores: tuple[int, int] = field(default=(0, 0), init=False)
+    _memory: Memory = field(default_factory=Memory, init=False)
+    _places: dict[int, _Place] = field(default_factory=dict, init=False)
 
     def run(self, text: str) -> tuple[Sentence, Constraint, Objective, list[Step], FloatArray]:
         """Search from `text`.
@@ -124,29 +146,37 @@ class Search:
         objective = Objective(float(scores[0]))
         constraint = Constraint(float(scores[1]), self.accept.resolution)
         steps: list[Step] = []
-        # Positions that brought nothing since the last replacement; all of them, and it is over.
+        # Positions that brought nothing since the last replacement; all of them, and it is over,
+        # unless some word searches would look further when asked again.
         settled: set[int] = set()
-        sweep = 0
+        unfinished: set[int] = set()
+        sweep = depth = 0
         while len(settled) < len(positions):
             sweep += 1
-            for position in rng.permutation(positions):
+            for position in map(int, rng.permutation(positions)):
                 if position in settled:
                     continue
-                found = self._at(sentence, int(position), constraint, float(scores[0]), rng)
+                board = self._board(sentence, position, scores, constraint, depth, rng.spawn(1)[0])
+                found, more = self._play(board, sentence, position, constraint)
                 if found is None:
-                    settled.add(int(position))
+                    settled.add(position)
+                    if more:
+                        unfinished.add(position)
                     continue
                 old = sentence.words[position]
+                self._memory.gain += float(scores[0] - found[1][0])
                 sentence, scores = found
                 new = sentence.words[position]
-                steps.append(Step(sweep, int(position), old, new, *map(float, scores)))
-                settled = set()
+                reject, accept = map(float, scores)
+                steps.append(Step(sweep, position, old, new, reject, accept, self.n_scores))
+                settled, unfinished, depth = set(), set(), 0
+                # What is known of a position holds as long as the other words stay.
+                self._places = {p: x for p, x in self._places.items() if p == position}
+            if len(settled) == len(positions) and unfinished:
+                settled -= unfinished
+                unfinished = set()
+                depth += 1
         return sentence, constraint, objective, steps, scores
-
-    @property
-    def n_scores(self) -> tuple[int, int]:
-        """Exact scores asked of the rejecting and the accepting model so far."""
-        return self._asked["reject"], self._asked["accept"]
 
     def _entropy(self, text: str) -> list[int]:
         # Chance depends on the task alone, so a task gives the same result in any order of tasks.
@@ -157,45 +187,98 @@ class Search:
         text = [str(sentence)]
         return np.array([self.reject.score(text)[0], self.accept.score(text)[0]])
 
-    def _at(
+    def _place(self, sentence: Sentence, position: int) -> _Place:
+        """Return what is known of a position, computing estimates and bounds if they are not."""
+        place = self._places.get(position)
+        if place is None:
+            words = self.proposal.words(sentence, position)
+            place = _Place(
+                words,
+                self.proposal.allowed(sentence, position, words),
+                {
+                    "reject": self.reject.replacements(sentence, position, words),
+                    "accept": self.accept.replacements(sentence, position, words),
+                },
+            )
+            self._places[position] = place
+        return place
+
+    def _board(
         self,
         sentence: Sentence,
         position: int,
+        scores: FloatArray,
         constraint: Constraint,
-        below: float,
+        depth: int,
         rng: np.random.Generator,
-    ) -> tuple[Sentence, FloatArray] | None:
-        """Try one position; return the changed sentence and its scores, or None."""
-        words = self.proposal.words(sentence, position)
-        tables: dict[str, Replacements] = {
-            "reject": self.reject.replacements(sentence, position, words),
-            "accept": self.accept.replacements(sentence, position, words),
-        }
-        board = Board(
-            tables["reject"],
-            tables["accept"],
-            self.proposal.allowed(sentence, position, words),
+    ) -> Board:
+        place = self._place(sentence, position)
+        return Board(
+            place.tables["reject"],
+            place.tables["accept"],
+            place.allowed,
             constraint.minimum,
-            below,
+            float(scores[0]),
             rng,
+            present=place.words.index.get(sentence.words[position]),
+            accepted=float(scores[1]),
+            known=place.known,
+            conditional=partial(self._conditional, sentence, position, place),
+            depth=depth,
+            memory=self._memory,
         )
+
+    def _conditional(
+        self, sentence: Sentence, position: int, place: _Place, name: str
+    ) -> FloatArray | None:
+        """Return bounds on log p(candidate | words before), as `Board.conditional` says."""
+        for role, model in zip(ROLES, (self.reject, self.accept), strict=True):
+            if name in (role, model.spec):
+                return likelihood(model, sentence, position, place.tables[role].upper)
+        return likelihood_by_name(name, sentence, position, place.words)
+
+    def _play(
+        self, board: Board, sentence: Sentence, position: int, constraint: Constraint
+    ) -> tuple[tuple[Sentence, FloatArray] | None, bool]:
+        """Try one position.
+
+        Returns
+        -------
+        tuple
+            The changed sentence and its scores, or None; and whether the word search would look
+            further.
+        """
+        words = self._places[position].words
         turn = self.strategy(board)
-        request = next(turn, None)
-        while request is not None:
-            answer: FloatArray | bool = False
-            if isinstance(request, Ask):
-                self._asked[request.role] += len(request.index)
-                answer = tables[request.role].score(request.index)
-            elif isinstance(request, Pick):
-                changed = sentence.replace(position, words.words[request.index])
-                scores = self._fresh(changed)
-                if constraint.admits(scores[1:])[0] and scores[0] < below:
-                    return changed, scores
+        answer: FloatArray | bool | None = None
+        while True:
             try:
-                request = turn.send(answer)
-            except StopIteration:
-                return None
-        return None
+                # A generator is begun by sending None.
+                request = turn.send(answer)  # type: ignore[arg-type]
+            except StopIteration as stop:
+                return None, bool(stop.value)
+            if isinstance(request, Ask):
+                answer = self._answer(board, request)
+                continue
+            changed = sentence.replace(position, words.words[request.index])
+            scores = self._fresh(changed)
+            if constraint.admits(scores[1:])[0] and scores[0] < board.below:
+                return (changed, scores), False
+            answer = False
+
+    def _answer(self, board: Board, request: Ask) -> FloatArray:
+        """Give exact scores, computing and counting those that are not known yet."""
+        table, known = board.table(request.role), board.known[request.role]
+        index = [int(i) for i in request.index]
+        missing = [i for i in dict.fromkeys(index) if i not in known]
+        if missing:
+            scores = table.score(np.array(missing, dtype=np.int64))
+            known.update(zip(missing, map(float, scores), strict=True))
+            counts = dict(zip(ROLES, self.n_scores, strict=True))
+            counts[request.role] += len(missing)
+            self.n_scores = counts["reject"], counts["accept"]
+            self._memory.cost += len(missing) * table.price
+        return np.array([known[i] for i in index])
 
 
 def synthesize(

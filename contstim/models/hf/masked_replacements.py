@@ -8,13 +8,13 @@ into three kinds:
 - *seeing*: some token of word i is visible; computed for each candidate whose score is asked for.
 
 Inputs depend on how many tokens the candidate has, so the first two are computed once for each
-number of tokens.
+number of tokens, when a candidate of that many tokens is first scored. Bounds and estimates come
+from fewer inputs: from all that hide whole words where the candidate has one token, else from two.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -68,6 +68,24 @@ class _Frame:
         )
 
 
+# Guess of a token's log-probability next to other tokens of its word, as a part of what it is with
+# the whole word hidden. Estimates use it, scores do not.
+_BESIDE = 0.5
+
+
+@dataclass(frozen=True, eq=False)
+class _Sketch:
+    """What a few inputs with the word hidden say of candidates of n tokens, n the gaps.
+
+    `common` and `own` (n, V) are the parts of the score, by their weights, that these inputs
+    give; `alone` (n, V) each token's log-probability, the mean over the inputs.
+    """
+
+    common: float
+    own: FloatArray
+    alone: FloatArray
+
+
 @dataclass(frozen=True, eq=False)
 class _Shared:
     """What all candidates of `n` tokens share.
@@ -97,49 +115,92 @@ def _subset(plan: Plan, terms: IntArray) -> tuple[IntArray, IntArray]:
     return used, row.astype(np.int64)
 
 
-def _share(model: MaskedModel, frame: _Frame, n: int, sentence: str) -> _Shared:
-    layout = (*frame.layout[: frame.position], n, *frame.layout[frame.position + 1 :])
-    plan = plan_for(layout, model.options)
-    start = sum(layout[: frame.position])
-    slots = np.arange(start, start + n)
-    shared, seeing = _split(plan, slots)
-    scored = frame.scored(n)
-    ids = frame.fill(np.full(n, model.mask_id))
-    check_length(sentence, len(ids), model.checkpoint.max_tokens, model.spec)
-    common, own = _shared_terms(model, plan, shared, ids, scored, slots)
+@dataclass(frozen=True, eq=False)
+class _Gap:
+    """The open word as a gap of n tokens: its slots, the plan, and inputs that hide it."""
+
+    frame: _Frame
+    plan: Plan
+    slots: IntArray
+    scored: IntArray
+    ids: IntArray
+
+    @classmethod
+    def of(cls, model: MaskedModel, frame: _Frame, n: int, sentence: str) -> _Gap:
+        layout = (*frame.layout[: frame.position], n, *frame.layout[frame.position + 1 :])
+        start = sum(layout[: frame.position])
+        ids = frame.fill(np.full(n, model.mask_id))
+        check_length(sentence, len(ids), model.checkpoint.max_tokens, model.spec)
+        plan = plan_for(layout, model.options)
+        return cls(frame, plan, np.arange(start, start + n), frame.scored(n), ids)
+
+    def is_own(self, terms: IntArray) -> BoolArray:
+        """Say of which terms the token is one of the gap's."""
+        slot = self.plan.slot[terms]
+        return np.asarray((slot >= self.slots[0]) & (slot <= self.slots[-1]))
+
+
+def _share(model: MaskedModel, gap: _Gap) -> _Shared:
+    plan = gap.plan
+    shared, seeing = _split(plan, gap.slots)
+    common, own, _ = _shared_terms(model, gap, shared)
     used, row = _subset(plan, seeing)
     return _Shared(
-        scored, common, own, plan.masks[used], row, plan.slot[seeing], plan.weight[seeing]
+        gap.scored, common, own, plan.masks[used], row, plan.slot[seeing], plan.weight[seeing]
     )
 
 
+def _sketch(model: MaskedModel, gap: _Gap) -> _Sketch:
+    """Compute terms of the rows that hide the gap: all with one token, else the two extremes."""
+    blind, _ = _split(gap.plan, gap.slots)
+    rows = np.unique(gap.plan.row[blind[gap.is_own(blind)]])
+    if len(gap.slots) > 1 and len(rows) > 2:
+        n_hidden = gap.plan.masks[rows].sum(axis=1)
+        rows = rows[[int(n_hidden.argmin()), int(n_hidden.argmax())]]
+    return _Sketch(*_shared_terms(model, gap, blind[np.isin(gap.plan.row[blind], rows)]))
+
+
+def _completion(model: MaskedModel, gap: _Gap) -> FloatArray:
+    """Return log p(token | all other words) of every token in every gap, (n, V)."""
+    distributions = np.empty((len(gap.slots), model.network.n_logits))
+    places = gap.scored[gap.slots]
+    rows = np.zeros(len(places), dtype=np.int64)
+    for read, logits in model.network.batches(gap.ids[None], rows, places, model.budget):
+        distributions[read] = model.normaliser.distribution(logits).to(torch.float64).cpu().numpy()
+    return distributions
+
+
 def _shared_terms(
-    model: MaskedModel,
-    plan: Plan,
-    terms: IntArray,
-    ids: IntArray,
-    scored: IntArray,
-    slots: IntArray,
-) -> tuple[float, FloatArray]:
-    """Compute common and own terms in one pass over the inputs that hide the open word."""
+    model: MaskedModel, gap: _Gap, terms: IntArray
+) -> tuple[float, FloatArray, FloatArray]:
+    """Compute common and own terms in one pass over inputs that hide the open word.
+
+    Returns
+    -------
+    tuple
+        The weighted sum of common terms; of own terms for every token, (n, V); and the plain
+        mean of own terms (n, V).
+    """
     from contstim.models.hf.masked import masked_rows
 
-    network = model.network
+    network, plan, slots = model.network, gap.plan, gap.slots
     own = torch.zeros(len(slots), network.n_logits, dtype=torch.float64, device=network.device)
+    total = torch.zeros_like(own)
+    count = np.zeros(len(slots))
     common = 0.0
     if len(terms) == 0:
-        return common, own.cpu().numpy()
+        return common, own.cpu().numpy(), total.cpu().numpy()
     used, row = _subset(plan, terms)
-    rows = masked_rows(ids, scored, plan.masks[used], model.mask_id)
+    rows = masked_rows(gap.ids, gap.scored, plan.masks[used], model.mask_id)
     slot, weight = plan.slot[terms], plan.weight[terms]
-    positions = scored[slot]
+    positions = gap.scored[slot]
     for read, logits in network.batches(rows, row, positions, model.budget):
         here = slot[read]
         share = torch.from_numpy(weight[read]).to(network.device)
         other = np.flatnonzero((here < slots[0]) | (here > slots[-1]))
         if len(other):
             at = torch.from_numpy(other).to(network.device)
-            wanted = torch.from_numpy(ids[positions[read][other]]).to(network.device)
+            wanted = torch.from_numpy(gap.ids[positions[read][other]]).to(network.device)
             values = model.normaliser.log_probs(logits[at], wanted).to(torch.float64)
             common += float((share[at] * values).sum())
         for j, one in enumerate(slots):
@@ -148,7 +209,10 @@ def _shared_terms(
                 at = torch.from_numpy(mine).to(network.device)
                 table = model.normaliser.distribution(logits[at]).to(torch.float64)
                 own[j] += share[at] @ table
-    return common, own.cpu().numpy()
+                total[j] += table.sum(dim=0)
+                count[j] += len(mine)
+    alone = total.cpu().numpy() / np.maximum(count, 1.0)[:, None]
+    return common, own.cpu().numpy(), alone
 
 
 @dataclass(eq=False)
@@ -160,7 +224,7 @@ class _Scorer:
     sentence: Sentence
     words: WordList
     tokens: list[tuple[int, ...]]
-    upper: FloatArray
+    gaps: dict[int, _Gap]
     shared: dict[int, _Shared] = field(default_factory=dict)
 
     def __call__(self, index: IntArray) -> FloatArray:
@@ -183,16 +247,19 @@ class _Scorer:
             if n == 0:
                 scores[places] = self.model.score([texts[p] for p in places])
             else:
-                scores[places] = self._seeing(n, [encoded[p] for p in places])
-                scores[places] += self.upper[index[places]]
+                scores[places] = self._scores(n, [encoded[p] for p in places])
         return scores
 
-    def _seeing(self, n: int, encoded: list[Encoded]) -> FloatArray:
-        """Sum the terms that see the candidate, for candidates of `n` tokens."""
+    def _scores(self, n: int, encoded: list[Encoded]) -> FloatArray:
+        """Sum all terms, computing those that see the candidate, for candidates of `n` tokens."""
         from contstim.models.hf.masked import masked_rows
 
+        if n not in self.shared:
+            self.shared[n] = _share(self.model, self.gaps[n])
         shared, model = self.shared[n], self.model
-        sums = np.zeros(len(encoded), dtype=np.float64)
+        start = len(self.frame.left)
+        ids = np.array([e.ids[start : start + n] for e in encoded])
+        sums = shared.common + np.asarray(shared.own[np.arange(n), ids].sum(axis=1))
         if len(shared.row) == 0:
             return sums
         n_rows = len(shared.masks)
@@ -211,7 +278,7 @@ class _Scorer:
                 model.normaliser,
                 model.budget,
             )
-            sums[start : start + len(block)] = values.reshape(len(block), -1) @ shared.weight
+            sums[start : start + len(block)] += values.reshape(len(block), -1) @ shared.weight
         return sums
 
 
@@ -224,18 +291,43 @@ def masked_replacements(
     tokens = model.tokenizer.candidate_tokens(sentence, position, words)
     plan = model.plan(encoded)
     slots = np.flatnonzero(encoded.word_of == position)
-    _, seeing = _split(plan, slots)
-    others = seeing[(plan.slot[seeing] < slots[0]) | (plan.slot[seeing] > slots[-1])]
-    seen = float(plan.weight[others] @ values[others])
-    upper = np.zeros(len(words), dtype=np.float64)
-    scorer = _Scorer(model, frame, sentence, words, tokens, upper)
+    of_others = np.flatnonzero((plan.slot < slots[0]) | (plan.slot > slots[-1]))
+    others = float(plan.weight[of_others] @ values[of_others])
+    price = len(_subset(plan, _split(plan, slots)[1])[0])
     by_length: dict[int, list[int]] = {}
     for i, candidate in enumerate(tokens):
         by_length.setdefault(len(candidate), []).append(i)
+    upper, estimate = np.zeros(len(words)), np.zeros(len(words))
+    gaps: dict[int, _Gap] = {}
+    ids = {n: np.array([tokens[i] for i in members]) for n, members in by_length.items()}
     for n, members in by_length.items():
         example = str(sentence.replace(position, words.words[members[0]]))
-        shared = _share(model, frame, n, example)
-        scorer.shared[n] = shared
-        ids = np.array([tokens[i] for i in members], dtype=np.int64)
-        upper[members] = shared.common + shared.own[np.arange(n), ids].sum(axis=1)
-    return Replacements(upper.copy(), upper + seen, exact=False, score=partial(scorer))
+        gaps[n] = _Gap.of(model, frame, n, example)
+        sketch = _sketch(model, gaps[n])
+        each = np.arange(n), ids[n]
+        upper[members] = sketch.common + sketch.own[each].sum(axis=1)
+        estimate[members] = others + _own_estimate(model, gaps[n], sketch)[each].sum(axis=1)
+    scorer = _Scorer(model, frame, sentence, words, tokens, gaps)
+
+    def completion() -> FloatArray:
+        values = np.empty(len(words))
+        for n, members in by_length.items():
+            values[members] = _completion(model, gaps[n])[np.arange(n), ids[n]].sum(axis=1)
+        return values
+
+    return Replacements(
+        upper, estimate, exact=False, score=scorer, price=float(price), completion=completion
+    )
+
+
+def _own_estimate(model: MaskedModel, gap: _Gap, sketch: _Sketch) -> FloatArray:
+    """Guess the own terms of every token in every gap, (n, V): exact with one token."""
+    blind, seeing = _split(gap.plan, gap.slots)
+    blind, seeing = blind[gap.is_own(blind)], seeing[gap.is_own(seeing)]
+    if not len(seeing):
+        return sketch.own
+    n_slots = gap.plan.masks.shape[1]
+    hidden = np.bincount(gap.plan.slot[blind], gap.plan.weight[blind], n_slots)[gap.slots]
+    beside = np.bincount(gap.plan.slot[seeing], gap.plan.weight[seeing], n_slots)[gap.slots]
+    alone = sketch.alone if len(blind) else _completion(model, gap)
+    return np.asarray((hidden + _BESIDE * beside)[:, None] * alone)

@@ -1,0 +1,252 @@
+"""The guided word search: exact scores where most is to be gained, within a budget."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.special import ndtr
+
+from contstim.errors import InputError
+from contstim.models.base import BoolArray, FloatArray, IntArray
+from contstim.synthesis.belief import Outlook, expected_gain
+from contstim.synthesis.board import ROLES, SLACK, Ask, Board, Pick, Role, Turn
+from contstim.synthesis.plain import exhaustive
+
+__all__ = ["Bounded"]
+
+# The cheaper model is asked for so many candidates at once, and may be asked for this many times
+# the budget at most.
+_CHEAP_BATCH, _CHEAP_RATIO = 16, 16
+_LARGEST_BATCH = 256
+_NO_LIMIT = 2**40
+
+
+@dataclass(frozen=True)
+class Bounded:
+    """Spend at most `budget` exact scores of the dearer model a position, the most promising first.
+
+    Candidates whose upper bound already breaks the accepting model's constraint are never scored.
+    Of the rest that one is taken next which promises the greatest gain, the expected fall of the
+    loss times the probability that the accepting model admits it (Gardner et al. 2014, Eq. 6).
+    Both follow from estimates that are corrected by the exact scores known so far (`Belief`).
+    A candidate is scored by the model whose scores cost less first, and by the other only if it
+    is still in the running.
+
+    A position is left with the best candidate found as soon as the next score promises less,
+    for its cost, than scores have brought so far. Where nothing is found, it is left after `first`
+    scores, and looked at further, with twice as many each time, once no other position brings
+    anything.
+
+    With ``budget=None`` a position is left only when no candidate is left that bounds or scores
+    do not rule out; the result is then that of ``exhaustive``.
+
+    Attributes
+    ----------
+    budget
+        Most exact scores asked of the model whose scores cost more, at one position of one
+        sentence; the cheaper one may be asked for as many times more as its scores are cheaper,
+        16 at most. None: no limit.
+    first
+        The budget at which a position is left first.
+    """
+
+    budget: int | None = 64
+    first: int = 4
+
+    def __post_init__(self) -> None:
+        for name, value in (("budget", self.budget), ("first", self.first)):
+            if value is not None and value < 1:
+                raise InputError(f"{name} is {value}; give at least 1 exact score a position")
+
+    def __call__(self, board: Board) -> Turn:
+        """Run the word search on one position's `board`."""
+        if board.accept.exact and board.reject.exact:
+            return (yield from exhaustive(board))
+        return (yield from _Visit.begin(board, self._allowance(board.depth)).play())
+
+    def _allowance(self, depth: int) -> _Allowance:
+        if self.budget is None:
+            return _Allowance(_NO_LIMIT, final=True, patient=True)
+        now = min(self.budget, self.first * 2**depth)
+        return _Allowance(now, final=now == self.budget, patient=False)
+
+
+@dataclass(frozen=True)
+class _Allowance:
+    """Exact scores of the dearer model allowed; whether that is all; whether to use it up."""
+
+    limit: int
+    final: bool
+    patient: bool
+
+
+@dataclass(eq=False)
+class _Visit:
+    """One word search.
+
+    Attributes
+    ----------
+    outlook
+        What each model's scores are likely to be.
+    values
+        Exact scores of the V candidates by role, NaN where not known.
+    open
+        The candidates that no bound rules out.
+    cheap, dear
+        The role whose scores cost less, and the other.
+    refused
+        Candidates that did not hold when picked.
+    """
+
+    board: Board
+    allowance: _Allowance
+    outlook: dict[Role, Outlook]
+    values: dict[Role, FloatArray]
+    open: IntArray
+    cheap: Role
+    dear: Role
+    refused: set[int] = field(default_factory=set)
+
+    @classmethod
+    def begin(cls, board: Board, allowance: _Allowance) -> _Visit:
+        """Gather what is known before any score is asked for."""
+        present: dict[Role, float] = {"reject": board.below, "accept": board.accepted}
+        outlook: dict[Role, Outlook] = {}
+        values: dict[Role, FloatArray] = {}
+        for role in ROLES:
+            table, known = board.table(role), board.known[role]
+            outlook[role] = board.memory.belief[role].outlook(table, present[role])
+            values[role] = np.full(len(table.upper), np.nan)
+            if table.exact:
+                values[role] = table.estimate
+            elif known:
+                seen = np.array(list(known), dtype=np.int64)
+                values[role][seen] = list(known.values())
+                # Later positions learnt from these when they were asked for.
+                outlook[role].learn(seen, values[role][seen], keep=False)
+        index = board.open()
+        if board.present is not None:
+            index = index[index != board.present]
+        # Candidates that no model can tell apart are left to chance.
+        index = index[board.rng.permutation(len(index))]
+        first = board.price("reject") < board.price("accept")
+        cheap, dear = ROLES if first else ROLES[::-1]
+        return cls(board, allowance, outlook, values, index, cheap, dear)
+
+    def play(self) -> Turn:
+        """Score, and pick the best of the candidates scored."""
+        while True:
+            more = yield from self._look()
+            best = self._best()
+            if best is None:
+                return more
+            if (yield Pick(best)):
+                return False
+            self.refused.add(best)
+
+    def _look(self) -> Turn:
+        """Score until it is time to pick or to leave; say whether more would be scored later."""
+        while True:
+            running = self._running()
+            if not len(running):
+                return False
+            chance, gain = self._chance(running), self._gain(running)
+            ready = ~np.isnan(self.values[self.cheap][running])
+            promise = np.where(ready, chance * gain, 0.0)
+            surest = float(promise.max())
+            batch = running[self._worth_asking(running, ready, surest)]
+            if len(batch):
+                yield from self._ask(self.cheap, batch)
+                continue
+            room = self.allowance.limit - self._spent(self.dear)
+            if not ready.any() or room <= 0 or self._enough(surest):
+                return not self.allowance.final
+            size = min(room, 1 + self._spent(self.dear) // 8, _LARGEST_BATCH)
+            order = np.argsort(-promise, kind="stable")
+            yield from self._ask(self.dear, running[order[ready[order]][:size]])
+
+    def _ask(self, role: Role, index: IntArray) -> Generator[Ask | Pick, FloatArray | bool, None]:
+        exact = yield from self.board.scores(role, index)
+        self.values[role][index] = exact
+        self.outlook[role].learn(index, exact)
+
+    def _spent(self, role: Role) -> int:
+        return 0 if self.board.table(role).exact else int((~np.isnan(self.values[role])).sum())
+
+    def _improving(self) -> IntArray:
+        """Return the candidates known to keep the constraint and to improve."""
+        kept = self.values["accept"][self.open] >= self.board.minimum - SLACK
+        lower = self.values["reject"][self.open] < self.board.below + SLACK
+        found = self.open[kept & lower]
+        return found[~np.isin(found, list(self.refused))]
+
+    def _best(self) -> int | None:
+        found = self._improving()
+        if not len(found):
+            return None
+        return int(found[self.values["reject"][found].argmin()])
+
+    def _target(self) -> float:
+        """Return the rejecting score that a candidate must fall below."""
+        best = self._best()
+        return self.board.below if best is None else float(self.values["reject"][best])
+
+    def _running(self) -> IntArray:
+        """Return the candidates not fully known that bounds and scores leave in the running."""
+        accept, reject = self.values["accept"][self.open], self.values["reject"][self.open]
+        best = self._best()
+        cut = self.board.below + SLACK if best is None else float(self.values["reject"][best])
+        out = (accept < self.board.minimum - SLACK) | (reject >= cut)
+        out |= ~np.isnan(accept) & ~np.isnan(reject)
+        return self.open[~out]
+
+    def _chance(self, index: IntArray) -> FloatArray:
+        """Return the probability that each candidate keeps the constraint, (k,)."""
+        mean, deviation = self.outlook["accept"].predict(index)
+        known = self.values["accept"][index]
+        chance = ndtr((mean - self.board.minimum) / deviation)
+        return np.where(np.isnan(known), chance, 1.0)
+
+    def _gain(self, index: IntArray, more_than: FloatArray | float = 0.0) -> FloatArray:
+        """Return by how much each is expected to lower the best loss, beyond `more_than` nats."""
+        mean, deviation = self.outlook["reject"].predict(index)
+        known = self.values["reject"][index]
+        target = self._target() - more_than
+        gain = expected_gain(target, mean, deviation)
+        return np.where(np.isnan(known), gain, np.maximum(target - known, 0.0))
+
+    def _worth_asking(self, running: IntArray, ready: BoolArray, surest: float) -> IntArray:
+        """Return which of `running` the cheaper model is to score before the dearer goes on.
+
+        Those that may well promise more than `surest`, the best promise among those it has
+        scored; none if all together are not worth their cost.
+        """
+        unready = np.flatnonzero(~ready)
+        costs = self.board.price(self.cheap), self.board.price(self.dear)
+        ratio = int(min(max(costs[1] / costs[0], 1.0), _CHEAP_RATIO)) if costs[0] else 1
+        room = self.allowance.limit * ratio - self._spent(self.cheap)
+        if not len(unready) or room <= 0:
+            return unready[:0]
+        index = running[unready]
+        chance = np.maximum(self._chance(index), 1e-300)
+        if self.cheap == "accept":
+            hope = chance * np.maximum(self._gain(index) - surest, 0.0)
+        else:
+            hope = chance * self._gain(index, surest / chance)
+        size = min(room, max(_CHEAP_BATCH, self._spent(self.cheap) // 4), _LARGEST_BATCH)
+        order = np.argsort(-hope, kind="stable")[:size]
+        if ready.any() and hope[order].sum() <= surest * len(order) * costs[0] / costs[1]:
+            return unready[:0]
+        return unready[order]
+
+    def _enough(self, surest: float) -> bool:
+        """Whether the next score promises too little to go on here."""
+        if self.allowance.patient:
+            return False
+        memory = self.board.memory
+        if self._best() is None:
+            return surest <= 0
+        # The marginal value theorem of foraging (Charnov 1976).
+        return surest * memory.cost <= memory.gain * self.board.price(self.dear)
