@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,25 +16,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from contstim.errors import MissingExtraError, ModelFileError, OutputError
+from contstim.errors import MissingExtraError, ModelFileError
 from contstim.models.base import IntArray
 from contstim.models.ngram.arpa import write_arpa
 from contstim.models.ngram.table import START, UNKNOWN, Level, NgramTable, find
+from contstim.models.packages import convert_once
 
-__all__ = ["cache_folder", "converted", "read_sphinx_trie"]
+__all__ = ["converted", "read_sphinx_trie"]
 
 _MAGIC = b"Trie Language Model"
 _BASE = np.log10(1.0001)  # its logarithms are to the base 1.0001
 _BINS = 1 << 16  # probabilities and weights are 16-bit indices into tables
 _UNKNOWN_LOG10 = -7.0  # the file has no unknown-word class; the rarest of its words are near 1e-7
-
-
-def cache_folder() -> Path:
-    """Return the folder for converted models: ``$CONTSTIM_CACHE``, or the user's cache."""
-    if own := os.environ.get("CONTSTIM_CACHE"):
-        return Path(own)
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "contstim"
 
 
 def converted() -> Path:
@@ -58,17 +50,11 @@ def converted() -> Path:
         )
     source = Path(found.origin).parent / "model" / "en-us" / "en-us.lm.bin"
     version = importlib.metadata.version("pocketsphinx")
-    target = cache_folder() / f"pocketsphinx-{version}-en-us.arpa"
-    if not target.is_file():
-        try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise OutputError(
-                f"cannot make the cache folder {str(target.parent)!r}: {error.strerror}; set "
-                "CONTSTIM_CACHE to a folder that can be written"
-            ) from error
-        write_arpa(read_sphinx_trie(source), target, digits=4)
-    return target
+
+    def write(path: Path) -> None:
+        write_arpa(read_sphinx_trie(source), path, digits=4)
+
+    return convert_once(f"pocketsphinx-{version}-en-us.arpa", write)
 
 
 @dataclass

