@@ -6,7 +6,7 @@ from contstim.errors import SpecError
 from contstim.models.bundled import bundled_models
 from contstim.models.spec import ModelSpec
 
-__all__ = ["gives_log_probabilities", "score_unit"]
+__all__ = ["family_of", "gives_log_probabilities", "score_unit"]
 
 _BY_REDUCTION = {
     "sum": "nats",
@@ -17,7 +17,8 @@ _BY_REDUCTION = {
 }
 
 
-def _family(spec: ModelSpec) -> str:
+def family_of(spec: ModelSpec) -> str:
+    """Return the family that reads a model; for a bundled one that of its file."""
     if spec.family == "contstim" and spec.location in bundled_models():
         return bundled_models()[spec.location].family
     return spec.family
@@ -30,7 +31,7 @@ def gives_log_probabilities(spec: str) -> bool:
     no log-ratios. A name that is no spec, as tables of others have them, counts as one that is.
     """
     try:
-        return _family(ModelSpec.parse(spec)) != "classifier"
+        return family_of(ModelSpec.parse(spec)) != "classifier"
     except SpecError:
         return True
 
@@ -45,6 +46,6 @@ def score_unit(spec: str) -> str:
         parsed = ModelSpec.parse(spec)
     except SpecError:
         return "nats"
-    if _family(parsed) in ("classifier", "student"):
+    if family_of(parsed) in ("classifier", "student"):
         return "score"
     return _BY_REDUCTION.get(parsed.get("reduction", "sum"), "score")

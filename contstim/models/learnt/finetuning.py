@@ -5,15 +5,17 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+from contstim.durable import digest_of
 from contstim.errors import InfeasibleError, InputError, UnknownNameError
-from contstim.models.base import FloatArray, IntArray
+from contstim.models.base import IntArray
+from contstim.models.hf.checkpoint import digest_weights
 from contstim.models.hf.limits import check_length
 from contstim.models.learnt.classifier import graded, vote
 from contstim.models.learnt.cola import (
@@ -27,6 +29,7 @@ from contstim.models.learnt.fitting import FitOptions, fit
 from contstim.models.learnt.folder import check_new_folder, write_learnt
 from contstim.models.learnt.member import Member, Rows, initial_member, record_lower
 from contstim.models.learnt.model import tokenizer_of
+from contstim.models.learnt.restarts import Restart, RestartStore
 from contstim.provenance import versions
 
 __all__ = ["TASKS", "finetune", "label_loss", "rows_of", "train_classifier"]
@@ -36,20 +39,6 @@ TASKS = {"cola": "acceptable or not, after the labels of CoLA"}
 
 # How many restarts are tried for each that is asked for.
 _TRIES = 3
-
-
-@dataclass(frozen=True, eq=False)
-class _Restart:
-    """One restart: its seed, its weights, its judgements of both development sets."""
-
-    seed: int
-    weights: dict[str, torch.Tensor]
-    margins: dict[str, FloatArray]
-    row: dict[str, Any]
-
-    @property
-    def name(self) -> str:
-        return f"restart-{self.seed}"
 
 
 def rows_of(encoder: Encoder, sentences: list[str], layers: int | None, name: str) -> Rows:
@@ -113,6 +102,8 @@ def finetune(
     all are alike, is degenerate: it is reported and replaced, up to three tries for each restart
     asked for. The best is the one with the highest correlation on the out-of-domain development
     set; the majority is of all that are sound, without the worst where their number is even.
+    Finished restarts are kept in ``OUT.restarts`` until all are, so an interrupted call goes on
+    where it stopped.
 
     Parameters
     ----------
@@ -165,10 +156,18 @@ def finetune(
     encoder = open_encoder(base, device)
     started = time.monotonic()
     rows = {name: rows_of(encoder, parts[name].sentences, options.layers, base) for name in PARTS}
-    made: list[_Restart] = []
+    store = RestartStore(
+        out.with_name(out.name + ".restarts"), _digest(encoder, parts, options, device)
+    )
+    seeds = range(seed, seed + _TRIES * restarts)
+    made: list[Restart] = []
     degenerate: list[dict[str, Any]] = []
-    for number in range(_TRIES * restarts):
-        restart = _one(encoder, rows, parts, options, seed + number, len(made), restarts)
+    for number in seeds:
+        restart = store.read(number)
+        if restart is None:
+            restart = _one(encoder, rows, parts, options, number, f"{len(made) + 1} of {restarts}")
+            store.add(restart)
+        _report(restart.row)
         if restart.row["degenerate"]:
             degenerate.append(restart.row)
         else:
@@ -200,7 +199,24 @@ def finetune(
         "versions": versions(),
     }
     write_learnt(out, encoder, {r.name: r.weights for r in made}, record)
+    store.clear(seeds)
     return record
+
+
+def _digest(
+    encoder: Encoder, parts: Mapping[str, LabelledSentences], options: FitOptions, device: str
+) -> str:
+    """Digest all that a restart depends on besides its seed."""
+    sentences = {n: [p.sentences, p.labels.tolist()] for n, p in parts.items()}
+    return digest_of(
+        {
+            "encoder": digest_weights(encoder.network.state_dict(), encoder.tokenizer),
+            "sentences": sentences,
+            "options": asdict(options),
+            "device": device,
+            "versions": versions(),
+        }
+    )
 
 
 def _one(
@@ -209,14 +225,12 @@ def _one(
     parts: Mapping[str, LabelledSentences],
     options: FitOptions,
     seed: int,
-    n_made: int,
-    wanted: int,
-) -> _Restart:
+    which: str,
+) -> Restart:
     started = time.monotonic()
     train = PARTS[0]
-    name = f"restart of seed {seed} ({n_made + 1} of {wanted})"
     member, losses = train_classifier(
-        encoder, rows[train], parts[train].labels, options, seed, seed, name
+        encoder, rows[train], parts[train].labels, options, seed, seed, f"restart {which}"
     )
     margins = {p: graded(rows[p].outputs(member), "margin") for p in PARTS[1:]}
     mcc = {p: matthews_correlation(parts[p].labels, margins[p]) for p in PARTS[1:]}
@@ -227,17 +241,20 @@ def _one(
         "losses": losses,
         "seconds": round(time.monotonic() - started, 1),
     }
+    return Restart(member.trained(), margins, row)
+
+
+def _report(row: Mapping[str, Any]) -> None:
     said = "degenerate, to be replaced" if row["degenerate"] else "sound"
     print(
-        f"seed {seed}: Matthews' correlation {mcc[PARTS[1]]:.3f} in domain, {mcc[PARTS[2]]:.3f} "
-        f"out of domain; {said}",
+        f"seed {row['seed']}: Matthews' correlation {row[PARTS[1]]:.3f} in domain, "
+        f"{row[PARTS[2]]:.3f} out of domain; {said}",
         file=sys.stderr,
     )
-    return _Restart(seed, member.trained(), margins, row)
 
 
 def _summary(
-    ranked: list[_Restart], voters: list[_Restart], parts: Mapping[str, LabelledSentences]
+    ranked: list[Restart], voters: list[Restart], parts: Mapping[str, LabelledSentences]
 ) -> dict[str, dict[str, float]]:
     """Return mean, standard deviation, best and majority for each development set."""
     found = {}
