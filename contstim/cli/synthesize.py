@@ -32,7 +32,7 @@ from contstim.provenance import run_settings
 from contstim.sentences import pool, read_sentences
 from contstim.synthesis.proposals import WordReplacement
 from contstim.synthesis.search import synthesize
-from contstim.synthesis.strategies import STRATEGIES, Bounded, Strategy
+from contstim.synthesis.strategies import STRATEGIES, Strategy, strategy
 from contstim.synthesis.triplets import ModelPair
 from contstim.synthesis.writing import COLUMNS, write_triplets
 from contstim.vocabulary import Vocabulary
@@ -68,7 +68,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--budget",
         type=positive,
         metavar="N",
-        help="exact scores a position that the strategy 'bounded' may ask of a model (default: 64)",
+        help="exact scores that the strategy 'bounded' may ask of the dearer model at one "
+        "position (default: 64)",
+    )
+    parser.add_argument(
+        "--candidates",
+        metavar="SPEC",
+        help="the left-to-right model by which the strategy 'paper' leaves out improbable "
+        "candidates (default: each such model of the two)",
     )
     parser.add_argument(
         "--per-sentence",
@@ -115,20 +122,18 @@ def run(args: argparse.Namespace) -> int:
     sentences = args.sentence or (read_sentences(args.sentences) if args.sentences else pool())
     sentences = sentences[: args.limit]
     vocabulary = read_vocabulary(args.vocabulary)
-    strategy: str | Strategy = args.strategy
-    if args.budget is not None:
-        if args.strategy != "bounded":
-            raise InputError(f"--budget {args.budget} goes with --strategy bounded only")
-        strategy = Bounded(args.budget)
+    search: str | Strategy = args.strategy
+    if args.budget is not None or args.candidates is not None:
+        search = strategy(args.strategy, budget=args.budget, candidates=args.candidates)
     if one_way:
-        _one_way(args, sentences, vocabulary, strategy)
+        _one_way(args, sentences, vocabulary, search)
     else:
-        _triplets(args, sentences, vocabulary, strategy)
+        _triplets(args, sentences, vocabulary, search)
     return 0
 
 
 def _triplets(
-    args: argparse.Namespace, sentences: list[str], words: Vocabulary, strategy: str | Strategy
+    args: argparse.Namespace, sentences: list[str], words: Vocabulary, search: str | Strategy
 ) -> None:
     specs = dict.fromkeys(itertools.chain.from_iterable(args.pair))
     models = {spec: load_model(spec) for spec in specs}
@@ -138,7 +143,7 @@ def _triplets(
         words,
         sentences,
         pairs=[[p.model_1.spec, p.model_2.spec] for p in pairs],
-        strategy=strategy if isinstance(strategy, str) else repr(strategy),
+        strategy=search if isinstance(search, str) else repr(search),
         seed=args.seed,
         per_sentence=args.per_sentence,
         minimum_drop=args.minimum_drop,
@@ -149,7 +154,7 @@ def _triplets(
         None if args.out == "-" else Path(args.out),
         settings=settings,
         per_sentence=args.per_sentence,
-        strategy=strategy,
+        strategy=search,
         seed=args.seed,
         minimum_drop=args.minimum_drop,
     )
@@ -172,7 +177,7 @@ def _triplets(
 
 
 def _one_way(
-    args: argparse.Namespace, sentences: list[str], words: Vocabulary, strategy: str | Strategy
+    args: argparse.Namespace, sentences: list[str], words: Vocabulary, search: str | Strategy
 ) -> None:
     reject, accept = load_model(args.reject), load_model(args.accept)
     proposal = WordReplacement(words, (reject, accept))
@@ -186,7 +191,7 @@ def _one_way(
                 sentence,
                 reject=reject,
                 accept=accept,
-                strategy=strategy,
+                strategy=search,
                 seed=args.seed,
                 proposal=proposal,
             )
@@ -201,6 +206,7 @@ def _one_way(
                     result.natural_accept_log_prob,
                     result.accept_log_prob,
                     len(result.steps),
+                    *result.n_scores,
                 )
             )
             out.flush()
@@ -218,5 +224,7 @@ def _write_header(out: IO[str]) -> None:
             "natural_lp_accept",
             "synthetic_lp_accept",
             "n_replaced",
+            "n_scores_reject",
+            "n_scores_accept",
         )
     )

@@ -20,7 +20,13 @@ from contstim.evaluation.ranks import signed_rank_cosine, signed_ranks
 from contstim.evaluation.result import Evaluation
 from contstim.evaluation.scores import score_table
 from contstim.evaluation.simulate import Simulation, simulate_choices
-from contstim.evaluation.suites import LIAdger, run_blimp, run_cola
+from contstim.evaluation.suites import (
+    LIAdger,
+    blimp_accuracy,
+    read_blimp,
+    run_blimp,
+    run_cola,
+)
 from contstim.evaluation.syntaxgym import run_syntaxgym
 from contstim.evaluation.trials import Analysis
 
@@ -40,6 +46,7 @@ __all__ = [
     "Simulation",
     "align_choices",
     "benjamini_hochberg",
+    "blimp_accuracy",
     "catch_accuracy",
     "check_choices",
     "evaluate",
@@ -48,6 +55,7 @@ __all__ = [
     "fit_bradley_terry",
     "power",
     "preset_options",
+    "read_blimp",
     "read_choices",
     "read_mapped",
     "rescale",

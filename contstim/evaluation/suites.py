@@ -24,7 +24,7 @@ from contstim.evaluation.acceptability import (
 from contstim.evaluation.importers.mapping import read_table
 from contstim.models.learnt.cola import PARTS, read_cola
 
-__all__ = ["LIAdger", "Scorer", "run_blimp", "run_cola"]
+__all__ = ["LIAdger", "Scorer", "blimp_accuracy", "read_blimp", "run_blimp", "run_cola"]
 
 FloatArray = NDArray[np.float64]
 
@@ -46,27 +46,40 @@ def _scored(scorer: Scorer, sentences: Sequence[str]) -> FloatArray:
 
 
 def run_blimp(
-    source: str | Path, scorer: Scorer, paradigms: Sequence[str] = (), most: int | None = None
+    source: str | Path,
+    scorer: Scorer,
+    paradigms: Sequence[str] = (),
+    most: int | None = None,
+    seed: int | None = None,
 ) -> pd.DataFrame:
-    """Return a model's accuracy on each BLiMP paradigm.
+    """Return a model's accuracy on each BLiMP paradigm: `blimp_accuracy` of `read_blimp`."""
+    return blimp_accuracy(read_blimp(source, paradigms, most, seed), scorer)
 
-    A pair is right if the good sentence has the strictly higher score.
+
+def read_blimp(
+    source: str | Path,
+    paradigms: Sequence[str] = (),
+    most: int | None = None,
+    seed: int | None = None,
+) -> pd.DataFrame:
+    """Read the minimal pairs of BLiMP.
 
     Parameters
     ----------
     source
         The zip file or a folder of ``UID.jsonl`` files.
-    scorer
-        Scores sentences.
     paradigms
         The UIDs wanted; empty for all.
     most
-        The first so many pairs of each paradigm; None for all.
+        So many pairs of each paradigm; None for all.
+    seed
+        Draw these pairs at random, without replacement; None takes the first. The draw from one
+        paradigm does not depend on which others are wanted.
 
     Returns
     -------
     DataFrame
-        `uid`, `field`, `term`, `accuracy`, `n_tied`, `n_pairs`.
+        One row a pair: `uid`, `field`, `term`, `sentence_good`, `sentence_bad`.
 
     Raises
     ------
@@ -81,24 +94,40 @@ def run_blimp(
     for uid, lines in _blimp_files(Path(source)):
         if paradigms and uid not in paradigms:
             continue
-        pairs = []
-        for number, line in enumerate(lines[:most], start=1):
+        numbers = np.arange(len(lines))
+        if most is not None and most < len(lines):
+            if seed is not None:
+                rng = np.random.default_rng([seed, *uid.encode()])
+                numbers = rng.permutation(len(lines))
+            numbers = np.sort(numbers[:most])
+        for i in numbers:
             try:
-                entry = json.loads(line)
-                pairs.append((entry["sentence_good"], entry["sentence_bad"]))
+                entry = json.loads(lines[i])
+                pair = (entry["sentence_good"], entry["sentence_bad"])
             except (json.JSONDecodeError, KeyError) as error:
-                raise InputError(f"line {number} of {uid}.jsonl is not a BLiMP pair") from error
-        good, bad = (list(side) for side in zip(*pairs, strict=True))
-        values = _scored(scorer, [*good, *bad])
-        delta = pair_deltas(values[: len(good)], values[len(good) :])
-        term = entry.get("linguistics_term", "")
-        field = entry.get("field", "")
-        rows.append(
-            (uid, field, term, float((delta > 0).mean()), int((delta == 0).sum()), len(delta))
-        )
+                raise InputError(f"line {i + 1} of {uid}.jsonl is not a BLiMP pair") from error
+            rows.append((uid, entry.get("field", ""), entry.get("linguistics_term", ""), *pair))
     if not rows:
         raise InputError(f"{str(source)!r} holds none of the BLiMP paradigms asked for")
-    return pd.DataFrame(rows, columns=["uid", "field", "term", "accuracy", "n_tied", "n_pairs"])
+    return pd.DataFrame(rows, columns=["uid", "field", "term", "sentence_good", "sentence_bad"])
+
+
+def blimp_accuracy(pairs: pd.DataFrame, scorer: Scorer) -> pd.DataFrame:
+    """Return a model's accuracy on each paradigm among `pairs`, as `read_blimp` gives them.
+
+    A pair is right if the good sentence has the strictly higher score.
+
+    Returns
+    -------
+    DataFrame
+        `uid`, `field`, `term`, `accuracy`, `n_tied`, `n_pairs`.
+    """
+    values = _scored(scorer, [*pairs["sentence_good"], *pairs["sentence_bad"]])
+    delta = pair_deltas(values[: len(pairs)], values[len(pairs) :])
+    scored = pairs.assign(accuracy=delta > 0, n_tied=delta == 0, n_pairs=1)
+    by_paradigm = scored.groupby(["uid", "field", "term"], sort=False)
+    figures = {"accuracy": "mean", "n_tied": "sum", "n_pairs": "sum"}
+    return by_paradigm.agg(figures).reset_index()
 
 
 def _blimp_files(source: Path) -> Iterator[tuple[str, list[str]]]:

@@ -15,7 +15,7 @@ from contstim.runs.strict import build
 from contstim.selection.design import CONDITIONS, LAYOUTS, Layout
 from contstim.selection.triplets import OBJECTIVES, TIES, check_objective
 from contstim.sentences import length_range
-from contstim.synthesis.strategies import STRATEGIES, Bounded, Strategy
+from contstim.synthesis.strategies import STRATEGIES, Strategy, strategy
 
 __all__ = [
     "DesignOptions",
@@ -97,8 +97,9 @@ class SynthesisOptions:
 
     Attributes
     ----------
-    strategy, budget
-        The word search, and for ``bounded`` its exact scores a position.
+    strategy, budget, candidates
+        The word search; for ``bounded`` its exact scores a position, for ``paper`` the model that
+        sets the candidate threshold.
     starts
         ``dealt``: the sentences are shuffled by the study's seed and dealt to the model pairs in
         turn, so that each starts one pair's triplets (as published). ``shared``: every pair may
@@ -111,6 +112,7 @@ class SynthesisOptions:
 
     strategy: str = "bounded"
     budget: int | None = None
+    candidates: str | None = None
     starts: str = "dealt"
     per_pair: int | None = None
     minimum_drop: float = 0.0
@@ -126,11 +128,18 @@ class SynthesisOptions:
                 f"synthesis.budget is {self.budget}, but the strategy is {self.strategy!r}; "
                 "only 'bounded' has a budget"
             )
+        if self.candidates is not None and self.strategy != "paper":
+            raise InputError(
+                f"synthesis.candidates is {self.candidates!r}, but the strategy is "
+                f"{self.strategy!r}; only 'paper' has a candidate threshold"
+            )
 
     @property
     def word_search(self) -> str | Strategy:
         """The strategy, as :func:`~contstim.synthesis.search.synthesize` takes it."""
-        return self.strategy if self.budget is None else Bounded(self.budget)
+        if self.budget is None and self.candidates is None:
+            return self.strategy
+        return strategy(self.strategy, budget=self.budget, candidates=self.candidates)
 
 
 @dataclass(frozen=True)

@@ -182,6 +182,7 @@ class Plan:
                 "vocabulary": self.vocabulary_digest,
                 "strategy": options.strategy,
                 "budget": options.budget,
+                "candidates": options.candidates,
                 "seed": self.experiment.study.seed,
                 "sentence": sentence,
             }

@@ -16,11 +16,11 @@ from contstim.models.cache import ScoreCache
 from contstim.models.registry import load_model
 from contstim.models.threads import torch_threads
 from contstim.provenance import describe_model, versions
+from contstim.runs.experiment import SynthesisOptions
 from contstim.runs.store import RunStore
 from contstim.runs.tasks import Outcome, Task, synthesis_record
 from contstim.synthesis.proposals import WordReplacement
 from contstim.synthesis.search import synthesize
-from contstim.synthesis.strategies import Bounded
 from contstim.vocabulary import Vocabulary
 
 __all__ = ["TRIES", "Worker", "Workplace"]
@@ -124,13 +124,13 @@ class Worker:
         if self._proposal is None or self._proposal[0] != task.group:
             both = (models["reject"], models["accept"])
             self._proposal = (task.group, WordReplacement(self._vocabulary[0], both))
-        budget = config["budget"]
+        options = {key: config[key] for key in ("strategy", "budget", "candidates")}
         with torch_threads():
             result = synthesize(
                 config["sentence"],
                 reject=models["reject"],
                 accept=models["accept"],
-                strategy=config["strategy"] if budget is None else Bounded(budget),
+                strategy=SynthesisOptions(**options).word_search,
                 seed=config["seed"],
                 proposal=self._proposal[1],
             )

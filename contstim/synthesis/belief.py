@@ -1,13 +1,14 @@
 """What exact scores teach about those not yet asked for.
 
 A model's estimate e of a candidate's score takes a part of it, u = upper - e, from the sentence as
-it is. The exact score differs from e because that part changes with the candidate. The change is
-taken to grow with u and, in a straight line, with how far the candidate lies from the sentence as
-it is (d = e - present score):
+it is or from a guess. The exact score differs from e because that part changes with the candidate.
+The change is taken to be a straight line in the least such part of any candidate (l), in what this
+candidate's has above it (u - l), and in how far the candidate lies from the sentence as it is
+(d = e - present score), with an error that grows with u:
 
-    exact - e = u (a + b d / u + noise),   noise ~ N(0, s^2).
+    exact - e = a l + b (u - l) + c d + u noise,   noise ~ N(0, s^2).
 
-At each position a and b are fitted anew to the exact scores known there (Bayesian linear
+At each position a, b and c are fitted anew to the exact scores known there (Bayesian linear
 regression); what they are likely to be, and s, comes from the positions searched before.
 """
 
@@ -23,11 +24,13 @@ from contstim.models.base import FloatArray, Replacements
 
 __all__ = ["Belief", "Outlook", "expected_gain"]
 
-# Before anything is known: spread of a and b, and s with the number of scores it is worth.
-_PRIOR_SPREAD = np.array([0.3, 0.3])
-_PRIOR_NOISE, _PRIOR_COUNT = 0.3, 4.0
-# How much a and b may differ between positions.
-_BETWEEN = np.array([0.15, 0.15])
+# Before anything is known: a new word fits a little worse; spread of the coefficients, and s with
+# the number of scores it is worth.
+_PRIOR_MEAN = np.array([-0.1, -0.1, 0.0])
+_PRIOR_SPREAD = np.array([0.15, 0.1, 0.2])
+_PRIOR_NOISE, _PRIOR_COUNT = 0.1, 4.0
+# How much the coefficients may differ between positions, in parts of s.
+_BETWEEN = np.array([0.7, 0.5, 0.7])
 # Exact scores of earlier positions that are kept.
 _KEPT = 2000
 
@@ -39,7 +42,7 @@ class Belief:
     Attributes
     ----------
     features, targets
-        Of each exact score: (1, d / u), and (exact - estimate) / u.
+        Of each exact score: (l, u - l, d) / u, and (exact - e) / u.
     """
 
     features: list[FloatArray] = field(default_factory=list)
@@ -56,22 +59,23 @@ class Belief:
         if np.all(scale <= least):
             scale = np.full(len(scale), max(abs(present), least))
         scale = np.maximum(scale, least)
-        features = np.column_stack([np.ones(len(scale)), (table.estimate - present) / scale])
-        mean, noise = np.zeros(2), _PRIOR_NOISE
-        spread = _PRIOR_SPREAD
+        lowest = scale.min() / scale
+        distance = (table.estimate - present) / scale
+        features = np.column_stack([lowest, 1.0 - lowest, distance])
+        mean, spread, noise = _PRIOR_MEAN, _PRIOR_SPREAD, _PRIOR_NOISE
         if self.features:
             x, y = np.concatenate(self.features)[-_KEPT:], np.concatenate(self.targets)[-_KEPT:]
-            mean, _ = _posterior(x, y, np.zeros(2), _PRIOR_SPREAD, noise)
+            mean, _ = _posterior(x, y, _PRIOR_MEAN, _PRIOR_SPREAD, noise)
             squares = ((y - x @ mean) ** 2).sum() + _PRIOR_COUNT * _PRIOR_NOISE**2
             noise = float(np.sqrt(squares / (len(y) + _PRIOR_COUNT)))
-            spread = _BETWEEN
+            spread = _BETWEEN * noise
         return Outlook(self, table.estimate, scale, features, mean, spread, noise)
 
 
 def _posterior(
     x: FloatArray, y: FloatArray, mean: FloatArray, spread: FloatArray, noise: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return mean (2,) and covariance (2, 2) of the coefficients given data, noise known."""
+    """Return mean (3,) and covariance (3, 3) of the coefficients given data, noise known."""
     precision = np.diag(spread**-2.0)
     covariance = np.asarray(np.linalg.inv(precision + x.T @ x / noise**2), dtype=np.float64)
     return covariance @ (precision @ mean + x.T @ y / noise**2), covariance
@@ -86,9 +90,9 @@ class Outlook:
     belief
         Where exact scores seen here are put for later positions.
     estimate, scale, features
-        Of the V candidates: e, u, and (1, d / u), shape (V, 2).
+        Of the V candidates: e, u, and (l, u - l, d) / u, shape (V, 3).
     mean, spread, noise
-        What a, b and s are likely to be at a new position.
+        What a, b and c (3,) and s are likely to be at a new position.
     """
 
     belief: Belief
@@ -98,7 +102,7 @@ class Outlook:
     mean: FloatArray
     spread: FloatArray
     noise: float
-    _x: FloatArray = field(default_factory=lambda: np.empty((0, 2)))
+    _x: FloatArray = field(default_factory=lambda: np.empty((0, 3)))
     _y: FloatArray = field(default_factory=lambda: np.empty(0))
 
     def learn(self, index: NDArray[np.int64], exact: FloatArray, *, keep: bool = True) -> None:

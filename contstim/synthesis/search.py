@@ -124,6 +124,8 @@ class Search:
         A cheap model that orders candidates for the rejecting one; see `with_estimate`.
     n_scores
         Exact scores asked of the rejecting and the accepting model so far.
+    steps
+        The replacements kept so far.
     """
 
     reject: SentenceModel
@@ -134,17 +136,18 @@ class Search:
     attempt: int = 0
     estimate: SentenceModel | None = None
     n_scores: tuple[int, int] = field(default=(0, 0), init=False)
+    steps: list[Step] = field(default_factory=list, init=False)
     _memory: Memory = field(default_factory=Memory, init=False)
     _places: dict[int, _Place] = field(default_factory=dict, init=False)
 
-    def run(self, text: str) -> tuple[Sentence, Constraint, Objective, list[Step], FloatArray]:
+    def run(self, text: str) -> tuple[Sentence, Constraint, Objective, FloatArray]:
         """Search from `text`.
 
         Returns
         -------
         tuple
-            The sentence found, the constraint and objective, the steps, and the final scores
-            (2,) under the rejecting and the accepting model.
+            The sentence found, the constraint and objective, and the final scores (2,) under
+            the rejecting and the accepting model.
         """
         rng = np.random.default_rng([self.seed, self.attempt, *self._entropy(text)])
         sentence = Sentence.parse(text)
@@ -152,7 +155,6 @@ class Search:
         scores = self._fresh(sentence)
         objective = Objective(float(scores[0]))
         constraint = Constraint(float(scores[1]), self.accept.resolution)
-        steps: list[Step] = []
         # Positions that brought nothing since the last replacement; all of them, and it is over,
         # unless some word searches would look further when asked again.
         settled: set[int] = set()
@@ -175,7 +177,7 @@ class Search:
                 sentence, scores = found
                 new = sentence.words[position]
                 reject, accept = map(float, scores)
-                steps.append(Step(sweep, position, old, new, reject, accept, self.n_scores))
+                self.steps.append(Step(sweep, position, old, new, reject, accept, self.n_scores))
                 settled, unfinished, depth = set(), set(), 0
                 # What is known of a position holds as long as the other words stay.
                 self._places = {p: x for p, x in self._places.items() if p == position}
@@ -183,7 +185,7 @@ class Search:
                 settled -= unfinished
                 unfinished = set()
                 depth += 1
-        return sentence, constraint, objective, steps, scores
+        return sentence, constraint, objective, scores
 
     def _entropy(self, text: str) -> list[int]:
         # Chance depends on the task alone, so a task gives the same result in any order of tasks.
@@ -360,7 +362,7 @@ def synthesize(
         words = bundled_vocabulary() if vocabulary is None else vocabulary
         proposal = WordReplacement(words, (reject, accept))
     search = Search(reject, accept, proposal, _strategy(strategy), seed, attempt, estimate)
-    found, constraint, objective, steps, scores = search.run(sentence)
+    found, constraint, objective, scores = search.run(sentence)
     return Synthesis(
         natural=str(Sentence.parse(sentence)),
         sentence=str(found),
@@ -368,7 +370,7 @@ def synthesize(
         natural_accept_log_prob=constraint.natural,
         reject_log_prob=float(scores[0]),
         accept_log_prob=float(scores[1]),
-        steps=tuple(steps),
+        steps=tuple(search.steps),
         n_scores=search.n_scores,
         reject=reject.spec,
         accept=accept.spec,

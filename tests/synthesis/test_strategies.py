@@ -1,10 +1,24 @@
 """Strategies on boards written out by hand, without models."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from contstim.errors import InputError, UnknownNameError
 from contstim.models.base import FloatArray, IntArray, Replacements
-from contstim.synthesis.strategies import Ask, Board, Bounded, Pick, exhaustive, first_improvement
+from contstim.synthesis.belief import Belief, expected_gain
+from contstim.synthesis.paper import regression_line
+from contstim.synthesis.strategies import (
+    Ask,
+    Board,
+    Bounded,
+    Paper,
+    Pick,
+    exhaustive,
+    first_improvement,
+    strategy,
+)
 
 REJECT = np.array([-10.0, -30.0, -20.0, -50.0, -40.0])
 ACCEPT = np.array([-5.0, -5.0, -5.0, -90.0, -5.0])
@@ -27,7 +41,7 @@ def _board(exact_reject: bool, exact_accept: bool, allowed: FloatArray | None = 
 
 
 def _play(strategy, board: Board, holds=lambda i: True) -> tuple[list[int], dict[str, list[int]]]:
-    """Run a word search; return the picks and what was asked of each model."""
+    """Run a word search; return the picks and what was asked of each model, in order."""
     asked: dict[str, list[int]] = {"reject": [], "accept": []}
     picks: list[int] = []
     turn = strategy(board)
@@ -60,7 +74,7 @@ def test_exhaustive_picks_the_best_feasible_candidate(known: tuple[bool, bool]) 
 
 
 @pytest.mark.parametrize("known", KNOWN)
-@pytest.mark.parametrize("strategy", [exhaustive, Bounded(5)])
+@pytest.mark.parametrize("strategy", [exhaustive, Bounded(5), Bounded(None)])
 def test_a_pick_that_does_not_hold_is_followed_by_the_next_best(strategy, known) -> None:
     picks, _ = _play(strategy, _board(*known), holds=lambda i: i == 2)
     assert picks == [4, 1, 2]
@@ -69,12 +83,12 @@ def test_a_pick_that_does_not_hold_is_followed_by_the_next_best(strategy, known)
 @pytest.mark.parametrize("known", KNOWN)
 def test_nothing_is_picked_that_is_no_improvement(known: tuple[bool, bool]) -> None:
     allowed = np.array([True, False, False, True, False])
-    for strategy in (exhaustive, first_improvement, Bounded(5)):
-        assert _play(strategy, _board(*known, allowed))[0] == []
+    for search in (exhaustive, first_improvement, Bounded(5), Bounded(None), Paper()):
+        assert _play(search, _board(*known, allowed))[0] == []
 
 
 @pytest.mark.parametrize("known", KNOWN)
-@pytest.mark.parametrize("strategy", [exhaustive, first_improvement, Bounded(5)])
+@pytest.mark.parametrize("strategy", [exhaustive, first_improvement, Bounded(5), Bounded(None)])
 def test_a_candidate_whose_bound_breaks_the_constraint_is_never_scored(strategy, known) -> None:
     _, asked = _play(strategy, _board(*known), holds=lambda i: False)
     assert 3 not in asked["accept"] + asked["reject"]
@@ -116,3 +130,160 @@ def test_candidates_within_rounding_of_a_bound_are_left_to_verification() -> Non
         np.random.default_rng(0),
     )
     assert _play(exhaustive, board)[0] == [3]
+
+
+def _table(values: list[float], **more: object) -> Replacements:
+    """A table of scores known on demand; `upper` and `estimate` say nothing unless given."""
+    scores = np.array(values)
+    fields = {"upper": np.zeros(len(scores)), "estimate": np.zeros(len(scores)), "exact": False}
+    return Replacements(**{**fields, **more}, score=lambda i: scores[i])  # type: ignore[arg-type] - fields by name
+
+
+def _known(values: list[float]) -> Replacements:
+    scores = np.array(values)
+    return Replacements(scores, scores, True, lambda i: scores[i])
+
+
+def _hand_worked(failed: float) -> Board:
+    completion = np.array([-1.0, -2.0, -3.0, -4.0, -5.0, -6.0])
+    reject = _table([-10.0, -12.0, -11.0, -14.0, failed, -20.0], completion=lambda: completion)
+    accept = _known([-5.0, -5.0, -5.0, -5.0, -5.0, -9.0])
+    everything = np.ones(6, dtype=np.bool_)
+    rng = np.random.default_rng(0)
+    return Board(reject, accept, everything, -6.0, -12.0, rng, present=1, accepted=-5.0)
+
+
+def test_the_published_regression_on_a_hand_worked_case() -> None:
+    # The ends and the present word lie on score = 2 x - 8, which predicts -18 for candidate 4.
+    picks, asked = _play(Paper(), _hand_worked(-13.0))
+    assert (picks, asked) == ([4], {"reject": [0, 5, 4], "accept": []})
+    # At -11.5 it lowers nothing; the line through four points, -8.38 + 1.43 x, predicts -14.1 for
+    # candidate 3 and -12.7 for candidate 2.
+    picks, asked = _play(Paper(), _hand_worked(-11.5))
+    assert (picks, asked) == ([3], {"reject": [0, 5, 4, 3], "accept": []})
+
+
+def test_the_regression_line_is_that_of_least_squares() -> None:
+    x, y = np.random.default_rng(1).normal(size=(2, 9))
+    slope, intercept = np.polyfit(x, y, 1)
+    assert regression_line(x, y) == pytest.approx((intercept, slope))
+    assert regression_line(np.ones(4), np.array([1.0, 2.0, 3.0, 4.0])) == (2.5, 0.0)
+
+
+def test_the_published_search_ends_after_five_scores_that_lower_nothing() -> None:
+    n = 30
+    completion = -np.arange(n, dtype=np.float64)
+    reject = _table([-1.0] * n, completion=lambda: completion)
+    everything = np.ones(n, dtype=np.bool_)
+    board = Board(reject, _known([0.0] * n), everything, -6.0, -12.0, np.random.default_rng(0))
+    picks, asked = _play(Paper(), board)
+    assert picks == []
+    assert len(asked["reject"]) == 2 + 5
+    assert len(_play(Paper(failures=3), board)[1]["reject"]) == 2 + 3
+
+
+@pytest.mark.parametrize(
+    ("likely", "passing"),
+    [
+        (np.linspace(-1.0, -20.0, 20), range(10)),  # ten at -10 or above
+        (np.linspace(-9.0, -28.0, 20), range(12)),  # two; at -15 seven, at -20 twelve
+        (np.full(20, -90.0), range(20)),
+    ],
+)
+def test_the_candidate_threshold_falls_until_ten_pass(likely: FloatArray, passing: range) -> None:
+    everything = np.ones(20, dtype=np.bool_)
+    reject, accept = _known([-20.0] * 20), _table([-9.0] * 20)
+
+    def conditional(name: str) -> FloatArray | None:
+        return likely if name == "accept" else None
+
+    board = Board(
+        reject, accept, everything, -6.0, 0.0, np.random.default_rng(0), conditional=conditional
+    )
+    assert _play(Paper(), board)[1] == {"reject": [], "accept": list(passing)}
+
+
+def test_with_known_scores_alone_the_published_search_takes_the_best() -> None:
+    assert _play(Paper(), _board(True, True))[0] == [4]
+
+
+def test_bounded_ends_when_no_candidate_left_can_improve() -> None:
+    # Candidate 1 is feasible, so of those that the rejecting model finds more probable none is
+    # asked for, and candidate 3 is asked for, which might have been better.
+    reject = _known([-20.0, -30.0, -25.0, -50.0, -28.0])
+    accept = _table([-5.0, -5.0, -5.0, -90.0, -5.0], estimate=np.array([-9.0, -1, -9, -20, -9]))
+    board = Board(reject, accept, np.ones(5, np.bool_), -6.0, -15.0, np.random.default_rng(0))
+    board = replace(board, accepted=-5.0)
+    picks, asked = _play(Bounded(None), board)
+    assert picks == [1]
+    assert set(asked["accept"]) <= {1, 3, *asked["accept"][:5]}
+    assert 3 in asked["accept"]
+
+
+def test_bounded_asks_for_nothing_twice_and_keeps_to_its_budget() -> None:
+    rng = np.random.default_rng(3)
+    reject, accept = (_table(list(rng.normal(-30, 5, size=200))) for _ in range(2))
+    for budget in (1, 4, 16):
+        for depth in range(6):
+            board = Board(
+                reject,
+                replace(accept, price=0.25),
+                np.ones(200, np.bool_),
+                -24.0,
+                -45.0,
+                np.random.default_rng(0),
+                accepted=-24.0,
+                depth=depth,
+            )
+            _, asked = _play(Bounded(budget), board)
+            assert len(asked["reject"]) <= min(budget, 4 * 2**depth)
+            assert len(asked["accept"]) <= 4 * min(budget, 4 * 2**depth)
+            assert all(len(set(index)) == len(index) for index in asked.values())
+
+
+def test_expected_gain_is_the_integral() -> None:
+    mean, deviation = np.array([-3.0, 0.0, 4.0, 2.0]), np.array([1.0, 2.0, 3.0, 0.0])
+    draws = mean + deviation * np.random.default_rng(0).normal(size=(400_000, 4))
+    expected = np.maximum(1.0 - draws, 0.0).mean(axis=0)
+    np.testing.assert_allclose(expected_gain(1.0, mean, deviation), expected, atol=0.02)
+
+
+def test_a_belief_finds_the_line_by_which_estimates_err() -> None:
+    rng = np.random.default_rng(5)
+    estimate = rng.uniform(-60.0, -20.0, size=300)
+    table = _table([0.0] * 300, estimate=estimate, upper=estimate + 10.0)
+    exact = estimate - 4.0 - 0.3 * (estimate + 40.0) + rng.normal(0.0, 0.5, size=300)
+    belief = Belief()
+    for part in np.split(np.arange(240), 4):
+        belief.outlook(table, -40.0).learn(part, exact[part])
+    outlook = belief.outlook(table, -40.0)
+    # Before anything is known of this position, it may differ from the others.
+    assert outlook.predict(np.arange(240, 300))[1].mean() > 1.5
+    outlook.learn(np.arange(60), exact[:60], keep=False)
+    mean, deviation = outlook.predict(np.arange(240, 300))
+    error = exact[240:] - mean
+    assert np.abs(error.mean()) < 0.3
+    assert 0.6 < np.sqrt((error**2).mean()) / deviation.mean() < 1.4
+
+
+def test_bad_strategies() -> None:
+    for call, message in [
+        (lambda: Bounded(0), "budget is 0; give at least 1 exact score a position"),
+        (lambda: Bounded(first=0), "first is 0; give at least 1 exact score a position"),
+        (
+            lambda: strategy("paper", budget=3),
+            "a budget of 3 goes with the strategy 'bounded', not 'paper'; leave it out",
+        ),
+        (
+            lambda: strategy("bounded", candidates="contstim:lstm"),
+            "candidates='contstim:lstm' goes with the strategy 'paper', not 'bounded'; leave it "
+            "out",
+        ),
+    ]:
+        with pytest.raises(InputError) as error:
+            call()
+        assert str(error.value) == message
+    with pytest.raises(UnknownNameError, match="unknown strategy 'papre'; did you mean 'paper'"):
+        strategy("papre")
+    assert strategy("bounded", budget=7) == Bounded(7)
+    assert strategy("paper", candidates="a:b") == Paper(candidates="a:b")

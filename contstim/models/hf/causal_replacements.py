@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
 from contstim.models.base import FloatArray, IntArray, Replacements
+from contstim.models.hf.network import Before
+from contstim.models.hf.trie import TokenTrie
 from contstim.text import Sentence, WordList
 
 if TYPE_CHECKING:
     from contstim.models.hf.causal import CausalModel, Chain
 
-__all__ = ["causal_replacements"]
+__all__ = ["PRICE", "causal_replacements"]
+
+#: The bounds of all candidates may cost as much as the scores of this many words in sentences like
+#: the present one, each computed as one input.
+PRICE = 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,15 +38,15 @@ class _Before:
         word where words are corrected.
     first
         Log-probability of every token as the word's first, shape (V,), nats.
-    cache
-        Keys and values of `ids`, or None where the network keeps none that can be branched.
+    branch
+        What candidates go on from, or None where the network keeps nothing that can be branched.
     """
 
     ids: IntArray
     after: IntArray
     log_prob: float
     first: FloatArray
-    cache: Any
+    branch: Before | None
 
 
 def _before(model: CausalModel, chain: Chain, position: int) -> _Before | None:
@@ -50,7 +56,7 @@ def _before(model: CausalModel, chain: Chain, position: int) -> _Before | None:
     ids, after = chain.ids[:start], chain.ids[stop:]
     if len(ids) == 0:
         return None
-    logits, cache = model.network.with_cache(ids)
+    logits, branch = model.network.read_on(ids)
     n_scored = int((chain.places < start).sum())
     table = model.look_up(logits, np.append(ids[1:], 0))
     reads = chain.places[:n_scored] - 1
@@ -60,7 +66,7 @@ def _before(model: CausalModel, chain: Chain, position: int) -> _Before | None:
         at = int(chain.places[0]) - 1
         log_prob -= float(table[at, 2 if model.prefix else 1])
     first = logits[-1].log_softmax(dim=0).to(torch.float64).cpu().numpy()
-    return _Before(ids, after, log_prob, first, cache)
+    return _Before(ids, after, log_prob, first, branch)
 
 
 @dataclass(eq=False)
@@ -98,7 +104,7 @@ class _Scorer:
         Some tokenizers cut a word differently beside other words.
         """
         before = self.before
-        if before is None or before.cache is None:
+        if before is None or before.branch is None:
             return False
         whole = np.concatenate([before.ids, np.array(tokens, dtype=np.int64), before.after])
         return np.array_equal(chain.ids, whole)
@@ -117,22 +123,51 @@ class _Scorer:
             reads = np.append(reads, ids.shape[1] - 1)
         if len(reads) == 0:
             return np.asarray(scores)
-        used = int(reads.max()) + 1
-        following = ids[:, np.minimum(reads + 1, ids.shape[1] - 1)]
-        step = max(1, (model.budget or model.network.token_budget) // (start + used))
-        for at in range(0, len(ids), step):
-            block = ids[at : at + step, :used]
-            rows = np.repeat(np.arange(len(block)), len(reads))
-            table = model.look_up(
-                model.network.continued(
-                    block, rows, np.tile(reads, len(block)), before.cache, start
-                ),
-                following[at : at + step].reshape(-1),
-            ).reshape(len(block), len(reads), 3)
-            scores[at : at + step] += table[:, : len(places), 0].sum(axis=1)
-            if ending:
-                scores[at : at + step] += table[:, -1, 1]
+        following = ids[:, np.minimum(reads + 1, ids.shape[1] - 1)].reshape(-1)
+        table = np.zeros((len(following), 3), dtype=np.float64)
+        for read, logits in model.network.batches(
+            ids[:, : int(reads.max()) + 1],
+            np.repeat(np.arange(len(ids)), len(reads)),
+            np.tile(reads, len(ids)),
+            model.budget,
+            before.branch,
+        ):
+            table[read] = model.look_up(logits, following[read])
+        by_row = table.reshape(len(ids), len(reads), 3)
+        scores += by_row[:, : len(places), 0].sum(axis=1)
+        if ending:
+            scores += by_row[:, -1, 1]
         return np.asarray(scores)
+
+
+def _beyond(
+    model: CausalModel, before: _Before, trie: TokenTrie, length: int
+) -> tuple[FloatArray, IntArray]:
+    """Return log p(token | tokens above it) of the trie's nodes, and the nodes looked beyond.
+
+    Below the nodes that the price allows the values are known; elsewhere they stay 0, so that
+    sums along a word's way bound its log-probability.
+    """
+    steps = np.zeros(len(trie.parent), dtype=np.float64)
+    top = np.flatnonzero(trie.depth == 1)
+    steps[top] = before.first[trie.token[top]]
+    if before.branch is None or len(trie.end) <= PRICE:
+        # So few candidates cost no more to score than to bound.
+        return steps, np.zeros(0, dtype=np.int64)
+    body, head = model.network.weights
+    spent = len(before.ids) * (body + head)
+    budget = PRICE * (length * body + head) - spent
+    chosen = trie.choose(before.first, (body, head), budget)
+    for group in trie.rows(chosen):
+        for read, logits in model.network.batches(
+            group.ids, group.rows, group.positions, model.budget, before.branch
+        ):
+            children, place = trie.edges(group.nodes[read])
+            at = torch.from_numpy(place).to(logits.device)
+            token = torch.from_numpy(trie.token[children]).to(logits.device)
+            values = logits[at, token] - logits.logsumexp(dim=1)[at]
+            steps[children] = values.to(torch.float64).cpu().numpy()
+    return steps, chosen
 
 
 def causal_replacements(
@@ -140,18 +175,17 @@ def causal_replacements(
 ) -> Replacements:
     """Score `sentence` with the word at `position` replaced by each of `words`."""
     chain, values = model.base(str(sentence))
-    tokens = model.tokenizer.candidate_tokens(sentence, position, words)
+    candidates = model.tokenizer.candidates(sentence, position, words)
     before = _before(model, chain, position)
-    scorer = _Scorer(model, sentence, position, words, tokens, before)
+    scorer = _Scorer(model, sentence, position, words, candidates.tokens, before)
     if before is None:
         # Without a prefix the first word is what the others are conditioned on.
         whole = np.full(len(words), values.sum())
         return Replacements(np.zeros(len(words)), whole, exact=False, score=scorer)
-    scored_own = bool((chain.word_of == position).any())
-    first = np.array([candidate[0] for candidate in tokens], dtype=np.int64)
-    own = before.first[first] if scored_own else np.zeros(len(words))
-    upper = np.minimum(before.log_prob + own, 0.0)
+    trie = candidates.trie
+    steps, chosen = _beyond(model, before, trie, len(chain.ids))
+    upper = np.minimum(before.log_prob + trie.sums(steps), 0.0)
     rest = values[chain.word_of > position].sum()
-    alone = all(len(candidate) == 1 for candidate in tokens)
-    exact = alone and len(before.after) == 0 and not model.corrected
+    known = bool(trie.covered(chosen).all())
+    exact = known and len(before.after) == 0 and not model.corrected
     return Replacements(upper.copy(), upper + rest, exact=exact, score=scorer)

@@ -21,9 +21,10 @@ from contstim.errors import InputError, SpecError, UnknownWordError
 from contstim.models.base import BoolArray, IntArray
 from contstim.models.hf.options import SharedOptions
 from contstim.models.hf.tokenforms import TokenForms
+from contstim.models.hf.trie import TokenTrie
 from contstim.text import Sentence, WordList, split_word
 
-__all__ = ["Encoded", "SubwordTokenizer"]
+__all__ = ["Candidates", "Encoded", "SubwordTokenizer"]
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,18 @@ class Encoded:
         return tuple(np.bincount(self.word_of, minlength=self.n_words).tolist())
 
 
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """Candidate words as V tuples of token ids."""
+
+    tokens: list[tuple[int, ...]]
+
+    @cached_property
+    def trie(self) -> TokenTrie:
+        """The words as a trie."""
+        return TokenTrie.of(self.tokens)
+
+
 class SubwordTokenizer:
     """A tokenizer of transformers under the contract's notion of words.
 
@@ -77,7 +90,7 @@ class SubwordTokenizer:
         self.name = name
         self.special = special
         self.forms = TokenForms.of(tokenizer)
-        self._words: weakref.WeakKeyDictionary[WordList, dict[object, list[tuple[int, ...]]]] = (
+        self._words: weakref.WeakKeyDictionary[WordList, dict[object, Candidates]] = (
             weakref.WeakKeyDictionary()
         )
         if options.unknown == "unk" and (tokenizer.unk_token_id is None or not tokenizer.is_fast):
@@ -277,10 +290,8 @@ class SubwordTokenizer:
             known[i] = bool(ids) and not self._special_ids.intersection(ids)
         return known
 
-    def candidate_tokens(
-        self, sentence: Sentence, position: int, words: WordList
-    ) -> list[tuple[int, ...]]:
-        """Return the tokens of each candidate as they stand at `position`, V tuples of ids.
+    def candidates(self, sentence: Sentence, position: int, words: WordList) -> Candidates:
+        """Return the tokens of each candidate as they stand at `position`.
 
         Looked up once for a list and the marks around the position. The tokens hold for
         tokenizers that cut at white space; whoever needs certainty compares with the tokens of
@@ -296,7 +307,8 @@ class SubwordTokenizer:
             tail = "" if last else " " + sentence.surface(position + 1)
             place = 0 if position == 0 else 1
             encoded = self.encode([head + surface + tail for surface in surfaces])
-            kept[key] = [tuple(e.ids[e.scored[e.word_of == place]].tolist()) for e in encoded]
+            own = [tuple(e.ids[e.scored[e.word_of == place]].tolist()) for e in encoded]
+            kept[key] = Candidates(own)
         return kept[key]
 
 

@@ -8,13 +8,14 @@ into three kinds:
 - *seeing*: some token of word i is visible; computed for each candidate whose score is asked for.
 
 Inputs depend on how many tokens the candidate has, so the first two are computed once for each
-number of tokens, when a candidate of that many tokens is first scored. Bounds and estimates come
-from fewer inputs: from all that hide whole words where the candidate has one token, else from two.
+number of tokens. Where that is dearer than the stated price, the bounds leave out the terms of the
+least weight, which is to take them as 0, their largest value; exact scores compute them all.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,7 +30,15 @@ from contstim.text import Sentence, WordList
 if TYPE_CHECKING:
     from contstim.models.hf.masked import MaskedModel
 
-__all__ = ["masked_replacements"]
+__all__ = ["PRICE", "masked_replacements"]
+
+#: The bounds of all candidates cost at most as much as this many inputs of the present sentence.
+PRICE = 140
+
+
+# Guess of a token's log-probability beside visible tokens of its own word, as a part of what it is
+# with the whole word hidden. Estimates use it, scores do not.
+_BESIDE = 0.7
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,39 +77,143 @@ class _Frame:
         )
 
 
-# Guess of a token's log-probability next to other tokens of its word, as a part of what it is with
-# the whole word hidden. Estimates use it, scores do not.
-_BESIDE = 0.5
+@dataclass(eq=False)
+class _Gap:
+    """The sentence with a gap of `n` tokens, and what all candidates of `n` tokens share.
 
-
-@dataclass(frozen=True, eq=False)
-class _Sketch:
-    """What a few inputs with the word hidden say of candidates of n tokens, n the gaps.
-
-    `common` and `own` (n, V) are the parts of the score, by their weights, that these inputs
-    give; `alone` (n, V) each token's log-probability, the mean over the inputs.
+    Attributes
+    ----------
+    frame, n
+        The sentence and the number of tokens.
+    plan
+        The plan of the sentence with such a word.
+    blind, seeing
+        Its terms from inputs that hide the gap whole, and the others.
+    slots
+        The gap's scored tokens, shape (n,).
+    common
+        Sum of the common terms computed so far.
+    own
+        Weighted log-probabilities of every token in every gap, as far as computed, (n, V).
+    done
+        Which rows of the plan have been computed, shape (R,).
     """
 
+    model: MaskedModel
+    frame: _Frame
+    n: int
+    plan: Plan
+    blind: IntArray
+    seeing: IntArray
+    slots: IntArray
     common: float
-    own: FloatArray
-    alone: FloatArray
+    own: torch.Tensor
+    done: BoolArray
 
+    @classmethod
+    def of(cls, model: MaskedModel, frame: _Frame, n: int, sentence: str) -> _Gap:
+        """Lay out a gap of `n` tokens; `sentence` is one with such a word, for messages."""
+        layout = (*frame.layout[: frame.position], n, *frame.layout[frame.position + 1 :])
+        plan = plan_for(layout, model.options)
+        start = sum(layout[: frame.position])
+        slots = np.arange(start, start + n)
+        blind, seeing = _split(plan, slots)
+        check_length(sentence, len(frame.fill(slots)), model.checkpoint.max_tokens, model.spec)
+        network = model.network
+        own = torch.zeros(n, network.n_logits, dtype=torch.float64, device=network.device)
+        done = np.zeros(len(plan.masks), dtype=np.bool_)
+        return cls(model, frame, n, plan, blind, seeing, slots, 0.0, own, done)
 
-@dataclass(frozen=True, eq=False)
-class _Shared:
-    """What all candidates of `n` tokens share.
+    @property
+    def length(self) -> int:
+        """Number of tokens of an input."""
+        return len(self.frame.left) + self.n + len(self.frame.right)
 
-    `common` is the sum of common terms; `own` (n, V) the weighted log-probabilities of every
-    token in every gap; `rows` and the fields after it are the seeing terms, rows renumbered.
-    """
+    def worth(self) -> tuple[IntArray, FloatArray]:
+        """Return the rows that hide the gap, and the weight of all terms read off each."""
+        rows = np.unique(self.plan.row[self.blind])
+        weights = np.bincount(
+            self.plan.row[self.blind], self.plan.weight[self.blind], minlength=len(self.done)
+        )
+        return rows, weights[rows].astype(np.float64)
 
-    scored: IntArray
-    common: float
-    own: FloatArray
-    masks: BoolArray
-    row: IntArray
-    slot: IntArray
-    weight: FloatArray
+    def compute(self, rows: IntArray) -> None:
+        """Compute the common and own terms of those of `rows` that are not done."""
+        from contstim.models.hf.masked import masked_rows
+
+        wanted = np.zeros(len(self.done), dtype=np.bool_)
+        wanted[rows] = True
+        wanted &= ~self.done
+        terms = self.blind[wanted[self.plan.row[self.blind]]]
+        if len(terms) == 0:
+            return
+        self.done |= wanted
+        network, model = self.model.network, self.model
+        ids, scored = self.frame.fill(np.full(self.n, model.mask_id)), self.frame.scored(self.n)
+        used, row = _subset(self.plan, terms)
+        inputs = masked_rows(ids, scored, self.plan.masks[used], model.mask_id)
+        slot, weight = self.plan.slot[terms], self.plan.weight[terms]
+        positions = scored[slot]
+        for read, logits in network.batches(inputs, row, positions, model.budget):
+            here = slot[read]
+            share = torch.from_numpy(weight[read]).to(network.device)
+            other = np.flatnonzero((here < self.slots[0]) | (here > self.slots[-1]))
+            if len(other):
+                at = torch.from_numpy(other).to(network.device)
+                targets = torch.from_numpy(ids[positions[read][other]]).to(network.device)
+                values = model.normaliser.log_probs(logits[at], targets).to(torch.float64)
+                self.common += float((share[at] * values).sum())
+            for j, one in enumerate(self.slots):
+                mine = np.flatnonzero(here == one)
+                if len(mine):
+                    at = torch.from_numpy(mine).to(network.device)
+                    table = model.normaliser.distribution(logits[at]).to(torch.float64)
+                    self.own[j] += share[at] @ table
+
+    def complete(self) -> None:
+        """Compute all common and own terms."""
+        self.compute(np.unique(self.plan.row[self.blind]))
+
+    def own_terms(self, tokens: IntArray) -> FloatArray:
+        """Return the own terms, as far as computed, of candidates (k, n): shape (k,), nats."""
+        table = self.own.cpu().numpy()
+        return np.asarray(table[np.arange(self.n), tokens].sum(axis=1))
+
+    def own_scale(self) -> float:
+        """Return by what factor the own terms not yet computed would lengthen the others.
+
+        That includes terms that see other tokens of the word, by a guess.
+        """
+        plan = self.plan
+        mine = self.blind[np.isin(plan.slot[self.blind], self.slots)]
+        beside = self.seeing[np.isin(plan.slot[self.seeing], self.slots)]
+        known = plan.weight[mine][self.done[plan.row[mine]]].sum()
+        whole = plan.weight[mine].sum() + _BESIDE * plan.weight[beside].sum()
+        return float(whole / known) if known else 1.0
+
+    def completion(self, tokens: IntArray) -> FloatArray:
+        """Return the sum over tokens of log p(token | all other words) of candidates (k, n)."""
+        model = self.model
+        ids = self.frame.fill(np.full(self.n, model.mask_id))
+        table = np.empty((self.n, model.network.n_logits))
+        places, rows = self.frame.scored(self.n)[self.slots], np.zeros(self.n, dtype=np.int64)
+        for read, logits in model.network.batches(ids[None], rows, places, model.budget):
+            values = model.normaliser.distribution(logits)
+            table[read] = values.to(torch.float64).cpu().numpy()
+        return np.asarray(table[np.arange(self.n), tokens].sum(axis=1))
+
+    def others(self, terms: IntArray) -> list[tuple[bytes, int]]:
+        """Name terms of other words by what they see of these words, and by their place there."""
+        away = np.delete(np.arange(self.plan.masks.shape[1]), self.slots)
+        masks = np.packbits(self.plan.masks[:, away], axis=1)
+        seen = [mask.tobytes() for mask in masks]
+        place = np.where(self.plan.slot > self.slots[-1], self.plan.slot - self.n, self.plan.slot)
+        return [(seen[self.plan.row[t]], int(place[t])) for t in terms]
+
+    def missing(self) -> IntArray:
+        """Return the common terms that are not computed yet."""
+        away = ~np.isin(self.plan.slot[self.blind], self.slots)
+        return self.blind[away & ~self.done[self.plan.row[self.blind]]]
 
 
 def _split(plan: Plan, own: IntArray) -> tuple[IntArray, IntArray]:
@@ -115,104 +228,32 @@ def _subset(plan: Plan, terms: IntArray) -> tuple[IntArray, IntArray]:
     return used, row.astype(np.int64)
 
 
-@dataclass(frozen=True, eq=False)
-class _Gap:
-    """The open word as a gap of n tokens: its slots, the plan, and inputs that hide it."""
+def _compute_within_price(gaps: dict[int, _Gap], members: dict[int, list[int]], n: int) -> None:
+    """Compute the inputs that lower the bounds of most candidates most, at their stated price.
 
-    frame: _Frame
-    plan: Plan
-    slots: IntArray
-    scored: IntArray
-    ids: IntArray
-
-    @classmethod
-    def of(cls, model: MaskedModel, frame: _Frame, n: int, sentence: str) -> _Gap:
-        layout = (*frame.layout[: frame.position], n, *frame.layout[frame.position + 1 :])
-        start = sum(layout[: frame.position])
-        ids = frame.fill(np.full(n, model.mask_id))
-        check_length(sentence, len(ids), model.checkpoint.max_tokens, model.spec)
-        plan = plan_for(layout, model.options)
-        return cls(frame, plan, np.arange(start, start + n), frame.scored(n), ids)
-
-    def is_own(self, terms: IntArray) -> BoolArray:
-        """Say of which terms the token is one of the gap's."""
-        slot = self.plan.slot[terms]
-        return np.asarray((slot >= self.slots[0]) & (slot <= self.slots[-1]))
-
-
-def _share(model: MaskedModel, gap: _Gap) -> _Shared:
-    plan = gap.plan
-    shared, seeing = _split(plan, gap.slots)
-    common, own, _ = _shared_terms(model, gap, shared)
-    used, row = _subset(plan, seeing)
-    return _Shared(
-        gap.scored, common, own, plan.masks[used], row, plan.slot[seeing], plan.weight[seeing]
-    )
-
-
-def _sketch(model: MaskedModel, gap: _Gap) -> _Sketch:
-    """Compute terms of the rows that hide the gap: all with one token, else the two extremes."""
-    blind, _ = _split(gap.plan, gap.slots)
-    rows = np.unique(gap.plan.row[blind[gap.is_own(blind)]])
-    if len(gap.slots) > 1 and len(rows) > 2:
-        n_hidden = gap.plan.masks[rows].sum(axis=1)
-        rows = rows[[int(n_hidden.argmin()), int(n_hidden.argmax())]]
-    return _Sketch(*_shared_terms(model, gap, blind[np.isin(gap.plan.row[blind], rows)]))
-
-
-def _completion(model: MaskedModel, gap: _Gap) -> FloatArray:
-    """Return log p(token | all other words) of every token in every gap, (n, V)."""
-    distributions = np.empty((len(gap.slots), model.network.n_logits))
-    places = gap.scored[gap.slots]
-    rows = np.zeros(len(places), dtype=np.int64)
-    for read, logits in model.network.batches(gap.ids[None], rows, places, model.budget):
-        distributions[read] = model.normaliser.distribution(logits).to(torch.float64).cpu().numpy()
-    return distributions
-
-
-def _shared_terms(
-    model: MaskedModel, gap: _Gap, terms: IntArray
-) -> tuple[float, FloatArray, FloatArray]:
-    """Compute common and own terms in one pass over inputs that hide the open word.
-
-    Returns
-    -------
-    tuple
-        The weighted sum of common terms; of own terms for every token, (n, V); and the plain
-        mean of own terms (n, V).
+    An input is worth the weight of the terms read off it, for each candidate of its number of
+    tokens. For every number of tokens at least one input is computed. `n` is that of the present
+    word, whose sentence is the unit of the price.
     """
-    from contstim.models.hf.masked import masked_rows
-
-    network, plan, slots = model.network, gap.plan, gap.slots
-    own = torch.zeros(len(slots), network.n_logits, dtype=torch.float64, device=network.device)
-    total = torch.zeros_like(own)
-    count = np.zeros(len(slots))
-    common = 0.0
-    if len(terms) == 0:
-        return common, own.cpu().numpy(), total.cpu().numpy()
-    used, row = _subset(plan, terms)
-    rows = masked_rows(gap.ids, gap.scored, plan.masks[used], model.mask_id)
-    slot, weight = plan.slot[terms], plan.weight[terms]
-    positions = gap.scored[slot]
-    for read, logits in network.batches(rows, row, positions, model.budget):
-        here = slot[read]
-        share = torch.from_numpy(weight[read]).to(network.device)
-        other = np.flatnonzero((here < slots[0]) | (here > slots[-1]))
-        if len(other):
-            at = torch.from_numpy(other).to(network.device)
-            wanted = torch.from_numpy(gap.ids[positions[read][other]]).to(network.device)
-            values = model.normaliser.log_probs(logits[at], wanted).to(torch.float64)
-            common += float((share[at] * values).sum())
-        for j, one in enumerate(slots):
-            mine = np.flatnonzero(here == one)
-            if len(mine):
-                at = torch.from_numpy(mine).to(network.device)
-                table = model.normaliser.distribution(logits[at]).to(torch.float64)
-                own[j] += share[at] @ table
-                total[j] += table.sum(dim=0)
-                count[j] += len(mine)
-    alone = total.cpu().numpy() / np.maximum(count, 1.0)[:, None]
-    return common, own.cpu().numpy(), alone
+    rows, worth, price, of = [], [], [], []
+    for k, gap in gaps.items():
+        own, weights = gap.worth()
+        value = weights * len(members[k]) / gap.length
+        if len(value):
+            value[np.argmax(value)] = np.inf
+        rows.append(own)
+        worth.append(value)
+        price.append(np.full(len(own), float(gap.length)))
+        of.append(np.full(len(own), k))
+    order = np.argsort(-np.concatenate(worth), kind="stable")
+    some = next(iter(gaps.values()))
+    budget = PRICE * (some.length - some.n + n)
+    total = np.cumsum(np.concatenate(price)[order])
+    first = int(np.isinf(np.concatenate(worth)).sum())
+    chosen = order[: max(first, int(np.searchsorted(total, budget, side="right")))]
+    numbers, lengths = np.concatenate(rows)[chosen], np.concatenate(of)[chosen]
+    for k, gap in gaps.items():
+        gap.compute(numbers[lengths == k])
 
 
 @dataclass(eq=False)
@@ -225,7 +266,6 @@ class _Scorer:
     words: WordList
     tokens: list[tuple[int, ...]]
     gaps: dict[int, _Gap]
-    shared: dict[int, _Shared] = field(default_factory=dict)
 
     def __call__(self, index: IntArray) -> FloatArray:
         """Return the scores of candidates `index`, shape (k,), nats."""
@@ -247,29 +287,32 @@ class _Scorer:
             if n == 0:
                 scores[places] = self.model.score([texts[p] for p in places])
             else:
-                scores[places] = self._scores(n, [encoded[p] for p in places])
+                gap = self.gaps[n]
+                gap.complete()
+                own = np.array([self.tokens[i] for i in index[places]], dtype=np.int64)
+                scores[places] = self._seeing(gap, [encoded[p] for p in places])
+                scores[places] += gap.common + gap.own_terms(own)
         return scores
 
-    def _scores(self, n: int, encoded: list[Encoded]) -> FloatArray:
-        """Sum all terms, computing those that see the candidate, for candidates of `n` tokens."""
+    def _seeing(self, gap: _Gap, encoded: list[Encoded]) -> FloatArray:
+        """Sum the terms that see the candidate, for candidates of one number of tokens."""
         from contstim.models.hf.masked import masked_rows
 
-        if n not in self.shared:
-            self.shared[n] = _share(self.model, self.gaps[n])
-        shared, model = self.shared[n], self.model
-        start = len(self.frame.left)
-        ids = np.array([e.ids[start : start + n] for e in encoded])
-        sums = shared.common + np.asarray(shared.own[np.arange(n), ids].sum(axis=1))
-        if len(shared.row) == 0:
+        model, plan = self.model, gap.plan
+        sums = np.zeros(len(encoded), dtype=np.float64)
+        if len(gap.seeing) == 0:
             return sums
-        n_rows = len(shared.masks)
+        used, row = _subset(plan, gap.seeing)
+        masks, weight = plan.masks[used], plan.weight[gap.seeing]
+        scored = gap.frame.scored(gap.n)
+        n_rows = len(masks)
         budget = model.budget or model.network.token_budget
         step = max(1, 4 * budget // (n_rows * len(encoded[0].ids)))
-        positions = shared.scored[shared.slot]
+        positions = scored[plan.slot[gap.seeing]]
         for start in range(0, len(encoded), step):
             block = encoded[start : start + step]
-            rows = [masked_rows(e.ids, shared.scored, shared.masks, model.mask_id) for e in block]
-            at = [shared.row + k * n_rows for k in range(len(block))]
+            rows = [masked_rows(e.ids, scored, masks, model.mask_id) for e in block]
+            at = [row + k * n_rows for k in range(len(block))]
             values = model.network.log_probs(
                 np.concatenate(rows),
                 np.concatenate(at),
@@ -278,7 +321,7 @@ class _Scorer:
                 model.normaliser,
                 model.budget,
             )
-            sums[start : start + len(block)] += values.reshape(len(block), -1) @ shared.weight
+            sums[start : start + len(block)] = values.reshape(len(block), -1) @ weight
         return sums
 
 
@@ -288,46 +331,46 @@ def masked_replacements(
     """Score `sentence` with the word at `position` replaced by each of `words`."""
     encoded, values = model.base(str(sentence))
     frame = _Frame.of(encoded, position)
-    tokens = model.tokenizer.candidate_tokens(sentence, position, words)
-    plan = model.plan(encoded)
-    slots = np.flatnonzero(encoded.word_of == position)
-    of_others = np.flatnonzero((plan.slot < slots[0]) | (plan.slot > slots[-1]))
-    others = float(plan.weight[of_others] @ values[of_others])
-    price = len(_subset(plan, _split(plan, slots)[1])[0])
+    tokens = model.tokenizer.candidates(sentence, position, words).tokens
     by_length: dict[int, list[int]] = {}
     for i, candidate in enumerate(tokens):
         by_length.setdefault(len(candidate), []).append(i)
-    upper, estimate = np.zeros(len(words)), np.zeros(len(words))
-    gaps: dict[int, _Gap] = {}
+    examples = {n: str(sentence.replace(position, words.words[m[0]])) for n, m in by_length.items()}
+    gaps = {n: _Gap.of(model, frame, n, examples[n]) for n in by_length}
+    n_own = frame.layout[position]
+    _compute_within_price(gaps, by_length, n_own)
+    # What other words' terms are in the present sentence is what the estimates take them for.
+    present = gaps.get(n_own) or _Gap.of(model, frame, n_own, str(sentence))
+    away = ~np.isin(present.plan.slot, present.slots)
+    seeing = present.seeing[away[present.seeing]]
+    seen = float(present.plan.weight[seeing] @ values[seeing])
+    common = present.blind[away[present.blind]]
+    known = dict(zip(present.others(common), values[common].tolist(), strict=True))
+    upper = np.zeros(len(words), dtype=np.float64)
+    estimate = np.zeros(len(words), dtype=np.float64)
     ids = {n: np.array([tokens[i] for i in members]) for n, members in by_length.items()}
     for n, members in by_length.items():
-        example = str(sentence.replace(position, words.words[members[0]]))
-        gaps[n] = _Gap.of(model, frame, n, example)
-        sketch = _sketch(model, gaps[n])
-        each = np.arange(n), ids[n]
-        upper[members] = sketch.common + sketch.own[each].sum(axis=1)
-        estimate[members] = others + _own_estimate(model, gaps[n], sketch)[each].sum(axis=1)
+        gap = gaps[n]
+        own = gap.own_terms(ids[n])
+        upper[members] = gap.common + own
+        missing = gap.missing()
+        guesses = [known.get(name, 0.0) for name in gap.others(missing)]
+        guessed = float(gap.plan.weight[missing] @ np.array(guesses, dtype=np.float64))
+        estimate[members] = gap.common + guessed + own * gap.own_scale() + seen
     scorer = _Scorer(model, frame, sentence, words, tokens, gaps)
 
     def completion() -> FloatArray:
-        values = np.empty(len(words))
+        values = np.empty(len(words), dtype=np.float64)
         for n, members in by_length.items():
-            values[members] = _completion(model, gaps[n])[np.arange(n), ids[n]].sum(axis=1)
+            values[members] = gaps[n].completion(ids[n])
         return values
 
+    price = float(max(1, len(_subset(present.plan, present.seeing)[0])))
     return Replacements(
-        upper, estimate, exact=False, score=scorer, price=float(price), completion=completion
+        upper,
+        estimate,
+        exact=False,
+        score=partial(scorer),
+        price=price,
+        completion=completion,
     )
-
-
-def _own_estimate(model: MaskedModel, gap: _Gap, sketch: _Sketch) -> FloatArray:
-    """Guess the own terms of every token in every gap, (n, V): exact with one token."""
-    blind, seeing = _split(gap.plan, gap.slots)
-    blind, seeing = blind[gap.is_own(blind)], seeing[gap.is_own(seeing)]
-    if not len(seeing):
-        return sketch.own
-    n_slots = gap.plan.masks.shape[1]
-    hidden = np.bincount(gap.plan.slot[blind], gap.plan.weight[blind], n_slots)[gap.slots]
-    beside = np.bincount(gap.plan.slot[seeing], gap.plan.weight[seeing], n_slots)[gap.slots]
-    alone = sketch.alone if len(blind) else _completion(model, gap)
-    return np.asarray((hidden + _BESIDE * beside)[:, None] * alone)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,7 @@ from transformers import DynamicCache
 
 from contstim.models.base import BoolArray, FloatArray, IntArray
 
-__all__ = ["Network", "Normaliser"]
+__all__ = ["Before", "Network", "Normaliser"]
 
 # Tokens and logits of one forward pass. Blocks of this size are reused by the allocator on a
 # CPU; a GPU wants larger ones.
@@ -50,6 +52,23 @@ class _Narrow:
             return (self._kept(output[0]), *output[1:])
         output.last_hidden_state = self._kept(output[0])
         return output
+
+
+@dataclass(frozen=True, eq=False)
+class Before:
+    """What rows go on from: the keys and values of a row of `n_tokens` tokens on `device`."""
+
+    cache: DynamicCache
+    n_tokens: int
+    device: torch.device
+
+    def branched(self, n_rows: int, length: int) -> dict[str, Any]:
+        """Return the arguments with which a model goes on, in `n_rows` rows of `length`."""
+        cache = copy.deepcopy(self.cache)
+        cache.batch_repeat_interleave(n_rows)
+        shape = (n_rows, self.n_tokens + length)
+        mask = torch.ones(shape, dtype=torch.int64, device=self.device)
+        return {"attention_mask": mask, "past_key_values": cache, "use_cache": True}
 
 
 class Normaliser:
@@ -201,7 +220,12 @@ class Network:
         return logits[0].to(self._wide)
 
     def batches(
-        self, ids: IntArray, rows: IntArray, positions: IntArray, budget: int | None
+        self,
+        ids: IntArray,
+        rows: IntArray,
+        positions: IntArray,
+        budget: int | None,
+        before: Before | None = None,
     ) -> Iterator[tuple[slice, torch.Tensor]]:
         """Yield the logits of all places read, a batch of rows at a time.
 
@@ -213,6 +237,8 @@ class Network:
             The places read, shape (M,), rows ascending.
         budget
             Most tokens of a batch; None for what suits the device.
+        before
+            What all rows go on from, if anything; it is kept as it is.
 
         Yields
         ------
@@ -220,7 +246,8 @@ class Network:
             Which of the M places, and their logits (m, V).
         """
         n_rows, length = ids.shape
-        most_rows = max(1, (budget or self.token_budget) // length)
+        n_before = 0 if before is None else before.n_tokens
+        most_rows = max(1, (budget or self.token_budget) // (n_before + length))
         most_reads = max(1, self._logit_budget // self.n_logits)
         read_before = np.concatenate([[0], np.bincount(rows, minlength=n_rows).cumsum()])
         cuts = [0]
@@ -237,7 +264,8 @@ class Network:
                 batch = torch.from_numpy(ids[cuts[i] : cuts[i + 1]]).to(self.device)
                 at = torch.from_numpy(rows[read] - cuts[i]).to(self.device)
                 where = torch.from_numpy(positions[read]).to(self.device)
-                yield read, self.logits(batch, at, where)
+                more = {} if before is None else before.branched(len(batch), length)
+                yield read, self.logits(batch, at, where, **more)
 
     def log_probs(
         self,
@@ -258,7 +286,7 @@ class Network:
             values[read] = normaliser.log_probs(logits, wanted).cpu().numpy()
         return values
 
-    def with_cache(self, ids: IntArray) -> tuple[torch.Tensor, DynamicCache | None]:
+    def read_on(self, ids: IntArray) -> tuple[torch.Tensor, Before | None]:
         """Run one row and keep its keys and values.
 
         Parameters
@@ -270,39 +298,23 @@ class Network:
         -------
         tensor
             Logits at every place, shape (L, V).
-        DynamicCache or None
-            Keys and values to go on from, or None where the network has none.
+        Before or None
+            What to go on from, or None where the network keeps nothing that can be branched.
         """
         with torch.inference_mode():
             row = torch.from_numpy(ids[None]).to(self.device)
             output = self.model(input_ids=row, attention_mask=torch.ones_like(row), use_cache=True)
         cache = getattr(output, "past_key_values", None)
-        if not isinstance(cache, DynamicCache):
-            cache = None
-        return output.logits[0].to(self._wide), cache
+        before = Before(cache, len(ids), self.device) if isinstance(cache, DynamicCache) else None
+        return output.logits[0].to(self._wide), before
 
-    def continued(
-        self,
-        ids: IntArray,
-        rows: IntArray,
-        positions: IntArray,
-        cache: DynamicCache,
-        n_before: int,
-    ) -> torch.Tensor:
-        """Run rows that all go on from one row of `n_before` tokens, whose `cache` is kept.
+    @cached_property
+    def weights(self) -> tuple[int, int]:
+        """Number of weights that a token passes on its way to the head, and that the head has.
 
-        Parameters as in `batches`; the rows are one batch. Returns logits (M, V).
+        They measure the price of one token and of one place read.
         """
-        branched = copy.deepcopy(cache)
-        branched.batch_repeat_interleave(len(ids))
-        with torch.inference_mode():
-            batch = torch.from_numpy(ids).to(self.device)
-            mask = torch.ones(len(ids), n_before + ids.shape[1], dtype=torch.int64)
-            return self.logits(
-                batch,
-                torch.from_numpy(rows).to(self.device),
-                torch.from_numpy(positions).to(self.device),
-                attention_mask=mask.to(self.device),
-                past_key_values=branched,
-                use_cache=True,
-            )
+        head = self.model.get_output_embeddings().weight.numel()
+        inside = [m for m in self.model.modules() if not isinstance(m, torch.nn.Embedding)]
+        total = sum(p.numel() for m in inside for p in m.parameters(recurse=False))
+        return max(total - head, 0), head

@@ -249,7 +249,7 @@ def test_what_stands_before_is_computed_once(
     scores = table.score(np.arange(4))
     # A candidate and the words after it, of which the last is only predicted.
     n_after = len(model.tokenizer.encode(["x saw a cat"])[0].scored) - 1
-    longest = max(len(t) for t in model.tokenizer.candidate_tokens(sentence, 2, words))
+    longest = max(len(t) for t in model.tokenizer.candidates(sentence, 2, words).tokens)
     assert max(lengths) <= longest + n_after
     texts = [str(sentence.replace(2, w)) for w in words]
     np.testing.assert_allclose(scores, model.score(texts), atol=1e-4)

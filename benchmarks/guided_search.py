@@ -1,0 +1,225 @@
+"""Losses of the word searches at equal numbers of exact scores, from the same sentences.
+
+Usage: python benchmarks/guided_search.py [--reject SPEC] [--accept SPEC] [--starts 30]
+       [--budgets 10 20 40] [--words N] [--timed 5] [--threads 2]
+
+Every strategy starts from the same eight-word sentences of the bundled pool with the same
+vocabulary and seed. Exact scores are counted for the model whose scores cost more, the sentences
+that are kept and scored afresh included; a search is stopped at the largest budget, and its loss
+at each budget is that of the sentence it had by then. Beside it stands how many scores it had
+asked of the other model. ``random`` is ``first-improvement``, which tries words in random order.
+
+The time is that of whole searches by the default strategy, as ``contstim synthesize`` runs them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from contstim import bundled_vocabulary, load_model, pool, synthesize
+from contstim.models.base import (
+    BoolArray,
+    Event,
+    FloatArray,
+    IntArray,
+    Replacements,
+    SentenceModel,
+    SentenceParts,
+)
+from contstim.models.spec import ModelSpec
+from contstim.synthesis.proposals import WordReplacement
+from contstim.synthesis.search import Search
+from contstim.synthesis.strategies import Strategy, strategy
+from contstim.text import Sentence, WordList
+from contstim.vocabulary import Vocabulary
+
+STRATEGIES = {"paper": "paper", "bounded": "bounded", "random": "first-improvement"}
+
+
+class SpentError(Exception):
+    """The largest budget is spent."""
+
+
+class Counted(SentenceModel):
+    """A model that stops the search once `limit` candidates have been scored."""
+
+    def __init__(self, model: SentenceModel, limit: int) -> None:
+        super().__init__(ModelSpec.parse(model.spec))
+        self.model, self.limit, self.n = model, limit, 0
+
+    @property
+    def event(self) -> Event:
+        """What is scored."""
+        return self.model.event
+
+    @property
+    def fingerprint(self) -> str:
+        """The model's."""
+        return self.model.fingerprint
+
+    @property
+    def resolution(self) -> float:
+        """The model's."""
+        return self.model.resolution
+
+    def knows(self, words: Sequence[str]) -> BoolArray:
+        """Say which words the model knows."""
+        return self.model.knows(words)
+
+    def parts(self, sentences: Sequence[str]) -> list[SentenceParts]:
+        """Return the model's."""
+        return self.model.parts(sentences)
+
+    def replacements(self, sentence: Sentence, position: int, words: WordList) -> Replacements:
+        """Return the model's, counting exact scores."""
+        table = self.model.replacements(sentence, position, words)
+
+        def score(index: IntArray) -> FloatArray:
+            self.n += len(index)
+            if self.n > self.limit:
+                raise SpentError
+            return table.score(index)
+
+        return replace(table, score=score)
+
+
+def trajectory(
+    text: str,
+    reject: SentenceModel,
+    accept: SentenceModel,
+    dear: int,
+    proposal: WordReplacement,
+    search_by: Strategy,
+    limit: int,
+) -> tuple[list[tuple[int, int, float]], bool]:
+    """Return (scores of the dear model, of the other, loss) after every step; and if it ended."""
+    models = [reject, accept]
+    models[dear] = Counted(models[dear], limit)
+    search = Search(models[0], models[1], proposal, search_by, seed=0)
+    natural = float(reject.score([text])[0])
+    ended = True
+    try:
+        search.run(text)
+    except SpentError:
+        ended = False
+    points = [(0, 0, 0.0)]
+    for number, step in enumerate(search.steps, start=1):
+        spent = step.n_scores[dear] + number
+        points.append((spent, step.n_scores[1 - dear], step.reject_log_prob - natural))
+    return points, ended
+
+
+def at(points: Sequence[tuple[int, int, float]], budget: int) -> tuple[int, int, float]:
+    """Return the last point within `budget`."""
+    return [p for p in points if p[0] <= budget][-1]
+
+
+def compare(
+    reject: SentenceModel,
+    accept: SentenceModel,
+    starts: Sequence[str],
+    budgets: Sequence[int],
+    proposal: WordReplacement,
+    names: Sequence[str],
+) -> None:
+    """Print the table of one direction."""
+    sentence = Sentence.parse(starts[0])
+    words = proposal.words(sentence, 3)
+    prices = [m.replacements(sentence, 3, words).price for m in (reject, accept)]
+    dear = int(prices[1] > prices[0])
+    runs = {
+        name: [
+            trajectory(s, reject, accept, dear, proposal, strategy(STRATEGIES[name]), max(budgets))
+            for s in starts
+        ]
+        for name in names
+    }
+    role = ("rejecting", "accepting")[dear]
+    print(f"\n{reject.spec} rejects, {accept.spec} accepts; scores counted: the {role} model's\n")
+    print("| exact scores at most | strategy | mean loss, nats | scores of the other model, mean |")
+    print("| ---: | --- | ---: | ---: |")
+    for budget in budgets:
+        for name in names:
+            points = [at(run, budget) for run, _ in runs[name]]
+            mean = np.mean(points, axis=0)
+            print(f"| {budget} | {name} | {mean[2]:.2f} | {mean[1]:.0f} |")
+    print("\n| exact scores at most | `bounded` lower | alike | `paper` lower | mean difference |")
+    print("| ---: | ---: | ---: | ---: | ---: |")
+    for budget in budgets:
+        ours, theirs = (
+            np.array([at(run, budget)[2] for run, _ in runs[name]]) for name in ("bounded", "paper")
+        )
+        alike = np.abs(ours - theirs) < 1e-3
+        lower = (ours < theirs) & ~alike
+        print(
+            f"| {budget} | {lower.sum()} | {alike.sum()} | {(~lower & ~alike).sum()} | "
+            f"{(ours - theirs).mean():.2f} |"
+        )
+    for name in names:
+        ended = [points[-1] for points, done in runs[name] if done]
+        print(f"\n{name}: {len(ended)} of {len(starts)} searches ended by themselves")
+
+
+def timed(call: Callable[[str], object], starts: Sequence[str]) -> list[float]:
+    """Return the seconds that `call` takes for each start."""
+    seconds = []
+    for start in starts:
+        began = time.perf_counter()
+        call(start)
+        seconds.append(time.perf_counter() - began)
+    return seconds
+
+
+def main() -> None:
+    """Print tables in Markdown."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--reject", default="contstim:bert?metric=permutation")
+    parser.add_argument("--accept", default="contstim:gpt")
+    parser.add_argument("--starts", type=int, default=30)
+    parser.add_argument("--budgets", type=int, nargs="+", default=[10, 20, 40])
+    parser.add_argument("--words", type=int, help="the vocabulary's first N words only")
+    parser.add_argument("--timed", type=int, default=5, help="sentences whose search is timed")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--strategies", nargs="+", choices=STRATEGIES, default=list(STRATEGIES))
+    args = parser.parse_args()
+    import torch
+
+    torch.set_num_threads(args.threads)
+    models = load_model(args.reject), load_model(args.accept)
+    vocabulary = bundled_vocabulary()
+    starts = [s for s in pool() if len(s.split()) == 8][: max(args.starts, args.timed)]
+    if args.words:
+        vocabulary = Vocabulary(
+            WordList(vocabulary.first.words[: args.words]),
+            WordList(vocabulary.elsewhere.words[: args.words]),
+            vocabulary.repeatable,
+        )
+    proposal = WordReplacement(vocabulary, models)
+    print(
+        f"{args.starts} sentences of eight words, {len(vocabulary.elsewhere)} words, "
+        f"{args.threads} threads"
+    )
+    if args.starts:
+        compare(*models, starts[: args.starts], args.budgets, proposal, args.strategies)
+        compare(*models[::-1], starts[: args.starts], args.budgets, proposal, args.strategies)
+    if args.timed:
+        seconds = timed(
+            lambda s: synthesize(
+                s, reject=models[0], accept=models[1], proposal=proposal, strategy="bounded"
+            ),
+            starts[: args.timed],
+        )
+        print(
+            f"\nwhole searches by bounded, {args.timed} sentences: median "
+            f"{statistics.median(seconds):.1f} s, slowest {max(seconds):.1f} s"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,172 @@
+"""Candidate words as a trie of their tokens, and which of its nodes to look beyond."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from contstim.models.base import BoolArray, FloatArray, IntArray
+
+__all__ = ["Rows", "TokenTrie"]
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Inputs of one length that show what follows some nodes.
+
+    Attributes
+    ----------
+    ids
+        The tokens from the root down to the deepest node of each row, shape (R, d).
+    rows, positions
+        Where what follows each node is read, shape (m,), rows ascending.
+    nodes
+        The node of each of these places, shape (m,).
+    """
+
+    ids: IntArray
+    rows: IntArray
+    positions: IntArray
+    nodes: IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class TokenTrie:
+    """The trie of V words as sequences of tokens, N nodes below its root.
+
+    Attributes
+    ----------
+    parent
+        The node above each node, -1 for the root, shape (N,). Parents come before their children.
+    token
+        The last token of each node, shape (N,).
+    depth
+        How many tokens lead to each node, shape (N,).
+    beyond
+        How many words go on beyond each node, shape (N,).
+    end
+        The node of each whole word, shape (V,).
+    path
+        The tokens that lead to each node, padded with zeros, shape (N, D).
+    """
+
+    parent: IntArray
+    token: IntArray
+    depth: IntArray
+    beyond: IntArray
+    end: IntArray
+    path: IntArray
+
+    @classmethod
+    def of(cls, words: Sequence[tuple[int, ...]]) -> TokenTrie:
+        """Build the trie of `words`, each of one token at least."""
+        places: dict[tuple[int, ...], int] = {}
+        parent: list[int] = []
+        beyond: list[int] = []
+        for word in words:
+            above = -1
+            for depth in range(1, len(word) + 1):
+                node = places.setdefault(word[:depth], len(places))
+                if node == len(parent):
+                    parent.append(above)
+                    beyond.append(0)
+                beyond[node] += depth < len(word)
+                above = node
+        depths = np.array([len(prefix) for prefix in places], dtype=np.int64)
+        path = np.zeros((len(places), int(depths.max())), dtype=np.int64)
+        for node, prefix in enumerate(places):
+            path[node, : len(prefix)] = prefix
+        return cls(
+            np.array(parent, dtype=np.int64),
+            path[np.arange(len(path)), depths - 1],
+            depths,
+            np.array(beyond, dtype=np.int64),
+            np.array([places[word] for word in words], dtype=np.int64),
+            path,
+        )
+
+    def choose(self, first: FloatArray, price: tuple[float, float], budget: float) -> IntArray:
+        """Choose the nodes to look beyond: those that most words pass, while the budget lasts.
+
+        Each further prediction lowers the bounds of all words that pass the node. Of nodes that
+        equally many words pass, the more probable come first, for their bounds exclude least.
+
+        Parameters
+        ----------
+        first
+            Log-probability of every token as a word's first.
+        price
+            The price of a token of the rows that show the nodes, and of a place read.
+        budget
+            What all chosen nodes may cost.
+
+        Returns
+        -------
+        array
+            The chosen nodes, ascending; with a node all nodes above it.
+        """
+        inner = np.flatnonzero(self.beyond)
+        # A node is passed by no more words than the one above it, which is as probable by its
+        # first token; so sorting on depth last puts every node after those above it.
+        by_depth, by_first = self.depth[inner], first[self.path[inner, 0]]
+        order = inner[np.lexsort((by_depth, self.path[inner, 0], -by_first, -self.beyond[inner]))]
+        # The first node chosen below another lengthens its row by a token; others are new rows.
+        above = self.parent[order]
+        longer = np.zeros(len(order), dtype=np.bool_)
+        longer[np.unique(above, return_index=True)[1]] = True
+        tokens = np.where(longer & (above >= 0), 1, self.depth[order])
+        total = np.cumsum(tokens * price[0] + price[1])
+        return np.sort(order[: int(np.searchsorted(total, budget, side="right"))])
+
+    def rows(self, chosen: IntArray) -> list[Rows]:
+        """Lay out inputs that show what follows each of the `chosen` nodes, one a branch."""
+        inside = np.zeros(len(self.parent), dtype=np.bool_)
+        inside[chosen] = True
+        reader = np.full(len(self.parent), -1, dtype=np.int64)
+        for depth in range(int(self.depth[chosen].max(initial=0)), 0, -1):
+            here = chosen[self.depth[chosen] == depth]
+            alone = here[reader[here] < 0]
+            reader[alone] = alone
+            if depth > 1:
+                reader[self.parent[here]] = reader[here]
+        found = []
+        for depth in np.unique(self.depth[reader[chosen]]):
+            nodes = chosen[self.depth[reader[chosen]] == depth]
+            leaves, rows = np.unique(reader[nodes], return_inverse=True)
+            order = np.argsort(rows, kind="stable")
+            found.append(
+                Rows(
+                    self.path[leaves, :depth],
+                    rows[order].astype(np.int64),
+                    self.depth[nodes[order]] - 1,
+                    nodes[order],
+                )
+            )
+        return found
+
+    def edges(self, nodes: IntArray) -> tuple[IntArray, IntArray]:
+        """Return the children of `nodes`, and the place among `nodes` of each one's parent."""
+        place = np.full(len(self.parent) + 1, -1, dtype=np.int64)
+        place[nodes] = np.arange(len(nodes))
+        # The root's place, at -1, stays empty.
+        above = place[self.parent]
+        children = np.flatnonzero(above >= 0)
+        return children, above[children]
+
+    def sums(self, steps: FloatArray) -> FloatArray:
+        """Add up each node's step (N,) along the way to every word: shape (V,)."""
+        total = steps.copy()
+        for depth in range(2, self.path.shape[1] + 1):
+            here = np.flatnonzero(self.depth == depth)
+            total[here] += total[self.parent[here]]
+        return np.asarray(total[self.end])
+
+    def covered(self, chosen: IntArray) -> BoolArray:
+        """Say for each word whether every node on the way to it is among `chosen`; shape (V,)."""
+        known = np.zeros(len(self.parent) + 1, dtype=np.bool_)
+        known[chosen] = True
+        known[-1] = True
+        # With a node all nodes above it are chosen, so the last one decides.
+        return np.asarray(known[self.parent[self.end]])

@@ -1,0 +1,65 @@
+"""The study's figures: one panel a metric for each relation, and accuracies on BLiMP."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from contstim.report.style import colour, new_figure, short
+
+
+def relation_figure(
+    points: pd.DataFrame, x: str, y: str, labels: tuple[str, str], correlations: pd.DataFrame
+) -> Figure:
+    """Draw one relation, a panel each for the models and metrics in `points`.
+
+    Parameters
+    ----------
+    points
+        Columns `model`, `metric` and those named by `x` and `y`: one row a dot.
+    x, y
+        Columns.
+    labels
+        What the axes say.
+    correlations
+        Rows of the table of correlations that belong to these panels.
+    """
+    panels = list(points.groupby(["model", "metric"], sort=False))
+    figure, axes = new_figure(1.9 * len(panels), 2.2, [1.0] * len(panels))
+    r = correlations.set_index(["model", "metric"])["r"]
+    for number, ((key, own), ax) in enumerate(zip(panels, axes, strict=True)):
+        ax.scatter(own[x], own[y], s=3, alpha=0.3, color=colour(number), linewidths=0)
+        _line(ax, own[x].to_numpy(float), own[y].to_numpy(float))
+        ax.set_title(f"{key[1]}\n{short(key[0], 28)}\nr = {r[key]:.2f}", fontsize=7)
+        ax.set_xlabel(labels[0])
+        ax.set_ylabel(labels[1] if number == 0 else "")
+    return figure
+
+
+def _line(ax: Axes, x: np.ndarray, y: np.ndarray) -> None:
+    """Draw the line of least squares; none where x does not vary."""
+    if np.ptp(x) == 0:
+        return
+    slope, start = np.polyfit(x, y, 1)
+    ends = np.array([x.min(), x.max()])
+    ax.plot(ends, start + slope * ends, color="black", linewidth=0.8)
+
+
+def blimp_figure(terms: pd.DataFrame) -> Figure:
+    """Draw the accuracy on each category, one mark a model and metric."""
+    order = list(dict.fromkeys(terms["term"]))
+    series = list(terms.groupby(["model", "metric"], sort=False))
+    figure, (ax,) = new_figure(6.5, 0.8 + 0.3 * len(order))
+    ax.axvline(0.5, color="0.6", linewidth=0.8, linestyle=(0, (4, 3)))
+    for number, (key, own) in enumerate(series):
+        shift = (number - (len(series) - 1) / 2) * 0.8 / max(len(series), 2)
+        places = [order.index(term) + shift for term in own["term"]]
+        label = f"{short(key[0], 28)}, {key[1]}"
+        ax.plot(own["accuracy"], places, "o", markersize=3.5, color=colour(number), label=label)
+    ax.set_yticks(range(len(order)), [term.replace("_", " ") for term in order])
+    ax.invert_yaxis()
+    ax.set_xlabel("accuracy")
+    figure.legend(loc="outside lower center", fontsize=7, ncols=2, frameon=False)
+    return figure

@@ -1,0 +1,142 @@
+"""Study of the metrics of masked language models after Kauf & Ivanova (2023).
+
+Sentence length against negative score, word frequency against word score, correlation with a
+causal model, and accuracy on BLiMP, for every metric of one or more masked models.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import pandas as pd
+from figures import blimp_figure, relation_figure
+from study import (
+    PLL_METRICS,
+    blimp_table,
+    by_term,
+    correlations,
+    masked_model,
+    read_events,
+    sentence_table,
+    split_ratio,
+    word_table,
+)
+
+from contstim import load_model
+from contstim.errors import ContstimError
+from contstim.evaluation.suites import read_blimp
+from contstim.models.hf.options import METRICS
+from contstim.report.style import save_figure
+
+
+def main() -> int:
+    """Score, and write tables and figures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("data", type=Path, help="folder with the folders events and blimp")
+    parser.add_argument("--out", type=Path, required=True, help="folder for tables and figures")
+    parser.add_argument(
+        "--model",
+        action="append",
+        help="a masked model, e.g. hf:FOLDER; can be given several times (contstim:bert)",
+    )
+    parser.add_argument("--causal", default="contstim:gpt", help="a causal model (contstim:gpt)")
+    parser.add_argument(
+        "--pairs", type=int, default=10, help="BLiMP pairs drawn of each paradigm (10); 0 for none"
+    )
+    parser.add_argument(
+        "--metrics",
+        nargs="+",
+        choices=METRICS,
+        default=list(METRICS),
+        help="metrics on BLiMP (all)",
+    )
+    parser.add_argument(
+        "--orders", type=int, default=10, help="word orders of the permutation average (10)"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="seed of the BLiMP sample (0)")
+    arguments = parser.parse_args()
+    try:
+        run(arguments)
+    except ContstimError as error:
+        print(f"run.py: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Do what the command line says."""
+    out: Path = arguments.out
+    events = read_events(arguments.data / "events")
+    specs = arguments.model or ["contstim:bert"]
+    masked = [masked_model(spec, arguments.orders) for spec in specs]
+    causal = load_model(arguments.causal)
+    out.mkdir(parents=True, exist_ok=True)
+
+    reference = sentence_table(causal, events, ())
+    sentences = pd.concat([*(sentence_table(m, events, PLL_METRICS) for m in masked), reference])
+    words = pd.concat([word_table(m, events, PLL_METRICS) for m in [*masked, causal]])
+    table = correlations(sentences, words, reference)
+    for name, whole in (
+        ("sentences", sentences),
+        ("words", words),
+        ("split_words", split_ratio(words)),
+        ("correlations", table),
+    ):
+        whole.to_csv(out / f"{name}.csv", index=False)
+    wide = table.pivot_table(
+        index=["set", "model", "metric"], columns="relation", values="r", sort=False
+    )
+    print("Pearson correlations\n")
+    print(wide.round(2).to_string())
+    _draw(out, sentences, words, reference, table)
+
+    if arguments.pairs:
+        pairs = read_blimp(
+            arguments.data / "blimp" / "blimp.zip", most=arguments.pairs, seed=arguments.seed
+        )
+        models = [*masked, causal]
+        blimp = pd.concat([blimp_table(m, pairs, arguments.metrics) for m in models])
+        terms = by_term(blimp)
+        blimp.to_csv(out / "blimp_paradigms.csv", index=False)
+        terms.to_csv(out / "blimp_categories.csv", index=False)
+        save_figure(blimp_figure(terms), out / "blimp.svg")
+        shown = terms.pivot_table(
+            index="term", columns=["model", "metric"], values="accuracy", sort=False
+        )
+        print(f"\nBLiMP, accuracy on {len(pairs)} pairs\n")
+        print(shown.round(3).to_string())
+
+
+def _draw(
+    out: Path,
+    sentences: pd.DataFrame,
+    words: pd.DataFrame,
+    reference: pd.DataFrame,
+    table: pd.DataFrame,
+) -> None:
+    """Write the figures of the first three relations, one each for every set."""
+    log_probs = reference.drop_duplicates("sentence").set_index("sentence")["log_prob"]
+    dots = sentences.assign(
+        surprisal=-sentences["log_prob"], causal=sentences["sentence"].map(log_probs)
+    )
+    others = dots[~dots["model"].isin(reference["model"])]
+    for name in dict.fromkeys(sentences["set"]):
+        for relation, points, x, y, labels in (
+            ("length_tokens", dots, "n_tokens", "surprisal", ("tokens", "negative score, nats")),
+            ("frequency", words, "log_frequency", "log_prob", ("log frequency", "score, nats")),
+            ("causal", others, "causal", "log_prob", ("causal score, nats", "score, nats")),
+        ):
+            figure = relation_figure(
+                points[points["set"] == name],
+                x,
+                y,
+                labels,
+                table[(table["set"] == name) & (table["relation"] == relation)],
+            )
+            save_figure(figure, out / f"{name}_{relation}.png")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

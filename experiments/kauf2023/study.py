@@ -1,0 +1,235 @@
+"""What the study measures: scores under every metric, and how they relate to what they should."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from scipy.stats import pearsonr
+from wordfreq import word_frequency
+
+from contstim import load_model
+from contstim.errors import InputError
+from contstim.evaluation.suites import blimp_accuracy
+from contstim.models.base import SentenceModel, SentenceParts
+from contstim.models.hf.masked import MaskedModel
+from contstim.models.spec import ModelSpec
+from contstim.progress import track
+from contstim.text import Sentence
+
+#: Metrics of Kauf & Ivanova (2023), Eq. 1 to 4.
+PLL_METRICS = ("pll", "pll-word-l2r", "pll-whole-word", "pll-sentence-l2r")
+#: Context in which words are scored (ibid., appendix B).
+NEUTRAL = "My word is {}"
+#: Added to relative frequencies before the logarithm, for words that wordfreq does not know.
+SMOOTHING = 1e-9
+# Sentences scored between two reports of progress.
+_BLOCK = 128
+
+
+def masked_model(spec: str, orders: int) -> MaskedModel:
+    """Load a masked model whose permutation average is an estimate from `orders` orders.
+
+    Averages of up to five words stay exact. Options given in `spec` come first.
+    """
+    parsed = ModelSpec.parse(spec)
+    given = dict(parsed.options)
+    options = {"exact": "5", "orders": str(orders), **given}
+    model = load_model(ModelSpec(parsed.family, parsed.location, tuple(sorted(options.items()))))
+    if not isinstance(model, MaskedModel):
+        raise InputError(f"{spec!r} is no masked language model; give one as --model")
+    return model
+
+
+def read_events(folder: Path) -> pd.DataFrame:
+    """Read the sentences of every ``SET_sentences.csv``: columns `set`, `sentence`."""
+    parts = []
+    for path in sorted(folder.glob("*_sentences.csv")):
+        table = pd.read_csv(path)
+        if "Sentence" not in table:
+            raise InputError(f"{str(path)!r} has no column 'Sentence'")
+        name = path.name.removesuffix("_sentences.csv")
+        parts.append(pd.DataFrame({"set": name, "sentence": table["Sentence"].str.strip()}))
+    if not parts:
+        raise InputError(f"{str(folder)!r} holds no file NAME_sentences.csv")
+    return pd.concat(parts, ignore_index=True)
+
+
+def words_of(sentences: Sequence[str]) -> list[str]:
+    """Return every word of the sentences, punctuation apart, the first ones in lower case."""
+    words = []
+    for text in sentences:
+        cores = Sentence.parse(text).words
+        words += [cores[0].lower(), *cores[1:]]
+    return words
+
+
+def all_parts(
+    model: SentenceModel, sentences: Sequence[str], metrics: Sequence[str], label: str
+) -> dict[str, dict[str, SentenceParts]]:
+    """Score each distinct sentence under every metric: from metric to sentence to parts.
+
+    A masked model computes the inputs that metrics share once. Of another model there is one
+    metric, that of its event.
+    """
+    distinct = list(dict.fromkeys(sentences))
+    blocks = [distinct[i : i + _BLOCK] for i in range(0, len(distinct), _BLOCK)]
+    found: dict[str, dict[str, SentenceParts]] = {}
+    for block in track(blocks, len(blocks), label):
+        if isinstance(model, MaskedModel):
+            scored = model.parts_by_metric(block, metrics)
+        else:
+            scored = {model.event.metric: model.parts(block)}
+        for metric, parts in scored.items():
+            found.setdefault(metric, {}).update(zip(block, parts, strict=True))
+    return found
+
+
+def _key(model: SentenceModel, metric: str) -> dict[str, str]:
+    """Name a model and metric; the options that the study adds are no part of the name."""
+    spec = ModelSpec.parse(model.spec)
+    kept = tuple((k, v) for k, v in spec.options if k not in ("metric", "exact", "orders"))
+    return {"model": str(ModelSpec(spec.family, spec.location, kept)), "metric": metric}
+
+
+def sentence_table(
+    model: SentenceModel, events: pd.DataFrame, metrics: Sequence[str]
+) -> pd.DataFrame:
+    """Score the sentences: `model, metric, set, sentence, log_prob, n_tokens, n_words`."""
+    parts = all_parts(model, list(events["sentence"]), metrics, f"sentences, {model.spec}")
+    tables = []
+    for metric, by_text in parts.items():
+        own = [by_text[text] for text in events["sentence"]]
+        tables.append(
+            events.assign(
+                **_key(model, metric),
+                log_prob=[p.log_prob for p in own],
+                n_tokens=[len(p.log_probs) for p in own],
+                n_words=[p.n_words for p in own],
+            )
+        )
+    columns = ["model", "metric", "set", "sentence", "log_prob", "n_tokens", "n_words"]
+    return pd.concat(tables, ignore_index=True)[columns]
+
+
+def word_table(model: SentenceModel, events: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
+    """Score every word of the sets in the neutral context.
+
+    Returns
+    -------
+    DataFrame
+        `model, metric, set, word, n, log_frequency, log_prob, n_tokens`: one row a word of a set,
+        `n` how often it occurs there, `log_frequency` the natural logarithm of its relative
+        frequency in English.
+    """
+    counts = pd.concat(
+        [
+            pd.Series(words_of(list(own["sentence"])), name="word")
+            .value_counts()
+            .rename("n")
+            .reset_index()
+            .assign(set=name)
+            for name, own in events.groupby("set", sort=False)
+        ],
+        ignore_index=True,
+    )
+    texts = [NEUTRAL.format(word) for word in counts["word"]]
+    parts = all_parts(model, texts, metrics, f"words, {model.spec}")
+    frequency = [np.log(word_frequency(word, "en") + SMOOTHING) for word in counts["word"]]
+    tables = []
+    for metric, by_text in parts.items():
+        own = [by_text[text] for text in texts]
+        last = [p.word_of == p.n_words - 1 for p in own]
+        tables.append(
+            counts.assign(
+                **_key(model, metric),
+                log_frequency=frequency,
+                log_prob=[p.log_probs[at].sum() for p, at in zip(own, last, strict=True)],
+                n_tokens=[int(at.sum()) for at in last],
+            )
+        )
+    columns = ["model", "metric", "set", "word", "n", "log_frequency", "log_prob", "n_tokens"]
+    return pd.concat(tables, ignore_index=True)[columns]
+
+
+def split_ratio(words: pd.DataFrame) -> pd.DataFrame:
+    """Return the share of words in running text that a model cuts into two tokens or more."""
+    first = words.drop_duplicates(["model", "set", "word"])
+    several = first.assign(split=first["n"] * (first["n_tokens"] > 1))
+    sums = several.groupby(["model", "set"], sort=False)[["split", "n"]].sum()
+    return (sums["split"] / sums["n"]).rename("split_ratio").reset_index()
+
+
+def correlations(
+    sentences: pd.DataFrame, words: pd.DataFrame, causal: pd.DataFrame
+) -> pd.DataFrame:
+    """Return Pearson's r of scores with what they should go with, and its 95 % interval.
+
+    Parameters
+    ----------
+    sentences, words
+        As `sentence_table` and `word_table` give them.
+    causal
+        The causal model's `sentence_table`.
+
+    Returns
+    -------
+    DataFrame
+        `model, metric, set, relation, r, ci_low, ci_high, n`. Relations: `length_tokens` and
+        `length_words` (with the negative score of a sentence), `frequency` (of a word with its
+        score), `causal` (of a sentence's score with the causal model's).
+    """
+    reference = causal.drop_duplicates("sentence").set_index("sentence")["log_prob"]
+    rows = []
+    for key, own in sentences.groupby(["model", "metric", "set"], sort=False):
+        scores = own["log_prob"].to_numpy()
+        pairs = {"length_tokens": (own["n_tokens"], -scores)}
+        pairs["length_words"] = (own["n_words"], -scores)
+        if key[0] != causal["model"].iloc[0]:
+            pairs["causal"] = (own["sentence"].map(reference), scores)
+        rows += [(*key, name, *_pearson(x, y)) for name, (x, y) in pairs.items()]
+    for key, own in words.groupby(["model", "metric", "set"], sort=False):
+        rows.append((*key, "frequency", *_pearson(own["log_frequency"], own["log_prob"])))
+    columns = ["model", "metric", "set", "relation", "r", "ci_low", "ci_high", "n"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _pearson(x: pd.Series, y: object) -> tuple[float, float, float, int]:
+    """Give r, its interval and n; unknown (NaN) where one of the two does not vary."""
+    one, two = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    # Fisher's interval needs four points.
+    if len(one) < 4 or np.ptp(one) == 0 or np.ptp(two) == 0:
+        return np.nan, np.nan, np.nan, len(one)
+    found = pearsonr(one, two)
+    interval = found.confidence_interval()
+    return found.statistic, interval.low, interval.high, len(one)
+
+
+def blimp_table(model: SentenceModel, pairs: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
+    """Return accuracy on each paradigm under every metric, with `model` and `metric`."""
+    texts = [*pairs["sentence_good"], *pairs["sentence_bad"]]
+    parts = all_parts(model, texts, metrics, f"BLiMP, {model.spec}")
+    tables = []
+    for metric, by_text in parts.items():
+        scores = {text: p.log_prob for text, p in by_text.items()}
+        table = blimp_accuracy(pairs, lambda asked, s=scores: [s[text] for text in asked])
+        tables.append(table.assign(**_key(model, metric)))
+    return pd.concat(tables, ignore_index=True)
+
+
+def by_term(blimp: pd.DataFrame) -> pd.DataFrame:
+    """Return the mean accuracy over the paradigms of each category, and of all (`overall`)."""
+    keys = ["model", "metric", "term"]
+    sums: Mapping[str, tuple[str, str]] = {
+        "accuracy": ("accuracy", "mean"),
+        "n_paradigms": ("uid", "size"),
+        "n_pairs": ("n_pairs", "sum"),
+        "n_tied": ("n_tied", "sum"),
+    }
+    parts = [blimp.assign(term="overall"), blimp]
+    return pd.concat(
+        [part.groupby(keys, sort=False).agg(**sums).reset_index() for part in parts],
+        ignore_index=True,
+    )

@@ -1,0 +1,155 @@
+"""Bounds of many candidates from a trie of their tokens: valid, tighter, and at their price."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from contstim.models.hf.causal_replacements import PRICE
+from contstim.models.hf.trie import TokenTrie
+from contstim.models.registry import load_model
+from contstim.text import Sentence, WordList
+
+Tiny = Callable[[str], Path]
+
+SENTENCE = Sentence.parse("The old dog saw a cat.")
+# More words than the price, of one to six tokens.
+STEMS = ["dog", "cat", "un", "bark", "slow", "th", "man", "wo", "old", "zu"]
+ENDS = ["", "s", "ed", "ly", "ing", "ers", "ish", "ness", "a", "ful", "y", "ook"]
+WORDS = WordList.of([a + b for a, b in itertools.product(STEMS, ENDS)])
+MANY = WordList.of([a + b + c for a, b, c in itertools.product(STEMS, ENDS, ENDS)])
+
+
+def test_nodes_are_those_of_a_trie() -> None:
+    words = [(1,), (1, 2), (1, 2, 3), (1, 4), (5, 2, 3), (5, 2, 6), (5, 2, 6, 7)]
+    trie = TokenTrie.of(words)
+    prefixes = {w[:d] for w in words for d in range(1, len(w) + 1)}
+    found = [tuple(p[:d].tolist()) for p, d in zip(trie.path, trie.depth, strict=True)]
+    assert len(found) == len(prefixes)
+    assert set(found) == prefixes
+    for node, prefix in enumerate(found):
+        beyond = sum(w[: len(prefix)] == prefix and len(w) > len(prefix) for w in words)
+        assert trie.beyond[node] == beyond
+        assert trie.token[node] == prefix[-1]
+        above = prefix[:-1]
+        assert (found[trie.parent[node]] if above else ()) == above
+    assert [found[e] for e in trie.end] == words
+    # Every node's step is its own weight: words add up what leads to them.
+    steps = np.array([float(100 ** (len(p) - 1) * p[-1]) for p in found])
+    sums = [sum(100.0 ** (d - 1) * w[d - 1] for d in range(1, len(w) + 1)) for w in words]
+    np.testing.assert_array_equal(trie.sums(steps), sums)
+
+
+def test_the_nodes_chosen_are_those_most_words_pass() -> None:
+    words = [(1, 2), (1, 3), (1, 4, 5), (1, 4, 6), (7, 2), (8, 2), (9,)]
+    trie = TokenTrie.of(words)
+    first = np.log(np.array([1, 1, 1, 1, 1, 1, 1, 2, 3, 90]) / 102)
+    price = (0.5, 0.5)
+    paths = [
+        [tuple(trie.path[n][: trie.depth[n]].tolist()) for n in trie.choose(first, price, budget)]
+        for budget in (0.9, 1.0, 2.0, 3.0, 4.0, 99.0)
+    ]
+    # One is passed by four words, (1, 4) by two, eight and seven by one, eight the likelier.
+    assert paths[:4] == [[], [(1,)], [(1,), (1, 4)], [(1,), (1, 4), (8,)]]
+    assert [len(p) for p in paths[4:]] == [4, 4]
+    chosen = trie.choose(first, price, 2.0)
+    assert trie.covered(chosen).tolist() == [True, True, True, True, False, False, True]
+
+
+def test_with_a_node_all_nodes_above_it_are_chosen() -> None:
+    rng = np.random.default_rng(0)
+    words = sorted({tuple(rng.integers(0, 3, rng.integers(1, 7)).tolist()) for _ in range(60)})
+    trie = TokenTrie.of(words)
+    spent: list[float] = []
+    for budget in range(150):
+        # Ties in probability are where the order could go wrong.
+        chosen = trie.choose(np.zeros(3), (1.0, 0.5), budget)
+        paid = sum(group.ids.size + 0.5 * len(group.nodes) for group in trie.rows(chosen))
+        assert paid <= budget
+        spent.append(paid)
+        assert set(trie.parent[chosen].tolist()) <= {-1, *chosen.tolist()}
+    # The next node would have cost at most six tokens and a place.
+    assert all(paid > min(budget - 6.5, max(spent) - 0.1) for budget, paid in enumerate(spent))
+
+
+def test_rows_show_each_chosen_node_once() -> None:
+    words = [(1, 2, 3), (1, 2, 4), (1, 5, 6), (7, 8), (9, 9, 9, 9)]
+    trie = TokenTrie.of(words)
+    chosen = trie.choose(np.zeros(10), (0.0, 0.0), 0.0)
+    assert len(chosen) == (trie.beyond > 0).sum()
+    shown = []
+    for group in trie.rows(chosen):
+        assert (np.diff(group.rows) >= 0).all()
+        for row, position, node in zip(group.rows, group.positions, group.nodes, strict=True):
+            depth = trie.depth[node]
+            assert position == depth - 1
+            assert group.ids[row, :depth].tolist() == trie.path[node, :depth].tolist()
+            shown.append(node)
+    assert sorted(shown) == chosen.tolist()
+    # One row a branch: (1, 2), (1, 5), (7) and (9, 9, 9).
+    assert sum(len(group.ids) for group in trie.rows(chosen)) == 4
+    assert trie.rows(chosen[:0]) == []
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama", "no-bos", "mamba"])
+@pytest.mark.parametrize("options", ["", "end=scored", "words=corrected", "prefix=none"])
+def test_no_score_exceeds_its_bound(tiny: Tiny, name: str, options: str) -> None:
+    model = load_model(f"hf:{tiny(name)}?{options}")
+    assert len(WORDS) > PRICE
+    for position in (0, 2, 5):
+        table = model.replacements(SENTENCE, position, WORDS)
+        scores = table.score(np.arange(len(WORDS)))
+        assert (scores <= table.upper + 1e-4).all()
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama"])
+def test_a_bound_is_the_probability_up_to_the_candidate(
+    tiny: Tiny, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = load_model(f"hf:{tiny(name)}")
+    some = model.replacements(SENTENCE, 3, WORDS).upper
+    # A price that all nodes together do not reach.
+    monkeypatch.setattr(model.network, "weights", (1, 0))
+    every = model.replacements(SENTENCE, 3, WORDS).upper
+    texts = [" ".join(["The old dog", word]) for word in WORDS]
+    np.testing.assert_allclose(every, model.score(texts), atol=1e-4)
+    assert (every <= some + 1e-4).all()
+
+
+def test_bounds_keep_to_their_price(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = load_model(f"hf:{tiny('gpt2')}")
+    table = model.replacements(SENTENCE, 3, MANY)
+    few = WordList.of(MANY.words[:60])
+    first_alone = model.replacements(SENTENCE, 3, few).upper
+    work: list[tuple[int, int]] = []
+    real = model.network.logits
+
+    def spy(ids: torch.Tensor, rows: torch.Tensor, *args: object, **more: object) -> torch.Tensor:
+        work.append((ids.numel(), len(rows)))
+        return real(ids, rows, *args, **more)
+
+    monkeypatch.setattr(model.network, "logits", spy)
+    again = model.replacements(SENTENCE, 3, MANY)
+    np.testing.assert_array_equal(again.upper, table.upper)
+    body, head = model.network.weights
+    chain = model.chains([str(SENTENCE)])[0]
+    limit = PRICE * (len(chain.ids) * body + head)
+    # What stands before is computed once as well.
+    paid = sum(n * body + m * head for n, m in work) + (chain.places[3] + 1) * (body + head)
+    assert 0.8 * limit < paid <= limit
+    trie = model.tokenizer.candidates(SENTENCE, 3, MANY).trie
+    assert len(trie.end) == len(MANY)
+    assert 50 < sum(m for _, m in work) < (trie.beyond > 0).sum()
+    # Bounds of the list are nowhere above those by first tokens, and mostly below.
+    lower = first_alone - table.upper[:60]
+    assert (lower >= -1e-4).all()
+    assert (lower > 0.1).mean() > 0.5
+    # A list short enough to be scored is bounded by first tokens alone.
+    work.clear()
+    model.replacements(SENTENCE, 3, few)
+    assert work == []
