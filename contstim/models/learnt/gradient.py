@@ -43,7 +43,7 @@ def first_order_estimate(
         )
     encoded = model.encode([str(sentence)])[0]
     places = encoded.scored[encoded.word_of == position]
-    candidates = model.tokenizer.candidate_tokens(sentence, position, words)
+    candidates = model.tokenizer.candidates(sentence, position, words).tokens
     counts = np.array([len(tokens) for tokens in candidates], dtype=np.int64)
     outputs = [
         _outputs(member, encoded.ids, places, candidates, counts) for member in model.learnt.members
