@@ -12,11 +12,14 @@ Examples:
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from contstim.cli import distill, finetune, train
 from contstim.models.bundled import bundled_models, model_card
 from contstim.models.check import check_model
+from contstim.models.learnt import CARD
 from contstim.models.registry import FAMILIES, load_model
+from contstim.models.spec import ModelSpec
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -57,11 +60,18 @@ def _info(args: argparse.Namespace) -> int:
     print(f"spec     {model.spec}")
     print(f"event    {model.event}")
     print(f"digest   {model.event.digest} (event), {model.fingerprint} (weights)")
-    family, _, name = model.spec.partition(":")
-    card = model_card(name.partition("?")[0]) if family == "contstim" else None
+    card = _card(ModelSpec.parse(model.spec))
     if card is not None:
         print(f"\n{card.rstrip()}")
     return 0
+
+
+def _card(spec: ModelSpec) -> str | None:
+    if spec.family == "contstim":
+        return model_card(spec.location)
+    if spec.family in ("student", "classifier"):
+        return (Path(spec.location).expanduser() / CARD).read_text("utf-8")
+    return None
 
 
 def _check(args: argparse.Namespace) -> int:

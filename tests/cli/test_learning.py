@@ -60,6 +60,8 @@ def test_distill_and_use(bert: Path, text: Path, tmp_path: Path, capsys) -> None
     printed = capsys.readouterr().out
     assert printed.startswith(f"student:{out}: Pearson ")
     assert "on 3 sentences; 20 learnt from, 0 left out" in printed
+    assert main(["models", "info", f"student:{out}"]) == 0
+    assert f"# Student of `{teacher}`" in capsys.readouterr().out
     assert main(["score", "--model", f"student:{out}", str(held)]) == 0
     captured = capsys.readouterr()
     assert f"imitates {teacher}" in captured.err
@@ -94,7 +96,9 @@ def test_finetune_and_use(bert: Path, cola: Path, tmp_path: Path, capsys) -> Non
     assert captured.out.startswith("in_domain_dev: Matthews' correlation ")
     assert f"classifier:{out}: best restart-" in captured.out
     assert main(["models", "info", f"classifier:{out}"]) == 0
-    assert "not a probability of the sentence" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "not a probability of the sentence" in printed
+    assert "| in_domain_dev | 25 | " in printed
 
 
 def test_bad_input_is_one_line(bert: Path, text: Path, cola: Path, tmp_path: Path, capsys) -> None:

@@ -8,7 +8,10 @@ from __future__ import annotations
 from contstim.models.base import SentenceModel
 from contstim.models.spec import ModelSpec
 
-__all__ = ["load_classifier", "load_student"]
+__all__ = ["CARD", "load_classifier", "load_student"]
+
+#: The file of a folder that says what the model is and what it reaches.
+CARD = "README.md"
 
 
 def load_student(spec: ModelSpec) -> SentenceModel:

@@ -16,6 +16,7 @@ from scipy.stats import pearsonr, spearmanr
 from contstim.errors import InputError
 from contstim.models.base import FloatArray, IntArray, SentenceModel
 from contstim.models.cache import ScoreCache
+from contstim.models.learnt.card import student_card
 from contstim.models.learnt.encoder import Encoder, open_encoder
 from contstim.models.learnt.fitting import FitOptions, fit
 from contstim.models.learnt.folder import check_new_folder, write_learnt
@@ -130,7 +131,7 @@ def distill(
         },
         "versions": versions(),
     }
-    write_learnt(out, encoder, {"student": weights}, record)
+    write_learnt(out, encoder, {"student": weights}, record, student_card(record))
     return record
 
 

@@ -17,6 +17,7 @@ from contstim.errors import InfeasibleError, InputError, UnknownNameError
 from contstim.models.base import IntArray
 from contstim.models.hf.checkpoint import digest_weights
 from contstim.models.hf.limits import check_length
+from contstim.models.learnt.card import classifier_card
 from contstim.models.learnt.classifier import graded, vote
 from contstim.models.learnt.cola import (
     PARTS,
@@ -198,7 +199,8 @@ def finetune(
         },
         "versions": versions(),
     }
-    write_learnt(out, encoder, {r.name: r.weights for r in made}, record)
+    weights = {r.name: r.weights for r in made}
+    write_learnt(out, encoder, weights, record, classifier_card(record))
     store.clear(seeds)
     return record
 

@@ -1,8 +1,9 @@
 """The folder of a learnt model: a record, an encoder, and the weights of each member.
 
 ``contstim.json`` says what the model is and how it was made; ``encoder`` is a checkpoint as
-transformers writes it; ``NAME.safetensors`` holds a member's head and those weights of the
-network in which it differs from the encoder. A folder appears under its name when it is whole.
+transformers writes it; ``README.md`` is its card; ``NAME.safetensors`` holds a member's head and
+those weights of the network in which it differs from the encoder. A folder appears under its name
+when it is whole.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from torch import nn
 
 from contstim.errors import ModelFileError, OutputError
 from contstim.models.hf.checkpoint import digest_weights, quiet
+from contstim.models.learnt import CARD
 from contstim.models.learnt.encoder import Encoder, open_encoder
 from contstim.models.learnt.member import Member
 
@@ -76,6 +78,7 @@ def write_learnt(
     encoder: Encoder,
     members: Mapping[str, Mapping[str, torch.Tensor]],
     record: Mapping[str, Any],
+    card: str,
 ) -> None:
     """Write a folder, in one step.
 
@@ -89,6 +92,8 @@ def write_learnt(
         For each name its weights as `Member.trained` gives them.
     record
         JSON values.
+    card
+        What it is and what it reaches, as Markdown.
 
     Raises
     ------
@@ -106,6 +111,7 @@ def write_learnt(
             save_file(tensors, temporary / f"{name}.safetensors")
         text = json.dumps(record, indent=2, ensure_ascii=False) + "\n"
         (temporary / _RECORD).write_text(text, "utf-8")
+        (temporary / CARD).write_text(card, "utf-8")
         check_new_folder(out)
         temporary.rename(out)
     except OSError as error:

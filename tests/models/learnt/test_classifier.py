@@ -201,6 +201,39 @@ def test_degenerate_restarts_are_reported_and_replaced(
     assert not (tmp_path / "other").exists()
 
 
+def test_an_interrupted_fine_tuning_goes_on(
+    bert: Path, cola: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = FitOptions(epochs=2, batch=8, layers=1, learning_rate=1e-2)
+    train = finetuning.train_classifier
+    seeds = []
+
+    def twice(encoder, rows, labels, options, seed, order, label):
+        if len(seeds) == 2:
+            raise KeyboardInterrupt
+        seeds.append(seed)
+        return train(encoder, rows, labels, options, seed, order, label)
+
+    monkeypatch.setattr(finetuning, "train_classifier", twice)
+    with pytest.raises(KeyboardInterrupt):
+        finetune(str(bert), cola, tmp_path / "a", restarts=3, options=options, seed=5)
+    assert not (tmp_path / "a").exists()
+    kept = sorted((tmp_path / "a.restarts").iterdir())
+    assert len(kept) == 2
+    # One of the two was not written whole.
+    kept[1].write_bytes(kept[1].read_bytes()[:100])
+    seeds[:] = [5]
+    with pytest.raises(KeyboardInterrupt):
+        finetune(str(bert), cola, tmp_path / "a", restarts=3, options=options, seed=5)
+    assert seeds == [5, 6]
+    monkeypatch.setattr(finetuning, "train_classifier", train)
+    continued = finetune(str(bert), cola, tmp_path / "a", restarts=2, options=options, seed=5)
+    straight = finetune(str(bert), cola, tmp_path / "b", restarts=2, options=options, seed=5)
+    assert continued["mcc"] == straight["mcc"]
+    assert continued["best"] == straight["best"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a", "b"]
+
+
 def test_training_upper_layers_on_kept_states_is_training_them_in_place(
     bert: Path, cola: Path
 ) -> None:
