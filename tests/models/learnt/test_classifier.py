@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from tiny_transformers import SENTENCES
 
-from contstim import check_model, load_model, select_triplets, synthesize
+from contstim import check_model, load_model, select_triplets
 from contstim.errors import InfeasibleError, InputError, ModelFileError, SpecError
 from contstim.evaluation.acceptability import blimp_criterion, z_scores
 from contstim.models.learnt import finetuning
@@ -21,6 +21,7 @@ from contstim.models.learnt.fitting import FitOptions
 from contstim.models.measures import corpus_perplexity, surprisal
 from contstim.report.triplets_page import triplets_page
 from contstim.runs.experiment import Experiment, Study, SynthesisOptions, TripletOptions
+from contstim.synthesis.triplets import ModelPair, triplets
 from contstim.text import WordList
 from contstim.vocabulary import Vocabulary
 
@@ -145,26 +146,27 @@ def test_tables_name_its_unit(classifier: Path) -> None:
     assert "log p, model 2 (nats)" in page
 
 
-def test_synthesis_against_a_masked_model_holds_on_fresh_scores(
-    classifier: Path, bert: Path
+@pytest.mark.parametrize("strategy", ["exhaustive", "bounded"])
+def test_triplets_with_a_masked_model_hold_on_fresh_scores(
+    classifier: Path, bert: Path, strategy: str
 ) -> None:
     words = Vocabulary(
         WordList.of(["The", "A", "the", "a"]),
         WordList.of(["dog", "dogs", "cat", "saw", "ran", "old", "man", "fast"]),
     )
     specs = [f"classifier:{classifier}?output=margin", f"hf:{bert}?metric=pll"]
-    for reject_spec, accept_spec in (specs, specs[::-1]):
-        reject, accept = load_model(reject_spec), load_model(accept_spec)
-        found = synthesize(
-            "The old man saw the cat.", reject=reject, accept=accept, vocabulary=words
-        )
-        assert found.changed
-        texts = [found.natural, found.sentence]
-        fresh = [load_model(spec) for spec in (reject_spec, accept_spec)]
-        natural, synthetic = fresh[1].score(texts)
-        assert synthetic >= natural
-        assert np.diff(fresh[0].score(texts))[0] == pytest.approx(found.loss, abs=1e-3)
-        assert found.loss < 0
+    pair = ModelPair.of(load_model(specs[0]), load_model(specs[1]), words)
+    (found,) = triplets(pair, "The old man saw the cat.", strategy=strategy)
+    texts = [found.natural, found.synthetic_1, found.synthetic_2]
+    one, two = (load_model(spec).score(texts) for spec in specs)
+    # Sentence k is accepted by model k and rejected by the other.
+    assert one[1] >= one[0]
+    assert two[2] >= two[0]
+    assert two[1] < two[0]
+    assert one[2] < one[0]
+    wanted = [found.synthetic_1_lp_1, found.synthetic_2_lp_1]
+    np.testing.assert_allclose(one[1:], wanted, atol=1e-3)
+    np.testing.assert_allclose(two[1:], [found.synthetic_1_lp_2, found.synthetic_2_lp_2], atol=1e-3)
 
 
 def test_degenerate_restarts_are_reported_and_replaced(
