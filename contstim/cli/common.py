@@ -27,7 +27,21 @@ __all__ = [
 
 
 class CommandParser(argparse.ArgumentParser):
-    """An argument parser whose errors are one line that says what to do."""
+    """An argument parser whose errors are one line that says what to do.
+
+    The help of a subcommand ends with those of its command's examples that are its own.
+    """
+
+    def format_help(self) -> str:
+        """Return the help, with examples."""
+        command = self.prog.split()[1:]
+        module = sys.modules.get(f"contstim.cli.{command[0]}") if len(command) > 1 else None
+        lines = (line.strip() for line in (module.__doc__ or "").splitlines()) if module else ()
+        examples = [f"  {line}" for line in lines if line.startswith(f"{self.prog} ")]
+        if examples:
+            self.formatter_class = argparse.RawDescriptionHelpFormatter
+            self.epilog = "\n".join(["Example:" if len(examples) == 1 else "Examples:", *examples])
+        return super().format_help()
 
     def error(self, message: str) -> NoReturn:
         """Print one line and exit with status 2."""

@@ -4,10 +4,12 @@ trials: deals selected pairs and triplets to groups of participants, so that eve
 condition of every model pair equally often and nobody sees a sentence twice; order and sides are
 each participant's own. simulate: lets simulated people, who follow one model or a mixture, answer
 the trials, so that the whole analysis can be run before there are data. plan: the smallest p-value
-that a number of groups can give, and what the correction for many comparisons then asks.
+that a number of groups can give, and what the correction for many comparisons then asks. power:
+how often an experiment of each size would tell two models apart, by simulation.
 
 Examples:
   contstim design plan --groups 10 --comparisons 36
+  contstim design power trials.csv --compare contstim:trigram contstim:lstm --groups 5 10
   contstim design simulate trials.csv --follow contstim:trigram --out choices.csv
   contstim design trials --natural pairs.csv --triplets chosen.csv --groups 10 --participants 10
 """
@@ -18,8 +20,9 @@ import argparse
 import io
 import math
 import sys
+from collections.abc import Sequence
 from itertools import combinations
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -28,6 +31,10 @@ from contstim.errors import InputError
 from contstim.models.spec import ModelSpec
 from contstim.sentences import pool, read_sentences
 from contstim.textfile import numbered_lines
+
+if TYPE_CHECKING:
+    from contstim.evaluation.simulate import Simulation
+    from contstim.models.base import SentenceModel
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -63,18 +70,44 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="SPEC[=WEIGHT]",
         help="a model that people follow; several make a mixture (default: none, all is noise)",
     )
-    simulate.add_argument(
-        "--noise", type=float, default=1.0, metavar="SD", help="against a preference of 1 (1)"
-    )
-    simulate.add_argument(
-        "--lapse", type=float, default=0.02, metavar="SHARE", help="answers at random (0.02)"
-    )
+    _add_people(simulate)
     simulate.add_argument("--out", default="-", metavar="CSV", help="(default: standard output)")
     add_seed(simulate)
+    power = actions.add_parser("power", help="say how often two models would be told apart")
+    power.add_argument("trials", help="from `contstim design trials`, or any pairs of sentences")
+    power.add_argument("--compare", nargs=2, required=True, metavar="SPEC")
+    power.add_argument(
+        "--follow",
+        action="append",
+        default=[],
+        metavar="SPEC[=WEIGHT]",
+        help="a model that people follow; several make a mixture (default: the first compared)",
+    )
+    _add_people(power)
+    for option, unit, default in (
+        ("--groups", "groups of participants", [10]),
+        ("--participants", "participants a group", [10]),
+        ("--trials-each", "trials a group (default: all the pairs that a group has)", []),
+    ):
+        power.add_argument(
+            option, nargs="+", type=positive, default=default, metavar="N", help=unit
+        )
+    power.add_argument("--simulations", type=positive, default=500, metavar="N", help="(500)")
+    power.add_argument("--out", default="-", metavar="CSV", help="(default: standard output)")
+    add_seed(power)
     plan = actions.add_parser("plan", help="say what a design can show at best")
     plan.add_argument("--groups", type=positive, required=True, metavar="N")
     plan.add_argument("--comparisons", type=positive, required=True, metavar="N")
     plan.add_argument("--alpha", type=float, default=0.05, metavar="RATE", help="(default: 0.05)")
+
+
+def _add_people(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--noise", type=float, default=1.0, metavar="SD", help="against a preference of 1 (1)"
+    )
+    parser.add_argument(
+        "--lapse", type=float, default=0.02, metavar="SHARE", help="answers at random (0.02)"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -84,26 +117,68 @@ def run(args: argparse.Namespace) -> int:
     if args.action == "plan":
         print(plan_design(args.groups, args.comparisons, args.alpha))
         return 0
-    return _simulate(args) if args.action == "simulate" else _trials(args)
+    return {"simulate": _simulate, "power": _power, "trials": _trials}[args.action](args)
 
 
 def _simulate(args: argparse.Namespace) -> int:
-    from contstim.evaluation.simulate import Simulation, simulate_choices
+    from contstim.evaluation.simulate import simulate_choices
+
+    models, simulation = _people(args, args.follow)
+    scores: Any = {spec: model.score for spec, model in models.items()} or None
+    choices = simulate_choices(_read(args.trials), scores, simulation, seed=args.seed)
+    with write_output(args.out, [args.trials]) as out:
+        choices.to_csv(out, index=False, lineterminator="\n")
+    return 0
+
+
+def _power(args: argparse.Namespace) -> int:
+    from contstim.evaluation.power import power
+    from contstim.models.registry import load_model
+
+    models, simulation = _people(args, args.follow or args.compare[:1])
+    compared = [load_model(spec) for spec in args.compare]
+    if compared[0].spec == compared[1].spec:
+        raise InputError(f"--compare names {compared[0].spec!r} twice; give two models")
+    models |= {model.spec: model for model in compared}
+    scores: Any = {spec: model.score for spec, model in models.items()}
+    design = _read(args.trials)
+    for column in ("sentence_1", "sentence_2"):
+        if column not in design:
+            raise InputError(
+                f"{args.trials} has no column {column!r}; give trials or pairs of sentences"
+            )
+    kept = [c for c in ("sentence_1", "sentence_2", "group") if c in design]
+    table = power(
+        design[kept].drop_duplicates(),
+        scores,
+        (compared[0].spec, compared[1].spec),
+        simulation,
+        args.groups,
+        args.participants,
+        args.trials_each,
+        n_simulations=args.simulations,
+        seed=args.seed,
+    )
+    with write_output(args.out, [args.trials]) as out:
+        table.to_csv(out, index=False, lineterminator="\n")
+    return 0
+
+
+def _people(
+    args: argparse.Namespace, follow: Sequence[str]
+) -> tuple[dict[str, SentenceModel], Simulation]:
+    """Load the models that people follow, and say how people answer."""
+    from contstim.evaluation.simulate import Simulation
     from contstim.models.registry import load_model
 
     for option, value in (("--noise", args.noise), ("--lapse", args.lapse)):
         if not math.isfinite(value):
             raise InputError(f"{option} {value} is not a finite number")
-    followed = [_weighted(given) for given in args.follow]
+    followed = [_weighted(given) for given in follow]
     models = [(load_model(spec), weight) for spec, weight in followed]
-    scores: Any = {model.spec: model.score for model, _ in models} or None
-    simulation = Simulation(
-        tuple((model.spec, weight) for model, weight in models), noise=args.noise, lapse=args.lapse
-    )
-    choices = simulate_choices(_read(args.trials), scores, simulation, seed=args.seed)
-    with write_output(args.out, [args.trials]) as out:
-        choices.to_csv(out, index=False, lineterminator="\n")
-    return 0
+    weights = tuple((model.spec, weight) for model, weight in models)
+    simulation = Simulation(weights, noise=args.noise, lapse=args.lapse)
+    return {model.spec: model for model, _ in models}, simulation
 
 
 def _weighted(given: str) -> tuple[str, float]:
@@ -114,8 +189,8 @@ def _weighted(given: str) -> tuple[str, float]:
         ModelSpec.parse(spec)
     except ValueError:  # no number, or one that is the value of the spec's last option
         return given, 1.0
-    if not math.isfinite(weight):
-        raise InputError(f"the weight {number} of --follow {given!r} is not a finite number")
+    if not (math.isfinite(weight) and weight > 0):
+        raise InputError(f"the weight {number} of --follow {given!r} is not a number above 0")
     return spec, weight
 
 

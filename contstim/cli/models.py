@@ -4,7 +4,9 @@ Examples:
   contstim models list
   contstim models info contstim:trigram
   contstim models check contstim:lstm
+  contstim models check hf:my-folder --sentences mine.txt
   contstim models train ngram text.txt --order 3 --out mine.arpa.gz
+  contstim models train lstm text.txt --out mine.safetensors
   contstim models distill "hf:FOLDER?metric=pll" --text text.txt --out my-student
   contstim models finetune hf:FOLDER --task cola --data cola --out my-classifier
 """
@@ -20,6 +22,7 @@ from contstim.models.check import check_model
 from contstim.models.learnt import CARD
 from contstim.models.registry import FAMILIES, load_model
 from contstim.models.spec import ModelSpec
+from contstim.sentences import read_sentences
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -30,6 +33,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     info.add_argument("spec", help="a model spec, e.g. contstim:trigram")
     check = actions.add_parser("check", help="check that a model keeps the contract")
     check.add_argument("spec", help="a model spec")
+    check.add_argument(
+        "--sentences",
+        metavar="FILE",
+        help="sentences of several lengths to check it on (default: the bundled English pool)",
+    )
     training = actions.add_parser("train", help="train a model from text")
     train.configure(training)
     teaching = actions.add_parser("distill", help="teach a fast network a model's scores")
@@ -76,6 +84,7 @@ def _card(spec: ModelSpec) -> str | None:
 
 def _check(args: argparse.Namespace) -> int:
     model = load_model(args.spec)
-    for line in check_model(model):
+    sentences = None if args.sentences is None else read_sentences(args.sentences)
+    for line in check_model(model, sentences):
         print(f"ok  {line}")
     return 0

@@ -166,7 +166,10 @@ class _Pool:
         for g in range(n_groups):
             own = members[g % len(members)]
             if n_trials > len(own):
-                raise InputError(f"{n_trials} trials a group are asked for, there are {len(own)}")
+                raise InputError(
+                    f"{n_trials} trials a group are asked for and a group has {len(own)} pairs; "
+                    "ask for fewer"
+                )
             chosen.append(rng.choice(own, size=n_trials, replace=False))
         rows = np.repeat(np.stack(chosen), people, axis=0)  # participants by trials
         rating = answers(self._latent[rows], self._simulation, rng)

@@ -42,9 +42,11 @@ class DesignPlan:
     unit: str = "groups"
 
     def __str__(self) -> str:
+        # A thousand units take the smallest p below what a float can hold.
+        p = f"{self.smallest_p:.3g}" if self.smallest_p > 0 else "below 1e-300"
         text = (
             f"With {self.groups} {self.unit} the smallest p of a two-sided exact Wilcoxon "
-            f"signed-rank test is {self.smallest_p:.3g}; "
+            f"signed-rank test is {p}; "
         )
         if self.needed is None:
             return text + (

@@ -255,6 +255,18 @@ def test_one_way_synthesis_refuses_what_it_would_ignore(fail, sentences: str) ->
     assert "say which models" in fail("synthesize", *pair, "--reject", "contstim:bigram", "x y")
 
 
+def test_faulty_studies_of_power(fail, tmp_path: Path) -> None:
+    path = tmp_path / "pairs.csv"
+    path.write_text("sentence_1,sentence_2\nThe door was open.,He saw the house.\n")
+    power = ("design", "power", str(path), "--compare", "contstim:bigram")
+    message = fail(*power, "contstim:bigram")
+    assert message == "--compare names 'contstim:bigram' twice; give two models"
+    message = fail(*power, "contstim:trigram", "--trials-each", "2")
+    assert message == "2 trials a group are asked for and a group has 1 pairs; ask for fewer"
+    path.write_text("sentence_1\nThe door was open.\n")
+    assert fail(*power, "contstim:trigram").startswith(f"{path} has no column 'sentence_2'")
+
+
 TRIALS = "participant,group,trial,condition,sentence_1,sentence_2,model_1,model_2\n"
 
 
@@ -273,7 +285,9 @@ def test_faulty_numbers_of_a_simulation(fail, tmp_path: Path) -> None:
     assert fail(*simulate, "--noise", "nan") == "--noise nan is not a finite number"
     assert fail(*simulate, "--noise", "inf") == "--noise inf is not a finite number"
     message = fail(*simulate, "--follow", "contstim:trigram=nan")
-    assert message == "the weight nan of --follow 'contstim:trigram=nan' is not a finite number"
+    assert message == "the weight nan of --follow 'contstim:trigram=nan' is not a number above 0"
+    message = fail(*simulate, "--follow", "contstim:trigram=-1")
+    assert message == "the weight -1 of --follow 'contstim:trigram=-1' is not a number above 0"
     # A number may be the value of a spec's option, and no weight.
     message = fail(*simulate, "--follow", "contstim:trigram?orders=100")
     assert message.startswith("unknown option 'orders' in")

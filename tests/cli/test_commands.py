@@ -90,7 +90,12 @@ def test_training_and_using_a_model(tmp_path: Path, capsys: pytest.CaptureFixtur
     train = ["models", "train", "ngram", str(text), "--order", "2", "--punctuation", "split"]
     assert main([*train, "--fallback", "0.5,1,1.5", "--out", str(out)]) == 0
     assert "n-grams of order 1 to 2" in capsys.readouterr().out
-    assert main(["models", "check", f"ngram:{out}?punctuation=split"]) == 0
+    check = ["models", "check", f"ngram:{out}?punctuation=split"]
+    assert main(check) == 0
+    assert main([*check, "--sentences", str(text)]) == 0
+    text.write_text("The door was open.\n", "utf-8")
+    assert main([*check, "--sentences", str(text)]) == 2
+    assert "at least three sentences of different lengths" in capsys.readouterr().err
 
 
 def test_sampling_sentences(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

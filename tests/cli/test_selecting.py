@@ -1,5 +1,6 @@
 """From scores and triplets to trials, by the commands."""
 
+import io
 import itertools
 from pathlib import Path
 
@@ -8,6 +9,8 @@ import pandas as pd
 import pytest
 
 from contstim.cli import main
+from contstim.models.registry import load_model
+from contstim.sentences import pool
 
 
 @pytest.fixture
@@ -68,6 +71,38 @@ def test_from_scores_and_triplets_to_trials(
 def test_planning(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["design", "plan", "--groups", "10", "--comparisons", "36"]) == 0
     assert "no single difference can be significant: at least 2" in capsys.readouterr().out
+    assert main(["design", "plan", "--groups", "100000", "--comparisons", "36"]) == 0
+    assert "signed-rank test is below 1e-300;" in capsys.readouterr().out
+
+
+def test_power(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sentences = pool()
+    design = pd.DataFrame({"sentence_1": sentences[:-1], "sentence_2": sentences[1:]})
+    ratios = [
+        load_model(spec).score(design["sentence_2"]) - load_model(spec).score(design["sentence_1"])
+        for spec in ("contstim:bigram", "contstim:trigram")
+    ]
+    design = design[ratios[0] * ratios[1] < 0]  # pairs on which the two disagree
+    path = tmp_path / "pairs.csv"
+    design.to_csv(path, index=False)
+    argv = ["design", "power", str(path), "--compare", "contstim:bigram", "contstim:trigram"]
+    argv += ["--participants", "4", "40", "--groups", "1", "--simulations", "40"]
+    assert main([*argv, "--noise", "0.3"]) == 0
+    found = pd.read_csv(io.StringIO(capsys.readouterr().out))
+    assert found["n_participants"].tolist() == [4, 40]
+    assert found["power"].iloc[0] < 0.5 < found["power"].iloc[1]  # more people show more
+    # People follow the first model unless told otherwise.
+    assert found["first_better"].iloc[1] == found["power"].iloc[1]
+    assert main([*argv, "--noise", "0.3", "--follow", "contstim:trigram"]) == 0
+    followed = pd.read_csv(io.StringIO(capsys.readouterr().out))
+    assert followed["first_better"].iloc[1] == 0 < followed["power"].iloc[1]
+
+
+def test_a_subcommand_shows_its_own_example(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["design", "plan", "--help"])
+    printed = capsys.readouterr().out
+    assert printed.endswith("Example:\n  contstim design plan --groups 10 --comparisons 36\n")
 
 
 @pytest.mark.parametrize(

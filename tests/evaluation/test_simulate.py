@@ -131,7 +131,7 @@ def test_groups_have_their_own_pairs():
     assert five["power"].tolist() == [0]
     with pytest.raises(InputError, match="8 groups are asked for, the design has 7"):
         power(design, scores, ("a", "b"), Simulation.of("a"), [8], [3], n_simulations=1)
-    with pytest.raises(InputError, match="11 trials a group are asked for, there are 10"):
+    with pytest.raises(InputError, match="11 trials a group are asked for and a group has 10"):
         power(design, scores, ("a", "b"), Simulation.of("a"), [2], [3], [11], n_simulations=1)
 
 
