@@ -32,6 +32,7 @@ BENCHMARKS = {
     "runs": ([], []),
     "recurrent_scoring": (None, [LSTM, "--data", "gutenberg/sentences.txt.gz"]),
     "bench_transformers": ([], []),
+    "guided_search": ([], []),
     "selection": ([], ["--data", "golan2023/"]),
     "evaluation": ([], ["--data", "golan2023/behavior_nov2022_raw.csv"]),
 }

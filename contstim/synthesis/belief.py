@@ -27,8 +27,8 @@ __all__ = ["Belief", "Outlook", "expected_gain"]
 # Before anything is known: a new word fits a little worse; spread of the coefficients, and s with
 # the number of scores it is worth.
 _PRIOR_MEAN = np.array([-0.1, -0.1, 0.0])
-_PRIOR_SPREAD = np.array([0.15, 0.1, 0.2])
-_PRIOR_NOISE, _PRIOR_COUNT = 0.1, 4.0
+_PRIOR_SPREAD = np.array([0.1, 0.1, 0.15])
+_PRIOR_NOISE, _PRIOR_COUNT = 0.08, 4.0
 # How much the coefficients may differ between positions, in parts of s.
 _BETWEEN = np.array([0.7, 0.5, 0.7])
 # Exact scores of earlier positions that are kept.

@@ -18,7 +18,10 @@ __all__ = ["Bounded"]
 
 # The cheaper model is asked for so many candidates at once, and may be asked for this many times
 # the budget at most.
-_CHEAP_BATCH, _CHEAP_RATIO = 16, 16
+_CHEAP_BATCH, _CHEAP_RATIO = 16, 32
+# A position at which nothing was found is left when the next score promises less than this part of
+# what scores have brought so far; half of that at each greater depth.
+_LEAST = 1 / 8
 _LARGEST_BATCH = 256
 _NO_LIMIT = 2**40
 
@@ -35,9 +38,10 @@ class Bounded:
     is still in the running.
 
     A position is left with the best candidate found as soon as the next score promises less,
-    for its cost, than scores have brought so far. Where nothing is found, it is left after `first`
-    scores, and looked at further, with twice as many each time, once no other position brings
-    anything.
+    for its cost, than scores have brought so far (the marginal value theorem, Charnov 1976).
+    Where nothing is found, it is left after `first` scores, or when the next one promises less
+    than an eighth of that. Once no position brings anything, those left so are looked at further,
+    each time with twice the scores and half the promise, up to the budget.
 
     With ``budget=None`` a position is left only when no candidate is left that bounds or scores
     do not rule out; the result is then that of ``exhaustive``.
@@ -47,7 +51,7 @@ class Bounded:
     budget
         Most exact scores asked of the model whose scores cost more, at one position of one
         sentence; the cheaper one may be asked for as many times more as its scores are cheaper,
-        16 at most. None: no limit.
+        32 at most. None: no limit.
     first
         The budget at which a position is left first.
     """
@@ -237,16 +241,30 @@ class _Visit:
             hope = chance * self._gain(index, surest / chance)
         size = min(room, max(_CHEAP_BATCH, self._spent(self.cheap) // 4), _LARGEST_BATCH)
         order = np.argsort(-hope, kind="stable")[:size]
-        if ready.any() and hope[order].sum() <= surest * len(order) * costs[0] / costs[1]:
+        if ready.any():
+            asked_for = surest / costs[1]
+        else:
+            asked_for = self._least()
+        if hope[order].sum() <= asked_for * len(order) * costs[0] and not self._must(ready):
             return unready[:0]
         return unready[order]
+
+    def _must(self, ready: BoolArray) -> bool:
+        """Whether to go on though nothing is promised, which is so without a budget."""
+        return self.allowance.patient and not ready.any()
+
+    def _least(self) -> float:
+        """Return the nats a unit of cost below which nothing more is asked for here."""
+        memory = self.board.memory
+        if self.allowance.patient or memory.cost == 0:
+            return 0.0
+        return memory.gain / memory.cost * _LEAST / 2**self.board.depth
 
     def _enough(self, surest: float) -> bool:
         """Whether the next score promises too little to go on here."""
         if self.allowance.patient:
             return False
-        memory = self.board.memory
+        price, memory = self.board.price(self.dear), self.board.memory
         if self._best() is None:
-            return surest <= 0
-        # The marginal value theorem of foraging (Charnov 1976).
-        return surest * memory.cost <= memory.gain * self.board.price(self.dear)
+            return surest <= self._least() * price
+        return surest * memory.cost <= memory.gain * price

@@ -47,16 +47,22 @@ def likelihood_by_name(spec: str, sentence: Sentence, position: int, words: Word
     Raises
     ------
     InputError
-        If that model does not score from left to right.
+        If that model does not score from left to right, or gives no bounds from the words before
+        alone, as n-gram models do.
     """
     model = _loaded(spec)
     known, places = _known(spec, words, sentence.before[position], sentence.after[position])
-    upper = model.replacements(sentence, position, known).upper
-    values = likelihood(model, sentence, position, upper)
+    table = model.replacements(sentence, position, known)
+    if table.exact and position + 1 < len(sentence):
+        raise InputError(
+            f"candidates={spec!r} gives whole sentences at once, and no probability of a word "
+            "alone; name a causal or recurrent network"
+        )
+    values = likelihood(model, sentence, position, table.upper)
     if values is None:
         raise InputError(
             f"candidates={spec!r} does not add up log-probabilities from left to right; name a "
-            "causal, recurrent or n-gram model, without a reduction"
+            "causal or recurrent network, without a reduction"
         )
     found = np.full(len(words), -np.inf)
     found[places] = values

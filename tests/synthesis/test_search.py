@@ -1,10 +1,16 @@
+from collections.abc import Callable
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from tables import TableModel
 
 from contstim.errors import InputError, UnknownNameError, UnknownWordError
+from contstim.models.base import FloatArray, IntArray, Replacements
+from contstim.models.registry import FAMILIES, register_family
+from contstim.synthesis.likelihood import likelihood_by_name
 from contstim.synthesis.search import Synthesis, synthesize
-from contstim.synthesis.strategies import Bounded
+from contstim.synthesis.strategies import Bounded, Paper, Strategy
 from contstim.text import Sentence, WordList
 from contstim.vocabulary import Vocabulary
 
@@ -12,7 +18,7 @@ LOWER = ["the", "dog", "saw", "cat", "ran", "home", "red", "big", "man", "of", "
 UPPER = ["The", "Dog", "Big", "Red"]
 VOCABULARY = Vocabulary(WordList.of(UPPER), WordList.of(LOWER), frozenset({"the", "of"}))
 NATURAL = "The dog saw the big cat."
-STRATEGIES = ["exhaustive", "first-improvement", "bounded"]
+STRATEGIES = ["exhaustive", "first-improvement", "bounded", "paper"]
 
 
 def _models(seed: int, exact: tuple[str, str] = ("all", "all")) -> tuple[TableModel, TableModel]:
@@ -158,6 +164,122 @@ def test_a_budget_bounds_the_exact_scores_asked_for() -> None:
     visits = 6 * (1 + len(small.steps))
     assert small.n_scores[1] <= 2 * visits
     assert sum(small.n_scores) < sum(large.n_scores)
+
+
+@pytest.mark.parametrize(
+    "exact", [("bound", "all"), ("all", "bound"), ("bound", "bound"), ("none", "none")]
+)
+@pytest.mark.parametrize("seed", range(3))
+def test_without_a_budget_bounded_is_exhaustive(exact: tuple[str, str], seed: int) -> None:
+    reject, accept = _models(seed, exact)
+    one, two = (
+        synthesize(NATURAL, reject=reject, accept=accept, vocabulary=VOCABULARY, strategy=s, seed=1)
+        for s in (Bounded(None), "exhaustive")
+    )
+    assert one.sentence == two.sentence
+    assert [s.new for s in one.steps] == [s.new for s in two.steps]
+
+
+@pytest.mark.parametrize("strategy", [Bounded(3), Paper(), "exhaustive", "first-improvement"])
+def test_no_candidate_is_scored_twice(strategy: str | Strategy) -> None:
+    reject, accept = _models(4, ("bound", "bound"))
+    asked: list[tuple[str, str]] = []
+
+    def watch(model: TableModel) -> None:
+        plain = model.replacements
+
+        def replacements(sentence: Sentence, position: int, words: WordList) -> Replacements:
+            table = plain(sentence, position, words)
+
+            def score(index: IntArray) -> FloatArray:
+                texts = [str(sentence.replace(position, words.words[i])) for i in index]
+                asked.extend((model.spec, text) for text in texts)
+                return table.score(index)
+
+            return replace(table, score=score)
+
+        model.replacements = replacements  # type: ignore[method-assign] - to watch what is asked
+
+    watch(reject)
+    watch(accept)
+    result = synthesize(
+        NATURAL, reject=reject, accept=accept, vocabulary=VOCABULARY, strategy=strategy
+    )
+    assert sum(result.n_scores) == len(asked)
+    # A sentence is met again if a word that was replaced comes back; within a step it is not.
+    assert len(set(asked)) >= len(asked) - len(result.steps) * len(LOWER)
+    counts = [step.n_scores for step in result.steps]
+    assert counts == sorted(counts)
+    assert all(c <= result.n_scores for c in counts)
+
+
+def test_batches_do_not_change_what_bounded_finds() -> None:
+    reject, accept = _models(8, ("bound", "bound"))
+
+    def run() -> Synthesis:
+        return synthesize(
+            NATURAL,
+            reject=reject,
+            accept=accept,
+            vocabulary=VOCABULARY,
+            strategy=Bounded(4),
+            seed=2,
+        )
+
+    first = run()
+    for model in (reject, accept):
+        plain = model.replacements
+
+        def one_by_one(
+            sentence: Sentence,
+            position: int,
+            words: WordList,
+            plain: Callable[..., Replacements] = plain,
+        ) -> Replacements:
+            table = plain(sentence, position, words)
+
+            def score(index: IntArray) -> FloatArray:
+                backwards = [table.score(np.array([i]))[0] for i in index[::-1]]
+                return np.array(backwards[::-1])
+
+            return replace(table, score=score)
+
+        model.replacements = one_by_one  # type: ignore[method-assign] - other batches
+    assert run() == first
+
+
+def test_the_published_search_scores_likely_candidates_alone() -> None:
+    reject, accept = _models(3, ("all", "bound"))
+    sentence = Sentence.parse(NATURAL)
+    search = Paper(at_least=3, threshold=-1.0, step=0.1)
+    result = synthesize(
+        NATURAL, reject=reject, accept=accept, vocabulary=VOCABULARY, strategy=search
+    )
+    for step in result.steps:
+        words = [
+            sentence.replace(step.position, w) for w in (UPPER if not step.position else LOWER)
+        ]
+        own = sorted(accept.score_words([str(s)])[0][step.position] for s in words)
+        changed = sentence.replace(step.position, step.new)
+        # Words that stand elsewhere may not be proposed, so the third best may lie a little lower.
+        lowest = min(-1.1, own[-3 - len(sentence)]) if step.position else -np.inf
+        assert accept.score_words([str(changed)])[0][step.position] >= lowest
+        sentence = changed
+
+
+def test_a_third_model_may_say_which_candidates_are_likely(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("contstim.models.registry.FAMILIES", dict(FAMILIES))
+    third = TableModel(LOWER[:8], 99, exact="bound")
+    register_family("third", "for a test", lambda spec: third)
+    register_family("fourth", "for a test", lambda spec: TableModel(LOWER, 99))
+    sentence, words = Sentence.parse("dog saw the cat"), WordList.of(LOWER)
+    found = likelihood_by_name("third:x", sentence, 2, words)
+    np.testing.assert_allclose(found[:8], third.log_probs[LOWER.index("saw"), :8])
+    assert (found[8:] == -np.inf).all()
+    with pytest.raises(InputError, match="^candidates='fourth:x' gives whole sentences at once"):
+        likelihood_by_name("fourth:x", sentence, 2, words)
+    with pytest.raises(InputError, match="^none of the 1 candidate words is known to candidates="):
+        likelihood_by_name("third:x", sentence, 2, WordList.of(["zebra"]))
 
 
 def test_dashes_stay_and_punctuation_is_kept() -> None:
