@@ -33,6 +33,7 @@ BENCHMARKS = {
     "recurrent_scoring": (None, [LSTM, "--data", "gutenberg/sentences.txt.gz"]),
     "bench_transformers": ([], []),
     "guided_search": ([], []),
+    "students": (None, ["--data", "gutenberg/"]),
     "selection": ([], ["--data", "golan2023/"]),
     "evaluation": ([], ["--data", "golan2023/behavior_nov2022_raw.csv"]),
 }
