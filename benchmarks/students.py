@@ -148,8 +148,8 @@ def report(args: argparse.Namespace, folder: Path) -> None:
     print(
         f"{teacher.spec}: Pearson {found['pearson']:.4f}, of the length alone "
         f"{found['pearson_of_length']:.4f}, error {found['rmse']:.2f} nats of a standard deviation "
-        f"of {found['sd']:.2f}, on {found['sentences']} held-out sentences; {training['sentences']} "
-        f"learnt from in {training['epochs']} passes"
+        f"of {found['sd']:.2f}, on {found['sentences']} held-out sentences; "
+        f"{training['sentences']} learnt from in {training['epochs']} passes"
     )
     sentences = [s for s in pool() if 4 <= len(s.split()) <= 15][: args.timed]
     teachers, students = (rate(model, sentences) for model in (teacher, student))
