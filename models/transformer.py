@@ -44,7 +44,7 @@ from transformers import (
 )
 
 WIDTH, LAYERS, HEADS, PIECES, POSITIONS = 256, 4, 4, 6000, 128
-STEPS = {"gpt": 2200, "bert": 3000}
+STEPS = {"gpt": 1800, "bert": 3000}
 BATCH = 4096  # tokens
 MATRIX_RATE, OTHER_RATE = 4e-3, 2e-3
 WARM_UP, SAVE_EVERY, LOG_EVERY = 100, 300, 50

@@ -73,7 +73,7 @@ def test_word_scores_sum_to_sentence_scores(
 def test_models_list_info_check(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["models", "list"]) == 0
     listed = capsys.readouterr().out
-    for name in ("bigram", "trigram", "rnn", "lstm"):
+    for name in ("bigram", "trigram", "rnn", "lstm", "gpt", "bert"):
         assert f"contstim:{name}" in listed
     assert main(["models", "info", "contstim:trigram"]) == 0
     info = capsys.readouterr().out
