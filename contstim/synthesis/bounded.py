@@ -20,7 +20,7 @@ __all__ = ["Bounded"]
 # the budget at most.
 _CHEAP_BATCH, _CHEAP_RATIO = 16, 32
 # A position at which nothing was found is left when the next score promises less than this part of
-# what scores have brought so far; half of that at each greater depth.
+# what scores have brought so far.
 _LEAST = 1 / 8
 _LARGEST_BATCH = 256
 _NO_LIMIT = 2**40
@@ -39,9 +39,9 @@ class Bounded:
 
     A position is left with the best candidate found as soon as the next score promises less,
     for its cost, than scores have brought so far (the marginal value theorem, Charnov 1976).
-    Where nothing is found, it is left after `first` scores, or when the next one promises less
-    than an eighth of that. Once no position brings anything, those left so are looked at further,
-    each time with twice the scores and half the promise, up to the budget.
+    Where nothing is found, it is left when the next one promises less than an eighth of that, or
+    after `first` scores. Positions left for the latter reason are looked at further once no other
+    brings anything, each time with twice the scores, up to the budget.
 
     With ``budget=None`` a position is left only when no candidate is left that bounds or scores
     do not rule out; the result is then that of ``exhaustive``.
@@ -165,8 +165,10 @@ class _Visit:
                 yield from self._ask(self.cheap, batch)
                 continue
             room = self.allowance.limit - self._spent(self.dear)
-            if not ready.any() or room <= 0 or self._enough(surest):
+            if room <= 0 or (not ready.any() and self._room() <= 0):
                 return not self.allowance.final
+            if not ready.any() or self._enough(surest):
+                return False
             size = min(room, 1 + self._spent(self.dear) // 8, _LARGEST_BATCH)
             order = np.argsort(-promise, kind="stable")
             yield from self._ask(self.dear, running[order[ready[order]][:size]])
@@ -229,8 +231,7 @@ class _Visit:
         """
         unready = np.flatnonzero(~ready)
         costs = self.board.price(self.cheap), self.board.price(self.dear)
-        ratio = int(min(max(costs[1] / costs[0], 1.0), _CHEAP_RATIO)) if costs[0] else 1
-        room = self.allowance.limit * ratio - self._spent(self.cheap)
+        room = self._room()
         if not len(unready) or room <= 0:
             return unready[:0]
         index = running[unready]
@@ -241,13 +242,16 @@ class _Visit:
             hope = chance * self._gain(index, surest / chance)
         size = min(room, max(_CHEAP_BATCH, self._spent(self.cheap) // 4), _LARGEST_BATCH)
         order = np.argsort(-hope, kind="stable")[:size]
-        if ready.any():
-            asked_for = surest / costs[1]
-        else:
-            asked_for = self._least()
+        asked_for = surest / costs[1] if ready.any() else self._least()
         if hope[order].sum() <= asked_for * len(order) * costs[0] and not self._must(ready):
             return unready[:0]
         return unready[order]
+
+    def _room(self) -> int:
+        """Return how many candidates the cheaper model may still be asked for."""
+        costs = self.board.price(self.cheap), self.board.price(self.dear)
+        ratio = int(min(max(costs[1] / costs[0], 1.0), _CHEAP_RATIO)) if costs[0] else 1
+        return self.allowance.limit * ratio - self._spent(self.cheap)
 
     def _must(self, ready: BoolArray) -> bool:
         """Whether to go on though nothing is promised, which is so without a budget."""
@@ -258,7 +262,7 @@ class _Visit:
         memory = self.board.memory
         if self.allowance.patient or memory.cost == 0:
             return 0.0
-        return memory.gain / memory.cost * _LEAST / 2**self.board.depth
+        return float(memory.gain / memory.cost * _LEAST)
 
     def _enough(self, surest: float) -> bool:
         """Whether the next score promises too little to go on here."""
@@ -267,4 +271,4 @@ class _Visit:
         price, memory = self.board.price(self.dear), self.board.memory
         if self._best() is None:
             return surest <= self._least() * price
-        return surest * memory.cost <= memory.gain * price
+        return memory.gain == 0 or surest * memory.cost <= memory.gain * price

@@ -13,6 +13,8 @@ from contstim.cli import main
 
 TEXT = "the dog saw a cat\na cat saw the dog\nthe cat ran\na dog ran\n" * 3
 
+ONE_WAY = ["--reject", "contstim:bigram", "--accept", "contstim:trigram"]
+
 
 @pytest.fixture
 def fail(capsys: pytest.CaptureFixture[str]):
@@ -151,6 +153,14 @@ def test_places_that_cannot_be_written(fail, tmp_path: Path, sentences: str) -> 
         (["synthesize", "The door was open."], "say which models"),
         (["synthesize", "--reject", "contstim:bigram", "x y"], "say which models"),
         (["synthesize", "--pair", "contstim:bigram", "contstim:bigram", "x y"], "twice"),
+        (
+            ["synthesize", *ONE_WAY, "--strategy", "paper", "--budget", "3", "x y"],
+            "a budget of 3 goes with the strategy 'bounded', not 'paper'; leave it out",
+        ),
+        (
+            ["synthesize", *ONE_WAY, "--candidates", "contstim:rnn", "x y"],
+            "goes with the strategy 'paper', not 'bounded'; leave it out",
+        ),
         (["synthesize", "--limit", "0"], "'0' is not a whole number from 1 up"),
         (["demo", "--seed", "-1"], "'-1' is not a whole number from 0 up"),
         (["sentences", "sample", "x.txt", "--length", "eight"], "'eight' is no length"),

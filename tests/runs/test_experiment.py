@@ -46,6 +46,7 @@ def test_a_small_file_and_its_defaults(tmp_path: Path) -> None:
         (GOOD + "seed = -1\n", "study.seed is -1; give at least 0"),
         (GOOD + "[synthesis]\nstrategy = 'bounde'\n", "did you mean 'bounded'"),
         (GOOD + "[synthesis]\nstrategy = 'exhaustive'\nbudget = 3\n", "only 'bounded' has"),
+        (GOOD + "[synthesis]\ncandidates = 'a:b'\n", "only 'paper' has a candidate threshold"),
         (GOOD + "[triplets]\n", "add [synthesis]"),
         (GOOD + "[synthesis]\n[triplets]\nper_pair = 5\n", "not a multiple of 10 strata"),
         (GOOD + "[design]\n", "add [natural] or [triplets]"),

@@ -246,6 +246,30 @@ def test_replacements_bound_and_estimate(tiny: Tiny) -> None:
     assert table.estimate[0] == pytest.approx(model.score([str(sentence)])[0], abs=1e-4)
 
 
+@pytest.mark.parametrize("metric", ["permutation", "pll", "pll-word-l2r"])
+def test_completions_are_those_with_the_whole_word_hidden(tiny: Tiny, metric: str) -> None:
+    folder = tiny("bert")
+    model = load_model(f"hf:{folder}?metric={metric}")
+    sentence = Sentence.parse("the old dog saw us")
+    words = WordList.of(["dog", "cat", "unhappy", "ran"])
+    table = model.replacements(sentence, 2, words)
+    assert table.completion is not None
+    assert table.price > 1
+    found = table.completion()
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    network = AutoModelForMaskedLM.from_pretrained(folder).eval()
+    for word, value in zip(words, found, strict=True):
+        ids = torch.tensor([tokenizer(str(sentence.replace(2, word)))["input_ids"]])
+        own = tokenizer(word, add_special_tokens=False)["input_ids"]
+        places = torch.arange(3, 3 + len(own))  # after [CLS] the old
+        assert ids[0, places].tolist() == own
+        ids[0, places] = tokenizer.mask_token_id
+        with torch.inference_mode():
+            logits = network(ids).logits[0, places].log_softmax(dim=1)
+        expected = logits[torch.arange(len(own)), torch.tensor(own)].sum()
+        assert value == pytest.approx(float(expected), abs=1e-4)
+
+
 def _message(error: type[Exception], spec: str, sentences: list[str]) -> str:
     with pytest.raises(error) as caught:
         load_model(spec).score(sentences)
