@@ -34,6 +34,7 @@ BENCHMARKS = {
     "bench_transformers": ([], []),
     "bench_minicons": ([], []),
     "guided_search": ([], []),
+    "students": (None, ["--data", "gutenberg/"]),
     "selection": ([], ["--data", "golan2023/"]),
     "experiment": ([], []),
     "evaluation": ([], ["--data", "golan2023/behavior_nov2022_raw.csv"]),

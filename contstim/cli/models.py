@@ -8,16 +8,21 @@ Examples:
   contstim models train ngram text.txt --order 3 --out mine.arpa.gz
   contstim models train lstm text.txt --out mine.safetensors
   contstim models adapt hf:FOLDER --text text.txt --out adapted
+  contstim models distill "hf:FOLDER?metric=pll" --text text.txt --out my-student
+  contstim models finetune hf:FOLDER --task cola --data cola --out my-classifier
 """
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
-from contstim.cli import adapt, train
+from contstim.cli import adapt, distill, finetune, train
 from contstim.models.bundled import bundled_models, model_card
 from contstim.models.check import check_model
+from contstim.models.learnt import CARD
 from contstim.models.registry import FAMILIES, load_model
+from contstim.models.spec import ModelSpec
 from contstim.sentences import read_sentences
 
 
@@ -38,14 +43,22 @@ def configure(parser: argparse.ArgumentParser) -> None:
     train.configure(training)
     adapting = actions.add_parser("adapt", help="go on training a masked model on a text")
     adapt.configure(adapting)
+    teaching = actions.add_parser("distill", help="teach a fast network a model's scores")
+    distill.configure(teaching)
+    tuning = actions.add_parser("finetune", help="make an acceptability classifier")
+    finetune.configure(tuning)
 
 
 def run(args: argparse.Namespace) -> int:
     """Do what the subcommand says."""
-    if args.action == "train":
-        return train.run(args)
-    if args.action == "adapt":
-        return adapt.run(args)
+    others = {
+        "train": train.run,
+        "adapt": adapt.run,
+        "distill": distill.run,
+        "finetune": finetune.run,
+    }
+    if args.action in others:
+        return others[args.action](args)
     return {"list": _list, "info": _info, "check": _check}[args.action](args)
 
 
@@ -63,11 +76,18 @@ def _info(args: argparse.Namespace) -> int:
     print(f"spec     {model.spec}")
     print(f"event    {model.event}")
     print(f"digest   {model.event.digest} (event), {model.fingerprint} (weights)")
-    family, _, name = model.spec.partition(":")
-    card = model_card(name.partition("?")[0]) if family == "contstim" else None
+    card = _card(ModelSpec.parse(model.spec))
     if card is not None:
         print(f"\n{card.rstrip()}")
     return 0
+
+
+def _card(spec: ModelSpec) -> str | None:
+    if spec.family == "contstim":
+        return model_card(spec.location)
+    if spec.family in ("student", "classifier"):
+        return (Path(spec.location).expanduser() / CARD).read_text("utf-8")
+    return None
 
 
 def _check(args: argparse.Namespace) -> int:

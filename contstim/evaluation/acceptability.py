@@ -9,6 +9,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from contstim.errors import InputError
+from contstim.models.learnt.cola import matthews_correlation
 
 __all__ = [
     "acceptability_delta_criterion",
@@ -104,22 +105,6 @@ def pearson(x: ArrayLike, y: ArrayLike) -> float:
     if len(one) < 2 or np.ptp(one) == 0 or np.ptp(two) == 0:
         raise InputError("a correlation needs at least two pairs of values that vary")
     return float(np.corrcoef(one, two)[0, 1])
-
-
-def matthews_correlation(labels: ArrayLike, predictions: ArrayLike) -> float:
-    """Return Matthews' correlation of two binary vectors; 0 if one of them is constant.
-
-    Source
-    ------
-    Matthews (1975), doi 10.1016/0005-2795(75)90109-9. The value 0 for a constant vector is the
-    convention of scikit-learn.
-    """
-    truth, guess = (np.asarray(v) > 0 for v in (labels, predictions))
-    if truth.shape != guess.shape:
-        raise InputError(f"{truth.shape} labels do not match {guess.shape} predictions")
-    if truth.all() or not truth.any() or guess.all() or not guess.any():
-        return 0.0
-    return float(np.corrcoef(truth.astype(float), guess.astype(float))[0, 1])
 
 
 def criteria_table(

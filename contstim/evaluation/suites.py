@@ -22,6 +22,7 @@ from contstim.evaluation.acceptability import (
     z_scores,
 )
 from contstim.evaluation.importers.mapping import read_table
+from contstim.models.learnt.cola import PARTS, read_cola
 
 __all__ = ["LIAdger", "Scorer", "blimp_accuracy", "read_blimp", "run_blimp", "run_cola"]
 
@@ -155,32 +156,15 @@ def run_cola(folder: str | Path, scorer: Scorer) -> pd.DataFrame:
     Warstadt, Singh and Bowman (2019), doi 10.1162/tacl_a_00290; scores with a threshold as in Lau
     et al. (2020) for models that were not trained on the labels.
     """
-    place = Path(folder)
-    parts = {
-        name: _read_cola(place / f"{name}.tsv")
-        for name in ("in_domain_train", "in_domain_dev", "out_of_domain_dev")
-    }
-    scores = {name: _scored(scorer, list(part["sentence"])) for name, part in parts.items()}
-    threshold = _best_threshold(parts["in_domain_train"]["label"], scores["in_domain_train"])
+    parts = {name: read_cola(Path(folder) / f"{name}.tsv") for name in PARTS}
+    scores = {name: _scored(scorer, part.sentences) for name, part in parts.items()}
+    threshold = _best_threshold(parts[PARTS[0]].labels, scores[PARTS[0]])
     rows = []
     for name, part in parts.items():
-        labels = part["label"].to_numpy()
+        labels = part.labels
         mcc = matthews_correlation(labels, scores[name] > threshold)
         rows.append((name, mcc, _auc(labels, scores[name]), threshold, len(part)))
     return pd.DataFrame(rows, columns=["part", "mcc", "auc", "threshold", "n_sentences"])
-
-
-def _read_cola(path: Path) -> pd.DataFrame:
-    try:
-        # Sentences hold unpaired quotation marks, so none is special.
-        table = pd.read_csv(
-            path, sep="\t", header=None, names=["source", "label", "mark", "sentence"], quoting=3
-        )
-    except FileNotFoundError as error:
-        raise InputError(f"there is no file {str(path)!r}") from error
-    if not table["label"].isin([0, 1]).all():
-        raise InputError(f"{str(path)!r} has labels other than 0 and 1")
-    return table
 
 
 def _best_threshold(labels: ArrayLike, scores: FloatArray) -> float:

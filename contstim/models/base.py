@@ -233,6 +233,14 @@ class SentenceModel(ABC):
         """
         return True
 
+    @property
+    def scores_words(self) -> bool:
+        """Whether a score is the sum of the words' shares; not so for a perplexity or a classifier.
+
+        Where it is not, `parts` and `score_words` raise `InputError`.
+        """
+        return True
+
     @abstractmethod
     def knows(self, words: Sequence[str]) -> BoolArray:
         """Say for each of V words whether the model knows it; shape (V,).

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from contstim.errors import ContstimError, UnknownWordError, ValidationError
+from contstim.errors import ContstimError, InputError, UnknownWordError, ValidationError
 from contstim.models.base import SentenceModel
 from contstim.sentences import pool
 from contstim.text import Sentence, WordList
@@ -134,6 +134,8 @@ def _check_words(model: SentenceModel, sentences: list[str], tolerance: float) -
             model,
             f"totals gives {sentences[worst]!r} {totals.log_prob[worst]}, score {scores[worst]}",
         )
+    if not model.scores_words:
+        return _check_no_shares(model, sentences)
     for i, (sentence, by_word) in enumerate(
         zip(sentences, model.score_words(sentences), strict=True)
     ):
@@ -149,6 +151,14 @@ def _check_words(model: SentenceModel, sentences: list[str], tolerance: float) -
                 f"{totals.log_prob[i]}",
             )
     return "word scores sum to sentence scores, one for each word"
+
+
+def _check_no_shares(model: SentenceModel, sentences: list[str]) -> str:
+    try:
+        model.score_words(sentences)
+    except InputError:
+        return "word scores are refused, for words have no share of the score"
+    raise _fail(model, "gives word scores though its words have no share of the score")
 
 
 def _check_unknown(model: SentenceModel, sentences: list[str]) -> str:

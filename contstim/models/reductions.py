@@ -143,6 +143,11 @@ class ReducedModel(SentenceModel):
         """False for ``ppl``."""
         return self.name != "ppl"
 
+    @property
+    def scores_words(self) -> bool:
+        """False for ``ppl``, and where the inner model's score has no shares."""
+        return self.name != "ppl" and self.model.scores_words
+
     def knows(self, words: Sequence[str]) -> BoolArray:
         """Say which words all models involved know; shape (V,)."""
         known = self.model.knows(words)

@@ -61,6 +61,16 @@ register_family("lstm", "LSTM network", "contstim.models.recurrent:load")
 register_family(
     "hf", "causal or masked transformer, a folder or a hub name", "contstim.models.hf:load"
 )
+register_family(
+    "student",
+    "network that imitates a model's sentence score in one pass, from `contstim models distill`",
+    "contstim.models.learnt:load_student",
+)
+register_family(
+    "classifier",
+    "acceptability classifier, from `contstim models finetune`",
+    "contstim.models.learnt:load_classifier",
+)
 
 
 def load_model(spec: str | ModelSpec) -> SentenceModel:
@@ -90,6 +100,11 @@ def load_model(spec: str | ModelSpec) -> SentenceModel:
     model = family.load(ModelSpec(parsed.family, parsed.location, own))
     if reduction == "sum":
         return model
+    if model.event.reduction != "sum":
+        raise SpecError(
+            f"reduction={reduction} in {str(parsed)!r}: {model.event.reduction!r} scores are no "
+            "sums of log-probabilities, which a reduction needs; leave it out"
+        )
     unigram = _unigram(parsed, model) if reduction == "slor" else None
     inner = ModelSpec.parse(model.spec)
     options = tuple(sorted([*inner.options, *wanted]))

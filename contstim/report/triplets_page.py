@@ -1,6 +1,6 @@
 """One self-contained HTML page of triplets: a scatter in percentile space for each model pair.
 
-After Fig. 2 of Golan et al. (2023): the axes are the percentiles of a sentence's log-probability
+After Fig. 2 of Golan et al. (2023): the axes are the percentiles of a sentence's score
 among natural sentences, under either model; lines join a natural sentence with its synthetic ones.
 """
 
@@ -14,6 +14,8 @@ import numpy as np
 import pandas as pd
 
 from contstim.errors import InputError
+from contstim.models.units import gives_log_probabilities, score_unit
+from contstim.selection.triplets import controversiality, worst_ranks
 
 __all__ = ["percentiles", "triplets_page"]
 
@@ -58,12 +60,12 @@ def triplets_page(
     triplets
         A `triplets` table (DESIGN, section 4).
     reference
-        For each model the log-probabilities, in nats, of natural sentences; percentiles are
-        among them.
+        For each model its scores of natural sentences; percentiles are among them.
     title
         Heading of the page.
     rows
-        How many triplets of each pair to list, the most controversial first.
+        How many triplets of each pair to list, the most controversial first; where a model gives
+        no log-probabilities, by the rank of the weaker synthetic sentence.
 
     Raises
     ------
@@ -79,7 +81,9 @@ def triplets_page(
                 raise InputError(f"no natural sentences were scored under {model!r}")
         heading = f"<h2>{escape(str(model_1))} and {escape(str(model_2))}</h2>"
         figure = _scatter(group, str(model_1), str(model_2), reference)
-        sections.append(f"<section>{heading}{figure}{_table(group, rows)}</section>")
+        sections.append(
+            f"<section>{heading}{figure}{_table(group, str(model_1), str(model_2), rows)}</section>"
+        )
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -158,11 +162,22 @@ def _axes(model_1: str, model_2: str) -> str:
     return "".join(parts)
 
 
-def _table(group: pd.DataFrame, rows: int) -> str:
-    fall = (group["natural_lp_2"] - group["synthetic_1_lp_2"]) + (
-        group["natural_lp_1"] - group["synthetic_2_lp_1"]
-    )
-    best = group.loc[fall.sort_values(ascending=False, kind="stable").index[:rows]]
+def _order(group: pd.DataFrame, model_1: str, model_2: str) -> pd.Series:
+    """Return what triplets are listed by, largest first: the sum of falls, where it has a unit."""
+    if gives_log_probabilities(model_1) and gives_log_probabilities(model_2):
+        return controversiality(group)
+    return -worst_ranks(group)
+
+
+def _heading(model: str, number: int) -> str:
+    unit = score_unit(model)
+    name = f"log p, model {number} (nats)" if unit == "nats" else f"model {number} ({unit})"
+    return f'<th class="number">{name}</th>'
+
+
+def _table(group: pd.DataFrame, model_1: str, model_2: str, rows: int) -> str:
+    order = _order(group, model_1, model_2)
+    best = group.loc[order.sort_values(ascending=False, kind="stable").index[:rows]]
     names = {
         "natural": "natural",
         "synthetic_1": "accepted by model 1",
@@ -180,7 +195,6 @@ def _table(group: pd.DataFrame, rows: int) -> str:
         bodies.append(f"<tbody>{''.join(lines)}</tbody>")
     return (
         "<table><thead><tr><th></th><th>sentence</th>"
-        '<th class="number">log p, model 1 (nats)</th>'
-        '<th class="number">log p, model 2 (nats)</th></tr></thead>'
+        f"{_heading(model_1, 1)}{_heading(model_2, 2)}</tr></thead>"
         f"{''.join(bodies)}</table>"
     )

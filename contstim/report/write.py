@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pandas as pd
@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 from contstim.errors import OutputError
 from contstim.evaluation import Evaluation
+from contstim.models.units import score_unit
 from contstim.report.control_figures import feature_figure, normalisation_figure
 from contstim.report.model_figure import MEASURE_LABELS, model_figure
 from contstim.report.page import Page
@@ -74,7 +75,7 @@ def write_report(evaluation: Evaluation, folder: str | Path) -> Path:
         page.heading("Trials that tell against each model")
         page.paragraph(
             "For each model the trials on which most people chose the sentence that it rejects. "
-            "Log-probabilities are in nats."
+            f"{_units(evaluation.scores.columns)}"
         )
         page.table(evaluation.instructive)
     path = place / "report.html"
@@ -83,6 +84,15 @@ def write_report(evaluation: Evaluation, folder: str | Path) -> Path:
     except OSError as error:
         raise OutputError(f"cannot write {str(path)!r}: {error}") from error
     return path
+
+
+def _units(columns: Iterable[str]) -> str:
+    """Say which models' scores are in nats and which are not."""
+    units = {str(name): score_unit(str(name)) for name in columns if name != "sentence"}
+    others = [f"of {name}: {unit}" for name, unit in units.items() if unit != "nats"]
+    if not others:
+        return "Log-probabilities are in nats."
+    return f"Scores are log-probabilities in nats, except {'; '.join(others)}."
 
 
 def _add(page: Page, place: Path, name: str, figure: Figure, caption: str) -> None:

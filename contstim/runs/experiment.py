@@ -12,7 +12,7 @@ from typing import Any
 
 from contstim.errors import InputError, UnknownNameError, near_matches
 from contstim.selection.design import CONDITIONS, LAYOUTS, Layout
-from contstim.selection.triplets import OBJECTIVES, TIES
+from contstim.selection.triplets import OBJECTIVES, TIES, check_objective
 from contstim.sentences import length_range
 from contstim.strict import build
 from contstim.synthesis.strategies import STRATEGIES, Strategy, strategy
@@ -249,6 +249,8 @@ class Experiment:
                 raise InputError(f"models lists {spec!r} twice; keep one of them")
         if self.triplets is not None and self.synthesis is None:
             raise InputError("[triplets] needs triplets to choose from; add [synthesis]")
+        if self.triplets is not None:
+            check_objective(self.triplets.objective, self.models)
         if self.design is not None and self.natural is None and self.triplets is None:
             raise InputError("[design] has nothing to lay out; add [natural] or [triplets]")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,10 +11,18 @@ from scipy.optimize import linear_sum_assignment
 from scipy.stats import rankdata
 
 from contstim.errors import InfeasibleError, InputError, UnknownNameError
+from contstim.models.units import gives_log_probabilities
 from contstim.records import require_columns
 from contstim.selection.ranks import FloatArray, IntArray
 
-__all__ = ["OBJECTIVES", "TIES", "controversiality", "select_triplets", "worst_ranks"]
+__all__ = [
+    "OBJECTIVES",
+    "TIES",
+    "check_objective",
+    "controversiality",
+    "select_triplets",
+    "worst_ranks",
+]
 
 _TEXTS = ("natural", "synthetic_1", "synthetic_2")
 _NUMBERS = ("natural_lp_1", "natural_lp_2", "synthetic_1_lp_2", "synthetic_2_lp_1")
@@ -72,6 +80,34 @@ def worst_ranks(triplets: pd.DataFrame, ties: str = "average") -> pd.Series:
     return pd.Series(ranks, index=triplets.index, dtype=np.float64)
 
 
+def check_objective(objective: str, models: Iterable[str]) -> None:
+    """Refuse an unknown objective, and one that adds up what has no common unit.
+
+    Parameters
+    ----------
+    objective
+        One of `OBJECTIVES`.
+    models
+        Names or specs of the models.
+
+    Raises
+    ------
+    UnknownNameError
+        If there is no such objective.
+    InputError
+        If ``controversiality``, a sum of two models' falls in nats, is asked of a model whose
+        scores are no log-probabilities.
+    """
+    if objective not in OBJECTIVES:
+        raise UnknownNameError.among("objective", objective, OBJECTIVES)
+    for model in models:
+        if objective == "controversiality" and not gives_log_probabilities(str(model)):
+            raise InputError(
+                f"the objective 'controversiality' adds two models' falls in nats, and {model!r} "
+                "does not score in nats; use the objective 'worst-rank'"
+            )
+
+
 def select_triplets(
     triplets: pd.DataFrame,
     per_pair: int = 10,
@@ -127,14 +163,14 @@ def select_triplets(
     those of the triplets themselves, without ties and with equally many triplets in each, all
     strata can always be filled (König's theorem).
     """
-    if objective not in OBJECTIVES:
-        raise UnknownNameError.among("objective", objective, OBJECTIVES)
     if strata < 1 or per_pair < 1 or per_pair % strata:
         raise InputError(
             f"per_pair is {per_pair}, not a multiple of {strata} strata; change one of them"
         )
+    check_objective(objective, ())
     require_columns(triplets, ("model_1", "model_2", *_TEXTS, *_NUMBERS), "the triplets table")
     _refuse_both_ways(triplets)
+    check_objective(objective, [*triplets["model_1"].unique(), *triplets["model_2"].unique()])
     sign = OBJECTIVES[objective]
     values: dict[str, Callable[[pd.DataFrame], pd.Series]] = {
         "controversiality": controversiality,

@@ -53,6 +53,9 @@ class Belief:
         scale = table.upper - table.estimate
         # A model that estimates nothing leaves the whole score open.
         least = 0.02 * abs(present) + 1e-6
+        # Nor does a score without a bound, such as a classifier's margin, say how much is open.
+        reach = abs(present) + float(np.std(table.estimate))
+        scale = np.where(np.isfinite(scale), scale, reach)
         if np.all(scale <= least):
             scale = np.full(len(scale), max(abs(present), least))
         scale = np.maximum(scale, least)

@@ -20,6 +20,7 @@ from contstim.synthesis.board import ROLES, Ask, Board, Memory, Role, Strategy
 from contstim.synthesis.likelihood import likelihood, likelihood_by_name
 from contstim.synthesis.objective import Constraint, Objective
 from contstim.synthesis.proposals import WordReplacement
+from contstim.synthesis.second_opinion import with_estimate
 from contstim.synthesis.strategies import strategy
 from contstim.text import Sentence, WordList
 from contstim.vocabulary import Vocabulary
@@ -65,6 +66,8 @@ class Synthesis:
         The models' specs.
     strategy, seed, attempt
         How it was searched.
+    estimate
+        The spec of the cheap model that ordered candidates, or empty.
     """
 
     natural: str
@@ -80,6 +83,7 @@ class Synthesis:
     strategy: str
     seed: int
     attempt: int
+    estimate: str = ""
 
     @property
     def loss(self) -> float:
@@ -116,6 +120,8 @@ class Search:
         The word search.
     seed, attempt
         Order the sweeps and the strategy's chance; another attempt searches in another order.
+    estimate
+        A cheap model that orders candidates for the rejecting one; see `with_estimate`.
     n_scores
         Exact scores asked of the rejecting and the accepting model so far.
     steps
@@ -128,6 +134,7 @@ class Search:
     strategy: Strategy
     seed: int
     attempt: int = 0
+    estimate: SentenceModel | None = None
     n_scores: tuple[int, int] = field(default=(0, 0), init=False)
     steps: list[Step] = field(default_factory=list, init=False)
     _memory: Memory = field(default_factory=Memory, init=False)
@@ -189,19 +196,20 @@ class Search:
         text = [str(sentence)]
         return np.array([self.reject.score(text)[0], self.accept.score(text)[0]])
 
-    def _place(self, sentence: Sentence, position: int) -> _Place:
+    def _place(self, sentence: Sentence, position: int, present: float, minimum: float) -> _Place:
         """Return what is known of a position, computing estimates and bounds if they are not."""
         place = self._places.get(position)
         if place is None:
             words = self.proposal.words(sentence, position)
-            place = _Place(
-                words,
-                self.proposal.allowed(sentence, position, words),
-                {
-                    "reject": self.reject.replacements(sentence, position, words),
-                    "accept": self.accept.replacements(sentence, position, words),
-                },
-            )
+            allowed = self.proposal.allowed(sentence, position, words)
+            reject = self.reject.replacements(sentence, position, words)
+            accept = self.accept.replacements(sentence, position, words)
+            if self.estimate is not None:
+                open_ones = allowed & (accept.upper >= minimum)
+                reject = with_estimate(
+                    reject, self.estimate, sentence, position, words, open_ones, present
+                )
+            place = _Place(words, allowed, {"reject": reject, "accept": accept})
             self._places[position] = place
         return place
 
@@ -214,7 +222,7 @@ class Search:
         depth: int,
         rng: np.random.Generator,
     ) -> Board:
-        place = self._place(sentence, position)
+        place = self._place(sentence, position, float(scores[0]), constraint.minimum)
         return Board(
             place.tables["reject"],
             place.tables["accept"],
@@ -293,6 +301,7 @@ def synthesize(
     seed: int = 0,
     attempt: int = 0,
     proposal: WordReplacement | None = None,
+    estimate: SentenceModel | None = None,
 ) -> Synthesis:
     """Write a sentence that `accept` finds no less probable than `sentence` and `reject` far less.
 
@@ -315,6 +324,9 @@ def synthesize(
         attempt visits the positions in another order.
     proposal
         Candidates prepared for this pair of models, when many sentences share them.
+    estimate
+        A cheap model that imitates the rejecting one, such as its student: it orders the
+        candidates that a guided strategy scores first. Exact scores decide all the same.
 
     Returns
     -------
@@ -349,7 +361,7 @@ def synthesize(
     if proposal is None:
         words = bundled_vocabulary() if vocabulary is None else vocabulary
         proposal = WordReplacement(words, (reject, accept))
-    search = Search(reject, accept, proposal, _strategy(strategy), seed, attempt)
+    search = Search(reject, accept, proposal, _strategy(strategy), seed, attempt, estimate)
     found, constraint, objective, scores = search.run(sentence)
     return Synthesis(
         natural=str(Sentence.parse(sentence)),
@@ -365,6 +377,7 @@ def synthesize(
         strategy=strategy if isinstance(strategy, str) else repr(strategy),
         seed=seed,
         attempt=attempt,
+        estimate="" if estimate is None else estimate.spec,
     )
 
 

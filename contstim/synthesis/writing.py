@@ -22,6 +22,7 @@ from typing import IO, Any
 import numpy as np
 
 from contstim.errors import InputError, OutputError
+from contstim.models.base import SentenceModel
 from contstim.progress import track
 from contstim.synthesis.strategies import Strategy
 from contstim.synthesis.triplets import ModelPair, Triplet, check_request, triplets
@@ -47,6 +48,7 @@ def write_triplets(
     strategy: str | Strategy = "exhaustive",
     seed: int = 0,
     minimum_drop: float = 0.0,
+    estimates: Sequence[SentenceModel] = (),
 ) -> Iterator[Triplet]:
     """Make the triplets of every pair and sentence, writing each to `out` before it is yielded.
 
@@ -62,7 +64,7 @@ def write_triplets(
         The CSV file (UTF-8); None to yield the triplets only.
     settings
         Everything that the rows depend on, as JSON values; compared on continuing.
-    per_sentence, strategy, seed, minimum_drop
+    per_sentence, strategy, seed, minimum_drop, estimates
         As for :func:`~contstim.synthesis.triplets.triplets`.
 
     Raises
@@ -90,6 +92,7 @@ def write_triplets(
             strategy=strategy,
             seed=seed,
             minimum_drop=minimum_drop,
+            estimates=estimates,
         )
 
     if out is None:

@@ -256,3 +256,58 @@ def test_syntaxgym_runner(tmp_path):
         run_syntaxgym(tmp_path / "t.json", scorer)
     with pytest.raises(InputError, match="there is no file"):
         run_syntaxgym(tmp_path / "u.json", scorer)
+
+
+# Six pairs worked out on paper. Pair 1: both sides agree in sign, the trigram is 1.0 off. Pair 3:
+# the trigram has the wrong sign. Pair 4: people find the "unacceptable" sentence better, and only
+# the trigram follows. Pair 5: people find no difference. The classifier knows little but +-2.1.
+PEOPLE = np.array([2.0, 1.0, 0.4, -0.2, 0.0, 1.5])
+SIX = {
+    "trigram": np.array([1.0, 0.8, -0.1, -0.5, 0.3, 0.2]),
+    "PLL": np.array([1.6, 0.3, 0.5, 0.1, 0.0, 1.4]),
+    "classifier": np.array([2.1, 2.1, 0.01, 2.1, -0.01, 2.1]),
+}
+# Which pairs each meets, by number: the BLiMP criterion, and the ADC with 0.5, 1 and 5.
+MET = {
+    "trigram": ({1, 2, 5, 6}, {2, 4}, {2, 4}, {1, 2, 4, 6}),
+    "PLL": ({1, 2, 3, 4, 6}, {1, 3, 5, 6}, {1, 2, 3, 5, 6}, {1, 2, 3, 5, 6}),
+    "classifier": ({1, 2, 3, 4, 6}, {1, 3}, {1, 3, 6}, {1, 2, 3, 6}),
+}
+
+
+def test_criteria_of_six_pairs_worked_out_on_paper() -> None:
+    table = criteria_table(PEOPLE, SIX).set_index("model")
+    for model, sets in MET.items():
+        shares = [len(numbers) / 6 for numbers in sets]
+        found = table.loc[model, ["blimp", "adc_0.5", "adc_1", "adc_5"]].to_numpy(float)
+        np.testing.assert_allclose(found, shares)
+        by_pair = [
+            blimp_criterion(SIX[model]),
+            *(acceptability_delta_criterion(PEOPLE, SIX[model], d) for d in (0.5, 1.0, 5.0)),
+        ]
+        assert [set((np.flatnonzero(met) + 1).tolist()) for met in by_pair] == list(sets)
+
+
+@pytest.mark.parametrize(
+    ("baseline", "model", "delta", "reduced", "overlap"),
+    [
+        # The trigram meets 2 and 4, so 1, 3, 5 and 6 are left: the PLL meets all four.
+        ("trigram", "PLL", 0.5, 4 / 4, 0 / 6),
+        ("trigram", "classifier", 0.5, 2 / 4, 0 / 6),
+        ("trigram", "PLL", 1.0, 4 / 4, 1 / 6),
+        ("trigram", "classifier", 1.0, 3 / 4, 0 / 6),
+        # Without the classifier's 1 and 3: the PLL meets 5 and 6 of 2, 4, 5 and 6.
+        ("classifier", "PLL", 0.5, 2 / 4, 2 / 6),
+        # Without the classifier's 1, 3 and 6: the PLL meets 2 and 5 of 2, 4 and 5.
+        ("classifier", "PLL", 1.0, 2 / 3, 3 / 6),
+    ],
+)
+def test_overlaps_of_six_pairs_worked_out_on_paper(
+    baseline: str, model: str, delta: float, reduced: float, overlap: float
+) -> None:
+    table = overlap_table(PEOPLE, SIX, baseline).set_index(["model", "delta"])
+    row = table.loc[(model, delta)]
+    assert row["original"] == pytest.approx(len(MET[model][1 if delta == 0.5 else 2]) / 6)
+    assert row["reduced"] == pytest.approx(reduced)
+    assert row["overlap"] == pytest.approx(overlap)
+    assert row["n_reduced"] == 6 - len(MET[baseline][1 if delta == 0.5 else 2])

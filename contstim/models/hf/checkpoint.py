@@ -7,7 +7,7 @@ import json
 import logging
 import struct
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -29,7 +29,16 @@ from contstim.models.hf.network import Network
 from contstim.models.hf.options import DTYPES, SHARED_OPTIONS
 from contstim.models.spec import ModelSpec
 
-__all__ = ["UNREADABLE", "Checkpoint", "open_checkpoint", "quiet"]
+__all__ = [
+    "UNREADABLE",
+    "Checkpoint",
+    "device_of",
+    "digest_weights",
+    "longest_input",
+    "open_checkpoint",
+    "quiet",
+    "source_of",
+]
 
 
 #: What transformers raises for checkpoints that are missing, damaged or of another make.
@@ -68,16 +77,21 @@ class Checkpoint:
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of the weights as loaded and of the tokenizer, hexadecimal."""
-        digest = hashlib.sha256()
-        for name, tensor in sorted(self.network.model.state_dict().items()):
-            digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-            raw = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
-            digest.update(raw.numpy().tobytes())
-        if self.tokenizer.is_fast:
-            digest.update(self.tokenizer.backend_tokenizer.to_str().encode())
-        else:
-            digest.update(json.dumps(sorted(self.tokenizer.get_vocab().items())).encode())
-        return digest.hexdigest()
+        return digest_weights(self.network.model.state_dict(), self.tokenizer)
+
+
+def digest_weights(weights: Mapping[str, torch.Tensor], tokenizer: Any) -> str:
+    """Return the SHA-256 of weights, by name, and of a tokenizer; hexadecimal."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(weights.items()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        raw = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
+        digest.update(raw.numpy().tobytes())
+    if tokenizer.is_fast:
+        digest.update(tokenizer.backend_tokenizer.to_str().encode())
+    else:
+        digest.update(json.dumps(sorted(tokenizer.get_vocab().items())).encode())
+    return digest.hexdigest()
 
 
 _OPEN: weakref.WeakValueDictionary[tuple[str, ...], Checkpoint] = weakref.WeakValueDictionary()
@@ -100,7 +114,7 @@ def open_checkpoint(spec: ModelSpec) -> Checkpoint:
     MissingExtraError
         If reading GGUF needs a package that is not installed.
     """
-    device = _device(spec)
+    device = device_of(spec)
     dtype = getattr(torch, spec.choice("dtype", DTYPES, SHARED_OPTIONS["dtype"]))
     revision = spec.get("revision", SHARED_OPTIONS["revision"])
     path = Path(spec.location).expanduser()
@@ -115,7 +129,8 @@ def open_checkpoint(spec: ModelSpec) -> Checkpoint:
     return found
 
 
-def _device(spec: ModelSpec) -> torch.device:
+def device_of(spec: ModelSpec) -> torch.device:
+    """Return the device that `spec` asks for. Raises `SpecError` if it cannot be used."""
     name = spec.get("device", SHARED_OPTIONS["device"])
     try:
         device = torch.device(name)
@@ -152,7 +167,7 @@ class _Source:
     on_hub: bool = False
 
 
-def _source(spec: ModelSpec, path: Path, revision: str) -> _Source:
+def source_of(spec: ModelSpec, path: Path, revision: str) -> _Source:
     """Tell a folder, a GGUF file and a name on the hub apart."""
     if path.suffix == ".gguf":
         if not path.is_file():
@@ -190,7 +205,7 @@ def _load(source: _Source, spec: ModelSpec, dtype: torch.dtype, *, local: bool) 
 def _read(
     spec: ModelSpec, path: Path, revision: str, device: torch.device, dtype: torch.dtype
 ) -> Checkpoint:
-    source = _source(spec, path, revision)
+    source = source_of(spec, path, revision)
     loaded = None
     with quiet():
         for local in (True, False) if source.on_hub else (True,):
@@ -228,7 +243,7 @@ def _read(
             f"the tokenizer of {spec.location!r} has {tokenizer.vocab_size} tokens and its network "
             f"{network.n_logits}; they are of different models"
         )
-    return Checkpoint(kind, network, tokenizer, _max_tokens(model, tokenizer))
+    return Checkpoint(kind, network, tokenizer, longest_input(model, tokenizer))
 
 
 def _kind(config: Any, spec: ModelSpec) -> str:
@@ -249,7 +264,7 @@ def _kind(config: Any, spec: ModelSpec) -> str:
     )
 
 
-def _max_tokens(model: Any, tokenizer: Any) -> int | None:
+def longest_input(model: Any, tokenizer: Any) -> int | None:
     """Return the longest input: what positions and tokenizer allow."""
     limits = []
     for name in ("max_position_embeddings", "n_positions"):

@@ -159,6 +159,9 @@ class SubwordTokenizer:
         """
         lead = " " if self.options.first == "spaced" else ""
         texts = [lead + " ".join(sentence.split()) for sentence in sentences]
+        if not texts:
+            # Some tokenizers fail on nothing.
+            return []
         batch = self.tokenizer(
             texts,
             add_special_tokens=self.special,

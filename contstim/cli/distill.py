@@ -1,0 +1,114 @@
+"""Arguments and call of ``contstim models distill``."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from contstim.cli.common import add_seed, positive, refuse_overwriting
+from contstim.models.registry import load_model
+from contstim.models.threads import torch_threads
+from contstim.sentences import read_sentences
+
+__all__ = ["add_fitting", "configure", "run"]
+
+
+def add_fitting(parser: argparse.ArgumentParser, epochs: int, layers: int | None) -> None:
+    """Add the arguments on how a network is trained."""
+    parser.add_argument(
+        "--epochs", type=positive, default=epochs, metavar="N", help=f"passes (default: {epochs})"
+    )
+    parser.add_argument(
+        "--batch", type=positive, default=32, metavar="N", help="sentences of a batch (default: 32)"
+    )
+    parser.add_argument(
+        "--learning-rate",
+        type=float,
+        metavar="RATE",
+        help="highest step (default: 0.0768 over the network's width)",
+    )
+    parser.add_argument(
+        "--layers",
+        type=positive,
+        default=layers,
+        metavar="N",
+        help="train the upper N layers only, the others run once "
+        f"(default: {'all, and embeddings' if layers is None else layers})",
+    )
+    parser.add_argument(
+        "--precision",
+        choices=("bfloat16", "float32"),
+        default="bfloat16",
+        help="of matrix products in training (default: bfloat16)",
+    )
+    parser.add_argument("--device", default="cpu", help="cpu (default) or cuda:0 ...")
+    parser.add_argument(
+        "--threads", type=positive, default=1, metavar="N", help="threads of PyTorch (default: 1)"
+    )
+    add_seed(parser)
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument(
+        "teacher", help="spec of the model to imitate, e.g. contstim:bert?metric=pll"
+    )
+    parser.add_argument(
+        "--text",
+        required=True,
+        metavar="FILE",
+        help="sentences to learn from, one a line, or a CSV with a column 'sentence'",
+    )
+    parser.add_argument("--out", required=True, type=Path, metavar="FOLDER", help="where to write")
+    parser.add_argument(
+        "--base",
+        metavar="BASE",
+        help="encoder to start from, a folder, hub name or spec (default: the teacher's own)",
+    )
+    parser.add_argument(
+        "--heldout",
+        metavar="FILE",
+        help="sentences to measure the student on (default: a tenth of the text, at most 2,000)",
+    )
+    parser.add_argument("--limit", type=positive, metavar="N", help="use the first N sentences")
+    parser.add_argument(
+        "--cache",
+        type=Path,
+        metavar="FOLDER",
+        help="where the teacher's scores are kept (default: OUT.scores)",
+    )
+    add_fitting(parser, epochs=5, layers=None)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Distill, and say how near the student comes."""
+    from contstim.models.learnt.distilling import distill
+    from contstim.models.learnt.fitting import FitOptions
+
+    refuse_overwriting(args.out, [args.text, args.heldout])
+    sentences = read_sentences(args.text)[: args.limit]
+    heldout = None if args.heldout is None else read_sentences(args.heldout)
+    options = FitOptions(
+        args.epochs, args.batch, args.learning_rate, args.layers, precision=args.precision
+    )
+    teacher = load_model(args.teacher)
+    with torch_threads(args.threads):
+        record = distill(
+            teacher,
+            sentences,
+            args.out,
+            base=args.base,
+            heldout=heldout,
+            options=options,
+            cache=args.cache,
+            seed=args.seed,
+            device=args.device,
+        )
+    found, training = record["heldout"], record["training"]
+    print(
+        f"student:{args.out}: Pearson {found['pearson']:.4f}, Spearman {found['spearman']:.4f}, "
+        f"error {found['rmse']:.3f} (standard deviation {found['sd']:.3f}) on "
+        f"{found['sentences']} sentences; {training['sentences']} learnt from, "
+        f"{training['left_out']} left out"
+    )
+    return 0

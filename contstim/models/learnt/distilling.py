@@ -1,0 +1,248 @@
+"""From a teacher and a text to a student."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from scipy.stats import pearsonr, spearmanr
+
+from contstim.errors import InputError
+from contstim.models.base import FloatArray, IntArray, SentenceModel
+from contstim.models.cache import ScoreCache
+from contstim.models.learnt.card import student_card
+from contstim.models.learnt.encoder import Encoder, open_encoder
+from contstim.models.learnt.fitting import FitOptions, fit
+from contstim.models.learnt.folder import check_new_folder, write_learnt
+from contstim.models.learnt.member import Member, Rows, initial_member, record_lower
+from contstim.models.learnt.model import tokenizer_of
+from contstim.models.learnt.target import Target
+from contstim.progress import track
+from contstim.provenance import describe_model, versions
+
+__all__ = ["distill"]
+
+# Sentences that the teacher scores between two writes to the disk.
+_CHUNK = 1000
+# The held-out part: at most a tenth, and no more than this.
+_HELDOUT = 2000
+
+
+def distill(
+    teacher: SentenceModel,
+    sentences: Sequence[str],
+    out: Path,
+    *,
+    base: str | None = None,
+    heldout: Sequence[str] | None = None,
+    options: FitOptions | None = None,
+    cache: Path | None = None,
+    seed: int = 0,
+    device: str = "cpu",
+) -> dict[str, Any]:
+    """Teach a network a model's sentence score, to be loaded as ``student:OUT``.
+
+    The teacher scores every sentence; the network, an encoder with a linear head on the first
+    token's vector, learns these scores by least squares (Salazar et al. 2020, section 2.2; see
+    `Target` for the part that follows from the length alone). The teacher's scores are on the disk
+    as soon as a thousand are made, so an interrupted call goes on where it stopped; the training,
+    which is short beside them, starts anew.
+
+    Parameters
+    ----------
+    teacher
+        Any model, with any metric or reduction.
+    sentences
+        Sentences to learn from. Those with words that teacher or student cannot write, and those
+        too long for the student, are left out and counted.
+    out
+        The folder to write.
+    base
+        The encoder to start from, as `open_encoder` takes it; by default the teacher's own.
+    heldout
+        Sentences to measure the student on; by default a tenth of the sentences, at most 2,000,
+        drawn by lot and not learnt from. Sentences that are given as both are not learnt from.
+    options
+        How to train; 5 passes by default.
+    cache
+        Folder of the teacher's scores; by default ``OUT.scores``, beside `out`.
+    seed
+        Seed of the head's first weights, the order of the sentences and the held-out part.
+    device
+        Where the student is trained, as PyTorch names it.
+
+    Returns
+    -------
+    dict
+        The record, as stored in the folder; ``heldout`` gives Pearson's and Spearman's
+        correlation with the teacher and the root mean squared error.
+
+    Raises
+    ------
+    InputError
+        If too few sentences are left, or the teacher refuses one.
+    ModelFileError
+        If there is no encoder to start from.
+    OutputError
+        If `out` exists or cannot be written.
+    """
+    check_new_folder(out)
+    options = FitOptions(epochs=5) if options is None else options
+    encoder = open_encoder(teacher.spec if base is None else base, device)
+    learnt, unseen, left_out = _parts(teacher, encoder, sentences, heldout, seed)
+    store = ScoreCache(out.with_name(out.name + ".scores") if cache is None else cache)
+    scores = _score(teacher, [*learnt.texts, *unseen.texts], store)
+    own, other = scores[: len(learnt)], scores[len(learnt) :]
+    target = Target.of(own, learnt.n_tokens, teacher.event.reduction == "sum")
+    member = initial_member(encoder, 1, options.layers, seed)
+    started = time.monotonic()
+    losses = _train(member, encoder, learnt, own, target, options, seed)
+    weights = member.trained()
+    if options.layers is None:
+        # Everything was trained: the folder's encoder is the trained one, its head apart.
+        encoder = Encoder(member.network, encoder.tokenizer, encoder.device, encoder.max_tokens)
+        weights = {name: w for name, w in weights.items() if name.startswith("head.")}
+    record = {
+        "kind": "student",
+        "teacher": {
+            **describe_model(teacher),
+            "highest": teacher.highest if math.isfinite(teacher.highest) else None,
+            "rises_with_acceptability": teacher.rises_with_acceptability,
+            "reduction": teacher.event.reduction,
+        },
+        "base": teacher.spec if base is None else base,
+        "target": target.row(),
+        "heldout": _agreement(
+            other, _outputs(member, encoder, unseen, options), target, unseen.n_tokens
+        ),
+        "training": {
+            **asdict(options),
+            "seed": seed,
+            "sentences": len(learnt),
+            "left_out": left_out,
+            "losses": losses,
+            "seconds": round(time.monotonic() - started, 1),
+        },
+        "versions": versions(),
+    }
+    write_learnt(out, encoder, {"student": weights}, record, student_card(record))
+    return record
+
+
+class _Text:
+    """Sentences with their tokens: `ids` with special tokens, `n_tokens` (S,) without."""
+
+    def __init__(self, texts: list[str], ids: list[IntArray], n_tokens: list[int]) -> None:
+        self.texts = texts
+        self.ids = ids
+        self.n_tokens = np.array(n_tokens, dtype=np.int64)
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+
+def _parts(
+    teacher: SentenceModel,
+    encoder: Encoder,
+    sentences: Sequence[str],
+    heldout: Sequence[str] | None,
+    seed: int,
+) -> tuple[_Text, _Text, int]:
+    """Return what is learnt from, what is held out, and how many sentences were left out."""
+    rng = np.random.default_rng(seed)
+    listed = list(dict.fromkeys(" ".join(s.split()) for s in sentences))
+    if heldout is None:
+        drawn = rng.permutation(len(listed))[: min(_HELDOUT, len(listed) // 10)]
+        unseen = [listed[i] for i in sorted(drawn)]
+    else:
+        unseen = list(dict.fromkeys(" ".join(s.split()) for s in heldout))
+    apart = set(unseen)
+    learnt = [s for s in listed if s not in apart]
+    kept = [_usable(teacher, encoder, texts) for texts in (learnt, unseen)]
+    if len(kept[0]) < 10 or len(kept[1]) < 3:
+        raise InputError(
+            f"{len(kept[0])} sentences to learn from and {len(kept[1])} to be measured on, of "
+            f"{len(learnt)} and {len(unseen)} given, are too few; give at least 10 and 3 whose "
+            "words teacher and student know"
+        )
+    return kept[0], kept[1], len(learnt) + len(unseen) - len(kept[0]) - len(kept[1])
+
+
+def _usable(teacher: SentenceModel, encoder: Encoder, texts: list[str]) -> _Text:
+    tokenizer = tokenizer_of(encoder.tokenizer, "the student", "error")
+    words = list(dict.fromkeys(word for text in texts for word in text.split()))
+    both = teacher.knows(words) & tokenizer.knows(words)
+    known = {word for word, k in zip(words, both, strict=True) if k}
+    kept = [text for text in texts if text and known.issuperset(text.split())]
+    found = _Text([], [], [])
+    counts = []
+    for text, e in zip(kept, tokenizer.encode(kept), strict=True):
+        if encoder.max_tokens is None or len(e.ids) <= encoder.max_tokens:
+            found.texts.append(text)
+            found.ids.append(e.ids)
+            counts.append(len(e.scored))
+    found.n_tokens = np.array(counts, dtype=np.int64)
+    return found
+
+
+def _score(teacher: SentenceModel, texts: list[str], store: ScoreCache) -> FloatArray:
+    chunks = [texts[start : start + _CHUNK] for start in range(0, len(texts), _CHUNK)]
+    found = [
+        store.totals(teacher, chunk).log_prob
+        for chunk in track(chunks, len(chunks), "teacher scores, in thousands")
+    ]
+    scores = np.concatenate(found)
+    if not np.isfinite(scores).all():
+        wrong = texts[int(np.flatnonzero(~np.isfinite(scores))[0])]
+        raise InputError(f"{teacher.spec} gives no finite score for {wrong!r}; leave it out")
+    return scores
+
+
+def _train(
+    member: Member,
+    encoder: Encoder,
+    learnt: _Text,
+    scores: FloatArray,
+    target: Target,
+    options: FitOptions,
+    seed: int,
+) -> list[float]:
+    wanted = torch.from_numpy(target.residual(scores, learnt.n_tokens)).float()
+    factor = torch.from_numpy(target.factor(learnt.n_tokens)).float()
+
+    def loss(outputs: torch.Tensor, index: IntArray) -> torch.Tensor:
+        device = outputs.device
+        error = outputs[:, 0] * factor[index].to(device) - wanted[index].to(device)
+        return (error**2).mean()
+
+    rows = record_lower(encoder, learnt.ids, options.layers)
+    return fit(member, rows, loss, options, seed, "student")
+
+
+def _outputs(member: Member, encoder: Encoder, text: _Text, options: FitOptions) -> FloatArray:
+    rows = Rows(text.ids)
+    if member.played is not None:
+        rows = record_lower(encoder, text.ids, options.layers)
+    return rows.outputs(member)[:, 0]
+
+
+def _agreement(
+    scores: FloatArray, outputs: FloatArray, target: Target, n_tokens: IntArray
+) -> dict[str, Any]:
+    own = target.score(outputs, n_tokens)
+    return {
+        "sentences": len(scores),
+        "pearson": float(pearsonr(scores, own).statistic),
+        "spearman": float(spearmanr(scores, own).statistic),
+        "rmse": float(np.sqrt(np.mean((scores - own) ** 2))),
+        "sd": float(scores.std()),
+        "pearson_of_length": float(pearsonr(scores, target.line(n_tokens)).statistic)
+        if np.ptp(n_tokens)
+        else None,
+    }

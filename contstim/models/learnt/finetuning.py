@@ -1,0 +1,272 @@
+"""From labelled sentences to an acceptability classifier, by several restarts."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from contstim.durable import digest_of
+from contstim.errors import InfeasibleError, InputError, UnknownNameError
+from contstim.models.base import IntArray
+from contstim.models.hf.checkpoint import digest_weights
+from contstim.models.hf.limits import check_length
+from contstim.models.learnt.card import classifier_card
+from contstim.models.learnt.classifier import graded, vote
+from contstim.models.learnt.cola import (
+    PARTS,
+    LabelledSentences,
+    matthews_correlation,
+    read_cola_folder,
+)
+from contstim.models.learnt.encoder import Encoder, open_encoder
+from contstim.models.learnt.fitting import FitOptions, fit
+from contstim.models.learnt.folder import check_new_folder, write_learnt
+from contstim.models.learnt.member import Member, Rows, initial_member, record_lower
+from contstim.models.learnt.model import tokenizer_of
+from contstim.models.learnt.restarts import Restart, RestartStore
+from contstim.provenance import versions
+
+__all__ = ["TASKS", "finetune", "label_loss", "rows_of", "train_classifier"]
+
+#: Tasks by name and what their labels are.
+TASKS = {"cola": "acceptable or not, after the labels of CoLA"}
+
+# How many restarts are tried for each that is asked for.
+_TRIES = 3
+
+
+def rows_of(encoder: Encoder, sentences: list[str], layers: int | None, name: str) -> Rows:
+    """Tokenise sentences, words that cannot be written as unk, and run the frozen layers.
+
+    Raises
+    ------
+    InputError
+        If a sentence has more tokens than the network takes.
+    """
+    encoded = tokenizer_of(encoder.tokenizer, name, _policy(encoder)).encode(sentences)
+    for sentence, e in zip(sentences, encoded, strict=True):
+        check_length(sentence, len(e.ids), encoder.max_tokens, name)
+    return record_lower(encoder, [e.ids for e in encoded], layers)
+
+
+def _policy(encoder: Encoder) -> str:
+    can = encoder.tokenizer.is_fast and encoder.tokenizer.unk_token_id is not None
+    return "unk" if can else "error"
+
+
+def label_loss(labels: IntArray, outputs: torch.Tensor, index: IntArray) -> torch.Tensor:
+    """Return the mean cross-entropy of a batch's labels."""
+    wanted = torch.from_numpy(labels[index]).to(outputs.device)
+    return torch.nn.functional.cross_entropy(outputs, wanted)
+
+
+def train_classifier(
+    encoder: Encoder,
+    rows: Rows,
+    labels: IntArray,
+    options: FitOptions,
+    seed: int,
+    order: int,
+    label: str,
+) -> tuple[Member, list[float]]:
+    """Train one network: a head of `seed`, sentences in an `order`; return it and its losses."""
+    member = initial_member(encoder, 2, options.layers, seed)
+
+    def loss(outputs: torch.Tensor, index: IntArray) -> torch.Tensor:
+        return label_loss(labels, outputs, index)
+
+    return member, fit(member, rows, loss, options, order, label)
+
+
+def finetune(
+    base: str,
+    data: Path,
+    out: Path,
+    *,
+    task: str = "cola",
+    restarts: int = 10,
+    options: FitOptions | None = None,
+    seed: int = 0,
+    device: str = "cpu",
+) -> dict[str, Any]:
+    """Fine-tune an encoder to classify sentences, to be loaded as ``classifier:OUT``.
+
+    Restarts differ in the head's first weights and in the order of the sentences. One whose
+    labels of the out-of-domain development set correlate with the true ones at exactly 0, because
+    all are alike, is degenerate: it is reported and replaced, up to three tries for each restart
+    asked for. The best is the one with the highest correlation on the out-of-domain development
+    set; the majority is of all that are sound, without the worst where their number is even.
+    Finished restarts are kept in ``OUT.restarts`` until all are, so an interrupted call goes on
+    where it stopped.
+
+    Parameters
+    ----------
+    base
+        The encoder to start from: a folder, a hub name or the spec of a masked model.
+    data
+        Folder with ``in_domain_train.tsv``, ``in_domain_dev.tsv`` and ``out_of_domain_dev.tsv``.
+    out
+        The folder to write.
+    task
+        One of `TASKS`.
+    restarts
+        How many sound networks to train.
+    options
+        How to train each; the two upper layers, three passes by default.
+    seed
+        Seed of the first restart; the others follow by ones.
+    device
+        Where to train, as PyTorch names it.
+
+    Returns
+    -------
+    dict
+        The record, as stored in the folder: every restart with its correlations, degenerate ones
+        too, the `best` and the `majority`.
+
+    Raises
+    ------
+    InputError
+        For a bad number of restarts or a damaged file.
+    InfeasibleError
+        If every restart is degenerate.
+    ModelFileError
+        If `base` has no encoder.
+    OutputError
+        If `out` exists or cannot be written.
+
+    Source
+    ------
+    Warstadt and Bowman (2019), restarts of which degenerate ones do not count; Vazquez Martinez
+    (2021), section 2.2, which trains on until enough are sound.
+    """
+    if task not in TASKS:
+        raise UnknownNameError.among("task", task, TASKS)
+    if restarts < 1:
+        raise InputError(f"restarts must be at least 1, got {restarts}")
+    check_new_folder(out)
+    options = FitOptions(layers=2) if options is None else options
+    parts = read_cola_folder(data)
+    encoder = open_encoder(base, device)
+    started = time.monotonic()
+    rows = {name: rows_of(encoder, parts[name].sentences, options.layers, base) for name in PARTS}
+    store = RestartStore(
+        out.with_name(out.name + ".restarts"), _digest(encoder, parts, options, device)
+    )
+    seeds = range(seed, seed + _TRIES * restarts)
+    made: list[Restart] = []
+    degenerate: list[dict[str, Any]] = []
+    for number in seeds:
+        restart = store.read(number)
+        if restart is None:
+            restart = _one(encoder, rows, parts, options, number, f"{len(made) + 1} of {restarts}")
+            store.add(restart)
+        _report(restart.row)
+        if restart.row["degenerate"]:
+            degenerate.append(restart.row)
+        else:
+            made.append(restart)
+        if len(made) == restarts:
+            break
+    if not made:
+        raise InfeasibleError(
+            f"all {len(degenerate)} restarts are degenerate, giving every sentence one label; "
+            "train longer (--epochs), more layers (--layers), or at another --learning-rate"
+        )
+    ranked = sorted(made, key=lambda r: -r.row[PARTS[2]])
+    voters = ranked if len(ranked) % 2 else ranked[:-1]
+    record = {
+        "kind": "classifier",
+        "task": TASKS[task],
+        "base": base,
+        "best": ranked[0].name,
+        "majority": [restart.name for restart in voters],
+        "mcc": _summary(ranked, voters, parts),
+        "restarts": [restart.row for restart in made],
+        "degenerate": degenerate,
+        "training": {
+            **asdict(options),
+            "seed": seed,
+            "sentences": {name: len(part) for name, part in parts.items()},
+            "seconds": round(time.monotonic() - started, 1),
+        },
+        "versions": versions(),
+    }
+    weights = {r.name: r.weights for r in made}
+    write_learnt(out, encoder, weights, record, classifier_card(record))
+    store.clear(seeds)
+    return record
+
+
+def _digest(
+    encoder: Encoder, parts: Mapping[str, LabelledSentences], options: FitOptions, device: str
+) -> str:
+    """Digest all that a restart depends on besides its seed."""
+    sentences = {n: [p.sentences, p.labels.tolist()] for n, p in parts.items()}
+    return digest_of(
+        {
+            "encoder": digest_weights(encoder.network.state_dict(), encoder.tokenizer),
+            "sentences": sentences,
+            "options": asdict(options),
+            "device": device,
+            "versions": versions(),
+        }
+    )
+
+
+def _one(
+    encoder: Encoder,
+    rows: Mapping[str, Rows],
+    parts: Mapping[str, LabelledSentences],
+    options: FitOptions,
+    seed: int,
+    which: str,
+) -> Restart:
+    started = time.monotonic()
+    train = PARTS[0]
+    member, losses = train_classifier(
+        encoder, rows[train], parts[train].labels, options, seed, seed, f"restart {which}"
+    )
+    margins = {p: graded(rows[p].outputs(member), "margin") for p in PARTS[1:]}
+    mcc = {p: matthews_correlation(parts[p].labels, margins[p]) for p in PARTS[1:]}
+    row: dict[str, Any] = {
+        "seed": seed,
+        **mcc,
+        "degenerate": mcc[PARTS[2]] == 0.0,
+        "losses": losses,
+        "seconds": round(time.monotonic() - started, 1),
+    }
+    return Restart(member.trained(), margins, row)
+
+
+def _report(row: Mapping[str, Any]) -> None:
+    said = "degenerate, to be replaced" if row["degenerate"] else "sound"
+    print(
+        f"seed {row['seed']}: Matthews' correlation {row[PARTS[1]]:.3f} in domain, "
+        f"{row[PARTS[2]]:.3f} out of domain; {said}",
+        file=sys.stderr,
+    )
+
+
+def _summary(
+    ranked: list[Restart], voters: list[Restart], parts: Mapping[str, LabelledSentences]
+) -> dict[str, dict[str, float]]:
+    """Return mean, standard deviation, best and majority for each development set."""
+    found = {}
+    for part in PARTS[1:]:
+        values = np.array([restart.row[part] for restart in ranked])
+        joined = vote([restart.margins[part] for restart in voters])
+        found[part] = {
+            "mean": float(values.mean()),
+            "sd": float(values.std()),
+            "best": float(values[0]),
+            "majority": matthews_correlation(parts[part].labels, joined),
+        }
+    return found

@@ -1,0 +1,199 @@
+"""The folder of a learnt model: a record, an encoder, and the weights of each member.
+
+``contstim.json`` says what the model is and how it was made; ``encoder`` is a checkpoint as
+transformers writes it; ``README.md`` is its card; ``NAME.safetensors`` holds a member's head and
+those weights of the network in which it differs from the encoder. A folder appears under its name
+when it is whole.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import nn
+
+from contstim.errors import ModelFileError, OutputError
+from contstim.models.hf.checkpoint import digest_weights, quiet
+from contstim.models.learnt import CARD
+from contstim.models.learnt.encoder import Encoder, open_encoder
+from contstim.models.learnt.member import Member
+
+__all__ = ["Learnt", "check_new_folder", "read_learnt", "read_record", "write_learnt"]
+
+_RECORD = "contstim.json"
+_ENCODER = "encoder"
+
+
+@dataclass(eq=False)
+class Learnt:
+    """A learnt model as loaded.
+
+    Attributes
+    ----------
+    encoder
+        Tokenizer and limits; its network is the first member's.
+    members
+        The networks that vote, mostly one.
+    record
+        What the folder says of itself.
+    fingerprint
+        SHA-256 of all weights and of the tokenizer.
+    """
+
+    encoder: Encoder
+    members: tuple[Member, ...]
+    record: dict[str, Any]
+    fingerprint: str
+
+
+def check_new_folder(out: Path) -> None:
+    """Refuse a place that is taken or cannot be written to, before any work.
+
+    Raises
+    ------
+    OutputError
+        Naming the place.
+    """
+    if out.exists():
+        raise OutputError(f"{str(out)!r} exists; choose another folder, or remove it")
+    # The nearest folder that is there must take a new one.
+    above = next((p for p in out.absolute().parents if p.exists()), Path("/"))
+    if not (above.is_dir() and os.access(above, os.W_OK)):
+        raise OutputError(f"cannot write {str(out)!r}: {above} takes no new folder")
+
+
+def write_learnt(
+    out: Path,
+    encoder: Encoder,
+    members: Mapping[str, Mapping[str, torch.Tensor]],
+    record: Mapping[str, Any],
+    card: str,
+) -> None:
+    """Write a folder, in one step.
+
+    Parameters
+    ----------
+    out
+        The folder, which must not be there.
+    encoder
+        What the members start from.
+    members
+        For each name its weights as `Member.trained` gives them.
+    record
+        JSON values.
+    card
+        What it is and what it reaches, as Markdown.
+
+    Raises
+    ------
+    OutputError
+        If the place is taken or cannot be written to.
+    """
+    temporary = out.with_name(f".{out.name}.{uuid.uuid4().hex}.tmp")
+    try:
+        temporary.mkdir(parents=True)
+        with quiet():
+            encoder.network.save_pretrained(temporary / _ENCODER)
+        encoder.tokenizer.save_pretrained(temporary / _ENCODER)
+        for name, weights in members.items():
+            tensors = {key: tensor.cpu().contiguous() for key, tensor in weights.items()}
+            save_file(tensors, temporary / f"{name}.safetensors")
+        text = json.dumps(record, indent=2, ensure_ascii=False) + "\n"
+        (temporary / _RECORD).write_text(text, "utf-8")
+        (temporary / CARD).write_text(card, "utf-8")
+        check_new_folder(out)
+        temporary.rename(out)
+    except OSError as error:
+        if isinstance(error, OutputError):
+            raise
+        raise OutputError(f"cannot write {str(out)!r}: {error.strerror or error}") from None
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def read_record(folder: Path, kind: str) -> dict[str, Any]:
+    """Read what a folder says of itself.
+
+    Raises
+    ------
+    ModelFileError
+        If there is no such folder, or it does not hold a learnt model of this `kind`.
+    """
+    try:
+        record = json.loads((folder / _RECORD).read_text("utf-8"))
+    except OSError as error:
+        raise ModelFileError(
+            f"{str(folder)!r} is no folder of a {kind} ({_RECORD}: {error.strerror}); check the "
+            "path"
+        ) from None
+    except ValueError as error:
+        raise ModelFileError(
+            f"{_RECORD} in {str(folder)!r} is damaged ({error}); make the {kind} anew"
+        ) from None
+    found = record.get("kind") if isinstance(record, dict) else None
+    if found != kind:
+        raise ModelFileError(f"{str(folder)!r} holds a {found or 'thing unknown'}, not a {kind}")
+    return dict(record)
+
+
+def read_learnt(folder: Path, record: dict[str, Any], names: Sequence[str], device: str) -> Learnt:
+    """Load the members `names` of a folder whose record was read.
+
+    Raises
+    ------
+    ModelFileError
+        If a file is missing or damaged.
+    """
+    encoder = open_encoder(str(folder / _ENCODER), device)
+    members = []
+    for number, name in enumerate(names):
+        path = folder / f"{name}.safetensors"
+        try:
+            weights = load_file(path)
+        except (OSError, SafetensorError) as error:
+            raise ModelFileError(
+                f"cannot read {str(path)!r} ({error}); the folder is damaged"
+            ) from None
+        last = number + 1 == len(names)
+        network = encoder.network if last else copy.deepcopy(encoder.network)
+        members.append(_member(network, weights, encoder, path))
+    digest = digest_weights(
+        {
+            f"{name} {key}": tensor
+            for name, member in zip(names, members, strict=True)
+            for part in (member.network, member.head)
+            for key, tensor in part.state_dict().items()
+        },
+        encoder.tokenizer,
+    )
+    return Learnt(encoder, tuple(members), record, digest)
+
+
+def _member(
+    network: Any, weights: Mapping[str, torch.Tensor], encoder: Encoder, path: Path
+) -> Member:
+    parameters = dict(network.named_parameters())
+    try:
+        head_weight, head_bias = weights["head.weight"], weights["head.bias"]
+        head = nn.Linear(encoder.width, len(head_bias))
+        head.load_state_dict({"weight": head_weight, "bias": head_bias})
+        with torch.no_grad():
+            for name, tensor in weights.items():
+                if name.startswith("network."):
+                    parameters[name.removeprefix("network.")].copy_(tensor)
+    except (KeyError, RuntimeError) as error:
+        said = " ".join(str(error).split())[:200]
+        raise ModelFileError(f"{str(path)!r} does not fit its encoder ({said})") from None
+    head.eval().requires_grad_(False).to(encoder.device)
+    return Member(network, head)

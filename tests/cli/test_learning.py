@@ -1,0 +1,132 @@
+"""``models distill`` and ``models finetune``: what they print, and what they refuse in one line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tiny_transformers import save_checkpoint
+
+from contstim.cli import main
+
+WORDS = ["the dog", "the cat", "a man", "old dogs", "a woman"]
+ENDS = ["ran.", "saw a cat.", "ran fast.", "saw the old man.", "bark."]
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_checkpoint("bert", tmp_path_factory.mktemp("cli") / "bert")
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    path = tmp_path / "text.txt"
+    path.write_text("".join(f"{a} {b}\n" for a in WORDS for b in ENDS))
+    return path
+
+
+@pytest.fixture
+def cola(tmp_path: Path) -> Path:
+    for name in ("in_domain_train", "in_domain_dev", "out_of_domain_dev"):
+        lines = [f"x\t{int('dog' in a)}\t\t{a} {b}\n" for a in WORDS for b in ENDS]
+        (tmp_path / f"{name}.tsv").write_text("".join(lines))
+    return tmp_path
+
+
+def _fails(capsys: pytest.CaptureFixture[str], *argv: object) -> str:
+    try:
+        status = main([str(a) for a in argv])
+    except SystemExit as error:
+        status = error.code
+    captured = capsys.readouterr()
+    assert status == 2, captured
+    assert "Traceback" not in captured.err
+    message = captured.err.strip().splitlines()[-1]
+    assert message.startswith("contstim")
+    return message.partition(": ")[2]
+
+
+def test_distill_and_use(bert: Path, text: Path, tmp_path: Path, capsys) -> None:
+    out = tmp_path / "student"
+    teacher = f"hf:{bert}?metric=pll"
+    command = ["models", "distill", teacher, "--text", text, "--out", out, "--epochs", 1]
+    command += ["--heldout", text, "--limit", 20]
+    # All are held out, so none is left to learn from.
+    assert "0 sentences to learn from" in _fails(capsys, *command)
+    held = tmp_path / "held.txt"
+    held.write_text("the dog saw a man.\nthe man ran.\na cat saw the dog fast.\n")
+    command[command.index("--heldout") + 1] = held
+    assert main([str(c) for c in command]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith(f"student:{out}: Pearson ")
+    assert "on 3 sentences; 20 learnt from, 0 left out" in printed
+    assert main(["models", "info", f"student:{out}"]) == 0
+    assert f"# Student of `{teacher}`" in capsys.readouterr().out
+    assert main(["score", "--model", f"student:{out}", str(held)]) == 0
+    captured = capsys.readouterr()
+    assert f"imitates {teacher}" in captured.err
+    assert len(captured.out.splitlines()) == 4
+    message = _fails(capsys, "score", "--by", "word", "--model", f"student:{out}", held)
+    assert "words have no share of it" in message
+    assert "exists; choose another folder, or remove it" in _fails(capsys, *command)
+    words = tmp_path / "words.txt"
+    words.write_text("The\nA\ndog\ncat\nman\nsaw\nran\nold\nfast\n")
+    search = ["synthesize", "--vocabulary", words, "--estimate", f"student:{out}"]
+    sentence = "The old man ran."
+    one_way = ["--reject", teacher, "--accept", "contstim:bigram", sentence]
+    assert main([str(c) for c in [*search, *one_way]]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 2
+    pair = ["--pair", "contstim:bigram", teacher, "--out", tmp_path / "t.csv", sentence]
+    assert main([str(c) for c in [*search, *pair]]) == 0
+    assert "imitates" in (tmp_path / "t.csv.meta.json").read_text()
+    capsys.readouterr()
+    wrong = ["--reject", "contstim:bigram", "--accept", teacher, sentence]
+    assert _fails(capsys, *search, *wrong) == (
+        f"--estimate student:{out} imitates none of contstim:bigram; give the student of a model "
+        "that rejects"
+    )
+
+
+def test_finetune_and_use(bert: Path, cola: Path, tmp_path: Path, capsys) -> None:
+    out = tmp_path / "classifier"
+    command = ["models", "finetune", bert, "--data", cola, "--out", out, "--restarts", 1]
+    command += ["--layers", 1, "--epochs", 6, "--batch", 4, "--learning-rate", 0.01]
+    assert main([str(c) for c in command]) == 0
+    captured = capsys.readouterr()
+    assert captured.out.startswith("in_domain_dev: Matthews' correlation ")
+    assert f"classifier:{out}: best restart-" in captured.out
+    assert main(["models", "info", f"classifier:{out}"]) == 0
+    printed = capsys.readouterr().out
+    assert "not a probability of the sentence" in printed
+    assert "| in_domain_dev | 25 | " in printed
+
+
+def test_bad_input_is_one_line(bert: Path, text: Path, cola: Path, tmp_path: Path, capsys) -> None:
+    out = tmp_path / "out"
+    tune = ["models", "finetune", bert, "--data", cola, "--out", out]
+    path = cola / "in_domain_dev.tsv"
+    good = path.read_text()
+    path.write_text(good + "x\tyes\t\tThe dog ran.\n")
+    assert _fails(capsys, *tune) == (
+        f"{path}, line 26 has the label 'yes'; labels are 1, acceptable, and 0"
+    )
+    path.write_text("The dog ran.\n")
+    assert _fails(capsys, *tune).startswith(f"{path}, line 1 has 1 columns, not the four of CoLA")
+    path.unlink()
+    assert _fails(capsys, *tune) == f"there is no file {path}; check the path"
+    path.write_text(good)
+    for base, message in (
+        ("contstim:trigram", "'contstim:trigram' has no encoder to start from; give a masked"),
+        ("contstim:brt", "unknown bundled model 'brt'"),
+        (str(tmp_path / "none"), "is not a folder; give the folder of a checkpoint"),
+        (str(cola), "cannot load"),
+    ):
+        assert message in _fails(capsys, "models", "finetune", base, *tune[3:])
+    assert "5 layers cannot be trained" in _fails(capsys, *tune, "--layers", 5)
+    assert "learning rate must be above 0" in _fails(capsys, *tune, "--learning-rate", -1)
+    distill = ["models", "distill", "contstim:bigram", "--text", text, "--out", out]
+    assert "'contstim:bigram' has no encoder to start from" in _fails(capsys, *distill)
+    assert _fails(capsys, "score", "--model", f"student:{bert}", text).startswith(
+        f"'{bert}' is no folder of a student"
+    )
+    assert not out.exists()

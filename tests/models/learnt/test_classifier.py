@@ -1,0 +1,291 @@
+"""Classifiers: restarts, votes, graded outputs, and what they must not be taken for."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from tiny_transformers import SENTENCES
+
+from contstim import check_model, load_model, select_triplets
+from contstim.errors import InfeasibleError, InputError, ModelFileError, SpecError
+from contstim.evaluation.acceptability import blimp_criterion, z_scores
+from contstim.models.learnt import finetuning
+from contstim.models.learnt.classifier import graded, vote
+from contstim.models.learnt.cola import matthews_correlation, read_cola
+from contstim.models.learnt.finetuning import finetune
+from contstim.models.learnt.fitting import FitOptions
+from contstim.models.measures import corpus_perplexity, surprisal
+from contstim.report.triplets_page import triplets_page
+from contstim.runs.experiment import Experiment, Study, SynthesisOptions, TripletOptions
+from contstim.synthesis.triplets import ModelPair, triplets
+from contstim.text import WordList
+from contstim.vocabulary import Vocabulary
+
+from .conftest import write_cola
+
+
+def test_graded_output_by_hand() -> None:
+    # The softmax of logits 0 and log 3 is 1/4, 3/4; of 2 log 3 apart it is 1/10, 9/10.
+    three = np.log(3.0)
+    logits = np.array([[0.0, three], [2 * three, 0.0], [1.0, 1.0]])
+    np.testing.assert_allclose(graded(logits, "confidence"), [0.75, -0.9, -0.5])
+    np.testing.assert_allclose(graded(logits, "margin"), [three, -2 * three, 0.0])
+
+
+def test_the_example_of_the_thesis() -> None:
+    # Vazquez Martinez (2021), sections 2.3 and 2.4: 0.168 for unacceptable, 0.832 for acceptable.
+    logits = np.log(np.array([[0.168, 0.832], [0.832, 0.168]]))
+    np.testing.assert_allclose(graded(logits, "confidence"), [0.832, -0.832])
+
+
+def test_a_vote_has_the_sign_of_the_majority() -> None:
+    members = [
+        np.array([0.9, 0.6, -0.9]),
+        np.array([0.6, -0.6, -0.6]),
+        np.array([0.6, -0.99, 0.99]),
+    ]
+    # By hand: (0.9 + 0.6 + 0.6) / 3, -(0.6 + 0.99) / 3, -(0.9 + 0.6) / 3. The mean of the last
+    # would be -0.17 and of (0.6, -0.6, -0.99) -0.33: the losers' votes are not counted at all.
+    np.testing.assert_allclose(vote(members), [0.7, -0.53, -0.5])
+
+
+@pytest.mark.parametrize("options", ["", "?output=margin", "?members=majority&output=margin"])
+def test_the_contract(classifier: Path, options: str) -> None:
+    model = load_model(f"classifier:{classifier}{options}")
+    lines = check_model(model, SENTENCES)
+    assert "word scores are refused, for words have no share of the score" in lines
+    again = load_model(model.spec)
+    assert (again.spec, again.event, again.fingerprint) == (
+        model.spec,
+        model.event,
+        model.fingerprint,
+    )
+
+
+def test_what_was_learnt(classifier: Path, cola: Path) -> None:
+    record = json.loads((classifier / "contstim.json").read_text("utf-8"))
+    ranked = sorted(record["restarts"], key=lambda row: -row["out_of_domain_dev"])
+    assert record["best"] == f"restart-{ranked[0]['seed']}"
+    names = [f"restart-{row['seed']}" for row in record["restarts"]]
+    assert len(names) == 3
+    assert sorted(record["majority"]) == names
+    # The stored figures are those of the model that is loaded, on both sets.
+    for part, figures in record["mcc"].items():
+        assert figures["best"] > 0.3
+        labelled = read_cola(cola / f"{part}.tsv")
+        for members, name in (("best", "best"), ("majority", "majority")):
+            model = load_model(f"classifier:{classifier}?members={members}")
+            found = matthews_correlation(labelled.labels, model.score(labelled.sentences))
+            assert found == pytest.approx(figures[name])
+
+
+def test_the_outputs_agree_in_label_and_order(classifier: Path, cola: Path) -> None:
+    texts = read_cola(cola / "in_domain_dev.tsv").sentences
+    sure = load_model(f"classifier:{classifier}").score(texts)
+    margin = load_model(f"classifier:{classifier}?output=margin").score(texts)
+    assert (np.abs(sure) >= 0.5).all()
+    assert (np.abs(sure) <= 1).all()
+    np.testing.assert_array_equal(sure > 0, margin > 0)
+    np.testing.assert_array_equal(
+        np.argsort(sure, kind="stable"), np.argsort(margin, kind="stable")
+    )
+    np.testing.assert_allclose(np.abs(sure), 1 / (1 + np.exp(-np.abs(margin))), atol=1e-6)
+
+
+def test_it_is_not_taken_for_a_probability(classifier: Path) -> None:
+    spec = f"classifier:{classifier}"
+    model = load_model(spec)
+    assert "not a probability of the sentence" in str(model.event)
+    assert model.highest == 1
+    assert load_model(f"{spec}?output=margin").highest == np.inf
+    for measure in (surprisal, corpus_perplexity):
+        with pytest.raises(InputError):
+            measure(model, SENTENCES)
+    with pytest.raises(SpecError, match="'confidence' scores are no sums of log-probabilities"):
+        load_model(f"{spec}?reduction=mean")
+    # Criteria on pairs have no unit: they take the scores as they are, or z-scored.
+    assert blimp_criterion(np.diff(z_scores(model.score(SENTENCES)))).shape == (3,)
+
+
+def _triplets(classifier: Path) -> pd.DataFrame:
+    names = [f"{k}_lp_{m}" for k in ("natural", "synthetic_1", "synthetic_2") for m in (1, 2)]
+    texts = {k: [f"{k} {i}" for i in range(4)] for k in ("natural", "synthetic_1", "synthetic_2")}
+    rng = np.random.default_rng(1)
+    values = {name: rng.uniform(-1, 1, size=4) for name in names}
+    models = {"model_1": f"classifier:{classifier}", "model_2": "contstim:trigram"}
+    return pd.DataFrame({**models, **texts, **values})
+
+
+def test_a_sum_of_falls_in_different_units_is_refused(classifier: Path) -> None:
+    table = _triplets(classifier)
+    with pytest.raises(InputError) as error:
+        select_triplets(table, 2, strata=2)
+    assert str(error.value) == (
+        "the objective 'controversiality' adds two models' falls in nats, and "
+        f"'classifier:{classifier}' does not score in nats; use the objective 'worst-rank'"
+    )
+    assert len(select_triplets(table, 2, "worst-rank", strata=2)) == 2
+    with pytest.raises(InputError, match="does not score in nats"):
+        Experiment(
+            models=(f"classifier:{classifier}", "contstim:trigram"),
+            study=Study(name="x"),
+            synthesis=SynthesisOptions(),
+            triplets=TripletOptions(),
+        )
+
+
+def test_tables_name_its_unit(classifier: Path) -> None:
+    spec = f"classifier:{classifier}"
+    reference = {spec: [-1.0, 1.0], "contstim:trigram": [-10.0, -20.0]}
+    page = triplets_page(_triplets(classifier), reference)
+    assert "model 1 (score)" in page
+    assert "log p, model 2 (nats)" in page
+
+
+@pytest.mark.parametrize("strategy", ["exhaustive", "bounded"])
+def test_triplets_with_a_masked_model_hold_on_fresh_scores(
+    classifier: Path, bert: Path, strategy: str
+) -> None:
+    words = Vocabulary(
+        WordList.of(["The", "A", "the", "a"]),
+        WordList.of(["dog", "dogs", "cat", "saw", "ran", "old", "man", "fast"]),
+    )
+    specs = [f"classifier:{classifier}?output=margin", f"hf:{bert}?metric=pll"]
+    pair = ModelPair.of(load_model(specs[0]), load_model(specs[1]), words)
+    (found,) = triplets(pair, "The old man saw the cat.", strategy=strategy)
+    texts = [found.natural, found.synthetic_1, found.synthetic_2]
+    one, two = (load_model(spec).score(texts) for spec in specs)
+    # Sentence k is accepted by model k and rejected by the other.
+    assert one[1] >= one[0]
+    assert two[2] >= two[0]
+    assert two[1] < two[0]
+    assert one[2] < one[0]
+    wanted = [found.synthetic_1_lp_1, found.synthetic_2_lp_1]
+    np.testing.assert_allclose(one[1:], wanted, atol=1e-3)
+    np.testing.assert_allclose(two[1:], [found.synthetic_1_lp_2, found.synthetic_2_lp_2], atol=1e-3)
+
+
+def test_degenerate_restarts_are_reported_and_replaced(
+    bert: Path, cola: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    train = finetuning.train_classifier
+
+    def sometimes(encoder, rows, labels, options, seed, order, label):
+        member, losses = train(encoder, rows, labels, options, 5, seed, label)
+        if seed % 2 == 0:
+            member.head.bias.data += member.head.bias.new_tensor([0.0, 1e6])
+        return member, losses
+
+    monkeypatch.setattr(finetuning, "train_classifier", sometimes)
+    options = FitOptions(epochs=2, batch=8, layers=1, learning_rate=1e-2)
+    record = finetune(str(bert), cola, tmp_path / "out", restarts=2, options=options)
+    assert [row["seed"] for row in record["degenerate"]] == [0, 2]
+    assert [row["seed"] for row in record["restarts"]] == [1, 3]
+    # Two cannot form a majority, so the worse of them does not vote.
+    assert record["majority"] == [record["best"]]
+    assert "seed 0: Matthews' correlation 0.000 in domain, 0.000 out of domain; degenerate" in (
+        capsys.readouterr().err
+    )
+    with pytest.raises(SpecError, match="the folder holds 1 networks, and a majority needs three"):
+        load_model(f"classifier:{tmp_path / 'out'}?members=majority")
+    monkeypatch.setattr(
+        finetuning,
+        "train_classifier",
+        lambda e, r, la, o, seed, order, text: sometimes(e, r, la, o, 0, order, text),
+    )
+    with pytest.raises(InfeasibleError) as error:
+        finetune(str(bert), cola, tmp_path / "other", restarts=1, options=options)
+    assert str(error.value).startswith("all 3 restarts are degenerate, giving every sentence one")
+    assert not (tmp_path / "other").exists()
+
+
+def test_an_interrupted_fine_tuning_goes_on(
+    bert: Path, cola: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = FitOptions(epochs=2, batch=8, layers=1, learning_rate=1e-2)
+    train = finetuning.train_classifier
+    seeds = []
+
+    def twice(encoder, rows, labels, options, seed, order, label):
+        if len(seeds) == 2:
+            raise KeyboardInterrupt
+        seeds.append(seed)
+        return train(encoder, rows, labels, options, seed, order, label)
+
+    monkeypatch.setattr(finetuning, "train_classifier", twice)
+    with pytest.raises(KeyboardInterrupt):
+        finetune(str(bert), cola, tmp_path / "a", restarts=3, options=options, seed=5)
+    assert not (tmp_path / "a").exists()
+    kept = sorted((tmp_path / "a.restarts").iterdir())
+    assert len(kept) == 2
+    # One of the two was not written whole.
+    kept[1].write_bytes(kept[1].read_bytes()[:100])
+    seeds[:] = [5]
+    with pytest.raises(KeyboardInterrupt):
+        finetune(str(bert), cola, tmp_path / "a", restarts=3, options=options, seed=5)
+    assert seeds == [5, 6]
+    monkeypatch.setattr(finetuning, "train_classifier", train)
+    continued = finetune(str(bert), cola, tmp_path / "a", restarts=2, options=options, seed=5)
+    straight = finetune(str(bert), cola, tmp_path / "b", restarts=2, options=options, seed=5)
+    assert continued["mcc"] == straight["mcc"]
+    assert continued["best"] == straight["best"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a", "b"]
+
+
+def test_training_upper_layers_on_kept_states_is_training_them_in_place(
+    bert: Path, cola: Path
+) -> None:
+    """The states are kept in 16 bits; a pass over the whole network differs by no more."""
+    from contstim.models.learnt.encoder import open_encoder
+    from contstim.models.learnt.finetuning import rows_of
+    from contstim.models.learnt.member import Rows, initial_member
+
+    encoder = open_encoder(str(bert))
+    texts = read_cola(cola / "in_domain_dev.tsv").sentences
+    kept = rows_of(encoder, texts, 1, "tiny")
+    upper = initial_member(encoder, 2, 1, seed=3)
+    whole = initial_member(encoder, 2, None, seed=3)
+    np.testing.assert_allclose(kept.outputs(upper), Rows(kept.ids).outputs(whole), atol=2e-3)
+    assert not any("layer.0" in name for name in upper.trained())
+    assert any("layer.1" in name for name in upper.trained())
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("x\t2\t\tThe dog ran.", "line 3 has the label '2'; labels are 1, acceptable, and 0"),
+        ("x\t1\t\t ", "line 3 has no sentence; fill or remove the line"),
+        ("x\t1\tThe dog ran.", "line 3 has 3 columns, not the four of CoLA: source, label, mark,"),
+    ],
+)
+def test_bad_lines_of_cola_are_named(tmp_path: Path, line: str, message: str) -> None:
+    path = tmp_path / "train.tsv"
+    path.write_text(f"x\t1\t\tThe cat ran.\nx\t0\t*\tCat the ran.\n{line}\n")
+    with pytest.raises(InputError) as error:
+        read_cola(path)
+    assert str(error.value).startswith(f"{path}, {message}")
+
+
+def test_bad_requests(bert: Path, cola: Path, tmp_path: Path) -> None:
+    with pytest.raises(ModelFileError) as error:
+        finetune("contstim:trigram", cola, tmp_path / "x")
+    assert str(error.value) == (
+        "'contstim:trigram' has no encoder to start from; give a masked transformer, as a folder, "
+        "hf:NAME or contstim:NAME"
+    )
+    with pytest.raises(InputError, match="restarts must be at least 1, got 0"):
+        finetune(str(bert), cola, tmp_path / "x", restarts=0)
+    with pytest.raises(InputError, match="unknown task 'glue'"):
+        finetune(str(bert), cola, tmp_path / "x", task="glue")
+    folder = write_cola(tmp_path / "one", (20, 20, 20))
+    good = [f"x\t1\t\t{s}" for s in read_cola(folder / "in_domain_dev.tsv").sentences]
+    (folder / "in_domain_dev.tsv").write_text("\n".join(good) + "\n")
+    with pytest.raises(InputError, match="has the label 1 alone"):
+        finetune(str(bert), folder, tmp_path / "x")
+    with pytest.raises(InputError, match="there is no file"):
+        finetune(str(bert), tmp_path, tmp_path / "x")
+    assert not (tmp_path / "x").exists()

@@ -1,0 +1,227 @@
+"""Students: how near they come to their teacher, and what they say of themselves."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from tables import TableModel
+from tiny_transformers import SENTENCES, save_checkpoint
+from transformers import AutoModel, AutoTokenizer
+
+from contstim import Sentence, WordList, check_model, load_model
+from contstim.errors import InputError, ModelFileError, OutputError, SpecError
+from contstim.models.cache import ScoreCache
+from contstim.models.learnt.distilling import distill
+from contstim.models.learnt.fitting import FitOptions
+
+from .conftest import WORDS, sentences
+
+
+def test_the_contract(student: Path) -> None:
+    model = load_model(f"student:{student}")
+    lines = check_model(model, SENTENCES)
+    assert "word scores are refused, for words have no share of the score" in lines
+    again = load_model(model.spec)
+    assert (again.spec, again.event, again.fingerprint) == (
+        model.spec,
+        model.event,
+        model.fingerprint,
+    )
+    np.testing.assert_array_equal(again.score(SENTENCES), model.score(SENTENCES))
+
+
+def test_a_student_comes_near_its_teacher_on_sentences_it_did_not_see(
+    bert: Path, student: Path
+) -> None:
+    unseen = sentences(150, 77)
+    teacher, model = load_model(f"hf:{bert}?metric=pll"), load_model(f"student:{student}")
+    wanted, found = teacher.score(unseen), model.score(unseen)
+    lengths = np.array([len(s.split()) for s in unseen])
+    # Beyond what the length alone gives: the correlation of what the lines in it leave.
+    left = [v - np.polyval(np.polyfit(lengths, v, 1), lengths) for v in (wanted, found)]
+    assert np.corrcoef(*left)[0, 1] > 0.5
+    record = json.loads((student / "contstim.json").read_text("utf-8"))
+    assert record["heldout"]["pearson"] > 0.9
+    distinct = len(set(sentences(400, 5)))
+    assert record["heldout"]["sentences"] == distinct // 10
+    assert record["training"]["sentences"] == distinct - distinct // 10
+
+
+def test_the_event_says_whose_score_it_is_and_how_well(bert: Path, student: Path) -> None:
+    model = load_model(f"student:{student}")
+    event = asdict(model.event)
+    assert event["imitates"] == f"hf:{bert}?metric=pll"
+    assert event["of"] == load_model(event["imitates"]).event.digest
+    assert event["heldout"].startswith("r 0.9")
+    assert event["metric"] == "student"
+    assert model.highest == 0
+    assert model.rises_with_acceptability
+
+
+def test_the_score_is_read_off_the_first_tokens_vector(student: Path) -> None:
+    """Against transformers and the record alone, one sentence at a time."""
+    from safetensors.torch import load_file
+
+    record = json.loads((student / "contstim.json").read_text("utf-8"))
+    head = load_file(student / "student.safetensors")
+    network = AutoModel.from_pretrained(student / "encoder", add_pooling_layer=False)
+    tokenizer = AutoTokenizer.from_pretrained(student / "encoder")
+    target = record["target"]
+    for sentence in SENTENCES:
+        ids = torch.tensor([tokenizer(sentence)["input_ids"]])
+        with torch.no_grad():
+            vector = network(input_ids=ids).last_hidden_state[0, 0]
+        output = float(head["head.weight"][0] @ vector + head["head.bias"][0])
+        n = ids.shape[1] - 2
+        wanted = target["intercept"] + target["slope"] * n
+        wanted += target["scale"] * n / target["length"] * output
+        found = load_model(f"student:{student}").score([sentence])[0]
+        assert found == pytest.approx(min(wanted, 0.0), abs=1e-3)
+
+
+def test_words_have_no_share_and_reductions_need_a_sum(student: Path, bert: Path) -> None:
+    model = load_model(f"student:{student}")
+    with pytest.raises(InputError) as error:
+        model.score_words(SENTENCES)
+    assert str(error.value) == (
+        f"'student:{student}' scores a sentence as a whole, so words have no share of it; ask for "
+        "sentence scores"
+    )
+    mean = load_model(f"student:{student}?reduction=mean")
+    n_tokens = model.totals(SENTENCES).n_tokens
+    np.testing.assert_allclose(mean.score(SENTENCES), model.score(SENTENCES) / n_tokens)
+    check_model(mean, SENTENCES)
+
+
+def test_estimates_of_replacements_order_candidates(student: Path) -> None:
+    model = load_model(f"student:{student}")
+    words = WordList.of(WORDS)
+    correlations = []
+    for text in sentences(12, 3, least=4):
+        sentence = Sentence.parse(text)
+        table = model.replacements(sentence, 1, words)
+        assert not table.exact
+        exact = table.score(np.arange(len(words)))
+        # Around the present word the estimate is the score itself.
+        here = words.index[sentence.words[1]]
+        assert table.estimate[here] == pytest.approx(exact[here], abs=1e-3)
+        correlations.append(np.corrcoef(table.estimate, exact)[0, 1])
+    assert np.mean(correlations) > 0.4
+
+
+def test_a_teacher_without_an_encoder_needs_a_base(bert: Path, tmp_path: Path) -> None:
+    teacher = TableModel(WORDS, 1)
+    text = [s.removesuffix(".") for s in sentences(60, 1)]
+    with pytest.raises(ModelFileError):
+        distill(teacher, text, tmp_path / "out")
+    options = FitOptions(epochs=1, learning_rate=1e-3)
+    record = distill(teacher, text, tmp_path / "out", base=str(bert), options=options)
+    assert record["teacher"]["spec"] == teacher.spec
+    model = load_model(f"student:{tmp_path / 'out'}")
+    assert np.isfinite(model.score(text)).all()
+
+
+def test_the_same_seed_gives_the_same_student_and_kept_scores_are_used(
+    bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    teacher = load_model(f"hf:{bert}?metric=pll&reduction=mean")
+    options = FitOptions(epochs=1, layers=1)
+    text = sentences(60, 2)
+    cache = tmp_path / "cache"
+    first = distill(teacher, text, tmp_path / "a", options=options, cache=cache, seed=3)
+    monkeypatch.setattr(
+        type(teacher), "totals", lambda *_: pytest.fail("the teacher was asked again")
+    )
+    distill(teacher, text, tmp_path / "b", options=options, cache=cache, seed=3)
+    other = distill(teacher, text, tmp_path / "c", options=options, cache=cache, seed=4)
+    scores = [load_model(f"student:{tmp_path / name}").score(SENTENCES) for name in "abc"]
+    np.testing.assert_array_equal(scores[0], scores[1])
+    assert not np.allclose(scores[0], scores[2])
+    assert first["heldout"] != other["heldout"]
+    assert load_model(f"student:{tmp_path / 'a'}").event.reduction == "mean"
+    with pytest.raises(SpecError) as error:
+        load_model(f"student:{tmp_path / 'a'}?reduction=pen")
+    assert "'mean' scores are no sums of log-probabilities" in str(error.value)
+    assert ScoreCache(cache).folder.is_dir()
+
+
+def test_held_out_sentences_and_unknown_words_are_not_learnt_from(
+    bert: Path, tmp_path: Path
+) -> None:
+    text = [*sentences(40, 1, least=4), "The £ ran.", "the dog " * 30 + "ran."]
+    held = sentences(40, 1, least=4)[:10]
+    record = distill(
+        load_model(f"hf:{bert}?metric=pll"),
+        text,
+        tmp_path / "out",
+        heldout=held,
+        options=FitOptions(epochs=1, layers=1),
+    )
+    assert record["training"]["sentences"] == len(set(text) - set(held)) - 2
+    assert record["training"]["left_out"] == 2
+    assert record["heldout"]["sentences"] == len(set(held))
+
+
+def test_bad_requests_are_one_line(bert: Path, student: Path, tmp_path: Path) -> None:
+    teacher = load_model(f"hf:{bert}?metric=pll")
+    with pytest.raises(OutputError) as taken:
+        distill(teacher, sentences(60, 1), student)
+    assert str(taken.value) == f"'{student}' exists; choose another folder, or remove it"
+    with pytest.raises(InputError, match="1 sentences to learn from and 0 to be measured on"):
+        distill(teacher, ["the dog ran."], tmp_path / "x")
+    with pytest.raises(InputError, match="3 layers cannot be trained of a network that has 2"):
+        distill(teacher, sentences(60, 1), tmp_path / "x", options=FitOptions(layers=3))
+    with pytest.raises(InputError, match="precision must be"):
+        FitOptions(precision="float8")
+    with pytest.raises(InputError, match="learning rate must be above 0"):
+        FitOptions(learning_rate=0.0)
+    with pytest.raises(InputError, match="epochs and batch must be at least 1"):
+        FitOptions(epochs=0)
+
+
+@pytest.mark.parametrize("name", ["gpt2", "xlm"])
+def test_a_base_must_read_both_ways_and_have_layers(
+    name: str, bert: Path, tmp_path: Path, recwarn: pytest.WarningsRecorder
+) -> None:
+    folder = save_checkpoint(name, tmp_path / name)
+    teacher = load_model(f"hf:{bert}?metric=pll")
+    with pytest.raises(ModelFileError) as error:
+        distill(
+            teacher,
+            sentences(60, 1),
+            tmp_path / "x",
+            base=str(folder),
+            options=FitOptions(layers=1),
+        )
+    assert "\n" not in str(error.value)
+    wanted = {"gpt2": "no encoder that reads a sentence both ways", "xlm": "not one list of layers"}
+    assert wanted[name] in str(error.value)
+
+
+def test_damaged_folders_are_named(student: Path, bert: Path, tmp_path: Path) -> None:
+    def fails(place: Path, message: str) -> None:
+        with pytest.raises(ModelFileError) as error:
+            load_model(f"student:{place}")
+        assert message in str(error.value)
+        assert "\n" not in str(error.value)
+
+    fails(tmp_path / "none", "is no folder of a student")
+    fails(bert, "is no folder of a student")
+    with pytest.raises(ModelFileError, match="holds a student, not a classifier"):
+        load_model(f"classifier:{student}")
+    copy = tmp_path / "copy"
+    shutil.copytree(student, copy)
+    record = json.loads((copy / "contstim.json").read_text("utf-8"))
+    (copy / "contstim.json").write_text(json.dumps({**record, "target": {}}))
+    fails(copy, "is incomplete")
+    (copy / "contstim.json").write_text("{")
+    fails(copy, "is damaged")
+    shutil.copy(student / "contstim.json", copy)
+    (copy / "student.safetensors").write_bytes(b"12345678")
+    fails(copy, "the folder is damaged")
