@@ -125,7 +125,7 @@ def main() -> None:
     """Train and write the head."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("corpus", type=Path)
-    parser.add_argument("--steps", type=int, default=660)
+    parser.add_argument("--steps", type=int, default=2400)
     parser.add_argument("--tokens", type=int, default=1536, help="tokens of a batch")
     parser.add_argument("--rate", type=float, default=1e-3)
     parser.add_argument("--seed", type=int, default=0)

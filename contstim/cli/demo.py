@@ -2,6 +2,8 @@
 
 Scores the bundled sentences under the bundled models, writes triplets for several model pairs,
 prints the most controversial ones, and leaves triplets.csv and triplets.html in the output folder.
+Then sets two scoring metrics of the bundled BERT against each other: it selects the natural
+sentence pairs on which they disagree most, and leaves them in metric-pairs.csv.
 With --experiment it then lays out a small experiment and serves it, to be played in a browser of
 this machine; the same command again goes on with the data that are there.
 
@@ -33,6 +35,7 @@ from contstim.models.registry import load_model
 from contstim.models.threads import torch_threads
 from contstim.provenance import run_settings
 from contstim.report.triplets_page import triplets_page
+from contstim.selection import select_natural_pairs
 from contstim.sentences import pool
 from contstim.synthesis.strategies import Bounded
 from contstim.synthesis.triplets import ModelPair, Triplet
@@ -41,10 +44,13 @@ from contstim.synthesis.writing import write_triplets
 #: The pairs of bundled models that the demonstration sets against each other.
 PAIRS = (
     ("contstim:bigram", "contstim:trigram"),
-    ("contstim:trigram", "contstim:lstm"),
+    ("contstim:trigram", "contstim:gpt"),
 )
+#: The metrics of one masked model that it sets against each other.
+METRICS = ("contstim:bert?metric=pll", "contstim:bert?metric=permutation")
 _SHOWN = 3
-_BUDGET = 32  # exact scores a position under the LSTM, whose scores are dear
+_BUDGET = 8  # exact scores a position under the GPT, whose scores are dear
+_POOL_OF_METRICS = 24  # natural sentences; each takes hundreds of inputs
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -76,6 +82,7 @@ def run(args: argparse.Namespace) -> int:
         serve_study(read_study(study), port=args.port)
         return 0
     triplets = _write_triplets(args, folder)
+    _select_pairs(args, folder)
     if args.experiment:
         serve_study(demo_study(triplets, study, args.seed), port=args.port)
     return 0
@@ -118,6 +125,31 @@ def _write_triplets(args: argparse.Namespace, folder: Path) -> list[Triplet]:
         _print_pair([t for t in rows if (t.model_1, t.model_2) == (a, b)], a, b)
     print(f"\n{len(rows)} triplets in {time.monotonic() - started:.0f} s: {out} and {page}")
     return rows
+
+
+def _select_pairs(args: argparse.Namespace, folder: Path) -> None:
+    eight = [sentence for sentence in pool() if len(sentence.split()) == 8]
+    chosen = np.random.default_rng(args.seed).choice(len(eight), _POOL_OF_METRICS, replace=False)
+    sentences = [eight[i] for i in sorted(chosen)]
+    with torch_threads():
+        scores = {spec: load_model(spec).score(sentences) for spec in METRICS}
+    table = pd.DataFrame(scores, index=sentences)
+    pairs = select_natural_pairs(table, per_pair=_SHOWN)
+    path = folder / "metric-pairs.csv"
+    try:
+        pairs.to_csv(path, index=False, lineterminator="\n")
+    except OSError as error:
+        raise OutputError(f"cannot write {path}: {error.strerror}") from None
+    print(
+        f"\nmetric 1 = {METRICS[0]}, metric 2 = {METRICS[1]}: of {len(sentences)} natural "
+        f"sentences the pairs on which they disagree most: {path}"
+    )
+    for first, second in pairs[["sentence_1", "sentence_2"]].to_numpy(str):
+        width = max(len(first), len(second))
+        print(f"\n  {'':<10} {'sentence':<{width}}  {'log p 1':>8} {'log p 2':>8}")
+        for kind, text in (("1 prefers", first), ("2 prefers", second)):
+            lp_1, lp_2 = table.loc[text]
+            print(f"  {kind:<10} {text:<{width}}  {lp_1:>8.1f} {lp_2:>8.1f}")
 
 
 def _score_pool(models: Sequence[SentenceModel], natural: Sequence[str]) -> dict[str, list[float]]:

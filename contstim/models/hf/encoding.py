@@ -283,10 +283,8 @@ class SubwordTokenizer:
     def knows(self, words: Sequence[str]) -> BoolArray:
         """Say for each of V words whether it can be written in tokens; shape (V,)."""
         known = np.zeros(len(words), dtype=np.bool_)
-        for i, word in enumerate(words):
-            if len(word.split()) != 1:
-                continue
-            ids = self.tokenizer(word, add_special_tokens=False)["input_ids"]
+        single = [i for i, word in enumerate(words) if len(word.split()) == 1]
+        for i, ids in zip(single, self._ids([words[i] for i in single]), strict=True):
             known[i] = bool(ids) and not self._special_ids.intersection(ids)
         return known
 

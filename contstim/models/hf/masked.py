@@ -153,6 +153,9 @@ class MaskedModel(SentenceModel):
         encoded = self.encode(sentences)
         plans = [self.plan(e) for e in encoded]
         values = self.values(encoded, plans)
+        if len(encoded) == 1:
+            # A search goes on from the sentence that it has just verified.
+            self._last = (sentences[0], encoded[0], values[0])
         return [_parts(e, plan, v) for e, plan, v in zip(encoded, plans, values, strict=True)]
 
     def parts_by_metric(

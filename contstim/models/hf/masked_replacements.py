@@ -370,7 +370,10 @@ def masked_replacements(
             values[members] = gaps[n].completion(ids[n])
         return values
 
-    price = float(max(1, len(_subset(present.plan, present.seeing)[0])))
+    # Each further token of a candidate about doubles the inputs that see it.
+    price = np.ones(len(words), dtype=np.float64)
+    for n, members in by_length.items():
+        price[members] = max(1, len(_subset(gaps[n].plan, gaps[n].seeing)[0]))
     return Replacements(
         upper,
         estimate,
