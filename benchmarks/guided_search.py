@@ -131,7 +131,7 @@ def compare(
     """Print the table of one direction."""
     sentence = Sentence.parse(starts[0])
     words = proposal.words(sentence, 3)
-    prices = [m.replacements(sentence, 3, words).price for m in (reject, accept)]
+    prices = [np.min(m.replacements(sentence, 3, words).price) for m in (reject, accept)]
     dear = int(prices[1] > prices[0])
     runs = {
         name: [

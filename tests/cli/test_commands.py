@@ -171,7 +171,8 @@ def test_demo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "model 1 = contstim:bigram, model 2 = contstim:trigram" in printed
     assert "metric 1 = contstim:bert?metric=pll, metric 2 = contstim:bert?metric=perm" in printed
     pairs = pd.read_csv(out / "metric-pairs.csv")
-    assert pairs["model_1"].tolist() == ["contstim:bert?metric=pll"] * 3
+    assert pairs["model_1"].tolist() == ["contstim:bert?metric=pll"] * len(pairs)
+    assert len(pairs) >= 2
     table = pd.read_csv(out / "triplets.csv")
     assert len(table.groupby(["model_1", "model_2"])) >= 2
     page = (out / "triplets.html").read_text("utf-8")

@@ -53,6 +53,7 @@ def test_the_command_serves_and_serves_again(
         "contstim.cli.demo.serve_study", lambda study, port: served.append((study, port))
     )
     monkeypatch.setattr("contstim.cli.demo._write_triplets", lambda *_: triplets(6))
+    monkeypatch.setattr("contstim.cli.demo._select_pairs", lambda *_: None)
     command = ["demo", "--experiment", "--out", str(tmp_path), "--port", "0"]
     assert main(command) == 0
     monkeypatch.setattr("contstim.cli.demo._write_triplets", None)
