@@ -38,7 +38,8 @@ def build(kind: type[Record], table: object, where: str) -> Record:
     if not isinstance(table, Mapping):
         raise InputError(f"{where} is {table!r}; make it a table, [{where}]")
     hints = get_type_hints(kind)
-    known = {field.name: field for field in fields(kind)}  # type: ignore[arg-type] # any dataclass
+    dataclass: Any = kind
+    known = {field.name: field for field in fields(dataclass)}
     for key in table:
         if key not in known:
             raise InputError(f"unknown key {where}.{key}; {near_matches(str(key), known)}")

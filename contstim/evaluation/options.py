@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 from contstim.errors import InputError, UnknownNameError
 from contstim.evaluation.bootstrap import LEVELS
@@ -111,7 +112,7 @@ PRESETS: dict[str, EvaluationOptions] = {
 }
 
 
-def preset_options(preset: str, **changes: object) -> EvaluationOptions:
+def preset_options(preset: str, **changes: Any) -> EvaluationOptions:
     """Return the options of `preset` with the named fields changed.
 
     Raises
@@ -125,4 +126,4 @@ def preset_options(preset: str, **changes: object) -> EvaluationOptions:
     for name in changes:
         if name not in known:
             raise UnknownNameError.among("option", name, known)
-    return replace(PRESETS[preset], **changes)  # type: ignore[arg-type]  # names checked above
+    return replace(PRESETS[preset], **changes)

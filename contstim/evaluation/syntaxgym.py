@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -81,14 +82,14 @@ def _read(file: Path) -> dict[str, list[dict[str, object]]]:
 
 
 def _region_surprisals(
-    suite: dict[str, list[dict[str, object]]], scorer: WordScorer, name: str
+    suite: dict[str, Any], scorer: WordScorer, name: str
 ) -> dict[int, dict[str, dict[int, float]]]:
     keys: list[tuple[int, str]] = []
     owners: list[list[int]] = []
     sentences: list[str] = []
     numbers: list[list[int]] = []
     for item in suite["items"]:
-        for condition in item["conditions"]:  # type: ignore[attr-defined]  # JSON of the suite
+        for condition in item["conditions"]:
             words, owner, order = [], [], []
             for region in condition["regions"]:
                 order.append(int(region["region_number"]))
@@ -146,14 +147,14 @@ class _Parser:
     def __init__(self, formula: str, conditions: dict[str, dict[int, float]]) -> None:
         self._formula = formula
         self._conditions = conditions
-        self._tokens: list[tuple[str, str, str, str]] = []
+        self._tokens: list[tuple[str, ...]] = []
         at = 0
         text = formula.rstrip()
         while at < len(text):
             match = _TOKEN.match(text, at)
             if match is None:
                 raise InputError(f"the formula {formula!r} cannot be read at {text[at:]!r}")
-            self._tokens.append(tuple(g or "" for g in match.groups()))  # type: ignore[arg-type]  # four groups
+            self._tokens.append(tuple(g or "" for g in match.groups()))
             at = match.end()
         self._at = 0
 

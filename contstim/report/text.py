@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from contstim.evaluation import Evaluation
 from contstim.evaluation.options import PRESETS
 
@@ -188,6 +190,6 @@ def _range(low: float, middle: float, high: float) -> str:
     return f"{low:g}" if low == high else f"{low:g} to {high:g}, median {middle:g},"
 
 
-def _span(values: object) -> str:
-    numbers = sorted(set(values))  # type: ignore[call-overload]  # a pandas column
+def _span(values: Iterable[int]) -> str:
+    numbers = sorted(set(values))
     return f"{numbers[0]:,}" if len(numbers) == 1 else f"{numbers[0]:,} to {numbers[-1]:,}"

@@ -35,9 +35,9 @@ _workers: dict[Workplace, Worker] = {}
 _one_at_a_time = threading.Lock()
 
 
-def _do(workplace: dict[str, str | None], config: dict[str, Any]) -> dict[str, Any]:
+def _do(workplace: dict[str, Any], config: dict[str, Any]) -> dict[str, Any]:
     """Do one task on a Dask worker; models stay loaded from task to task."""
-    here = Workplace(**workplace)  # type: ignore[arg-type] # as asdict gave it
+    here = Workplace(**workplace)
     # A worker's threads share its working folder and its models.
     with _one_at_a_time:
         os.chdir(here.folder)

@@ -263,8 +263,7 @@ class Search:
         answer: FloatArray | bool | None = None
         while True:
             try:
-                # A generator is begun by sending None.
-                request = turn.send(answer)  # type: ignore[arg-type]
+                request = next(turn) if answer is None else turn.send(answer)
             except StopIteration as stop:
                 return None, bool(stop.value)
             if isinstance(request, Ask):

@@ -1,6 +1,7 @@
 """The audit: calibrated among honest participants, and finds those who follow a model."""
 
 import itertools
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -162,11 +163,11 @@ def choices(seed: int = 0, n: int = 12, trials: int = 40) -> pd.DataFrame:
         ("choice", lambda own: own.sort_values().to_numpy(), "straight-lining"),
     ],
 )
-def test_patterns(column: str, change: object, flag: str) -> None:
+def test_patterns(column: str, change: Callable[[pd.Series], object], flag: str) -> None:
     table = choices()
     assert (pattern_table(table)["flags"] == "").all()
     here = table["participant"] == "p3"
-    table.loc[here, column] = change(table.loc[here, column])  # type: ignore[operator] # in a list
+    table.loc[here, column] = change(table.loc[here, column])
     found = pattern_table(table).set_index("participant")["flags"]
     assert found["p3"] == flag
     assert (found.drop("p3") == "").all()

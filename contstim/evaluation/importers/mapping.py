@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -51,9 +52,9 @@ class ColumnMapping:
     cleaning: Cleaning = field(default_factory=Cleaning)
 
     @classmethod
-    def of(cls, columns: Mapping[str, str], **options: object) -> ColumnMapping:
+    def of(cls, columns: Mapping[str, str], **options: Any) -> ColumnMapping:
         """Make a mapping from a dictionary ``{"participant": "subject_id", ...}``."""
-        return cls(tuple(columns.items()), **options)  # type: ignore[arg-type]  # fields by name
+        return cls(tuple(columns.items()), **options)
 
 
 TIDY = ColumnMapping(columns=())

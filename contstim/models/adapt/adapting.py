@@ -313,8 +313,7 @@ def _step(
     )
     loss = torch.nn.functional.cross_entropy(logits, torch.from_numpy(batch.targets).to(device))
     optimiser.zero_grad(set_to_none=False)
-    # PyTorch leaves this method without types.
-    loss.backward()  # type: ignore[no-untyped-call]
+    torch.autograd.backward(loss)
     torch.nn.utils.clip_grad_norm_(network.model.parameters(), 1.0)
     optimiser.step()
     return float(loss.detach())

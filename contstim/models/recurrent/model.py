@@ -173,7 +173,7 @@ def _device(spec: ModelSpec) -> str:
     try:
         torch.empty(1, device=name)
     # PyTorch says with each of these that a device is misspelt or not to be had.
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
+    except (RuntimeError, AssertionError, NotImplementedError) as error:  # its own three
         raise SpecError(
             f"device={name!r} in {str(spec)!r} cannot be used here; leave it out for the processor"
         ) from error
