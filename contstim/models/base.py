@@ -159,6 +159,8 @@ class Replacements:
     completion
         Function that gives log p(candidate | all other words), shape (V,), nats, for models
         that complete sentences; else None.
+    n_tokens
+        Number of tokens of each candidate, shape (V,), under models that cut words; else None.
     """
 
     upper: FloatArray
@@ -167,6 +169,7 @@ class Replacements:
     score: Callable[[IntArray], FloatArray]
     price: float | FloatArray = 1.0
     completion: Callable[[], FloatArray] | None = None
+    n_tokens: IntArray | None = None
 
 
 def as_sentences(sentences: Sequence[str]) -> list[str]:

@@ -3,13 +3,16 @@
 A model's estimate e of a candidate's score takes a part of it, u = upper - e, from the sentence as
 it is or from a guess. The exact score differs from e because that part changes with the candidate.
 The change is taken to be a straight line in the least such part of any candidate (l), in what this
-candidate's has above it (u - l), and in how far the candidate lies from the sentence as it is
-(d = e - present score), with an error that grows with u:
+candidate's has above it (u - l), in how far the candidate lies from the sentence as it is
+(d = e - present score), and in how many tokens the candidate has beyond one, up to three (k), with
+an error that grows with u:
 
-    exact - e = a l + b (u - l) + c d + u noise,   noise ~ N(0, s^2).
+    exact - e = a l + b (u - l) + c d + g u k / 3 + u noise,   noise ~ N(0, s^2).
 
-At each position a, b and c are fitted anew to the exact scores known there (Bayesian linear
-regression); what they are likely to be, and s, comes from the positions searched before.
+Words of one token and longer ones have a, b, c and s of their own, for what is guessed of a longer
+word's tokens differs. At each position the coefficients are fitted anew to the exact scores known
+there (Bayesian linear regression); what they are likely to be, and s, comes from the positions
+searched before.
 """
 
 from __future__ import annotations
@@ -24,13 +27,15 @@ from contstim.models.base import FloatArray, Replacements
 
 __all__ = ["Belief", "Outlook", "expected_gain"]
 
-# Before anything is known: a new word fits a little worse; spread of the coefficients, and s with
-# the number of scores it is worth.
-_PRIOR_MEAN = np.array([-0.1, -0.1, 0.0])
-_PRIOR_SPREAD = np.array([0.1, 0.1, 0.15])
-_PRIOR_NOISE, _PRIOR_COUNT = 0.08, 4.0
+# Before anything is known: a new word fits a little worse; spread of the coefficients, and s of
+# words of one token and of several, with the number of scores it is worth.
+_PRIOR_MEAN = np.array([-0.1, -0.1, 0.0, -0.1, -0.1, 0.0, 0.0])
+_PRIOR_SPREAD = np.array([0.1, 0.1, 0.15, 0.1, 0.1, 0.15, 0.1])
+_PRIOR_NOISE, _PRIOR_COUNT = np.array([0.08, 0.12]), 4.0
 # How much the coefficients may differ between positions, in parts of s.
-_BETWEEN = np.array([0.7, 0.5, 0.7])
+_BETWEEN = np.array([0.7, 0.5, 0.7, 0.7, 0.5, 0.7, 0.7])
+_OF = np.array([0, 0, 0, 1, 1, 1, 1])
+_LARGEST_EXTRA = 3
 # Exact scores of earlier positions that are kept.
 _KEPT = 2000
 
@@ -42,7 +47,7 @@ class Belief:
     Attributes
     ----------
     features, targets
-        Of each exact score: (l, u - l, d) / u, and (exact - e) / u.
+        Of each exact score: (l / u, (u - l) / u, d / u, k / 3), and (exact - e) / u.
     """
 
     features: list[FloatArray] = field(default_factory=list)
@@ -61,24 +66,41 @@ class Belief:
         scale = np.maximum(scale, least)
         lowest = scale.min() / scale
         distance = (table.estimate - present) / scale
-        features = np.column_stack([lowest, 1.0 - lowest, distance])
+        extra = np.zeros(len(scale))
+        if table.n_tokens is not None:
+            extra = np.minimum(table.n_tokens - 1, _LARGEST_EXTRA) / _LARGEST_EXTRA
+        common = np.column_stack([lowest, 1.0 - lowest, distance])
+        one = (extra == 0)[:, None]
+        features = np.hstack([common * one, common * ~one, extra[:, None]])
         mean, spread, noise = _PRIOR_MEAN, _PRIOR_SPREAD, _PRIOR_NOISE
         if self.features:
             x, y = np.concatenate(self.features)[-_KEPT:], np.concatenate(self.targets)[-_KEPT:]
             mean, _ = _posterior(x, y, _PRIOR_MEAN, _PRIOR_SPREAD, noise)
-            squares = ((y - x @ mean) ** 2).sum() + _PRIOR_COUNT * _PRIOR_NOISE**2
-            noise = float(np.sqrt(squares / (len(y) + _PRIOR_COUNT)))
-            spread = _BETWEEN * noise
+            noise = _noise(x, y, mean, noise)
+            spread = _BETWEEN * noise[_OF]
         return Outlook(self, table.estimate, scale, features, mean, spread, noise)
 
 
+def _several(x: FloatArray) -> NDArray[np.int64]:
+    """Return 1 for candidates of several tokens, 0 for those of one, from their features."""
+    return (x[:, -1] > 0).astype(np.int64)
+
+
+def _noise(x: FloatArray, y: FloatArray, mean: FloatArray, prior: FloatArray) -> FloatArray:
+    """Return s of candidates of one token and of several, (2,), given coefficients and data."""
+    kind = _several(x)
+    squares = np.bincount(kind, (y - x @ mean) ** 2, minlength=2) + _PRIOR_COUNT * prior**2
+    return np.asarray(np.sqrt(squares / (np.bincount(kind, minlength=2) + _PRIOR_COUNT)))
+
+
 def _posterior(
-    x: FloatArray, y: FloatArray, mean: FloatArray, spread: FloatArray, noise: float
+    x: FloatArray, y: FloatArray, mean: FloatArray, spread: FloatArray, noise: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return mean (3,) and covariance (3, 3) of the coefficients given data, noise known."""
+    """Return mean (7,) and covariance (7, 7) of the coefficients given data, noise known."""
+    weighted = x / noise[_several(x), None] ** 2
     precision = np.diag(spread**-2.0)
-    covariance = np.asarray(np.linalg.inv(precision + x.T @ x / noise**2), dtype=np.float64)
-    return covariance @ (precision @ mean + x.T @ y / noise**2), covariance
+    covariance = np.asarray(np.linalg.inv(precision + x.T @ weighted), dtype=np.float64)
+    return covariance @ (precision @ mean + weighted.T @ y), covariance
 
 
 @dataclass(eq=False)
@@ -90,9 +112,11 @@ class Outlook:
     belief
         Where exact scores seen here are put for later positions.
     estimate, scale, features
-        Of the V candidates: e, u, and (l, u - l, d) / u, shape (V, 3).
-    mean, spread, noise
-        What a, b and c (3,) and s are likely to be at a new position.
+        Of the V candidates: e, u, and (l / u, (u - l) / u, d / u, k / 3), shape (V, 7).
+    mean, spread
+        What the coefficients (7,) are likely to be at a new position.
+    noise
+        s of candidates of one token and of several, (2,).
     """
 
     belief: Belief
@@ -101,8 +125,8 @@ class Outlook:
     features: FloatArray
     mean: FloatArray
     spread: FloatArray
-    noise: float
-    _x: FloatArray = field(default_factory=lambda: np.empty((0, 3)))
+    noise: FloatArray
+    _x: FloatArray = field(default_factory=lambda: np.empty((0, 7)))
     _y: FloatArray = field(default_factory=lambda: np.empty(0))
 
     def learn(self, index: NDArray[np.int64], exact: FloatArray, *, keep: bool = True) -> None:
@@ -116,11 +140,9 @@ class Outlook:
     def predict(self, index: NDArray[np.int64]) -> tuple[FloatArray, FloatArray]:
         """Return expectation and standard deviation of the scores of `index`: (k,), (k,), nats."""
         mean, covariance = _posterior(self._x, self._y, self.mean, self.spread, self.noise)
-        count = len(self._y)
-        squares = ((self._y - self._x @ mean) ** 2).sum() + _PRIOR_COUNT * self.noise**2
-        noise2 = squares / (count + _PRIOR_COUNT)
+        noise = _noise(self._x, self._y, mean, self.noise)
         x, scale = self.features[index], self.scale[index]
-        variance = noise2 + np.einsum("vi,ij,vj->v", x, covariance, x)
+        variance = noise[_several(x)] ** 2 + np.einsum("vi,ij,vj->v", x, covariance, x)
         return self.estimate[index] + scale * (x @ mean), scale * np.sqrt(variance)
 
 

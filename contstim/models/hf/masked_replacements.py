@@ -179,6 +179,12 @@ class _Gap:
         table = self.own.cpu().numpy()
         return np.asarray(table[np.arange(self.n), tokens].sum(axis=1))
 
+    def own_known(self) -> float:
+        """Return the weight of the own terms computed; 0 where every input shows some token."""
+        plan = self.plan
+        mine = self.blind[np.isin(plan.slot[self.blind], self.slots)]
+        return float(plan.weight[mine][self.done[plan.row[mine]]].sum())
+
     def own_scale(self) -> float:
         """Return by what factor the own terms not yet computed would lengthen the others.
 
@@ -187,9 +193,8 @@ class _Gap:
         plan = self.plan
         mine = self.blind[np.isin(plan.slot[self.blind], self.slots)]
         beside = self.seeing[np.isin(plan.slot[self.seeing], self.slots)]
-        known = plan.weight[mine][self.done[plan.row[mine]]].sum()
         whole = plan.weight[mine].sum() + _BESIDE * plan.weight[beside].sum()
-        return float(whole / known) if known else 1.0
+        return float(whole / self.own_known())
 
     def completion(self, tokens: IntArray) -> FloatArray:
         """Return the sum over tokens of log p(token | all other words) of candidates (k, n)."""
@@ -358,10 +363,11 @@ def masked_replacements(
         gap = gaps[n]
         own = gap.own_terms(ids[n])
         upper[members] = gap.common + own
+        likely = own * gap.own_scale() if gap.own_known() else _BESIDE * gap.completion(ids[n])
         missing = gap.missing()
         guesses = [known.get(name, 0.0) for name in gap.others(missing)]
         guessed = float(gap.plan.weight[missing] @ np.array(guesses, dtype=np.float64))
-        estimate[members] = gap.common + guessed + own * gap.own_scale() + seen
+        estimate[members] = gap.common + guessed + likely + seen
     scorer = _Scorer(model, frame, sentence, words, tokens, gaps)
 
     def completion() -> FloatArray:
@@ -381,4 +387,5 @@ def masked_replacements(
         score=partial(scorer),
         price=price,
         completion=completion,
+        n_tokens=np.array([len(ids) for ids in tokens], dtype=np.int64),
     )
