@@ -75,13 +75,16 @@ class Memory:
     belief
         How far the exact scores of each model lie from their estimates.
     gain, cost
-        Nats by which the loss has fallen, and the cost of the exact scores spent (their number
-        times the model's ``price``).
+        Nats by which the loss has fallen, and the cost of the exact scores spent (the sum of
+        their ``price``), those of the sentences kept included.
+    over
+        Set by a strategy that asks for nothing more for this sentence.
     """
 
     belief: dict[Role, Belief] = field(default_factory=lambda: {r: Belief() for r in ROLES})
     gain: float = 0.0
     cost: float = 0.0
+    over: bool = False
 
 
 def _no_words(model: str) -> FloatArray | None:

@@ -19,6 +19,9 @@ __all__ = ["Bounded"]
 # The cheaper model is asked for so many candidates at once, and may be asked for this many times
 # the budget at most.
 _CHEAP_BATCH, _CHEAP_RATIO = 16, 32
+# What later scores may still bring: at most this part of the natural sentence's score in all, and
+# half of what is left of it within this many scores.
+_REACH, _HALF = 0.75, 25.0
 # A position at which nothing was found is left when the next score promises less than this part of
 # what scores have brought so far.
 _LEAST = 1 / 8
@@ -43,6 +46,10 @@ class Bounded:
     after `first` scores. Positions left for the latter reason are looked at further once no other
     brings anything, each time with twice the scores, up to the budget.
 
+    A word that makes later scores of the sentence dearer is charged for it: with what is left of
+    `inputs` fewer of them can be paid, and what those would bring is added to its loss when words
+    are compared.
+
     With ``budget=None`` a position is left only when no candidate is left that bounds or scores
     do not rule out; the result is then that of ``exhaustive``.
 
@@ -54,15 +61,21 @@ class Bounded:
         32 at most. None: no limit.
     first
         The budget at which a position is left first.
+    inputs
+        Most that the exact scores of one sentence may cost, in inputs of the models
+        (`Replacements.price`); the search ends when they are spent. Not looked at without a budget.
     """
 
     budget: int | None = 64
     first: int = 4
+    inputs: int = 25_000
 
     def __post_init__(self) -> None:
         for name, value in (("budget", self.budget), ("first", self.first)):
             if value is not None and value < 1:
                 raise InputError(f"{name} is {value}; give at least 1 exact score a position")
+        if self.inputs < 1:
+            raise InputError(f"inputs is {self.inputs}; give at least 1 input a sentence")
 
     def __call__(self, board: Board) -> Turn:
         """Run the word search on one position's `board`."""
@@ -72,16 +85,20 @@ class Bounded:
 
     def _allowance(self, depth: int) -> _Allowance:
         if self.budget is None:
-            return _Allowance(_NO_LIMIT, final=True, patient=True)
+            return _Allowance(_NO_LIMIT, np.inf, final=True, patient=True)
         now = min(self.budget, self.first * 2**depth)
-        return _Allowance(now, final=now == self.budget, patient=False)
+        return _Allowance(now, self.inputs, final=now == self.budget, patient=False)
 
 
 @dataclass(frozen=True)
 class _Allowance:
-    """Exact scores of the dearer model allowed; whether that is all; whether to use it up."""
+    """Exact scores of the dearer model allowed; most inputs of the whole sentence.
+
+    Besides, whether that is all; whether to use it up.
+    """
 
     limit: int
+    inputs: float
     final: bool
     patient: bool
 
@@ -100,6 +117,8 @@ class _Visit:
         The candidates that no bound rules out.
     cheap, dear
         The role whose scores cost less, by its cheapest candidate, and the other.
+    toll
+        What each of the V candidates would take from what later scores may bring, nats.
     refused
         Candidates that did not hold when picked.
     """
@@ -111,6 +130,7 @@ class _Visit:
     open: IntArray
     cheap: Role
     dear: Role
+    toll: FloatArray
     refused: set[int] = field(default_factory=set)
 
     @classmethod
@@ -137,7 +157,8 @@ class _Visit:
         index = index[board.rng.permutation(len(index))]
         first = board.prices("reject").min() < board.prices("accept").min()
         cheap, dear = ROLES if first else ROLES[::-1]
-        return cls(board, allowance, outlook, values, index, cheap, dear)
+        toll = _toll(board, dear, allowance)
+        return cls(board, allowance, outlook, values, index, cheap, dear, toll)
 
     def play(self) -> Turn:
         """Score, and pick the best of the candidates scored."""
@@ -153,6 +174,9 @@ class _Visit:
     def _look(self) -> Turn:
         """Score until it is time to pick or to leave; say whether more would be scored later."""
         while True:
+            if self.board.memory.cost >= self.allowance.inputs:
+                self.board.memory.over = True
+                return False
             running = self._running()
             if not len(running):
                 return False
@@ -185,7 +209,7 @@ class _Visit:
     def _improving(self) -> IntArray:
         """Return the candidates known to keep the constraint and to improve."""
         kept = self.values["accept"][self.open] >= self.board.minimum - SLACK
-        lower = self.values["reject"][self.open] < self.board.below + SLACK
+        lower = self._loss(self.open) < self.board.below + SLACK
         found = self.open[kept & lower]
         return found[~np.isin(found, list(self.refused))]
 
@@ -193,18 +217,21 @@ class _Visit:
         found = self._improving()
         if not len(found):
             return None
-        return int(found[self.values["reject"][found].argmin()])
+        return int(found[self._loss(found).argmin()])
+
+    def _loss(self, index: IntArray) -> FloatArray:
+        """Return the rejecting scores with the toll, NaN where not known."""
+        return np.asarray(self.values["reject"][index] + self.toll[index])
 
     def _target(self) -> float:
-        """Return the rejecting score that a candidate must fall below."""
+        """Return what a candidate's rejecting score and toll must fall below."""
         best = self._best()
-        return self.board.below if best is None else float(self.values["reject"][best])
+        return self.board.below if best is None else float(self._loss(np.array(best)))
 
     def _running(self) -> IntArray:
         """Return the candidates not fully known that bounds and scores leave in the running."""
-        accept, reject = self.values["accept"][self.open], self.values["reject"][self.open]
-        best = self._best()
-        cut = self.board.below + SLACK if best is None else float(self.values["reject"][best])
+        accept, reject = self.values["accept"][self.open], self._loss(self.open)
+        cut = self._target() + (SLACK if self._best() is None else 0.0)
         out = (accept < self.board.minimum - SLACK) | (reject >= cut)
         out |= ~np.isnan(accept) & ~np.isnan(reject)
         return self.open[~out]
@@ -220,7 +247,7 @@ class _Visit:
         """Return by how much each is expected to lower the best loss, beyond `more_than` nats."""
         mean, deviation = self.outlook["reject"].predict(index)
         known = self.values["reject"][index]
-        target = self._target() - more_than
+        target = self._target() - more_than - self.toll[index]
         gain = expected_gain(target, mean, deviation)
         return np.where(np.isnan(known), gain, np.maximum(target - known, 0.0))
 
@@ -275,3 +302,19 @@ class _Visit:
         if self._best() is None:
             return surest <= self._least()
         return memory.gain == 0 or surest * memory.cost <= memory.gain
+
+
+def _toll(board: Board, dear: Role, allowance: _Allowance) -> FloatArray:
+    """Return what each candidate would take from the gain of later scores: (V,), nats.
+
+    That gain is taken to approach a ceiling exponentially with the number of scores that can
+    still be paid, which falls with the price of the word that is kept.
+    """
+    price, memory = board.prices(dear), board.memory
+    left = allowance.inputs - memory.cost
+    if not np.isfinite(left) or price.max() == price.min():
+        return np.zeros(len(price))
+    now = price.min() if board.present is None else price[board.present]
+    ceiling = max(_REACH * abs(board.below + memory.gain) - memory.gain, 0.0)
+    missed = 0.5 ** (max(left, 0.0) / (price * _HALF)) - 0.5 ** (max(left, 0.0) / (now * _HALF))
+    return np.asarray(ceiling * np.maximum(missed, 0.0))

@@ -160,10 +160,10 @@ class Search:
         settled: set[int] = set()
         unfinished: set[int] = set()
         sweep = depth = 0
-        while len(settled) < len(positions):
+        while len(settled) < len(positions) and not self._memory.over:
             sweep += 1
             for position in map(int, rng.permutation(positions)):
-                if position in settled:
+                if position in settled or self._memory.over:
                     continue
                 board = self._board(sentence, position, scores, constraint, depth, rng.spawn(1)[0])
                 found, more = self._play(board, sentence, position, constraint)
@@ -271,6 +271,7 @@ class Search:
                 continue
             changed = sentence.replace(position, words.words[request.index])
             scores = self._fresh(changed)
+            self._memory.cost += sum(float(board.prices(r)[request.index]) for r in ROLES)
             if constraint.admits(scores[1:])[0] and scores[0] < board.below:
                 return (changed, scores), False
             answer = False
