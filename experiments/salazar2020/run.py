@@ -38,7 +38,14 @@ from contstim.rescoring.scoring import score_hypotheses
 from contstim.sentences import read_sentences
 
 #: Models that come with contstim; others are added with --model.
-BUNDLED = ("contstim:trigram?unknown=unk", "contstim:lstm?unknown=unk")
+BUNDLED = (
+    "contstim:trigram?unknown=unk",
+    "contstim:lstm?unknown=unk",
+    "contstim:gpt",
+    "contstim:bert?metric=pll&unknown=unk",
+    "contstim:bert?metric=pll-word-l2r&unknown=unk",
+    "contstim:bert?metric=pll-sentence-l2r&unknown=unk",
+)
 LENGTHS = (4, 9)
 
 _recogniser: Recogniser | None = None

@@ -231,6 +231,43 @@ def test_bounded_weighs_a_promise_by_its_price(prices: list[float], first: int) 
     assert asked["reject"] == [first]
 
 
+@pytest.mark.parametrize(
+    ("inputs", "taken"),
+    [
+        (10**6, 1),  # a score costs nothing that matters: the lower loss
+        (60, 0),  # with candidate 1 three scores could be paid later, with candidate 0 six
+    ],
+)
+def test_bounded_charges_a_word_for_the_later_scores_that_it_makes_dearer(
+    inputs: int, taken: int
+) -> None:
+    estimate = np.array([-40.0, -41.0, -20.0])
+    reject = _table([-40.0, -41.0, -20.0], estimate=estimate, price=np.array([10.0, 20.0, 10.0]))
+    board = Board(
+        reject, _known([-5.0] * 3), np.ones(3, np.bool_), -6.0, -20.0, np.random.default_rng(0)
+    )
+    known = {"reject": {0: -40.0, 1: -41.0, 2: -20.0}, "accept": {}}
+    board = replace(board, present=2, accepted=-5.0, known=known)
+    assert _play(Bounded(8, inputs=inputs), board)[0] == [taken]
+
+
+def test_bounded_ends_the_search_when_its_inputs_are_spent() -> None:
+    board = _board(False, False)
+    board.memory.cost = 99.0
+    picks, _ = _play(Bounded(8, inputs=100), board, holds=lambda i: True)
+    assert picks
+    assert not board.memory.over
+    board.memory.cost = 100.0
+    assert _play(Bounded(8, inputs=100), board) == ([], {"reject": [], "accept": []})
+    assert board.memory.over
+    # Without a budget everything is looked at.
+    board = _board(False, False)
+    board.memory.cost = 1e9
+    assert _play(Bounded(None, inputs=100), board)[0] == [4]
+    with pytest.raises(InputError, match="inputs is 0"):
+        Bounded(inputs=0)
+
+
 def test_bounded_asks_for_nothing_twice_and_keeps_to_its_budget() -> None:
     rng = np.random.default_rng(3)
     reject, accept = (_table(list(rng.normal(-30, 5, size=200))) for _ in range(2))
@@ -299,3 +336,22 @@ def test_bad_strategies() -> None:
         strategy("papre")
     assert strategy("bounded", budget=7) == Bounded(7)
     assert strategy("paper", candidates="a:b") == Paper(candidates="a:b")
+
+
+def test_a_belief_tells_words_of_several_tokens_from_short_ones() -> None:
+    # Estimates of longer words are 20 nats too high and scatter; those of short words are right.
+    rng = np.random.default_rng(4)
+    n_tokens = np.repeat([1, 2], 60)
+    estimate = rng.normal(-40, 5, size=120)
+    exact = estimate - np.where(n_tokens == 2, 20 + rng.normal(0, 6, size=120), 0.0)
+    table = Replacements(
+        estimate + 35, estimate, False, lambda i: exact[i], n_tokens=n_tokens.astype(np.int64)
+    )
+    outlook = Belief().outlook(table, -40.0)
+    seen = np.r_[np.arange(40), np.arange(60, 100)]
+    outlook.learn(seen, exact[seen])
+    mean, deviation = outlook.predict(np.r_[np.arange(40, 60), np.arange(100, 120)])
+    np.testing.assert_allclose(mean[:20], estimate[40:60], atol=0.7)
+    np.testing.assert_allclose(mean[20:], estimate[100:] - 20, atol=5)
+    assert deviation[:20].mean() < 1.1
+    assert 4 < deviation[20:].mean() < 9

@@ -246,6 +246,22 @@ def test_replacements_bound_and_estimate(tiny: Tiny) -> None:
     assert table.estimate[0] == pytest.approx(model.score([str(sentence)])[0], abs=1e-4)
 
 
+def test_words_that_no_input_hides_whole_are_estimated_from_their_completion(tiny: Tiny) -> None:
+    # Under pll every input that reads a token of a longer word shows its others.
+    model = load_model(f"hf:{tiny('bert')}?metric=pll")
+    words = WordList.of(["dog", "unhappy", "dogs", "cats", "olds", "mans", "cat", "happily"])
+    table = model.replacements(Sentence.parse("the old dog saw us"), 2, words)
+    assert table.n_tokens is not None
+    assert table.completion is not None
+    completion = table.completion()
+    groups = [np.flatnonzero(table.n_tokens == n) for n in np.unique(table.n_tokens) if n > 1]
+    assert max(len(group) for group in groups) > 1
+    for group in groups:
+        order = group[np.argsort(completion[group])]
+        assert (np.diff(table.estimate[order]) > 1e-6).all()
+        assert (table.estimate[group] < table.upper[group] - 0.1).all()
+
+
 @pytest.mark.parametrize("metric", ["permutation", "pll", "pll-word-l2r"])
 def test_completions_are_those_with_the_whole_word_hidden(tiny: Tiny, metric: str) -> None:
     folder = tiny("bert")
