@@ -194,5 +194,6 @@ def causal_replacements(
     rest = values[chain.word_of > position].sum()
     known = bool(trie.covered(chosen).all())
     exact = known and len(before.after) == 0 and not model.corrected
-    n_tokens = np.array([len(ids) for ids in candidates.tokens], dtype=np.int64)
-    return Replacements(upper.copy(), upper + rest, exact=exact, score=scorer, n_tokens=n_tokens)
+    return Replacements(
+        upper.copy(), upper + rest, exact=exact, score=scorer, n_tokens=candidates.n_tokens
+    )

@@ -68,6 +68,20 @@ class Candidates:
         """The words as a trie."""
         return TokenTrie.of(self.tokens)
 
+    @cached_property
+    def n_tokens(self) -> IntArray:
+        """Number of tokens of each word, shape (V,)."""
+        return np.array([len(ids) for ids in self.tokens], dtype=np.int64)
+
+    @cached_property
+    def by_length(self) -> dict[int, tuple[IntArray, IntArray]]:
+        """For each number n of tokens the words that have so many, (k,), and their ids, (k, n)."""
+        found = {}
+        for n in np.unique(self.n_tokens).tolist():
+            members = np.flatnonzero(self.n_tokens == n)
+            found[n] = members, np.array([self.tokens[i] for i in members], dtype=np.int64)
+        return found
+
 
 class SubwordTokenizer:
     """A tokenizer of transformers under the contract's notion of words.

@@ -167,8 +167,7 @@ class _Gap:
                 mine = np.flatnonzero(here == one)
                 if len(mine):
                     at = torch.from_numpy(mine).to(network.device)
-                    table = model.normaliser.distribution(logits[at]).to(torch.float64)
-                    self.own[j] += share[at] @ table
+                    self.own[j] += model.normaliser.mean(logits[at], share[at])
 
     def complete(self) -> None:
         """Compute all common and own terms."""
@@ -203,8 +202,9 @@ class _Gap:
         table = np.empty((self.n, model.network.n_logits))
         places, rows = self.frame.scored(self.n)[self.slots], np.zeros(self.n, dtype=np.int64)
         for read, logits in model.network.batches(ids[None], rows, places, model.budget):
-            values = model.normaliser.distribution(logits)
-            table[read] = values.to(torch.float64).cpu().numpy()
+            one = torch.ones(1, device=logits.device)
+            for k, row in zip(range(read.start, read.stop), logits, strict=True):
+                table[k] = model.normaliser.mean(row[None], one).cpu().numpy()
         return np.asarray(table[np.arange(self.n), tokens].sum(axis=1))
 
     def others(self, terms: IntArray) -> list[tuple[bytes, int]]:
@@ -235,17 +235,17 @@ def _subset(plan: Plan, terms: IntArray) -> tuple[IntArray, IntArray]:
     return used, row.astype(np.int64)
 
 
-def _compute_within_price(gaps: dict[int, _Gap], members: dict[int, list[int]], n: int) -> None:
+def _compute_within_price(gaps: dict[int, _Gap], n_words: dict[int, int], n: int) -> None:
     """Compute the inputs that lower the bounds of most candidates most, at their stated price.
 
     An input is worth the weight of the terms read off it, for each candidate of its number of
-    tokens. For every number of tokens at least one input is computed. `n` is that of the present
-    word, whose sentence is the unit of the price.
+    tokens, of whom there are `n_words`. For every number of tokens at least one input is computed.
+    `n` is that of the present word, whose sentence is the unit of the price.
     """
     rows, worth, price, of = [], [], [], []
     for k, gap in gaps.items():
         own, weights = gap.worth()
-        value = weights * len(members[k]) / gap.length
+        value = weights * n_words[k] / gap.length
         if len(value):
             value[np.argmax(value)] = np.inf
         rows.append(own)
@@ -338,14 +338,14 @@ def masked_replacements(
     """Score `sentence` with the word at `position` replaced by each of `words`."""
     encoded, values = model.base(str(sentence))
     frame = _Frame.of(encoded, position)
-    tokens = model.tokenizer.candidates(sentence, position, words).tokens
-    by_length: dict[int, list[int]] = {}
-    for i, candidate in enumerate(tokens):
-        by_length.setdefault(len(candidate), []).append(i)
-    examples = {n: str(sentence.replace(position, words.words[m[0]])) for n, m in by_length.items()}
-    gaps = {n: _Gap.of(model, frame, n, examples[n]) for n in by_length}
+    candidates = model.tokenizer.candidates(sentence, position, words)
+    by_length = candidates.by_length
+    gaps = {
+        n: _Gap.of(model, frame, n, str(sentence.replace(position, words.words[members[0]])))
+        for n, (members, _) in by_length.items()
+    }
     n_own = frame.layout[position]
-    _compute_within_price(gaps, by_length, n_own)
+    _compute_within_price(gaps, {n: len(members) for n, (members, _) in by_length.items()}, n_own)
     # What other words' terms are in the present sentence is what the estimates take them for.
     present = gaps.get(n_own) or _Gap.of(model, frame, n_own, str(sentence))
     away = ~np.isin(present.plan.slot, present.slots)
@@ -355,31 +355,26 @@ def masked_replacements(
     known = dict(zip(present.others(common), values[common].tolist(), strict=True))
     upper = np.zeros(len(words), dtype=np.float64)
     estimate = np.zeros(len(words), dtype=np.float64)
-    ids = {
-        n: np.array([tokens[i] for i in members], dtype=np.int64)
-        for n, members in by_length.items()
-    }
-    for n, members in by_length.items():
+    price = np.ones(len(words), dtype=np.float64)
+    for n, (members, ids) in by_length.items():
         gap = gaps[n]
-        own = gap.own_terms(ids[n])
+        # Each further token of a candidate about doubles the inputs that see it.
+        price[members] = max(1, len(_subset(gap.plan, gap.seeing)[0]))
+        own = gap.own_terms(ids)
         upper[members] = gap.common + own
-        likely = own * gap.own_scale() if gap.own_known() else _BESIDE * gap.completion(ids[n])
+        likely = own * gap.own_scale() if gap.own_known() else _BESIDE * gap.completion(ids)
         missing = gap.missing()
         guesses = [known.get(name, 0.0) for name in gap.others(missing)]
         guessed = float(gap.plan.weight[missing] @ np.array(guesses, dtype=np.float64))
         estimate[members] = gap.common + guessed + likely + seen
-    scorer = _Scorer(model, frame, sentence, words, tokens, gaps)
+    scorer = _Scorer(model, frame, sentence, words, candidates.tokens, gaps)
 
     def completion() -> FloatArray:
         values = np.empty(len(words), dtype=np.float64)
-        for n, members in by_length.items():
-            values[members] = gaps[n].completion(ids[n])
+        for n, (members, ids) in by_length.items():
+            values[members] = gaps[n].completion(ids)
         return values
 
-    # Each further token of a candidate about doubles the inputs that see it.
-    price = np.ones(len(words), dtype=np.float64)
-    for n, members in by_length.items():
-        price[members] = max(1, len(_subset(gaps[n].plan, gaps[n].seeing)[0]))
     return Replacements(
         upper,
         estimate,
@@ -387,5 +382,5 @@ def masked_replacements(
         score=partial(scorer),
         price=price,
         completion=completion,
-        n_tokens=np.array([len(ids) for ids in tokens], dtype=np.int64),
+        n_tokens=candidates.n_tokens,
     )

@@ -104,17 +104,33 @@ class Normaliser:
                 total[mine] = logits[mine].masked_fill_(outside, -torch.inf).logsumexp(dim=1)
         return chosen - total
 
-    def distribution(self, logits: torch.Tensor) -> torch.Tensor:
-        """Return the log-probability of every token: (m, V) to (m, V).
+    def mean(self, logits: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        """Return the weighted sum over places of the log-probability of every token, float64.
 
-        Tokens of no class have none: minus infinity.
+        The normalisers are summed apart from the logits, so that no table of log-probabilities
+        is written.
+
+        Parameters
+        ----------
+        logits
+            Logits of m places, shape (m, V).
+        weight
+            Their weights, shape (m,).
+
+        Returns
+        -------
+        tensor
+            Shape (V,); minus infinity for tokens of no class.
         """
+        weight = weight.to(logits.dtype)
+        summed = (weight @ logits).to(torch.float64)
         if not self.n_classes:
-            return logits.log_softmax(dim=1)
-        result = torch.full_like(logits, -torch.inf)
+            return summed - (weight @ logits.logsumexp(dim=1)).to(torch.float64)
+        result = torch.full_like(summed, -torch.inf)
         for outside in self._outside:
             inside = ~outside
-            result[:, inside] = logits[:, inside].log_softmax(dim=1)
+            total = (weight @ logits[:, inside].logsumexp(dim=1)).to(torch.float64)
+            result[inside] = summed[inside] - total
         return result
 
 
