@@ -34,7 +34,7 @@ from contstim.sentences import pool, read_sentences
 from contstim.synthesis.proposals import WordReplacement
 from contstim.synthesis.search import synthesize
 from contstim.synthesis.second_opinion import estimate_for
-from contstim.synthesis.strategies import STRATEGIES, Strategy, strategy
+from contstim.synthesis.strategies import OPTION_OF, STRATEGIES, Strategy, strategy
 from contstim.synthesis.triplets import ModelPair
 from contstim.synthesis.writing import COLUMNS, write_triplets
 from contstim.vocabulary import Vocabulary
@@ -72,6 +72,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="exact scores that the strategy 'bounded' may ask of the dearer model at one "
         "position (default: 64)",
+    )
+    parser.add_argument(
+        "--inputs",
+        type=positive,
+        metavar="N",
+        help="most that the exact scores of one sentence may cost the strategy 'bounded', in "
+        "inputs of the networks (default: 25000; a score by a left-to-right model costs one, a "
+        "pll of eight words about eight, a permutation score some hundreds)",
     )
     parser.add_argument(
         "--candidates",
@@ -133,8 +141,9 @@ def run(args: argparse.Namespace) -> int:
     sentences = sentences[: args.limit]
     vocabulary = read_vocabulary(args.vocabulary)
     search: str | Strategy = args.strategy
-    if args.budget is not None or args.candidates is not None:
-        search = strategy(args.strategy, budget=args.budget, candidates=args.candidates)
+    options = {option: getattr(args, option) for option in OPTION_OF}
+    if any(value is not None for value in options.values()):
+        search = strategy(args.strategy, **options)
     if one_way:
         _one_way(args, sentences, vocabulary, search)
     else:

@@ -15,7 +15,7 @@ from contstim.selection.design import CONDITIONS, LAYOUTS, Layout
 from contstim.selection.triplets import OBJECTIVES, TIES, check_objective
 from contstim.sentences import length_range
 from contstim.strict import build
-from contstim.synthesis.strategies import STRATEGIES, Strategy, strategy
+from contstim.synthesis.strategies import OPTION_OF, STRATEGIES, Strategy, strategy
 
 __all__ = [
     "DesignOptions",
@@ -97,9 +97,9 @@ class SynthesisOptions:
 
     Attributes
     ----------
-    strategy, budget, candidates
-        The word search; for ``bounded`` its exact scores a position, for ``paper`` the model that
-        sets the candidate threshold.
+    strategy, budget, inputs, candidates
+        The word search; for ``bounded`` its exact scores a position and what those of a sentence
+        may cost, for ``paper`` the model that sets the candidate threshold.
     starts
         ``dealt``: the sentences are shuffled by the study's seed and dealt to the model pairs in
         turn, so that each starts one pair's triplets (as published). ``shared``: every pair may
@@ -112,6 +112,7 @@ class SynthesisOptions:
 
     strategy: str = "bounded"
     budget: int | None = None
+    inputs: int | None = None
     candidates: str | None = None
     starts: str = "dealt"
     per_pair: int | None = None
@@ -122,24 +123,22 @@ class SynthesisOptions:
         _one_of("synthesis.starts", self.starts, STARTS)
         _at_least("synthesis.per_pair", self.per_pair, 1)
         _at_least("synthesis.budget", self.budget, 1)
+        _at_least("synthesis.inputs", self.inputs, 1)
         _at_least("synthesis.minimum_drop", self.minimum_drop, 0)
-        if self.budget is not None and self.strategy != "bounded":
-            raise InputError(
-                f"synthesis.budget is {self.budget}, but the strategy is {self.strategy!r}; "
-                "only 'bounded' has a budget"
-            )
-        if self.candidates is not None and self.strategy != "paper":
-            raise InputError(
-                f"synthesis.candidates is {self.candidates!r}, but the strategy is "
-                f"{self.strategy!r}; only 'paper' has a candidate threshold"
-            )
+        for option, owner in OPTION_OF.items():
+            if getattr(self, option) is not None and self.strategy != owner:
+                raise InputError(
+                    f"synthesis.{option} is {getattr(self, option)!r}, but the strategy is "
+                    f"{self.strategy!r}; only {owner!r} has this option"
+                )
 
     @property
     def word_search(self) -> str | Strategy:
         """The strategy, as :func:`~contstim.synthesis.search.synthesize` takes it."""
-        if self.budget is None and self.candidates is None:
+        options = {option: getattr(self, option) for option in OPTION_OF}
+        if all(value is None for value in options.values()):
             return self.strategy
-        return strategy(self.strategy, budget=self.budget, candidates=self.candidates)
+        return strategy(self.strategy, **options)
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from contstim.provenance import describe_model, versions
 from contstim.runs.experiment import Experiment
 from contstim.runs.tasks import Task
 from contstim.sentences import length_range, pool, read_sentences
+from contstim.synthesis.strategies import OPTION_OF
 from contstim.vocabulary import Vocabulary
 
 __all__ = ["Plan", "describe", "shard_of"]
@@ -181,8 +182,7 @@ class Plan:
                 "versions": dict(self.versions),
                 "vocabulary": self.vocabulary_digest,
                 "strategy": options.strategy,
-                "budget": options.budget,
-                "candidates": options.candidates,
+                **{option: getattr(options, option) for option in OPTION_OF},
                 "seed": self.experiment.study.seed,
                 "sentence": sentence,
             }

@@ -21,6 +21,7 @@ from contstim.runs.store import RunStore
 from contstim.runs.tasks import Outcome, Task, synthesis_record
 from contstim.synthesis.proposals import WordReplacement
 from contstim.synthesis.search import synthesize
+from contstim.synthesis.strategies import OPTION_OF
 from contstim.vocabulary import Vocabulary
 
 __all__ = ["TRIES", "Worker", "Workplace"]
@@ -124,7 +125,7 @@ class Worker:
         if self._proposal is None or self._proposal[0] != task.group:
             both = (models["reject"], models["accept"])
             self._proposal = (task.group, WordReplacement(self._vocabulary[0], both))
-        options = {key: config[key] for key in ("strategy", "budget", "candidates")}
+        options = {key: config[key] for key in ("strategy", *OPTION_OF)}
         with torch_threads():
             result = synthesize(
                 config["sentence"],

@@ -11,6 +11,7 @@ from contstim.synthesis.paper import Paper
 from contstim.synthesis.plain import exhaustive, first_improvement
 
 __all__ = [
+    "OPTION_OF",
     "SLACK",
     "STRATEGIES",
     "Ask",
@@ -27,15 +28,23 @@ __all__ = [
 ]
 
 #: Strategies by name.
-STRATEGIES: dict[str, Callable[[], Strategy]] = {
+STRATEGIES: dict[str, Callable[..., Strategy]] = {
     "exhaustive": lambda: exhaustive,
     "first-improvement": lambda: first_improvement,
     "bounded": Bounded,
     "paper": Paper,
 }
+#: Which strategy each option of `strategy` belongs to.
+OPTION_OF = {"budget": "bounded", "inputs": "bounded", "candidates": "paper"}
 
 
-def strategy(name: str, *, budget: int | None = None, candidates: str | None = None) -> Strategy:
+def strategy(
+    name: str,
+    *,
+    budget: int | None = None,
+    inputs: int | None = None,
+    candidates: str | None = None,
+) -> Strategy:
     """Return the strategy called `name`.
 
     Parameters
@@ -44,6 +53,8 @@ def strategy(name: str, *, budget: int | None = None, candidates: str | None = N
         One of `STRATEGIES`.
     budget
         Of ``bounded``: most exact scores a position; the default of `Bounded` if None.
+    inputs
+        Of ``bounded``: most that the exact scores of one sentence may cost; its default if None.
     candidates
         Of ``paper``: the spec of the model that sets the candidate threshold; by default each
         left-to-right model of the pair does.
@@ -57,16 +68,12 @@ def strategy(name: str, *, budget: int | None = None, candidates: str | None = N
     """
     if name not in STRATEGIES:
         raise UnknownNameError.among("strategy", name, STRATEGIES)
-    if budget is not None and name != "bounded":
-        raise InputError(
-            f"a budget of {budget} goes with the strategy 'bounded', not {name!r}; leave it out"
-        )
-    if candidates is not None and name != "paper":
-        raise InputError(
-            f"candidates={candidates!r} goes with the strategy 'paper', not {name!r}; leave it out"
-        )
-    if budget is not None:
-        return Bounded(budget)
-    if candidates is not None:
-        return Paper(candidates=candidates)
-    return STRATEGIES[name]()
+    given = {"budget": budget, "inputs": inputs, "candidates": candidates}
+    options = {option: value for option, value in given.items() if value is not None}
+    for option, value in options.items():
+        if OPTION_OF[option] != name:
+            raise InputError(
+                f"{option}={value!r} goes with the strategy {OPTION_OF[option]!r}, not {name!r}; "
+                "leave it out"
+            )
+    return STRATEGIES[name](**options)

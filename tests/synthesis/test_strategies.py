@@ -321,7 +321,7 @@ def test_bad_strategies() -> None:
         (lambda: Bounded(first=0), "first is 0; give at least 1 exact score a position"),
         (
             lambda: strategy("paper", budget=3),
-            "a budget of 3 goes with the strategy 'bounded', not 'paper'; leave it out",
+            "budget=3 goes with the strategy 'bounded', not 'paper'; leave it out",
         ),
         (
             lambda: strategy("bounded", candidates="contstim:lstm"),
@@ -335,6 +335,7 @@ def test_bad_strategies() -> None:
     with pytest.raises(UnknownNameError, match="unknown strategy 'papre'; did you mean 'paper'"):
         strategy("papre")
     assert strategy("bounded", budget=7) == Bounded(7)
+    assert strategy("bounded", inputs=900) == Bounded(inputs=900)
     assert strategy("paper", candidates="a:b") == Paper(candidates="a:b")
 
 
