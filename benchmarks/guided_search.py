@@ -1,13 +1,15 @@
 """Losses of the word searches at equal numbers of exact scores, from the same sentences.
 
 Usage: python benchmarks/guided_search.py [--reject SPEC] [--accept SPEC] [--starts 30]
-       [--budgets 10 20 40] [--words N] [--timed 5] [--threads 2]
+       [--budgets 5 10 20] [--words N] [--timed 5] [--threads 2] [--one-way]
 
 Every strategy starts from the same eight-word sentences of the bundled pool with the same
 vocabulary and seed. Exact scores are counted for the model whose scores cost more, the sentences
 that are kept and scored afresh included; a search is stopped at the largest budget, and its loss
 at each budget is that of the sentence it had by then. Beside it stands how many scores it had
-asked of the other model. ``random`` is ``first-improvement``, which tries words in random order.
+asked of the other model, and how many inputs the counted scores had cost: strategies that keep
+words of many tokens pay several times as much for as many scores. ``random`` is
+``first-improvement``, which tries words in random order.
 
 The time is that of whole searches by the default strategy, as ``contstim synthesize`` runs them.
 """
@@ -52,6 +54,7 @@ class Counted(SentenceModel):
     def __init__(self, model: SentenceModel, limit: int) -> None:
         super().__init__(ModelSpec.parse(model.spec))
         self.model, self.limit, self.n = model, limit, 0
+        self.inputs = [0.0]
 
     @property
     def event(self) -> Event:
@@ -84,6 +87,8 @@ class Counted(SentenceModel):
             self.n += len(index)
             if self.n > self.limit:
                 raise SpentError
+            price = np.broadcast_to(np.asarray(table.price), table.upper.shape)
+            self.inputs += list(self.inputs[-1] + np.cumsum(price[index]))
             return table.score(index)
 
         return replace(table, score=score)
@@ -97,10 +102,14 @@ def trajectory(
     proposal: WordReplacement,
     search_by: Strategy,
     limit: int,
-) -> tuple[list[tuple[int, int, float]], bool]:
-    """Return (scores of the dear model, of the other, loss) after every step; and if it ended."""
+) -> tuple[list[tuple[int, int, float]], list[float], bool]:
+    """Return what happened in one search.
+
+    Scores of the dear model, of the other, and loss after every step; the inputs that the scores
+    asked for had cost in all, after each of them; and whether the search ended by itself.
+    """
     models = [reject, accept]
-    models[dear] = Counted(models[dear], limit)
+    counted = models[dear] = Counted(models[dear], limit)
     search = Search(models[0], models[1], proposal, search_by, seed=0)
     natural = float(reject.score([text])[0])
     ended = True
@@ -112,12 +121,20 @@ def trajectory(
     for number, step in enumerate(search.steps, start=1):
         spent = step.n_scores[dear] + number
         points.append((spent, step.n_scores[1 - dear], step.reject_log_prob - natural))
-    return points, ended
+    return points, counted.inputs, ended
 
 
 def at(points: Sequence[tuple[int, int, float]], budget: int) -> tuple[int, int, float]:
     """Return the last point within `budget`."""
     return [p for p in points if p[0] <= budget][-1]
+
+
+def asked_for(
+    points: Sequence[tuple[int, int, float]], inputs: Sequence[float], budget: int
+) -> float:
+    """Return the inputs of the scores asked for within `budget`, kept sentences left out."""
+    kept = sum(p[0] <= budget for p in points) - 1
+    return inputs[: budget - kept + 1][-1]
 
 
 def compare(
@@ -142,18 +159,19 @@ def compare(
     }
     role = ("rejecting", "accepting")[dear]
     print(f"\n{reject.spec} rejects, {accept.spec} accepts; scores counted: the {role} model's\n")
-    print("| exact scores at most | strategy | mean loss, nats | scores of the other model, mean |")
-    print("| ---: | --- | ---: | ---: |")
+    print("| exact scores at most | strategy | mean loss, nats | scores of the other | inputs |")
+    print("| ---: | --- | ---: | ---: | ---: |")
     for budget in budgets:
         for name in names:
-            points = [at(run, budget) for run, _ in runs[name]]
-            mean = np.mean(points, axis=0)
-            print(f"| {budget} | {name} | {mean[2]:.2f} | {mean[1]:.0f} |")
+            mean = np.mean([at(run, budget) for run, _, _ in runs[name]], axis=0)
+            inputs = np.mean([asked_for(run, spent, budget) for run, spent, _ in runs[name]])
+            print(f"| {budget} | {name} | {mean[2]:.2f} | {mean[1]:.0f} | {inputs:.0f} |")
     print("\n| exact scores at most | `bounded` lower | alike | `paper` lower | mean difference |")
     print("| ---: | ---: | ---: | ---: | ---: |")
     for budget in budgets:
         ours, theirs = (
-            np.array([at(run, budget)[2] for run, _ in runs[name]]) for name in ("bounded", "paper")
+            np.array([at(run, budget)[2] for run, _, _ in runs[name]])
+            for name in ("bounded", "paper")
         )
         alike = np.abs(ours - theirs) < 1e-3
         lower = (ours < theirs) & ~alike
@@ -162,7 +180,7 @@ def compare(
             f"{(ours - theirs).mean():.2f} |"
         )
     for name in names:
-        ended = [points[-1] for points, done in runs[name] if done]
+        ended = [points[-1] for points, _, done in runs[name] if done]
         print(f"\n{name}: {len(ended)} of {len(starts)} searches ended by themselves")
 
 
@@ -182,10 +200,11 @@ def main() -> None:
     parser.add_argument("--reject", default="contstim:bert?metric=permutation")
     parser.add_argument("--accept", default="contstim:gpt")
     parser.add_argument("--starts", type=int, default=30)
-    parser.add_argument("--budgets", type=int, nargs="+", default=[10, 20, 40])
+    parser.add_argument("--budgets", type=int, nargs="+", default=[5, 10, 20])
     parser.add_argument("--words", type=int, help="the vocabulary's first N words only")
     parser.add_argument("--timed", type=int, default=5, help="sentences whose search is timed")
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--one-way", action="store_true", help="leave out the other direction")
     parser.add_argument("--strategies", nargs="+", choices=STRATEGIES, default=list(STRATEGIES))
     args = parser.parse_args()
     import torch
@@ -207,7 +226,8 @@ def main() -> None:
     )
     if args.starts:
         compare(*models, starts[: args.starts], args.budgets, proposal, args.strategies)
-        compare(*models[::-1], starts[: args.starts], args.budgets, proposal, args.strategies)
+        if not args.one_way:
+            compare(*models[::-1], starts[: args.starts], args.budgets, proposal, args.strategies)
     if args.timed:
         seconds = timed(
             lambda s: synthesize(
