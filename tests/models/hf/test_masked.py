@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from tiny_transformers import MASKED, SENTENCES
-from transformers import AutoModelForMaskedLM, AutoTokenizer
+from transformers import AutoModelForMaskedLM, AutoTokenizer, BertTokenizer
 
 from contstim.errors import InputError, SpecError, UnknownNameError, UnknownWordError
 from contstim.models.check import check_model
@@ -355,3 +356,37 @@ def test_the_first_word_is_written_as_stated(tiny: Tiny) -> None:
     assert plain.encode(["dog ran"])[0].units == ("do", "g", "Ġran")
     assert spaced.encode(["dog ran"])[0].units == ("Ġdog", "Ġran")
     check_model(spaced, SHORT, words=["dog", "us"])
+
+
+def test_tokens_without_marks_have_no_classes_to_restrict_to(tiny: Tiny, tmp_path: Path) -> None:
+    # A WordPiece vocabulary of whole words alone, without ## pieces.
+    folder = tmp_path / "unmarked"
+    shutil.copytree(tiny("bert"), folder)
+    old = AutoTokenizer.from_pretrained(folder)
+    vocab = {token.replace("##", "+"): i for token, i in old.get_vocab().items()}
+    assert len(vocab) == len(old.get_vocab())
+    BertTokenizer(vocab=vocab, do_lower_case=False).save_pretrained(folder)
+    spec = f"hf:{folder}?restricted=yes"
+    with pytest.raises(SpecError) as error:
+        load_model(spec)
+    assert str(error.value) == (
+        f"restricted=yes in {spec!r}: its vocabulary does not tell word-starting from "
+        "word-continuing tokens; leave the option out"
+    )
+    assert np.isfinite(load_model(f"hf:{folder}").score(["the old dog saw us"]))[0]
+
+
+def test_unknown_words_cannot_be_unk_without_such_a_token(tiny: Tiny, tmp_path: Path) -> None:
+    folder = tmp_path / "no-unk"
+    shutil.copytree(tiny("roberta"), folder)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer.unk_token = None
+    tokenizer.save_pretrained(folder)
+    spec = f"hf:{folder}?unknown=unk"
+    with pytest.raises(SpecError) as error:
+        load_model(spec)
+    assert str(error.value) == (
+        f"{spec!r} asks for unknown=unk, but its tokenizer has no unknown-word token whose place "
+        "in a sentence it reports; leave the option out"
+    )
+    assert np.isfinite(load_model(f"hf:{folder}").score(["the old dog saw us"]))[0]
