@@ -61,7 +61,9 @@ def test_bounds_keep_to_their_price(tiny: Tiny, monkeypatch: pytest.MonkeyPatch)
     model.replacements(SENTENCE, 2, WORDS)
     length = len(model.encode([str(SENTENCE)])[0].ids)
     assert 0.9 * PRICE * length < sum(tokens) <= PRICE * length
-    # Words of one length have all their inputs computed: those that hide the word, 2 to the 7th.
+    # Where the price allows all inputs, words of one length have those that hide the word, 2 to
+    # the 7th.
     tokens.clear()
+    monkeypatch.setattr(masked_replacements, "PRICE", 140)
     model.replacements(SENTENCE, 2, WordList.of(["dog", "man", "cat"]))
     assert sum(tokens) == 128 * length
