@@ -139,8 +139,9 @@ def test_bounds_keep_to_their_price(tiny: Tiny, monkeypatch: pytest.MonkeyPatch)
     body, head = model.network.weights
     chain = model.chains([str(SENTENCE)])[0]
     limit = PRICE * (len(chain.ids) * body + head)
-    # What stands before is computed once as well.
-    paid = sum(n * body + m * head for n, m in work) + (chain.places[3] + 1) * (body + head)
+    # What stands before, the prefix included, is computed once as well.
+    before = chain.places[np.flatnonzero(chain.word_of == 3)[0]]
+    paid = sum(n * body + m * head for n, m in work) + before * (body + head)
     assert 0.8 * limit < paid <= limit
     trie = model.tokenizer.candidates(SENTENCE, 3, MANY).trie
     assert len(trie.end) == len(MANY)
