@@ -103,7 +103,7 @@ def searches(args: argparse.Namespace, teacher: SentenceModel, student: StudentM
     print("| estimates | mean loss, nats | exact scores | for equal loss | student's passes | s |")
     print("| --- | ---: | ---: | ---: | ---: | ---: |")
     counts = {}
-    for name, label in (("without", "the teacher's own"), ("with", "averaged with the student's")):
+    for name, label in (("without", "the teacher's own"), ("with", "and the student's opinion")):
         own = runs[name]
         counts[name] = np.array([needed(r, t) for r, t in zip(own, targets, strict=True)])
         print(

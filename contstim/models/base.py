@@ -161,6 +161,9 @@ class Replacements:
         that complete sentences; else None.
     n_tokens
         Number of tokens of each candidate, shape (V,), under models that cut words; else None.
+    opinion
+        What another, cheaper model takes the scores for, shape (V,), nats, NaN for candidates that
+        it was not asked about; None without one.
     """
 
     upper: FloatArray
@@ -170,6 +173,7 @@ class Replacements:
     price: float | FloatArray = 1.0
     completion: Callable[[], FloatArray] | None = None
     n_tokens: IntArray | None = None
+    opinion: FloatArray | None = None
 
 
 def as_sentences(sentences: Sequence[str]) -> list[str]:

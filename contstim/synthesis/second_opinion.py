@@ -1,4 +1,4 @@
-"""A cheap model's scores in place of the rejecting model's own estimates: a student, mostly."""
+"""A cheap model's scores beside the rejecting model's own estimates: a student's, mostly."""
 
 from __future__ import annotations
 
@@ -14,9 +14,6 @@ __all__ = ["SHORTLIST", "estimate_for", "with_estimate"]
 
 #: How many candidates of a position the cheap model scores.
 SHORTLIST = 64
-
-# Scores that a line is fitted to, at least.
-_FEWEST = 8
 
 
 def estimate_for(model: SentenceModel, among: Sequence[SentenceModel]) -> SentenceModel | None:
@@ -36,13 +33,13 @@ def with_estimate(
     admitted: BoolArray,
     present: float,
 ) -> Replacements:
-    """Improve the estimates of candidates' scores by those of a cheap model.
+    """Add to the estimates of candidates' scores what a cheap model takes them for.
 
     The candidates with the lowest estimates, `SHORTLIST` of those admitted, are scored by the
     cheap model. What it says is taken relative to the sentence as it is, so that its error on
-    this sentence cancels, and averaged with the table's own estimate, whose error is of another
-    kind. The other candidates' estimates follow by the line through the shortlist. Bounds and
-    exact scores stay the model's own, so what is found is as sure as without.
+    this sentence cancels. How much that is worth beside the table's own estimate, if anything, is
+    learnt from the exact scores (`Belief`). Bounds, estimates and exact scores stay the model's
+    own, so what is found is as sure as without.
 
     Parameters
     ----------
@@ -67,16 +64,6 @@ def with_estimate(
         return table
     texts = [str(sentence), *(str(sentence.replace(position, words.words[i])) for i in short)]
     scores = cheap.score(texts)
-    own = table.estimate[short]
-    better = present + scores[1:] - scores[0]
-    estimate = table.estimate.copy()
-    if np.ptp(own) == 0:
-        # A table that tells no candidates apart has no opinion to be weighed.
-        estimate[:] = better.mean()
-    else:
-        better = 0.5 * (own + better)
-    if len(short) >= _FEWEST and np.ptp(own) > 0:
-        slope, intercept = np.polyfit(own, better, 1)
-        estimate = intercept + max(float(slope), 0.0) * estimate
-    estimate[short] = better
-    return replace(table, estimate=np.minimum(estimate, table.upper))
+    opinion = np.full(len(words), np.nan)
+    opinion[short] = present + scores[1:] - scores[0]
+    return replace(table, opinion=np.minimum(opinion, table.upper))

@@ -10,6 +10,7 @@ from tables import TableModel
 
 from contstim import synthesize
 from contstim.models.base import BoolArray, FloatArray, Replacements
+from contstim.synthesis.belief import Belief
 from contstim.synthesis.second_opinion import SHORTLIST, estimate_for, with_estimate
 from contstim.synthesis.triplets import ModelPair, triplets
 from contstim.text import Sentence, WordList
@@ -45,7 +46,7 @@ def _dear(exact: str = "none") -> _Dear:
     return _Dear(WORDS, 4, exact=exact)
 
 
-def test_the_average_of_two_opinions_by_hand() -> None:
+def test_an_opinion_is_the_cheap_models_difference_from_the_present_sentence() -> None:
     dear, cheap = _dear(), TableModel(WORDS, 5)
     sentence, words = Sentence.parse(SENTENCE), WordList.of(WORDS[:4])
     table = replace(dear.replacements(sentence, 1, words), estimate=np.array([-9.0, -7, -8, -5]))
@@ -53,23 +54,50 @@ def test_the_average_of_two_opinions_by_hand() -> None:
     found = with_estimate(table, cheap, sentence, 1, words, admitted, present=-6.0)
     texts = [str(sentence.replace(1, word)) for word in words]
     rise = cheap.score(texts) - cheap.score([SENTENCE])[0]
-    wanted = 0.5 * (table.estimate + -6.0 + rise)
-    np.testing.assert_allclose(found.estimate[:3], np.minimum(wanted[:3], 0.0))
-    # One that is ruled out is not scored by the cheap model, and keeps its estimate.
-    assert found.estimate[3] == -5.0
+    assert found.opinion is not None
+    np.testing.assert_allclose(found.opinion[:3], np.minimum(-6.0 + rise[:3], 0.0))
+    # One that is ruled out is not scored by the cheap model.
+    assert np.isnan(found.opinion[3])
+    assert found.estimate is table.estimate
     assert found.upper is table.upper
     assert found.score is table.score
 
 
-def test_words_the_cheap_model_does_not_know_follow_by_the_line() -> None:
+def test_of_words_the_cheap_model_does_not_know_it_has_no_opinion() -> None:
     dear, cheap = _dear(), _Ignorant(WORDS, 4)
     sentence, words = Sentence.parse(SENTENCE), WordList.of(WORDS[:20])
     rng = np.random.default_rng(0)
     table = replace(dear.replacements(sentence, 1, words), estimate=-rng.uniform(5, 30, 20))
     found = with_estimate(table, cheap, sentence, 1, words, np.ones(20, dtype=bool), -6.0)
-    # Five known words are too few for a line.
-    np.testing.assert_array_equal(found.estimate[5:], table.estimate[5:])
+    assert found.opinion is not None
+    known = np.array([word.startswith("b") for word in words])
+    np.testing.assert_array_equal(np.isnan(found.opinion), ~known)
     assert SHORTLIST >= 20
+
+
+@pytest.mark.parametrize("informed", [True, False])
+def test_what_an_opinion_is_worth_is_learnt(informed: bool) -> None:
+    rng = np.random.default_rng(2)
+    estimate = rng.normal(-40.0, 6.0, size=200)
+    exact = estimate + rng.normal(0.0, 5.0, size=200)
+    other = exact if informed else estimate + rng.normal(0.0, 5.0, size=200)
+    opinion = np.where(np.arange(200) % 5 == 0, np.nan, other)
+    table = Replacements(
+        estimate + 40.0, estimate, exact=False, score=lambda i: exact[i], opinion=opinion
+    )
+    outlook = Belief().outlook(table, -40.0)
+    outlook.learn(np.arange(100), exact[:100])
+    index = np.flatnonzero(np.isfinite(opinion))
+    index = index[index >= 100]
+    error = exact[index] - outlook.predict(index)[0]
+    if informed:
+        assert np.abs(error).mean() < 1.5
+    else:
+        # Averaging with a stranger's noise would add 1.1 nats.
+        alone = Belief().outlook(replace(table, opinion=None), -40.0)
+        alone.learn(np.arange(100), exact[:100])
+        without = np.abs(exact[index] - alone.predict(index)[0]).mean()
+        assert np.abs(error).mean() < without + 0.3
 
 
 def test_a_perfect_student_needs_fewer_exact_scores_for_about_the_same_loss() -> None:
