@@ -19,7 +19,7 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -42,6 +42,10 @@ from contstim.text import Sentence, WordList
 from contstim.vocabulary import Vocabulary
 
 STRATEGIES = {"paper": "paper", "bounded": "bounded", "random": "first-improvement"}
+
+
+#: What `trajectory` returns.
+Run = tuple[list[tuple[int, int, float]], list[float], bool]
 
 
 class SpentError(Exception):
@@ -102,7 +106,7 @@ def trajectory(
     proposal: WordReplacement,
     search_by: Strategy,
     limit: int,
-) -> tuple[list[tuple[int, int, float]], list[float], bool]:
+) -> Run:
     """Return what happened in one search.
 
     Scores of the dear model, of the other, and loss after every step; the inputs that the scores
@@ -166,6 +170,15 @@ def compare(
             mean = np.mean([at(run, budget) for run, _, _ in runs[name]], axis=0)
             inputs = np.mean([asked_for(run, spent, budget) for run, spent, _ in runs[name]])
             print(f"| {budget} | {name} | {mean[2]:.2f} | {mean[1]:.0f} | {inputs:.0f} |")
+    if {"bounded", "paper"} <= set(names):
+        _side_by_side(runs, budgets)
+    for name in names:
+        ended = [points[-1] for points, _, done in runs[name] if done]
+        print(f"\n{name}: {len(ended)} of {len(starts)} searches ended by themselves")
+
+
+def _side_by_side(runs: Mapping[str, Sequence[Run]], budgets: Sequence[int]) -> None:
+    """Print in how many starts either strategy has the lower loss."""
     print("\n| exact scores at most | `bounded` lower | alike | `paper` lower | mean difference |")
     print("| ---: | ---: | ---: | ---: | ---: |")
     for budget in budgets:
@@ -179,9 +192,6 @@ def compare(
             f"| {budget} | {lower.sum()} | {alike.sum()} | {(~lower & ~alike).sum()} | "
             f"{(ours - theirs).mean():.2f} |"
         )
-    for name in names:
-        ended = [points[-1] for points, _, done in runs[name] if done]
-        print(f"\n{name}: {len(ended)} of {len(starts)} searches ended by themselves")
 
 
 def timed(call: Callable[[str], object], starts: Sequence[str]) -> list[float]:

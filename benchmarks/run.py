@@ -24,7 +24,10 @@ RESULTS = HERE / "RESULTS.md"
 
 LSTM = "lstm:models/bundled/lstm.safetensors?punctuation=split&unknown=unk"
 
-#: Benchmark, its arguments without data, and those added with data.
+GUIDED = ["--starts", "30", "--budgets", "5", "10", "20", "--strategies", "paper", "bounded"]
+GUIDED += ["--timed", "0", "--threads", "1"]
+
+#: Benchmark (its script's name comes first), its arguments, and those added with data.
 BENCHMARKS = {
     "scoring": ([], ["--text", "gutenberg/sentences.txt.gz"]),
     "ngram": (None, ["--data", "gutenberg/sentences.txt.gz"]),
@@ -33,8 +36,13 @@ BENCHMARKS = {
     "recurrent_scoring": (None, [LSTM, "--data", "gutenberg/sentences.txt.gz"]),
     "bench_transformers": ([], []),
     "bench_minicons": ([], []),
-    "guided_search": ([], []),
-    "students": (None, ["--data", "gutenberg/"]),
+    "guided_search": ([*GUIDED, "--one-way"], []),
+    "guided_search (pll)": (
+        ["--reject", "contstim:bert?metric=pll", "--words", "5000", *GUIDED],
+        [],
+    ),
+    "guided_search (time)": (["--starts", "0", "--timed", "10", "--threads", "2"], []),
+    "students": (None, ["--data", "gutenberg/", "--words", "5000"]),
     "selection": ([], ["--data", "golan2023/"]),
     "experiment": ([], []),
     "evaluation": ([], ["--data", "golan2023/behavior_nov2022_raw.csv"]),
@@ -54,9 +62,10 @@ def main() -> None:
             print(f"{name}: needs --data", file=sys.stderr)
             continue
         extra = with_data if args.data else []
-        shown = shlex.join(["python", f"benchmarks/{name}.py", *extra])
+        script = f"{name.split()[0]}.py"
+        shown = shlex.join(["python", f"benchmarks/{script}", *(plain or []), *extra])
         paths = [str(args.data / e) if "/" in e and e != LSTM else e for e in extra]
-        command = [sys.executable, str(HERE / f"{name}.py"), *(plain or []), *paths]
+        command = [sys.executable, str(HERE / script), *(plain or []), *paths]
         print(shown, file=sys.stderr)
         found = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
         machine = f"{os.cpu_count()} cores, Python {platform.python_version()}"

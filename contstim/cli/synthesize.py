@@ -78,8 +78,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=positive,
         metavar="N",
         help="most that the exact scores of one sentence may cost the strategy 'bounded', in "
-        "inputs of the networks (default: 25000; a score by a left-to-right model costs one, a "
-        "pll of eight words about eight, a permutation score some hundreds)",
+        "inputs of the networks (default: 25000, or what 48 scores of the natural sentence cost; a "
+        "score by a left-to-right model costs one, a pll of eight words about eight, a permutation "
+        "score some hundreds)",
     )
     parser.add_argument(
         "--candidates",
@@ -92,8 +93,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="SPEC",
-        help="a student whose fast scores order the candidates when the model that it imitates "
-        "rejects; exact scores decide all the same; may be given several times",
+        help="a student whose fast scores help to order the candidates when the model that it "
+        "imitates rejects; exact scores decide all the same; may be given several times",
     )
     parser.add_argument(
         "--per-sentence",
@@ -243,6 +244,7 @@ def _one_way(
                     result.accept_log_prob,
                     len(result.steps),
                     *result.n_scores,
+                    result.finished,
                 )
             )
             out.flush()
@@ -262,5 +264,6 @@ def _write_header(out: IO[str]) -> None:
             "n_replaced",
             "n_scores_reject",
             "n_scores_accept",
+            "finished",
         )
     )

@@ -30,7 +30,7 @@ __all__ = ["Belief", "Outlook", "expected_gain"]
 
 # Before anything is known: a new word fits a little worse; spread of the coefficients, and s of
 # words of one token and of several, with the number of scores it is worth.
-_PRIOR_MEAN = np.array([-0.1, -0.1, 0.0, -0.1, -0.1, 0.0, 0.0, 0.0])
+_PRIOR_MEAN = np.array([-0.1, -0.1, 0.0, -0.1, -0.1, 0.0, 0.0, 0.2])
 _PRIOR_SPREAD = np.array([0.1, 0.1, 0.15, 0.1, 0.1, 0.15, 0.1, 0.2])
 _PRIOR_NOISE, _PRIOR_COUNT = np.array([0.08, 0.12]), 4.0
 # How much the coefficients may differ between positions, in parts of s.
@@ -77,7 +77,8 @@ class Belief:
         one = (extra == 0)[:, None]
         opinion = np.zeros(len(scale))
         if table.opinion is not None:
-            opinion = np.nan_to_num((table.opinion - table.estimate) / scale)
+            opinion = (table.opinion - table.estimate) / scale
+            opinion[~np.isfinite(opinion)] = 0.0
         features = np.hstack([common * one, common * ~one, extra[:, None], opinion[:, None]])
         mean, spread, noise = _PRIOR_MEAN, _PRIOR_SPREAD, _PRIOR_NOISE
         if self.features:

@@ -19,6 +19,8 @@ __all__ = ["Bounded"]
 # The cheaper model is asked for so many candidates at once, and may be asked for this many times
 # the budget at most.
 _CHEAP_BATCH, _CHEAP_RATIO = 16, 32
+# Inputs of one sentence: so many, or so many scores of the natural sentence.
+_INPUTS, _SCORES = 25_000, 48
 # What later scores may still bring: at most this part of the natural sentence's score in all, and
 # half of what is left of it within this many scores.
 _REACH, _HALF = 0.75, 25.0
@@ -63,31 +65,36 @@ class Bounded:
         The budget at which a position is left first.
     inputs
         Most that the exact scores of one sentence may cost, in inputs of the models
-        (`Replacements.price`); the search ends when they are spent. Not looked at without a budget.
+        (`Replacements.price`; what candidates share is not counted); the search ends when they
+        are spent. By default 25,000, or what 48 scores of the natural sentence by both models
+        cost, if that is more. Not looked at without a budget.
     """
 
     budget: int | None = 64
     first: int = 4
-    inputs: int = 25_000
+    inputs: int | None = None
 
     def __post_init__(self) -> None:
         for name, value in (("budget", self.budget), ("first", self.first)):
             if value is not None and value < 1:
                 raise InputError(f"{name} is {value}; give at least 1 exact score a position")
-        if self.inputs < 1:
+        if self.inputs is not None and self.inputs < 1:
             raise InputError(f"inputs is {self.inputs}; give at least 1 input a sentence")
 
     def __call__(self, board: Board) -> Turn:
         """Run the word search on one position's `board`."""
         if board.accept.exact and board.reject.exact:
             return (yield from exhaustive(board))
-        return (yield from _Visit.begin(board, self._allowance(board.depth)).play())
+        return (yield from _Visit.begin(board, self._allowance(board)).play())
 
-    def _allowance(self, depth: int) -> _Allowance:
+    def _allowance(self, board: Board) -> _Allowance:
         if self.budget is None:
             return _Allowance(_NO_LIMIT, np.inf, final=True, patient=True)
-        now = min(self.budget, self.first * 2**depth)
-        return _Allowance(now, self.inputs, final=now == self.budget, patient=False)
+        now = min(self.budget, self.first * 2**board.depth)
+        if board.memory.price is None:
+            board.memory.price = sum(_present_price(board, role) for role in ROLES)
+        inputs = max(_INPUTS, _SCORES * board.memory.price) if self.inputs is None else self.inputs
+        return _Allowance(now, inputs, final=now == self.budget, patient=False)
 
 
 @dataclass(frozen=True)
@@ -187,7 +194,7 @@ class _Visit:
             surest = float(promise.max())
             batch = running[self._worth_asking(running, ready, surest)]
             if len(batch):
-                yield from self._ask(self.cheap, batch)
+                yield from self._ask(self.cheap, self._payable(self.cheap, batch))
                 continue
             room = self.allowance.limit - self._spent(self.dear)
             if room <= 0 or (not ready.any() and self._room() <= 0):
@@ -196,12 +203,19 @@ class _Visit:
                 return False
             size = min(room, 1 + self._spent(self.dear) // 8, _LARGEST_BATCH)
             order = np.argsort(-promise, kind="stable")
-            yield from self._ask(self.dear, running[order[ready[order]][:size]])
+            chosen = running[order[ready[order]][:size]]
+            yield from self._ask(self.dear, self._payable(self.dear, chosen))
 
     def _ask(self, role: Role, index: IntArray) -> Generator[Ask | Pick, FloatArray | bool, None]:
         exact = yield from self.board.scores(role, index)
         self.values[role][index] = exact
         self.outlook[role].learn(index, exact)
+
+    def _payable(self, role: Role, index: IntArray) -> IntArray:
+        """Return as many of `index` as can still be paid, one at least."""
+        left = self.allowance.inputs - self.board.memory.cost
+        cost = np.cumsum(self.board.prices(role)[index])
+        return index[: max(1, int(np.searchsorted(cost, left, side="right")))]
 
     def _spent(self, role: Role) -> int:
         return 0 if self.board.table(role).exact else int((~np.isnan(self.values[role])).sum())
@@ -304,17 +318,25 @@ class _Visit:
         return memory.gain == 0 or surest * memory.cost <= memory.gain
 
 
+def _present_price(board: Board, role: Role) -> float:
+    """Return what a score of the sentence as it is would cost, or of one with a short word."""
+    price = board.prices(role)
+    return float(price.min() if board.present is None else price[board.present])
+
+
 def _toll(board: Board, dear: Role, allowance: _Allowance) -> FloatArray:
     """Return what each candidate would take from the gain of later scores: (V,), nats.
 
     That gain is taken to approach a ceiling exponentially with the number of scores that can
-    still be paid, which falls with the price of the word that is kept.
+    still be paid, which falls with the price of the word that is kept. Later scores are mostly of
+    other positions, where a word of several tokens costs half as much more as at its own.
     """
     price, memory = board.prices(dear), board.memory
-    left = allowance.inputs - memory.cost
-    if not np.isfinite(left) or price.max() == price.min():
+    left = max(allowance.inputs - memory.cost, 0.0)
+    if not np.isfinite(left) or price.max() == price.min() or board.present is None:
+        # What a word outside the vocabulary costs is not known.
         return np.zeros(len(price))
-    now = price.min() if board.present is None else price[board.present]
+    later = (price + price.min()) / 2
     ceiling = max(_REACH * abs(board.below + memory.gain) - memory.gain, 0.0)
-    missed = 0.5 ** (max(left, 0.0) / (price * _HALF)) - 0.5 ** (max(left, 0.0) / (now * _HALF))
-    return np.asarray(ceiling * np.maximum(missed, 0.0))
+    missed = 0.5 ** (left / (later * _HALF))
+    return np.asarray(ceiling * np.maximum(missed - missed[board.present], 0.0))

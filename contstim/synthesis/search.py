@@ -2,7 +2,8 @@
 
 Golan et al. (2023), section 4.6. Positions are visited in random sweeps; at each the strategy may
 replace the word; the search ends when no position brings an improvement any more, so that a
-sentence written by the exhaustive strategy is a local optimum under all single replacements.
+sentence written by the exhaustive strategy is a local optimum under all single replacements, or
+when the strategy asks for nothing more.
 """
 
 from __future__ import annotations
@@ -67,7 +68,10 @@ class Synthesis:
     strategy, seed, attempt
         How it was searched.
     estimate
-        The spec of the cheap model that ordered candidates, or empty.
+        The spec of the cheap model that helped to order candidates, or empty.
+    finished
+        False if the strategy's inputs were spent before no position brought an improvement any
+        more.
     """
 
     natural: str
@@ -84,6 +88,7 @@ class Synthesis:
     seed: int
     attempt: int
     estimate: str = ""
+    finished: bool = True
 
     @property
     def loss(self) -> float:
@@ -186,6 +191,11 @@ class Search:
                 unfinished = set()
                 depth += 1
         return sentence, constraint, objective, scores
+
+    @property
+    def finished(self) -> bool:
+        """Whether the search ended because no position brought an improvement."""
+        return not self._memory.over
 
     def _entropy(self, text: str) -> list[int]:
         # Chance depends on the task alone, so a task gives the same result in any order of tasks.
@@ -306,7 +316,8 @@ def synthesize(
     """Write a sentence that `accept` finds no less probable than `sentence` and `reject` far less.
 
     Minimises log p_reject(s) subject to log p_accept(s) >= log p_accept(n) (Golan et al. 2023,
-    Eq. 2) by replacing one word at a time until no position brings an improvement.
+    Eq. 2) by replacing one word at a time until no position brings an improvement, or the
+    strategy ends the search.
 
     Parameters
     ----------
@@ -378,6 +389,7 @@ def synthesize(
         seed=seed,
         attempt=attempt,
         estimate="" if estimate is None else estimate.spec,
+        finished=search.finished,
     )
 
 

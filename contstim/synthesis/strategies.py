@@ -64,7 +64,7 @@ def strategy(
     UnknownNameError
         If there is none; near matches are named.
     InputError
-        If an option is given that the strategy does not have, or a budget below 1.
+        If an option is given that the strategy does not have, or a budget or inputs below 1.
     """
     if name not in STRATEGIES:
         raise UnknownNameError.among("strategy", name, STRATEGIES)

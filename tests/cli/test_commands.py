@@ -124,6 +124,22 @@ def test_one_way_synthesis(capsys: pytest.CaptureFixture[str]) -> None:
     assert accept.score([row["synthetic"]])[0] >= accept.score([sentence])[0]
 
 
+def test_a_search_stops_at_its_inputs_and_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sentence = _sentences(1)[0]
+    words = tmp_path / "words.txt"
+    words.write_text("\n".join(["The", "A", "He", "the", "of", "and", "old", "house"]) + "\n")
+    models = ["--reject", "contstim:rnn", "--accept", "contstim:trigram"]
+    command = ["synthesize", *models, "--vocabulary", str(words), sentence]
+    rows = []
+    for more in ([], ["--inputs", "1"]):
+        assert main([*command, *more]) == 0
+        rows += csv.DictReader(io.StringIO(capsys.readouterr().out))
+    assert [row["finished"] for row in rows] == ["True", "False"]
+    assert int(rows[0]["n_scores_reject"]) > int(rows[1]["n_scores_reject"])
+
+
 def test_a_listed_word_is_used_or_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -23,6 +23,7 @@ from contstim.runs.tasks import Task
 from contstim.runs.work import Workplace
 from contstim.selection import check_design
 from contstim.synthesis.proposals import WordReplacement
+from contstim.synthesis.strategies import Bounded
 from contstim.vocabulary import Vocabulary
 
 
@@ -100,6 +101,23 @@ def test_the_tables_say_what_the_functions_say(
     assert check_design(pd.read_csv(whole / "trials.csv"))["participants"] == 4
     pairs = pd.read_csv(whole / "natural_pairs.csv")
     assert pairs.groupby(["model_1", "model_2"]).size().tolist() == [2, 2, 2]
+
+
+def test_the_word_search_is_the_one_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = make_study(tmp_path, starts=1)
+    file.write_text(file.read_text("utf-8").replace("[synthesis]", "[synthesis]\ninputs = 77"))
+    asked = []
+
+    def spy(*args: object, **options: object) -> object:
+        asked.append(options["strategy"])
+        return synthesize(*args, **options)  # type: ignore[arg-type] - passed on as they come
+
+    monkeypatch.setattr("contstim.runs.work.synthesize", spy)
+    run_experiment(read_experiment(file), InProcess(), out=tmp_path / "out", stage="synthesize")
+    assert asked
+    assert set(asked) == {Bounded(inputs=77)}
 
 
 def test_starts_are_dealt_or_shared(study: Experiment) -> None:

@@ -9,7 +9,8 @@ from contstim.errors import InputError, UnknownNameError, UnknownWordError
 from contstim.models.base import FloatArray, IntArray, Replacements
 from contstim.models.registry import FAMILIES, register_family
 from contstim.synthesis.likelihood import likelihood_by_name
-from contstim.synthesis.search import Synthesis, synthesize
+from contstim.synthesis.proposals import WordReplacement
+from contstim.synthesis.search import Search, Synthesis, synthesize
 from contstim.synthesis.strategies import Bounded, Paper, Strategy
 from contstim.text import Sentence, WordList
 from contstim.vocabulary import Vocabulary
@@ -164,6 +165,47 @@ def test_a_budget_bounds_the_exact_scores_asked_for() -> None:
     visits = 6 * (1 + len(small.steps))
     assert small.n_scores[1] <= 2 * visits
     assert sum(small.n_scores) < sum(large.n_scores)
+
+
+class _Priced(TableModel):
+    """Counts what its exact scores cost, and the tables it lays out."""
+
+    price, spent, n_tables = 7.0, 0.0, 0
+
+    def replacements(self, sentence: Sentence, position: int, words: WordList) -> Replacements:
+        self.n_tables += 1
+        table = super().replacements(sentence, position, words)
+
+        def score(index: IntArray) -> FloatArray:
+            self.spent += self.price * len(index)
+            return table.score(index)
+
+        return replace(table, price=self.price, score=score)
+
+
+def test_inputs_bound_what_a_sentence_costs() -> None:
+    words = [*LOWER, *UPPER]
+    reject, accept = (_Priced(words, seed, exact="bound") for seed in (8, 9))
+    runs = []
+    for inputs in (10**9, 400):
+        for model in (reject, accept):
+            model.spent, model.n_tables = 0.0, 0
+        proposal = WordReplacement(VOCABULARY, (reject, accept))
+        search = Search(reject, accept, proposal, Bounded(inputs=inputs), seed=0)
+        search.run(NATURAL)
+        # Sentences that are kept cost a score of either model.
+        kept = 2 * 7.0 * len(search.steps)
+        paid = reject.spent + accept.spent + kept
+        runs.append((paid, search.finished, sum(search.n_scores), reject.n_tables))
+        assert search.steps
+    (all_paid, all_done, all_scores, all_tables), (paid, done, scores, tables) = runs
+    assert all_done
+    assert not done
+    # One score and the sentence that it is for may exceed the limit.
+    assert 400 <= paid < 400 + 3 * 7.0
+    assert all_paid > 1.5 * paid
+    assert scores < all_scores
+    assert tables < all_tables
 
 
 @pytest.mark.parametrize(

@@ -235,14 +235,14 @@ def test_bounded_weighs_a_promise_by_its_price(prices: list[float], first: int) 
     ("inputs", "taken"),
     [
         (10**6, 1),  # a score costs nothing that matters: the lower loss
-        (60, 0),  # with candidate 1 three scores could be paid later, with candidate 0 six
+        (60, 0),  # at other positions six scores could be paid later, of candidate 1 but 2.4
     ],
 )
 def test_bounded_charges_a_word_for_the_later_scores_that_it_makes_dearer(
     inputs: int, taken: int
 ) -> None:
     estimate = np.array([-40.0, -41.0, -20.0])
-    reject = _table([-40.0, -41.0, -20.0], estimate=estimate, price=np.array([10.0, 20.0, 10.0]))
+    reject = _table([-40.0, -41.0, -20.0], estimate=estimate, price=np.array([10.0, 40.0, 10.0]))
     board = Board(
         reject, _known([-5.0] * 3), np.ones(3, np.bool_), -6.0, -20.0, np.random.default_rng(0)
     )
@@ -266,6 +266,27 @@ def test_bounded_ends_the_search_when_its_inputs_are_spent() -> None:
     assert _play(Bounded(None, inputs=100), board)[0] == [4]
     with pytest.raises(InputError, match="inputs is 0"):
         Bounded(inputs=0)
+
+
+def test_bounded_asks_for_no_more_than_it_can_pay() -> None:
+    values = list(np.random.default_rng(0).normal(-30, 5, size=50))
+    tables = _table(values, price=100.0), _table(values, price=50.0)
+    board = Board(*tables, np.ones(50, np.bool_), -40.0, -20.0, np.random.default_rng(0))
+    _, asked = _play(Bounded(64, inputs=320), replace(board, accepted=-20.0))
+    assert asked["accept"] == asked["accept"][:6]
+    assert len(asked["accept"]) == 6
+
+
+def test_the_default_inputs_are_worth_48_scores_of_the_natural_sentence() -> None:
+    for price, present, limit in ((9000.0, 0, 48 * 18_000.0), (2.0, 0, 25_000.0)):
+        tables = _table([-9.0, -9.0], price=price), _table([-9.0, -9.0], price=price)
+        board = Board(*tables, np.ones(2, np.bool_), -9.5, -9.0, np.random.default_rng(0))
+        board = replace(board, present=present, accepted=-9.0)
+        board.memory.cost = limit - 1
+        assert _play(Bounded(), board)[1]["accept"] + _play(Bounded(), board)[1]["reject"]
+        board.memory.cost = limit
+        assert _play(Bounded(), board)[1] == {"reject": [], "accept": []}
+        assert board.memory.over
 
 
 def test_bounded_asks_for_nothing_twice_and_keeps_to_its_budget() -> None:
