@@ -8,8 +8,10 @@ vocabulary and seed. Exact scores are counted for the model whose scores cost mo
 that are kept and scored afresh included; a search is stopped at the largest budget, and its loss
 at each budget is that of the sentence it had by then. Beside it stands how many scores it had
 asked of the other model, and how many inputs the counted scores had cost: strategies that keep
-words of many tokens pay several times as much for as many scores. ``random`` is
-``first-improvement``, which tries words in random order.
+words of many tokens pay several times as much for as many scores. ``bounded`` has its default
+limit of inputs and therefore weighs prices; ``ample`` is the same with inputs without end, for
+which the number of scores alone counts. ``random`` is ``first-improvement``, which tries words in
+random order.
 
 The time is that of whole searches by the default strategy, as ``contstim synthesize`` runs them.
 """
@@ -41,7 +43,12 @@ from contstim.synthesis.strategies import Strategy, strategy
 from contstim.text import Sentence, WordList
 from contstim.vocabulary import Vocabulary
 
-STRATEGIES = {"paper": "paper", "bounded": "bounded", "random": "first-improvement"}
+STRATEGIES: dict[str, Strategy] = {
+    "paper": strategy("paper"),
+    "bounded": strategy("bounded"),
+    "ample": strategy("bounded", inputs=10**8),
+    "random": strategy("first-improvement"),
+}
 
 
 #: What `trajectory` returns.
@@ -156,7 +163,7 @@ def compare(
     dear = int(prices[1] > prices[0])
     runs = {
         name: [
-            trajectory(s, reject, accept, dear, proposal, strategy(STRATEGIES[name]), max(budgets))
+            trajectory(s, reject, accept, dear, proposal, STRATEGIES[name], max(budgets))
             for s in starts
         ]
         for name in names
@@ -170,21 +177,21 @@ def compare(
             mean = np.mean([at(run, budget) for run, _, _ in runs[name]], axis=0)
             inputs = np.mean([asked_for(run, spent, budget) for run, spent, _ in runs[name]])
             print(f"| {budget} | {name} | {mean[2]:.2f} | {mean[1]:.0f} | {inputs:.0f} |")
-    if {"bounded", "paper"} <= set(names):
-        _side_by_side(runs, budgets)
+    for name in names:
+        if name != "paper" and "paper" in names:
+            _side_by_side(name, runs, budgets)
     for name in names:
         ended = [points[-1] for points, _, done in runs[name] if done]
         print(f"\n{name}: {len(ended)} of {len(starts)} searches ended by themselves")
 
 
-def _side_by_side(runs: Mapping[str, Sequence[Run]], budgets: Sequence[int]) -> None:
-    """Print in how many starts either strategy has the lower loss."""
-    print("\n| exact scores at most | `bounded` lower | alike | `paper` lower | mean difference |")
+def _side_by_side(name: str, runs: Mapping[str, Sequence[Run]], budgets: Sequence[int]) -> None:
+    """Print in how many starts a strategy or ``paper`` has the lower loss."""
+    print(f"\n| exact scores at most | `{name}` lower | alike | `paper` lower | mean difference |")
     print("| ---: | ---: | ---: | ---: | ---: |")
     for budget in budgets:
         ours, theirs = (
-            np.array([at(run, budget)[2] for run, _, _ in runs[name]])
-            for name in ("bounded", "paper")
+            np.array([at(run, budget)[2] for run, _, _ in runs[name]]) for name in (name, "paper")
         )
         alike = np.abs(ours - theirs) < 1e-3
         lower = (ours < theirs) & ~alike
@@ -215,7 +222,9 @@ def main() -> None:
     parser.add_argument("--timed", type=int, default=5, help="sentences whose search is timed")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--one-way", action="store_true", help="leave out the other direction")
-    parser.add_argument("--strategies", nargs="+", choices=STRATEGIES, default=list(STRATEGIES))
+    parser.add_argument(
+        "--strategies", nargs="+", choices=STRATEGIES, default=["paper", "bounded", "ample"]
+    )
     args = parser.parse_args()
     import torch
 

@@ -77,6 +77,8 @@ class Memory:
     gain, cost
         Nats by which the loss has fallen, and the cost of the exact scores spent (the sum of
         their ``price``), those of the sentences kept included.
+    weight
+        The cost of the exact scores asked for, as a strategy weighs it.
     price
         What a score of the natural sentence by both models costs, once a strategy has asked.
     over
@@ -86,6 +88,7 @@ class Memory:
     belief: dict[Role, Belief] = field(default_factory=lambda: {r: Belief() for r in ROLES})
     gain: float = 0.0
     cost: float = 0.0
+    weight: float = 0.0
     price: float | None = None
     over: bool = False
 

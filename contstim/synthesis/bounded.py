@@ -24,6 +24,8 @@ _INPUTS, _SCORES = 25_000, 48
 # What later scores may still bring: at most this part of the natural sentence's score in all, and
 # half of what is left of it within this many scores.
 _REACH, _HALF = 0.75, 25.0
+# Scores that a search asks for about, if nothing limits it.
+_WANTED = 100
 # A position at which nothing was found is left when the next score promises less than this part of
 # what scores have brought so far.
 _LEAST = 1 / 8
@@ -189,8 +191,8 @@ class _Visit:
                 return False
             chance, gain = self._chance(running), self._gain(running)
             ready = ~np.isnan(self.values[self.cheap][running])
-            # Nats a unit of cost; candidates of many tokens may cost a hundred times as much.
-            promise = np.where(ready, chance * gain / self.board.prices(self.dear)[running], 0.0)
+            # Nats a unit of cost.
+            promise = np.where(ready, chance * gain / self._weight(self.dear, running), 0.0)
             surest = float(promise.max())
             batch = running[self._worth_asking(running, ready, surest)]
             if len(batch):
@@ -206,7 +208,22 @@ class _Visit:
             chosen = running[order[ready[order]][:size]]
             yield from self._ask(self.dear, self._payable(self.dear, chosen))
 
+    def _weight(self, role: Role, index: IntArray) -> FloatArray:
+        """Return what scores of `index` cost, as far as differences matter, (k,).
+
+        Candidates of many tokens may cost a hundred times as much as others. Where all the
+        scores that will be wanted can be paid anyway, only their number counts; so each price is
+        taken with one of the wanted scores' share of what is left, in units of the least.
+        """
+        price = self.board.prices(role)
+        least = float(price.min())
+        share = max(self.allowance.inputs - self.board.memory.cost, 0.0) / _WANTED
+        if least == 0 or not np.isfinite(share):
+            return np.full(len(index), least)
+        return np.asarray(least * (price[index] + share) / (least + share))
+
     def _ask(self, role: Role, index: IntArray) -> Generator[Ask | Pick, FloatArray | bool, None]:
+        self.board.memory.weight += float(self._weight(role, index).sum())
         exact = yield from self.board.scores(role, index)
         self.values[role][index] = exact
         self.outlook[role].learn(index, exact)
@@ -277,14 +294,14 @@ class _Visit:
             return unready[:0]
         index = running[unready]
         chance = np.maximum(self._chance(index), 1e-300)
-        as_good = surest * self.board.prices(self.dear)[index]
+        as_good = surest * self._weight(self.dear, index)
         if self.cheap == "accept":
             hope = chance * np.maximum(self._gain(index) - as_good, 0.0)
         else:
             hope = chance * self._gain(index, as_good / chance)
         size = min(room, max(_CHEAP_BATCH, self._spent(self.cheap) // 4), _LARGEST_BATCH)
         order = np.argsort(-hope, kind="stable")[:size]
-        cost = float(self.board.prices(self.cheap)[index[order]].sum())
+        cost = float(self._weight(self.cheap, index[order]).sum())
         asked_for = surest if ready.any() else self._least()
         if hope[order].sum() <= asked_for * cost and not self._must(ready):
             return unready[:0]
@@ -304,9 +321,9 @@ class _Visit:
     def _least(self) -> float:
         """Return the nats a unit of cost below which nothing more is asked for here."""
         memory = self.board.memory
-        if self.allowance.patient or memory.cost == 0:
+        if self.allowance.patient or memory.weight == 0:
             return 0.0
-        return float(memory.gain / memory.cost * _LEAST)
+        return float(memory.gain / memory.weight * _LEAST)
 
     def _enough(self, surest: float) -> bool:
         """Whether the next score promises too little, `surest` nats a unit of cost, to go on."""
@@ -315,7 +332,7 @@ class _Visit:
         memory = self.board.memory
         if self._best() is None:
             return surest <= self._least()
-        return memory.gain == 0 or surest * memory.cost <= memory.gain
+        return memory.gain == 0 or surest * memory.weight <= memory.gain
 
 
 def _present_price(board: Board, role: Role) -> float:
