@@ -220,14 +220,19 @@ def test_bounded_ends_when_no_candidate_left_can_improve() -> None:
     assert 3 in asked["accept"]
 
 
-@pytest.mark.parametrize(("prices", "first"), [([1.0, 1.0], 1), ([1.0, 100.0], 0)])
-def test_bounded_weighs_a_promise_by_its_price(prices: list[float], first: int) -> None:
+@pytest.mark.parametrize(
+    ("prices", "inputs", "first"),
+    [([1.0, 1.0], 200, 1), ([1.0, 100.0], 200, 0), ([1.0, 100.0], 10**7, 1)],
+)
+def test_bounded_weighs_a_promise_by_its_price_where_inputs_are_scarce(
+    prices: list[float], inputs: int, first: int
+) -> None:
     # Both are feasible, and candidate 1 promises a nat more of about twenty.
     estimate = np.array([-40.0, -41.0])
     reject = _table([-40.0, -41.0], estimate=estimate, price=np.array(prices))
     everything = np.ones(2, np.bool_)
     board = Board(reject, _known([-5.0, -5.0]), everything, -6.0, -20.0, np.random.default_rng(0))
-    _, asked = _play(Bounded(1), replace(board, accepted=-5.0))
+    _, asked = _play(Bounded(1, inputs=inputs), replace(board, accepted=-5.0))
     assert asked["reject"] == [first]
 
 
