@@ -240,7 +240,7 @@ def main() -> None:
         )
     proposal = WordReplacement(vocabulary, models)
     print(
-        f"{args.starts} sentences of eight words, {len(vocabulary.elsewhere)} words, "
+        f"{len(starts)} sentences of eight words, {len(vocabulary.elsewhere)} words, "
         f"{args.threads} threads"
     )
     if args.starts:

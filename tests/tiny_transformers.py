@@ -7,10 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 import tokenizers
 import torch
 import transformers
 from transformers.utils import logging
+
+from contstim.errors import SpecError
+from contstim.models.registry import load_model
 
 # Enough text for BPE to learn common words whole and leave the others in pieces.
 WORDS = ["the", "The", "dog", "dogs", "saw", "a", "A", "cat", "ran", "fast", "don", "bark"]
@@ -210,3 +214,10 @@ def save_checkpoint(name: str, folder: Path, seed: int = 1) -> Path:
     n = max(tokenizer.get_vocab().values()) + 1
     save_network({**MASKED, **CAUSAL}[name][1](n), folder, seed)
     return folder
+
+
+def refusal(spec: str) -> str:
+    """Return the message with which a spec is refused."""
+    with pytest.raises(SpecError) as error:
+        load_model(spec)
+    return str(error.value)

@@ -121,7 +121,7 @@ def convert_once(name: str, write: Callable[[Path], object]) -> Path:
                     _remove(temporary)
     except OutputError:
         raise
-    except (OSError, NotImplementedError) as error:  # the latter: no locks on this file system
+    except (OSError, NotImplementedError) as error:  # filelock's, where a file system has no locks
         reason = getattr(error, "strerror", None) or error
         raise OutputError(
             f"cannot write the cache folder {str(target.parent)!r}: {reason}; set CONTSTIM_CACHE "

@@ -4,6 +4,7 @@ import json
 import re
 import uuid
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -131,7 +132,7 @@ def test_without_data_there_is_one_line(study: Study, capsys: pytest.CaptureFixt
     assert "there are no data" in capsys.readouterr().err
 
 
-def log(study: Study, seat: int, session: str, n: int | None = None) -> list[dict[str, object]]:
+def log(study: Study, seat: int, session: str, n: int | None = None) -> list[dict[str, Any]]:
     """Return the lines that a page without a server keeps."""
     head = {"session": session, "group": study.design.groups[seat], "seat": seat}
     consent = {
@@ -140,12 +141,12 @@ def log(study: Study, seat: int, session: str, n: int | None = None) -> list[dic
         "given": True,
         "at": "2026-11-21T11:58:00.000Z",
     }
-    lines: list[dict[str, object]] = [{**head, "study": study.study.name, "consent": consent}]
+    lines: list[dict[str, Any]] = [{**head, "study": study.study.name, "consent": consent}]
     lines += [{**head, "answers": [a]} for a in answers_to(make_bundle(study, seat)["trials"][:n])]
     return [*lines, {**head, "events": [event()]}]
 
 
-def write(path: Path, lines: list[dict[str, object]]) -> Path:
+def write(path: Path, lines: list[dict[str, Any]]) -> Path:
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
     return path
 
@@ -171,7 +172,7 @@ def test_raw_logs_give_the_tables_that_the_server_gives(study: Study, tmp_path: 
         for wanted in (1, 3, 2):  # the seats in the order in which a server gives them
             token, bundle, _ = store.open(opening(study)).result()
             assert bundle["seat"] == wanted
-        sent = [line["answers"][0] for line in lines if "answers" in line]  # type: ignore[index]
+        sent = [line["answers"][0] for line in lines if "answers" in line]
         store.add_answers(token, sent).result()
     served = read_collected(study, tmp_path / "other.sqlite3").choices
     imported = collected.choices[collected.choices["seat"] == 2]

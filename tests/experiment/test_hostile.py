@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -50,7 +51,7 @@ def client(template: Path) -> TestClient:
 
 
 @pytest.fixture(scope="module")
-def session(client: TestClient, template: Path) -> dict[str, object]:
+def session(client: TestClient, template: Path) -> dict[str, Any]:
     return client.post("/api/sessions", json=consent(read_study(template), "A")).json()
 
 
@@ -72,7 +73,7 @@ settings_of_all = settings(
 
 @settings_of_all
 @given(st.sampled_from(POSTS), st.binary(max_size=200))
-def test_bytes(client: TestClient, session: dict[str, object], path: str, body: bytes) -> None:
+def test_bytes(client: TestClient, session: dict[str, Any], path: str, body: bytes) -> None:
     check(client, path, body, str(session["token"]))
 
 
@@ -82,7 +83,7 @@ ROWS = st.lists(st.dictionaries(st.sampled_from(FIELDS), JSON, max_size=4), max_
 @settings(settings_of_all, max_examples=30)
 @given(st.sampled_from(POSTS), st.dictionaries(st.sampled_from(TOP), JSON | ROWS, max_size=3))
 def test_values_where_others_belong(
-    client: TestClient, session: dict[str, object], path: str, body: dict[str, object]
+    client: TestClient, session: dict[str, Any], path: str, body: dict[str, object]
 ) -> None:
     check(client, path, json.dumps(body).encode(), str(session["token"]))
 
@@ -90,9 +91,9 @@ def test_values_where_others_belong(
 @settings_of_all
 @given(st.dictionaries(st.sampled_from(FIELDS), SCALARS, min_size=1, max_size=3))
 def test_one_field_of_a_good_answer_is_another(
-    client: TestClient, session: dict[str, object], change: dict[str, object]
+    client: TestClient, session: dict[str, Any], change: dict[str, object]
 ) -> None:
-    trials = session["bundle"]["trials"]  # type: ignore[index] # JSON of the server
+    trials = session["bundle"]["trials"]
     body = {"answers": [{**answer(trials[0]["trial"]), **change}]}
     check(client, "/api/answers", json.dumps(body).encode(), str(session["token"]))
 
@@ -107,13 +108,13 @@ def test_tokens(client: TestClient, token: str) -> None:
 
 
 def test_the_data_are_sound_after_all_that(
-    client: TestClient, session: dict[str, object], template: Path
+    client: TestClient, session: dict[str, Any], template: Path
 ) -> None:
     """The session goes on, and what was stored has the types and ranges of the schema."""
     study = read_study(template)
     token = str(session["token"])
     headers = {"authorization": f"Bearer {token}"}
-    trials = session["bundle"]["trials"]  # type: ignore[index] # JSON of the server
+    trials = session["bundle"]["trials"]
     sent = [answer(trial["trial"]) for trial in trials]
     reply = client.post("/api/answers", json={"answers": sent}, headers=headers)
     assert len(reply.json()["acknowledged"]) == 6

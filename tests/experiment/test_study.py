@@ -3,7 +3,9 @@
 import hashlib
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -73,9 +75,9 @@ def test_ratings_by_side(side: str) -> None:
 
 
 @pytest.mark.parametrize("choice", [0, 4, -4, 1.0, True, "1", None])
-def test_no_other_choice_has_a_rating(choice: object) -> None:
+def test_no_other_choice_has_a_rating(choice: Any) -> None:
     with pytest.raises(InputError, match="choice is"):
-        rating_of(choice, "left")  # type: ignore[arg-type] # what a page could send
+        rating_of(choice, "left")
 
 
 def test_the_bundle_is_whole_and_says_nothing_of_sentence_1(study: Study) -> None:
@@ -178,10 +180,10 @@ def test_faults_in_further_tables(study: Study, text: str, message: str) -> None
     ],
 )  # fmt: skip
 def test_faults_in_the_trials(
-    study: Study, trials: pd.DataFrame, change: object, message: str
+    study: Study, trials: pd.DataFrame, change: Callable[[pd.DataFrame], pd.DataFrame], message: str
 ) -> None:
     path = study.folder / "trials.csv"
-    change(trials).to_csv(path, index=False)  # type: ignore[operator] # a list of functions
+    change(trials).to_csv(path, index=False)
     with pytest.raises(InputError, match=re.escape(message)) as error:
         read_design(path)
     assert str(path) in str(error.value)

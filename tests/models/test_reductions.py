@@ -7,14 +7,14 @@ import pytest
 from tables import TableModel
 
 from contstim.errors import InputError, SpecError, UnknownNameError
-from contstim.models.base import SentenceParts
+from contstim.models.base import Event, Replacements, SentenceParts
 from contstim.models.check import check_model
 from contstim.models.measures import corpus_perplexity, surprisal
 from contstim.models.reductions import REDUCTIONS, ReducedModel
 from contstim.models.registry import FAMILIES, load_model, register_family
 from contstim.models.spec import ModelSpec
 from contstim.synthesis.search import synthesize
-from contstim.text import WordList
+from contstim.text import Sentence, WordList
 
 WORDS = ["the", "dog", "saw", "a", "cat", "ran"]
 SENTENCES = ["the dog saw a cat", "a cat ran", "the dog ran", "dog"]
@@ -56,7 +56,7 @@ class _SubWords(TableModel):
     """A table whose long words are two units, and which leaves the first word unscored."""
 
     @property
-    def event(self) -> object:  # type: ignore[override] - a copy with other units
+    def event(self) -> Event:
         from dataclasses import replace
 
         return replace(super().event, units="tokens")
@@ -73,8 +73,8 @@ class _SubWords(TableModel):
             )
         return found
 
-    def replacements(self, sentence: object, position: int, words: WordList) -> object:  # type: ignore[override] - as above
-        return super(TableModel, self).replacements(sentence, position, words)  # type: ignore[arg-type] - as above
+    def replacements(self, sentence: Sentence, position: int, words: WordList) -> Replacements:
+        return super(TableModel, self).replacements(sentence, position, words)
 
 
 def test_slor_of_sub_words_keeps_its_bound() -> None:

@@ -7,6 +7,7 @@ import signal
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -23,6 +24,7 @@ from contstim.runs.tasks import Task
 from contstim.runs.work import Workplace
 from contstim.selection import check_design
 from contstim.synthesis.proposals import WordReplacement
+from contstim.synthesis.search import Synthesis
 from contstim.synthesis.strategies import Bounded
 from contstim.vocabulary import Vocabulary
 
@@ -110,9 +112,9 @@ def test_the_word_search_is_the_one_asked_for(
     file.write_text(file.read_text("utf-8").replace("[synthesis]", "[synthesis]\ninputs = 77"))
     asked = []
 
-    def spy(*args: object, **options: object) -> object:
+    def spy(*args: Any, **options: Any) -> Synthesis:
         asked.append(options["strategy"])
-        return synthesize(*args, **options)  # type: ignore[arg-type] - passed on as they come
+        return synthesize(*args, **options)
 
     monkeypatch.setattr("contstim.runs.work.synthesize", spy)
     run_experiment(read_experiment(file), InProcess(), out=tmp_path / "out", stage="synthesize")

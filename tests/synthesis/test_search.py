@@ -168,13 +168,18 @@ def test_a_budget_bounds_the_exact_scores_asked_for() -> None:
 
 
 class _Priced(TableModel):
-    """Counts what its exact scores cost, and the tables it lays out."""
+    """Notes what its exact scores cost, and what they had cost when each table was laid out."""
 
-    price, spent, n_tables = 7.0, 0.0, 0
+    price = 7.0
+
+    def __init__(self, seed: int) -> None:
+        super().__init__([*LOWER, *UPPER], seed, exact="bound")
+        self.spent = 0.0
+        self.at_table: list[float] = []
 
     def replacements(self, sentence: Sentence, position: int, words: WordList) -> Replacements:
-        self.n_tables += 1
         table = super().replacements(sentence, position, words)
+        self.at_table.append(self.spent)
 
         def score(index: IntArray) -> FloatArray:
             self.spent += self.price * len(index)
@@ -184,28 +189,27 @@ class _Priced(TableModel):
 
 
 def test_inputs_bound_what_a_sentence_costs() -> None:
-    words = [*LOWER, *UPPER]
-    reject, accept = (_Priced(words, seed, exact="bound") for seed in (8, 9))
-    runs = []
-    for inputs in (10**9, 400):
-        for model in (reject, accept):
-            model.spent, model.n_tables = 0.0, 0
+    bills, scores, finished, last = [], [], [], []
+    for inputs in (10**9, 150):
+        reject, accept = _Priced(8), _Priced(9)
         proposal = WordReplacement(VOCABULARY, (reject, accept))
         search = Search(reject, accept, proposal, Bounded(inputs=inputs), seed=0)
         search.run(NATURAL)
-        # Sentences that are kept cost a score of either model.
-        kept = 2 * 7.0 * len(search.steps)
-        paid = reject.spent + accept.spent + kept
-        runs.append((paid, search.finished, sum(search.n_scores), reject.n_tables))
         assert search.steps
-    (all_paid, all_done, all_scores, all_tables), (paid, done, scores, tables) = runs
-    assert all_done
-    assert not done
+        # Sentences that are kept cost a score of either model.
+        bills.append(reject.spent + accept.spent + 2 * 7.0 * len(search.steps))
+        scores.append(sum(search.n_scores))
+        finished.append(search.finished)
+        # Positions that were laid out after the last score had been asked for.
+        laid_out = [sum(spent) for spent in zip(reject.at_table, accept.at_table, strict=True)]
+        last.append(laid_out.count(reject.spent + accept.spent))
+    assert finished == [True, False]
     # One score and the sentence that it is for may exceed the limit.
-    assert 400 <= paid < 400 + 3 * 7.0
-    assert all_paid > 1.5 * paid
-    assert scores < all_scores
-    assert tables < all_tables
+    assert 150 <= bills[1] < 150 + 3 * 7.0
+    assert bills[0] > 1.5 * bills[1]
+    assert scores[1] < scores[0]
+    # That the limit is reached is seen at the first of them at the latest.
+    assert last[1] <= 1
 
 
 @pytest.mark.parametrize(

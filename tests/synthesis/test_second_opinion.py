@@ -10,6 +10,7 @@ from tables import TableModel
 
 from contstim import synthesize
 from contstim.models.base import BoolArray, FloatArray, Replacements
+from contstim.models.learnt.student import StudentEvent
 from contstim.synthesis.belief import Belief
 from contstim.synthesis.second_opinion import SHORTLIST, estimate_for, with_estimate
 from contstim.synthesis.triplets import ModelPair, triplets
@@ -147,9 +148,7 @@ class _Student(TableModel):
     """Says whose score it imitates."""
 
     @property
-    def event(self):  # type: ignore[override] # the tests' stand-in for a student's event
-        from contstim.models.learnt.student import StudentEvent
-
+    def event(self) -> StudentEvent:
         return StudentEvent("words", "none", "none", "keep", imitates=_dear().spec)
 
 

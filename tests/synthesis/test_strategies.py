@@ -1,6 +1,7 @@
 """Strategies on boards written out by hand, without models."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -135,8 +136,9 @@ def test_candidates_within_rounding_of_a_bound_are_left_to_verification() -> Non
 def _table(values: list[float], **more: object) -> Replacements:
     """A table of scores known on demand; `upper` and `estimate` say nothing unless given."""
     scores = np.array(values)
-    fields = {"upper": np.zeros(len(scores)), "estimate": np.zeros(len(scores)), "exact": False}
-    return Replacements(**{**fields, **more}, score=lambda i: scores[i])  # type: ignore[arg-type] - fields by name
+    nothing = np.zeros(len(scores))
+    fields: dict[str, Any] = {"upper": nothing, "estimate": nothing, "exact": False}
+    return Replacements(**{**fields, **more}, score=lambda i: scores[i])
 
 
 def _known(values: list[float]) -> Replacements:
@@ -240,6 +242,9 @@ def test_bounded_weighs_a_promise_by_its_price_where_inputs_are_scarce(
     ("inputs", "taken"),
     [
         (10**6, 1),  # a score costs nothing that matters: the lower loss
+        # 15 nats x (0.5^(3000 / 25 / 25) - 0.5^(3000 / 25 / 10)) = 0.5, less than the nat gained;
+        # at the price of its own position, 40, it would be 1.9.
+        (3000, 1),
         (60, 0),  # at other positions six scores could be paid later, of candidate 1 but 2.4
     ],
 )

@@ -179,22 +179,19 @@ class _Gap:
         table = self.own.cpu().numpy()
         return np.asarray(table[np.arange(self.n), tokens].sum(axis=1))
 
-    def own_known(self) -> float:
-        """Return the weight of the own terms computed; 0 where every input shows some token."""
-        plan = self.plan
-        mine = self.blind[np.isin(plan.slot[self.blind], self.slots)]
-        return float(plan.weight[mine][self.done[plan.row[mine]]].sum())
-
-    def own_scale(self) -> float:
+    def own_scale(self) -> float | None:
         """Return by what factor the own terms not yet computed would lengthen the others.
 
-        That includes terms that see other tokens of the word, by a guess.
+        That includes terms that see other tokens of the word, by a guess. None where no own term
+        is computed, as where every input shows some token of the word.
         """
         plan = self.plan
         mine = self.blind[np.isin(plan.slot[self.blind], self.slots)]
+        known = float(plan.weight[mine][self.done[plan.row[mine]]].sum())
+        if known == 0.0:
+            return None
         beside = self.seeing[np.isin(plan.slot[self.seeing], self.slots)]
-        whole = plan.weight[mine].sum() + _BESIDE * plan.weight[beside].sum()
-        return float(whole / self.own_known())
+        return float(plan.weight[mine].sum() + _BESIDE * plan.weight[beside].sum()) / known
 
     def completion(self, tokens: IntArray) -> FloatArray:
         """Return the sum over tokens of log p(token | all other words) of candidates (k, n)."""
@@ -359,11 +356,12 @@ def masked_replacements(
     price = np.ones(len(words), dtype=np.float64)
     for n, (members, ids) in by_length.items():
         gap = gaps[n]
-        # Each further token of a candidate about doubles the inputs that see it.
+        # The inputs that see the candidate; under permutation more than twice as many a token.
         price[members] = max(1, len(_subset(gap.plan, gap.seeing)[0]))
         own = gap.own_terms(ids)
         upper[members] = gap.common + own
-        likely = own * gap.own_scale() if gap.own_known() else _BESIDE * gap.completion(ids)
+        scale = gap.own_scale()
+        likely = _BESIDE * gap.completion(ids) if scale is None else own * scale
         missing = gap.missing()
         guesses = [known.get(name, 0.0) for name in gap.others(missing)]
         guessed = float(gap.plan.weight[missing] @ np.array(guesses, dtype=np.float64))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import zlib
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,9 +13,15 @@ from contstim.models.hf.options import MaskedOptions
 from contstim.models.hf.plans import LARGEST_EXACT, Plan, merge, plan_for, subset_weights
 
 
-def _options(**changes: object) -> MaskedOptions:
-    values = {"metric": "permutation", "restricted": False, "exact": 10, "orders": 100, "seed": 0}
-    return MaskedOptions(**{**values, **changes})  # type: ignore[arg-type] - keys are the fields'
+def _options(**changes: Any) -> MaskedOptions:
+    values: dict[str, Any] = {
+        "metric": "permutation",
+        "restricted": False,
+        "exact": 10,
+        "orders": 100,
+        "seed": 0,
+    }
+    return MaskedOptions(**{**values, **changes})
 
 
 def _value(hidden: np.ndarray, slot: int) -> float:
@@ -155,3 +162,15 @@ def test_each_order_comes_with_its_reverse() -> None:
         values = np.where(plan.slot == word, -revealed.astype(float), 0.0)
         assert plan.by_slot(values)[word] == pytest.approx(-11 / 2)
         assert plan.stderr(values) == pytest.approx(0, abs=1e-12)
+
+
+def test_a_longer_word_costs_the_scores_of_other_places_half_as_much_more() -> None:
+    # The inputs that show some token of the first word, by the number of its tokens: 127 for one;
+    # with k, 2^7 (2^k - 1) - 1, for all sets of its tokens but none, and of other words but all.
+    own, elsewhere = [], []
+    for k in (1, 2, 3):
+        masks = plan_for((k, *[1] * 7), _options()).masks
+        own.append(int((~masks[:, :k].all(axis=1)).sum()))
+        elsewhere.append(int((~masks[:, -1]).sum()))
+    assert own == [127, 383, 895] == [2**7 * (2**k - 1) - 1 for k in (1, 2, 3)]
+    assert elsewhere == [(n + own[0]) // 2 for n in own]
