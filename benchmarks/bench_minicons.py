@@ -102,6 +102,8 @@ def _compare(name: str, spec: str, metric: str, texts: list[str], rounds: int) -
 
     model = load_model(f"{spec}{'&' if '?' in spec else '?'}metric={metric}")
     scorer = MaskedLMScorer(_folder(spec), "cpu")
+    # It keeps the half precision in which some weights are stored, which is slow here.
+    scorer.model.float()
 
     def theirs(size: int, asked: list[str]) -> list[float]:
         scores: list[float] = []

@@ -151,18 +151,26 @@ def _candidates(name: str, spec: str, text: str, positions: Sequence[int], round
         # Scored together, sentences compute once what they begin with in common.
         sides["the sentences without sharing"] = lambda texts: _without_sharing(model, texts)
     for side, score in sides.items():
-        ours, other = [], []
+        ours, other, by_position = [], [], []
         for _ in range(rounds):
-            shared = fresh = 0.0
+            shared, fresh = [], []
             for position in positions:
                 texts = [str(sentence.replace(position, word)) for word in listed]
-                shared += _seconds(
-                    lambda p=position: model.replacements(sentence, p, listed).score(index)
+                shared.append(
+                    _seconds(
+                        lambda p=position: model.replacements(sentence, p, listed).score(index)
+                    )
                 )
-                fresh += _seconds(lambda score=score, texts=texts: score(texts))
-            ours.append(shared / len(positions))
-            other.append(fresh / len(positions))
-        _print(name, f"s for {len(listed)} candidates, against {side}", ours, other)
+                fresh.append(_seconds(lambda score=score, texts=texts: score(texts)))
+            ours.append(statistics.mean(shared))
+            other.append(statistics.mean(fresh))
+            by_position.append(statistics.mean(b / a for a, b in zip(shared, fresh, strict=True)))
+        what = f"s for {len(listed)} candidates, against {side}"
+        _print(name, what, ours, other)
+        if len(positions) > 1:
+            row = (statistics.median(ours), statistics.median(other))
+            what += " (mean of the positions' ratios)"
+            print(ROW.format(name, what, *row, statistics.median(by_position)), flush=True)
 
 
 def _without_sharing(model: CausalModel, texts: list[str]) -> np.ndarray:

@@ -1,17 +1,18 @@
 """Losses of the word searches at equal numbers of exact scores, from the same sentences.
 
 Usage: python benchmarks/guided_search.py [--reject SPEC] [--accept SPEC] [--starts 30]
-       [--budgets 5 10 20] [--words N] [--timed 5] [--threads 2] [--one-way]
+       [--budgets 5 10 20] [--words N] [--timed 5] [--threads 2] [--one-way] [--save FOLDER]
 
 Every strategy starts from the same eight-word sentences of the bundled pool with the same
 vocabulary and seed. Exact scores are counted for the model whose scores cost more, the sentences
 that are kept and scored afresh included; a search is stopped at the largest budget, and its loss
 at each budget is that of the sentence it had by then. Beside it stands how many scores it had
-asked of the other model, and how many inputs the counted scores had cost: strategies that keep
-words of many tokens pay several times as much for as many scores. ``bounded`` has its default
-limit of inputs and therefore weighs prices; ``ample`` is the same with inputs without end, for
-which the number of scores alone counts. ``random`` is ``first-improvement``, which tries words in
-random order.
+asked of the other model, and how many inputs the counted scores had cost. A search that ends before
+a budget is spent, as ``bounded`` does when its inputs are spent, keeps the loss it has. ``random``
+is ``first-improvement``, which tries words in random order.
+
+With ``--save`` each search is written to the folder once it is done and read from there when the
+same command is run again; several commands with different ``--strategies`` may fill one folder.
 
 The time is that of whole searches by the default strategy, as ``contstim synthesize`` runs them.
 """
@@ -19,10 +20,13 @@ The time is that of whole searches by the default strategy, as ``contstim synthe
 from __future__ import annotations
 
 import argparse
+import hashlib
+import json
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
@@ -46,7 +50,6 @@ from contstim.vocabulary import Vocabulary
 STRATEGIES: dict[str, Strategy] = {
     "paper": strategy("paper"),
     "bounded": strategy("bounded"),
-    "ample": strategy("bounded", inputs=10**8),
     "random": strategy("first-improvement"),
 }
 
@@ -148,6 +151,19 @@ def asked_for(
     return inputs[: budget - kept + 1][-1]
 
 
+def kept(folder: Path | None, parts: Sequence[object], search: Callable[[], Run]) -> Run:
+    """Return what `search` finds, or found when last asked for the same `parts`."""
+    if folder is None:
+        return search()
+    key = hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
+    file = folder / f"{key}.json"
+    if not file.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(search()), "utf-8")
+    points, inputs, ended = json.loads(file.read_text("utf-8"))
+    return [tuple(point) for point in points], inputs, ended
+
+
 def compare(
     reject: SentenceModel,
     accept: SentenceModel,
@@ -155,19 +171,24 @@ def compare(
     budgets: Sequence[int],
     proposal: WordReplacement,
     names: Sequence[str],
+    folder: Path | None,
 ) -> None:
     """Print the table of one direction."""
     sentence = Sentence.parse(starts[0])
     words = proposal.words(sentence, 3)
     prices = [np.min(m.replacements(sentence, 3, words).price) for m in (reject, accept)]
     dear = int(prices[1] > prices[0])
-    runs = {
-        name: [
-            trajectory(s, reject, accept, dear, proposal, STRATEGIES[name], max(budgets))
-            for s in starts
-        ]
-        for name in names
-    }
+    limit, size = max(budgets), len(proposal.vocabulary.elsewhere)
+
+    def run(name: str, text: str) -> Run:
+        by = STRATEGIES[name]
+        return kept(
+            folder,
+            (reject.fingerprint, accept.fingerprint, size, limit, name, text),
+            lambda: trajectory(text, reject, accept, dear, proposal, by, limit),
+        )
+
+    runs = {name: [run(name, text) for text in starts] for name in names}
     role = ("rejecting", "accepting")[dear]
     print(f"\n{reject.spec} rejects, {accept.spec} accepts; scores counted: the {role} model's\n")
     print("| exact scores at most | strategy | mean loss, nats | scores of the other | inputs |")
@@ -222,9 +243,8 @@ def main() -> None:
     parser.add_argument("--timed", type=int, default=5, help="sentences whose search is timed")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--one-way", action="store_true", help="leave out the other direction")
-    parser.add_argument(
-        "--strategies", nargs="+", choices=STRATEGIES, default=["paper", "bounded", "ample"]
-    )
+    parser.add_argument("--strategies", nargs="+", choices=STRATEGIES, default=["paper", "bounded"])
+    parser.add_argument("--save", type=Path, help="folder of searches that are done")
     args = parser.parse_args()
     import torch
 
@@ -244,9 +264,10 @@ def main() -> None:
         f"{args.threads} threads"
     )
     if args.starts:
-        compare(*models, starts[: args.starts], args.budgets, proposal, args.strategies)
-        if not args.one_way:
-            compare(*models[::-1], starts[: args.starts], args.budgets, proposal, args.strategies)
+        pairs = [models] if args.one_way else [models, models[::-1]]
+        for pair in pairs:
+            some = starts[: args.starts]
+            compare(*pair, some, args.budgets, proposal, args.strategies, args.save)
     if args.timed:
         seconds = timed(
             lambda s: synthesize(

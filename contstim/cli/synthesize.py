@@ -79,8 +79,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="most that the exact scores of one sentence may cost the strategy 'bounded', in "
         "inputs of the networks (default: 25000, or what 48 scores of the natural sentence cost; a "
-        "score by a left-to-right model costs one, a pll of eight words about eight, a permutation "
-        "score some hundreds)",
+        "score by a left-to-right model costs one at most, a pll of eight words about eight, a "
+        "permutation score some hundreds)",
     )
     parser.add_argument(
         "--candidates",

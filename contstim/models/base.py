@@ -154,8 +154,8 @@ class Replacements:
     score
         Function from indices of candidates (k,) to their exact scores (k,), nats.
     price
-        What one exact score costs, about how many short inputs the model computes for it: one
-        number, or one a candidate, shape (V,).
+        What one exact score costs, about how many inputs the model computes for it, a part of one
+        where what stands before is computed once: one number, or one a candidate, shape (V,).
     completion
         Function that gives log p(candidate | all other words), shape (V,), nats, for models
         that complete sentences; else None.

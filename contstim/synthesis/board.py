@@ -77,10 +77,12 @@ class Memory:
     gain, cost
         Nats by which the loss has fallen, and the cost of the exact scores spent (the sum of
         their ``price``), those of the sentences kept included.
-    weight
-        The cost of the exact scores asked for, as a strategy weighs it.
+    n_scores
+        How many exact scores a strategy has asked for, those of the cheaper model in parts of one.
     price
         What a score of the natural sentence by both models costs, once a strategy has asked.
+    limited
+        Set by a strategy that leaves candidates out because it could not pay for their scores.
     over
         Set by a strategy that asks for nothing more for this sentence.
     """
@@ -88,8 +90,9 @@ class Memory:
     belief: dict[Role, Belief] = field(default_factory=lambda: {r: Belief() for r in ROLES})
     gain: float = 0.0
     cost: float = 0.0
-    weight: float = 0.0
+    n_scores: float = 0.0
     price: float | None = None
+    limited: bool = False
     over: bool = False
 
 

@@ -18,14 +18,9 @@ __all__ = ["Bounded"]
 
 # The cheaper model is asked for so many candidates at once, and may be asked for this many times
 # the budget at most.
-_CHEAP_BATCH, _CHEAP_RATIO = 16, 32
+_CHEAP_BATCH, _CHEAP_RATIO = 32, 128
 # Inputs of one sentence: so many, or so many scores of the natural sentence.
 _INPUTS, _SCORES = 25_000, 48
-# What later scores may still bring: at most this part of the natural sentence's score in all, and
-# half of what is left of it within this many scores.
-_REACH, _HALF = 0.75, 25.0
-# Scores that a search asks for about, if nothing limits it.
-_WANTED = 100
 # A position at which nothing was found is left when the next score promises less than this part of
 # what scores have brought so far.
 _LEAST = 1 / 8
@@ -39,20 +34,18 @@ class Bounded:
 
     Candidates whose upper bound already breaks the accepting model's constraint are never scored.
     Of the rest that one is taken next which promises the greatest gain, the expected fall of the
-    loss times the probability that the accepting model admits it (Gardner et al. 2014, Eq. 6).
+    loss times the probability that the accepting model admits it (Gardner et al. 2014, Eq. 6);
+    what its score costs beside others is not weighed, for dear words are those of many tokens,
+    on which models disagree most.
     Both follow from estimates that are corrected by the exact scores known so far (`Belief`).
     A candidate is scored by the model whose scores cost less first, and by the other only if it
     is still in the running.
 
-    A position is left with the best candidate found as soon as the next score promises less,
-    for its cost, than scores have brought so far (the marginal value theorem, Charnov 1976).
-    Where nothing is found, it is left when the next one promises less than an eighth of that, or
-    after `first` scores. Positions left for the latter reason are looked at further once no other
-    brings anything, each time with twice the scores, up to the budget.
-
-    A word that makes later scores of the sentence dearer is charged for it: with what is left of
-    `inputs` fewer of them can be paid, and what those would bring is added to its loss when words
-    are compared.
+    A position is left with the best candidate found as soon as the next score promises less than
+    scores have brought so far (the marginal value theorem, Charnov 1976). Where nothing is found,
+    it is left when the next one promises less than an eighth of that, or after `first` scores.
+    Positions left for the latter reason are looked at further once no other brings anything, each
+    time with twice the scores, up to the budget.
 
     With ``budget=None`` a position is left only when no candidate is left that bounds or scores
     do not rule out; the result is then that of ``exhaustive``.
@@ -67,9 +60,10 @@ class Bounded:
         The budget at which a position is left first.
     inputs
         Most that the exact scores of one sentence may cost, in inputs of the models
-        (`Replacements.price`; what candidates share is not counted); the search ends when they
-        are spent. By default 25,000, or what 48 scores of the natural sentence by both models
-        cost, if that is more. Not looked at without a budget.
+        (`Replacements.price`; what candidates share is not counted). Candidates for whose score
+        and whose verification not enough is left are not scored; the search ends when nothing
+        else is. By default 25,000, or what 48 scores of the natural sentence by both models cost,
+        if that is more. Not looked at without a budget.
     """
 
     budget: int | None = 64
@@ -126,8 +120,6 @@ class _Visit:
         The candidates that no bound rules out.
     cheap, dear
         The role whose scores cost less, by its cheapest candidate, and the other.
-    toll
-        What each of the V candidates would take from what later scores may bring, nats.
     refused
         Candidates that did not hold when picked.
     """
@@ -139,7 +131,6 @@ class _Visit:
     open: IntArray
     cheap: Role
     dear: Role
-    toll: FloatArray
     refused: set[int] = field(default_factory=set)
 
     @classmethod
@@ -166,8 +157,7 @@ class _Visit:
         index = index[board.rng.permutation(len(index))]
         first = board.prices("reject").min() < board.prices("accept").min()
         cheap, dear = ROLES if first else ROLES[::-1]
-        toll = _toll(board, dear, allowance)
-        return cls(board, allowance, outlook, values, index, cheap, dear, toll)
+        return cls(board, allowance, outlook, values, index, cheap, dear)
 
     def play(self) -> Turn:
         """Score, and pick the best of the candidates scored."""
@@ -183,16 +173,12 @@ class _Visit:
     def _look(self) -> Turn:
         """Score until it is time to pick or to leave; say whether more would be scored later."""
         while True:
-            if self.board.memory.cost >= self.allowance.inputs:
-                self.board.memory.over = True
-                return False
             running = self._running()
             if not len(running):
                 return False
             chance, gain = self._chance(running), self._gain(running)
             ready = ~np.isnan(self.values[self.cheap][running])
-            # Nats a unit of cost.
-            promise = np.where(ready, chance * gain / self._weight(self.dear, running), 0.0)
+            promise = np.where(ready, chance * gain, 0.0)
             surest = float(promise.max())
             batch = running[self._worth_asking(running, ready, surest)]
             if len(batch):
@@ -208,31 +194,33 @@ class _Visit:
             chosen = running[order[ready[order]][:size]]
             yield from self._ask(self.dear, self._payable(self.dear, chosen))
 
-    def _weight(self, role: Role, index: IntArray) -> FloatArray:
-        """Return what scores of `index` cost, as far as differences matter, (k,).
-
-        Candidates of many tokens may cost a hundred times as much as others. Where all the
-        scores that will be wanted can be paid anyway, only their number counts; so each price is
-        taken with one of the wanted scores' share of what is left, in units of the least.
-        """
-        price = self.board.prices(role)
-        least = float(price.min())
-        share = max(self.allowance.inputs - self.board.memory.cost, 0.0) / _WANTED
-        if least == 0 or not np.isfinite(share):
-            return np.full(len(index), least)
-        return np.asarray(least * (price[index] + share) / (least + share))
+    def _worth(self, role: Role) -> float:
+        """Return what a score by one of the models amounts to, in scores of the dearer one."""
+        dear = float(self.board.prices(self.dear).min())
+        return float(self.board.prices(role).min()) / dear if dear else 0.0
 
     def _ask(self, role: Role, index: IntArray) -> Generator[Ask | Pick, FloatArray | bool, None]:
-        self.board.memory.weight += float(self._weight(role, index).sum())
+        self.board.memory.n_scores += self._worth(role) * len(index)
         exact = yield from self.board.scores(role, index)
         self.values[role][index] = exact
         self.outlook[role].learn(index, exact)
 
+    def _cost(self, index: IntArray) -> FloatArray:
+        """Return what it costs to know candidates and to verify them when they are kept, (k,)."""
+        prices = {role: self.board.prices(role)[index] for role in ROLES}
+        unknown = {role: np.isnan(self.values[role][index]) for role in ROLES}
+        return np.asarray(sum(prices[role] * (1.0 + unknown[role]) for role in ROLES))
+
+    def _left(self) -> float:
+        return self.allowance.inputs - self.board.memory.cost
+
     def _payable(self, role: Role, index: IntArray) -> IntArray:
-        """Return as many of `index` as can still be paid, one at least."""
-        left = self.allowance.inputs - self.board.memory.cost
-        cost = np.cumsum(self.board.prices(role)[index])
-        return index[: max(1, int(np.searchsorted(cost, left, side="right")))]
+        """Return as many of `index` as can be scored by `role` and any one of them be kept."""
+        price = self.board.prices(role)[index]
+        later = np.maximum.accumulate(self._cost(index) - price)
+        cost = np.cumsum(price) + later
+        # Each can be paid alone, whatever rounding says.
+        return index[: max(1, int(np.searchsorted(cost, self._left(), side="right")))]
 
     def _spent(self, role: Role) -> int:
         return 0 if self.board.table(role).exact else int((~np.isnan(self.values[role])).sum())
@@ -240,7 +228,7 @@ class _Visit:
     def _improving(self) -> IntArray:
         """Return the candidates known to keep the constraint and to improve."""
         kept = self.values["accept"][self.open] >= self.board.minimum - SLACK
-        lower = self._loss(self.open) < self.board.below + SLACK
+        lower = self.values["reject"][self.open] < self.board.below + SLACK
         found = self.open[kept & lower]
         return found[~np.isin(found, list(self.refused))]
 
@@ -248,24 +236,26 @@ class _Visit:
         found = self._improving()
         if not len(found):
             return None
-        return int(found[self._loss(found).argmin()])
-
-    def _loss(self, index: IntArray) -> FloatArray:
-        """Return the rejecting scores with the toll, NaN where not known."""
-        return np.asarray(self.values["reject"][index] + self.toll[index])
+        return int(found[self.values["reject"][found].argmin()])
 
     def _target(self) -> float:
-        """Return what a candidate's rejecting score and toll must fall below."""
+        """Return what a candidate's rejecting score must fall below."""
         best = self._best()
-        return self.board.below if best is None else float(self._loss(np.array(best)))
+        return self.board.below if best is None else float(self.values["reject"][best])
 
     def _running(self) -> IntArray:
         """Return the candidates not fully known that bounds and scores leave in the running."""
-        accept, reject = self.values["accept"][self.open], self._loss(self.open)
+        accept, reject = self.values["accept"][self.open], self.values["reject"][self.open]
         cut = self._target() + (SLACK if self._best() is None else 0.0)
         out = (accept < self.board.minimum - SLACK) | (reject >= cut)
         out |= ~np.isnan(accept) & ~np.isnan(reject)
-        return self.open[~out]
+        running = self.open[~out]
+        payable = self._cost(running) <= self._left()
+        memory = self.board.memory
+        least = 2.0 * sum(float(self.board.prices(role).min()) for role in ROLES)
+        memory.over |= least > self._left()
+        memory.limited |= memory.over or not bool(payable.all())
+        return running[payable]
 
     def _chance(self, index: IntArray) -> FloatArray:
         """Return the probability that each candidate keeps the constraint, (k,)."""
@@ -278,7 +268,7 @@ class _Visit:
         """Return by how much each is expected to lower the best loss, beyond `more_than` nats."""
         mean, deviation = self.outlook["reject"].predict(index)
         known = self.values["reject"][index]
-        target = self._target() - more_than - self.toll[index]
+        target = self._target() - more_than
         gain = expected_gain(target, mean, deviation)
         return np.where(np.isnan(known), gain, np.maximum(target - known, 0.0))
 
@@ -286,7 +276,7 @@ class _Visit:
         """Return which of `running` the cheaper model is to score before the dearer goes on.
 
         Those that may well promise more than `surest`, the best promise among those it has
-        scored, nats a unit of cost; none if all together are not worth their cost.
+        scored, nats; none if all together are not worth their cost.
         """
         unready = np.flatnonzero(~ready)
         room = self._room()
@@ -294,14 +284,13 @@ class _Visit:
             return unready[:0]
         index = running[unready]
         chance = np.maximum(self._chance(index), 1e-300)
-        as_good = surest * self._weight(self.dear, index)
         if self.cheap == "accept":
-            hope = chance * np.maximum(self._gain(index) - as_good, 0.0)
+            hope = chance * np.maximum(self._gain(index) - surest, 0.0)
         else:
-            hope = chance * self._gain(index, as_good / chance)
+            hope = chance * self._gain(index, surest / chance)
         size = min(room, max(_CHEAP_BATCH, self._spent(self.cheap) // 4), _LARGEST_BATCH)
         order = np.argsort(-hope, kind="stable")[:size]
-        cost = float(self._weight(self.cheap, index[order]).sum())
+        cost = self._worth(self.cheap) * len(order)
         asked_for = surest if ready.any() else self._least()
         if hope[order].sum() <= asked_for * cost and not self._must(ready):
             return unready[:0]
@@ -319,41 +308,23 @@ class _Visit:
         return self.allowance.patient and not ready.any()
 
     def _least(self) -> float:
-        """Return the nats a unit of cost below which nothing more is asked for here."""
+        """Return the nats a score below which nothing more is asked for here."""
         memory = self.board.memory
-        if self.allowance.patient or memory.weight == 0:
+        if self.allowance.patient or memory.n_scores == 0:
             return 0.0
-        return float(memory.gain / memory.weight * _LEAST)
+        return memory.gain / memory.n_scores * _LEAST
 
     def _enough(self, surest: float) -> bool:
-        """Whether the next score promises too little, `surest` nats a unit of cost, to go on."""
+        """Whether the next score promises too little, `surest` nats, to go on."""
         if self.allowance.patient:
             return False
         memory = self.board.memory
         if self._best() is None:
             return surest <= self._least()
-        return memory.gain == 0 or surest * memory.weight <= memory.gain
+        return memory.gain == 0 or surest * memory.n_scores <= memory.gain
 
 
 def _present_price(board: Board, role: Role) -> float:
     """Return what a score of the sentence as it is would cost, or of one with a short word."""
     price = board.prices(role)
     return float(price.min() if board.present is None else price[board.present])
-
-
-def _toll(board: Board, dear: Role, allowance: _Allowance) -> FloatArray:
-    """Return what each candidate would take from the gain of later scores: (V,), nats.
-
-    That gain is taken to approach a ceiling exponentially with the number of scores that can
-    still be paid, which falls with the price of the word that is kept. Later scores are mostly of
-    other positions, where a word of several tokens costs half as much more as at its own.
-    """
-    price, memory = board.prices(dear), board.memory
-    left = max(allowance.inputs - memory.cost, 0.0)
-    if not np.isfinite(left) or price.max() == price.min() or board.present is None:
-        # What a word outside the vocabulary costs is not known.
-        return np.zeros(len(price))
-    later = (price + price.min()) / 2
-    ceiling = max(_REACH * abs(board.below + memory.gain) - memory.gain, 0.0)
-    missed = 0.5 ** (left / (later * _HALF))
-    return np.asarray(ceiling * np.maximum(missed - missed[board.present], 0.0))

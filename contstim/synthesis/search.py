@@ -70,8 +70,8 @@ class Synthesis:
     estimate
         The spec of the cheap model that helped to order candidates, or empty.
     finished
-        False if the strategy's inputs were spent before no position brought an improvement any
-        more.
+        False if the strategy's inputs did not suffice to look at all candidates that might have
+        brought an improvement.
     """
 
     natural: str
@@ -194,8 +194,8 @@ class Search:
 
     @property
     def finished(self) -> bool:
-        """Whether the search ended because no position brought an improvement."""
-        return not self._memory.over
+        """Whether no position brought an improvement, and nothing was left out for its cost."""
+        return not self._memory.limited
 
     def _entropy(self, text: str) -> list[int]:
         # Chance depends on the task alone, so a task gives the same result in any order of tasks.

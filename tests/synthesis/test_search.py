@@ -204,8 +204,8 @@ def test_inputs_bound_what_a_sentence_costs() -> None:
         laid_out = [sum(spent) for spent in zip(reject.at_table, accept.at_table, strict=True)]
         last.append(laid_out.count(reject.spent + accept.spent))
     assert finished == [True, False]
-    # One score and the sentence that it is for may exceed the limit.
-    assert 150 <= bills[1] < 150 + 3 * 7.0
+    # The limit is kept; what is left does not pay a candidate's two scores and its verification.
+    assert 150 - 4 * 7.0 < bills[1] <= 150
     assert bills[0] > 1.5 * bills[1]
     assert scores[1] < scores[0]
     # That the limit is reached is seen at the first of them at the latest.

@@ -51,6 +51,7 @@ def _play(strategy, board: Board, holds=lambda i: True) -> tuple[list[int], dict
         answer: FloatArray | bool
         if isinstance(request, Ask):
             asked[request.role] += request.index.tolist()
+            board.memory.cost += float(board.prices(request.role)[request.index].sum())
             answer = getattr(board, request.role).score(request.index)
         else:
             assert isinstance(request, Pick)
@@ -222,69 +223,49 @@ def test_bounded_ends_when_no_candidate_left_can_improve() -> None:
     assert 3 in asked["accept"]
 
 
-@pytest.mark.parametrize(
-    ("prices", "inputs", "first"),
-    [([1.0, 1.0], 200, 1), ([1.0, 100.0], 200, 0), ([1.0, 100.0], 10**7, 1)],
-)
-def test_bounded_weighs_a_promise_by_its_price_where_inputs_are_scarce(
-    prices: list[float], inputs: int, first: int
+@pytest.mark.parametrize(("inputs", "first", "limited"), [(10**6, 1, False), (150, 0, True)])
+def test_bounded_leaves_out_candidates_whose_scores_it_could_not_pay(
+    inputs: int, first: int, limited: bool
 ) -> None:
-    # Both are feasible, and candidate 1 promises a nat more of about twenty.
-    estimate = np.array([-40.0, -41.0])
-    reject = _table([-40.0, -41.0], estimate=estimate, price=np.array(prices))
+    # Both are feasible, and candidate 1 promises a nat more; its score and its verification
+    # would cost 200.
+    reject = _table([-40.0, -41.0], estimate=np.array([-40.0, -41.0]), price=np.array([1.0, 100.0]))
     everything = np.ones(2, np.bool_)
     board = Board(reject, _known([-5.0, -5.0]), everything, -6.0, -20.0, np.random.default_rng(0))
-    _, asked = _play(Bounded(1, inputs=inputs), replace(board, accepted=-5.0))
+    board = replace(board, accepted=-5.0)
+    _, asked = _play(Bounded(1, inputs=inputs), board)
     assert asked["reject"] == [first]
-
-
-@pytest.mark.parametrize(
-    ("inputs", "taken"),
-    [
-        (10**6, 1),  # a score costs nothing that matters: the lower loss
-        # 15 nats x (0.5^(3000 / 25 / 25) - 0.5^(3000 / 25 / 10)) = 0.5, less than the nat gained;
-        # at the price of its own position, 40, it would be 1.9.
-        (3000, 1),
-        (60, 0),  # at other positions six scores could be paid later, of candidate 1 but 2.4
-    ],
-)
-def test_bounded_charges_a_word_for_the_later_scores_that_it_makes_dearer(
-    inputs: int, taken: int
-) -> None:
-    estimate = np.array([-40.0, -41.0, -20.0])
-    reject = _table([-40.0, -41.0, -20.0], estimate=estimate, price=np.array([10.0, 40.0, 10.0]))
-    board = Board(
-        reject, _known([-5.0] * 3), np.ones(3, np.bool_), -6.0, -20.0, np.random.default_rng(0)
-    )
-    known = {"reject": {0: -40.0, 1: -41.0, 2: -20.0}, "accept": {}}
-    board = replace(board, present=2, accepted=-5.0, known=known)
-    assert _play(Bounded(8, inputs=inputs), board)[0] == [taken]
+    assert board.memory.limited is limited
+    assert not board.memory.over
 
 
 def test_bounded_ends_the_search_when_its_inputs_are_spent() -> None:
+    # A score by each model of one input, and a verification by both.
     board = _board(False, False)
-    board.memory.cost = 99.0
-    picks, _ = _play(Bounded(8, inputs=100), board, holds=lambda i: True)
-    assert picks
-    assert not board.memory.over
-    board.memory.cost = 100.0
+    board.memory.cost = 96.0
+    assert _play(Bounded(8, inputs=100), board)[1]["accept"]
+    board = _board(False, False)
+    board.memory.cost = 96.5
     assert _play(Bounded(8, inputs=100), board) == ([], {"reject": [], "accept": []})
     assert board.memory.over
+    assert board.memory.limited
     # Without a budget everything is looked at.
     board = _board(False, False)
     board.memory.cost = 1e9
     assert _play(Bounded(None, inputs=100), board)[0] == [4]
+    assert not board.memory.limited
     with pytest.raises(InputError, match="inputs is 0"):
         Bounded(inputs=0)
 
 
-def test_bounded_asks_for_no_more_than_it_can_pay() -> None:
+@pytest.mark.parametrize(("inputs", "n"), [(500, 5), (499, 4), (300, 1), (299, 0)])
+def test_bounded_asks_for_no_more_than_it_can_pay(inputs: int, n: int) -> None:
     values = list(np.random.default_rng(0).normal(-30, 5, size=50))
     tables = _table(values, price=100.0), _table(values, price=50.0)
-    board = Board(*tables, np.ones(50, np.bool_), -40.0, -20.0, np.random.default_rng(0))
-    _, asked = _play(Bounded(64, inputs=320), replace(board, accepted=-20.0))
-    assert asked["accept"] == asked["accept"][:6]
-    assert len(asked["accept"]) == 6
+    board = Board(*tables, np.ones(50, np.bool_), -20.0, -20.0, np.random.default_rng(0))
+    # 50 for each, and for one of them 100 by the other model and 150 when it is kept.
+    _, asked = _play(Bounded(64, inputs=inputs), replace(board, accepted=-20.0))
+    assert (len(asked["accept"]), asked["reject"]) == (n, [])
 
 
 def test_the_default_inputs_are_worth_48_scores_of_the_natural_sentence() -> None:
@@ -292,9 +273,9 @@ def test_the_default_inputs_are_worth_48_scores_of_the_natural_sentence() -> Non
         tables = _table([-9.0, -9.0], price=price), _table([-9.0, -9.0], price=price)
         board = Board(*tables, np.ones(2, np.bool_), -9.5, -9.0, np.random.default_rng(0))
         board = replace(board, present=present, accepted=-9.0)
-        board.memory.cost = limit - 1
+        board.memory.cost = limit - 4 * price
         assert _play(Bounded(), board)[1]["accept"] + _play(Bounded(), board)[1]["reject"]
-        board.memory.cost = limit
+        board.memory.cost = limit - 4 * price + 1
         assert _play(Bounded(), board)[1] == {"reject": [], "accept": []}
         assert board.memory.over
 

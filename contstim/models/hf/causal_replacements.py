@@ -16,11 +16,13 @@ from contstim.text import Sentence, WordList
 if TYPE_CHECKING:
     from contstim.models.hf.causal import CausalModel, Chain
 
-__all__ = ["PRICE", "causal_replacements"]
+__all__ = ["PRICE", "causal_replacements", "guessed_steps"]
 
 #: The bounds of all candidates may cost as much as the scores of this many words in sentences like
 #: the present one, each computed as one input.
 PRICE = 100
+# Guesses of tokens' log-probabilities: from so many computed ones; else this, nats.
+_ENOUGH, _UNKNOWN = 20, -3.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,6 +196,42 @@ def causal_replacements(
     rest = values[chain.word_of > position].sum()
     known = bool(trie.covered(chosen).all())
     exact = known and len(before.after) == 0 and not model.corrected
+    estimate = upper + rest
+    if not known:
+        estimate += trie.sums(guessed_steps(trie, steps, chosen))
     return Replacements(
-        upper.copy(), upper + rest, exact=exact, score=scorer, n_tokens=candidates.n_tokens
+        upper.copy(),
+        estimate,
+        exact=exact,
+        score=scorer,
+        price=_price(before, candidates.n_tokens),
+        n_tokens=candidates.n_tokens,
     )
+
+
+def guessed_steps(trie: TokenTrie, steps: FloatArray, chosen: IntArray) -> FloatArray:
+    """Guess log p(token | tokens above it) of the nodes that were not computed: (N,), 0 elsewhere.
+
+    A token is the likelier the more of the words that pass the node above it pass it, too. The
+    guess is a line in the logarithms of both counts, fitted to the computed nodes.
+    """
+    guess = np.zeros(len(trie.parent), dtype=np.float64)
+    known = trie.edges(chosen)[0]
+    unknown = trie.depth > 1
+    unknown[known] = False
+    passed = np.log(trie.beyond + np.bincount(trie.end, minlength=len(trie.parent)))
+    x = np.column_stack([np.ones(len(passed)), passed, passed[trie.parent]])
+    if len(known) < _ENOUGH:
+        guess[unknown] = _UNKNOWN
+    else:
+        line = np.linalg.lstsq(x[known], steps[known], rcond=None)[0]
+        guess[unknown] = np.minimum(x[unknown] @ line, 0.0)
+    return guess
+
+
+def _price(before: _Before, n_tokens: IntArray) -> FloatArray:
+    """Return what part of a whole input the score of each candidate costs, (V,)."""
+    if before.branch is None:
+        return np.ones(len(n_tokens))
+    own = n_tokens + len(before.after)
+    return np.asarray(own / (own + len(before.ids)))

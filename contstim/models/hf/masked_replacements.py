@@ -15,7 +15,7 @@ least weight, which is to take them as 0, their largest value; exact scores comp
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,6 +24,7 @@ import torch
 from contstim.models.base import BoolArray, FloatArray, IntArray, Replacements
 from contstim.models.hf.encoding import Encoded
 from contstim.models.hf.limits import check_length
+from contstim.models.hf.options import MaskedOptions
 from contstim.models.hf.plans import Plan, plan_for
 from contstim.text import Sentence, WordList
 
@@ -115,15 +116,19 @@ class _Gap:
     def of(cls, model: MaskedModel, frame: _Frame, n: int, sentence: str) -> _Gap:
         """Lay out a gap of `n` tokens; `sentence` is one with such a word, for messages."""
         layout = (*frame.layout[: frame.position], n, *frame.layout[frame.position + 1 :])
-        plan = plan_for(layout, model.options)
-        start = sum(layout[: frame.position])
-        slots = np.arange(start, start + n)
-        blind, seeing = _split(plan, slots)
+        plan, slots, blind, seeing = _laid_out(layout, frame.position, model.options)
         check_length(sentence, len(frame.fill(slots)), model.checkpoint.max_tokens, model.spec)
         network = model.network
         own = torch.zeros(n, network.n_logits, dtype=torch.float64, device=network.device)
         done = np.zeros(len(plan.masks), dtype=np.bool_)
         return cls(model, frame, n, plan, blind, seeing, slots, 0.0, own, done)
+
+    @property
+    def price(self) -> int:
+        """How many inputs see the candidate; under permutation more than twice as many a token."""
+        rows = self.plan.row[self.seeing]
+        # Terms are in the order of their rows.
+        return int(np.count_nonzero(np.diff(rows))) + 1
 
     @property
     def length(self) -> int:
@@ -221,10 +226,19 @@ class _Gap:
         return self.blind[away & ~self.done[self.plan.row[self.blind]]]
 
 
-def _split(plan: Plan, own: IntArray) -> tuple[IntArray, IntArray]:
-    """Return the terms from inputs that hide all `own` slots, and the others."""
+@lru_cache(maxsize=128)
+def _laid_out(
+    layout: tuple[int, ...], position: int, options: MaskedOptions
+) -> tuple[Plan, IntArray, IntArray, IntArray]:
+    """Return the plan of a layout, the slots of the word at `position`, and its terms.
+
+    Those from inputs that hide all of these slots, and the others.
+    """
+    plan = plan_for(layout, options)
+    start = sum(layout[:position])
+    own = np.arange(start, start + layout[position])
     blind: BoolArray = np.all(plan.masks[:, own], axis=1)[plan.row]
-    return np.flatnonzero(blind), np.flatnonzero(~blind)
+    return plan, own, np.flatnonzero(blind), np.flatnonzero(~blind)
 
 
 def _subset(plan: Plan, terms: IntArray) -> tuple[IntArray, IntArray]:
@@ -356,8 +370,7 @@ def masked_replacements(
     price = np.ones(len(words), dtype=np.float64)
     for n, (members, ids) in by_length.items():
         gap = gaps[n]
-        # The inputs that see the candidate; under permutation more than twice as many a token.
-        price[members] = max(1, len(_subset(gap.plan, gap.seeing)[0]))
+        price[members] = gap.price
         own = gap.own_terms(ids)
         upper[members] = gap.common + own
         scale = gap.own_scale()

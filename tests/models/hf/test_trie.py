@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from contstim.models.hf.causal_replacements import PRICE
+from contstim.models.hf.causal_replacements import PRICE, guessed_steps
 from contstim.models.hf.trie import TokenTrie
 from contstim.models.registry import load_model
 from contstim.text import Sentence, WordList
@@ -154,3 +154,64 @@ def test_bounds_keep_to_their_price(tiny: Tiny, monkeypatch: pytest.MonkeyPatch)
     work.clear()
     model.replacements(SENTENCE, 3, few)
     assert work == []
+
+
+def test_guesses_continue_the_line_in_how_many_words_pass() -> None:
+    rng = np.random.default_rng(1)
+    trie = TokenTrie.of(sorted({tuple(rng.integers(0, 9, 4).tolist()) for _ in range(2000)}))
+    every = np.array(
+        [
+            sum(w[:d] == tuple(p[:d]) for w in map(tuple, trie.path[trie.end]))
+            for p, d in zip(trie.path.tolist(), trie.depth, strict=True)
+        ]
+    )
+    line = -1.0 + 1.5 * np.log(every) - 0.75 * np.log(every[trie.parent])
+    chosen = trie.choose(np.zeros(9), (1.0, 0.0), 150.0)
+    known = trie.edges(chosen)[0]
+    steps = np.zeros(len(trie.parent))
+    steps[known] = line[known]
+    guess = guessed_steps(trie, steps, chosen)
+    unknown = np.setdiff1d(np.flatnonzero(trie.depth > 1), known)
+    assert 100 < len(unknown) < len(trie.parent) - 100
+    np.testing.assert_allclose(guess[unknown], np.minimum(line[unknown], 0.0), atol=1e-9)
+    assert not np.delete(guess, unknown).any()
+    # From a few values no line is drawn.
+    few = guessed_steps(trie, steps, chosen[:1])
+    assert set(few[trie.depth > 1]) <= {0.0, -3.0}
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama"])
+def test_estimates_of_words_not_looked_beyond_are_no_longer_bounds(tiny: Tiny, name: str) -> None:
+    model = load_model(f"hf:{tiny(name)}")
+    table = model.replacements(SENTENCE, 3, MANY)
+    scores = table.score(np.arange(len(MANY)))
+    chain, values = model.base(str(SENTENCE))
+    rest = values[chain.word_of > 3].sum()
+    guessed = table.estimate < table.upper + rest - 1e-9
+    assert 0.2 < guessed.mean() < 1.0
+    error = np.abs(scores - table.estimate)[guessed].mean()
+    assert error < 0.7 * np.abs(scores - table.upper - rest)[guessed].mean()
+    assert not table.exact
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama"])
+def test_a_score_costs_the_tokens_that_are_its_own(
+    tiny: Tiny, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = load_model(f"hf:{tiny(name)}")
+    work: list[int] = []
+    real = model.network.logits
+
+    def spy(ids: torch.Tensor, *args: object, **more: object) -> torch.Tensor:
+        work.append(ids.numel())
+        return real(ids, *args, **more)
+
+    monkeypatch.setattr(model.network, "logits", spy)
+    for position in (2, 5):
+        table = model.replacements(SENTENCE, position, WORDS)
+        texts = [str(SENTENCE.replace(position, word)) for word in WORDS]
+        whole = np.array([len(chain.ids) for chain in model.chains(texts)])
+        work.clear()
+        table.score(np.arange(len(WORDS)))
+        # The last token is only predicted.
+        assert float(table.price @ whole) == pytest.approx(sum(work) + len(WORDS))
