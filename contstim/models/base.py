@@ -156,6 +156,9 @@ class Replacements:
     price
         What one exact score costs, about how many inputs the model computes for it, a part of one
         where what stands before is computed once: one number, or one a candidate, shape (V,).
+    work
+        Multiply-additions of one such input, to compare the prices of two models; None where not
+        known.
     completion
         Function that gives log p(candidate | all other words), shape (V,), nats, for models
         that complete sentences; else None.
@@ -171,6 +174,7 @@ class Replacements:
     exact: bool
     score: Callable[[IntArray], FloatArray]
     price: float | FloatArray = 1.0
+    work: float | None = None
     completion: Callable[[], FloatArray] | None = None
     n_tokens: IntArray | None = None
     opinion: FloatArray | None = None

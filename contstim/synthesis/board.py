@@ -155,6 +155,14 @@ class Board:
         price = np.asarray(0.0 if table.exact else table.price, dtype=np.float64)
         return np.broadcast_to(price, table.upper.shape)
 
+    def work(self, role: Role) -> float:
+        """Return what the cheapest candidate's exact score costs, to compare the two models.
+
+        In multiply-additions where both models say how many an input takes, else in inputs.
+        """
+        known = all(self.table(r).work is not None for r in ROLES)
+        return float(self.prices(role).min()) * ((self.table(role).work or 1.0) if known else 1.0)
+
     def open(self) -> IntArray:
         """Return the candidates that no bound rules out."""
         mask = self.allowed & (self.accept.upper >= self.minimum - SLACK)

@@ -119,7 +119,7 @@ class _Visit:
     open
         The candidates that no bound rules out.
     cheap, dear
-        The role whose scores cost less, by its cheapest candidate, and the other.
+        The role whose scores cost less (`Board.work`), and the other.
     refused
         Candidates that did not hold when picked.
     """
@@ -155,7 +155,7 @@ class _Visit:
             index = index[index != board.present]
         # Candidates that no model can tell apart are left to chance.
         index = index[board.rng.permutation(len(index))]
-        first = board.prices("reject").min() < board.prices("accept").min()
+        first = board.work("reject") < board.work("accept")
         cheap, dear = ROLES if first else ROLES[::-1]
         return cls(board, allowance, outlook, values, index, cheap, dear)
 
@@ -196,8 +196,8 @@ class _Visit:
 
     def _worth(self, role: Role) -> float:
         """Return what a score by one of the models amounts to, in scores of the dearer one."""
-        dear = float(self.board.prices(self.dear).min())
-        return float(self.board.prices(role).min()) / dear if dear else 0.0
+        dear = self.board.work(self.dear)
+        return self.board.work(role) / dear if dear else 0.0
 
     def _ask(self, role: Role, index: IntArray) -> Generator[Ask | Pick, FloatArray | bool, None]:
         self.board.memory.n_scores += self._worth(role) * len(index)
@@ -298,9 +298,8 @@ class _Visit:
 
     def _room(self) -> int:
         """Return how many candidates the cheaper model may still be asked for."""
-        cheap = float(self.board.prices(self.cheap).min())
-        dear = float(self.board.prices(self.dear).min())
-        ratio = int(min(max(dear / cheap, 1.0), _CHEAP_RATIO)) if cheap else 1
+        worth = self._worth(self.cheap)
+        ratio = int(min(1.0 / worth, _CHEAP_RATIO)) if worth else 1
         return self.allowance.limit * ratio - self._spent(self.cheap)
 
     def _must(self, ready: BoolArray) -> bool:

@@ -280,6 +280,23 @@ def test_the_default_inputs_are_worth_48_scores_of_the_natural_sentence() -> Non
         assert board.memory.over
 
 
+@pytest.mark.parametrize(
+    ("works", "first"), [((None, None), "accept"), ((1e6, None), "accept"), ((1e6, 1e9), "reject")]
+)
+def test_the_model_whose_scores_are_less_work_scores_first(
+    works: tuple[float | None, float | None], first: str
+) -> None:
+    values = list(np.random.default_rng(0).normal(-30, 5, size=200))
+    reject = replace(_table(values, price=9.0), work=works[0])
+    accept = replace(_table(values, price=0.5), work=works[1])
+    board = Board(reject, accept, np.ones(200, np.bool_), -30.0, -30.0, np.random.default_rng(0))
+    _, asked = _play(Bounded(4), replace(board, accepted=-30.0))
+    other = "reject" if first == "accept" else "accept"
+    assert 0 < len(asked[other]) <= 4 < len(asked[first])
+    # The other one scores what the first leaves in the running.
+    assert set(asked[other]) <= set(asked[first])
+
+
 def test_bounded_asks_for_nothing_twice_and_keeps_to_its_budget() -> None:
     rng = np.random.default_rng(3)
     reject, accept = (_table(list(rng.normal(-30, 5, size=200))) for _ in range(2))

@@ -205,6 +205,7 @@ def causal_replacements(
         exact=exact,
         score=scorer,
         price=_price(before, candidates.n_tokens),
+        work=float(len(chain.ids) * sum(model.network.weights)),
         n_tokens=candidates.n_tokens,
     )
 

@@ -393,6 +393,7 @@ def masked_replacements(
         exact=False,
         score=partial(scorer),
         price=price,
+        work=float(present.length * model.network.weights[0] + model.network.weights[1]),
         completion=completion,
         n_tokens=candidates.n_tokens,
     )

@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 import torch
 from tiny_transformers import CAUSAL, MASKED, SENTENCES
+from torch.utils.flop_counter import FlopCounterMode
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from contstim.models.registry import load_model
+from contstim.text import Sentence, WordList
 
 Tiny = Callable[[str], Path]
 
@@ -78,3 +80,21 @@ def test_scoring_leaves_the_network_as_it_was(tiny: Tiny) -> None:
     with torch.no_grad():
         assert model.network.model(input_ids=ids).logits.shape[:2] == (1, 4)
     assert not model.network.model.training
+
+
+@pytest.mark.parametrize(("name", "every"), [("gpt2", True), ("llama", True), ("bert", False)])
+def test_the_work_of_an_input_is_its_multiply_additions(tiny: Tiny, name: str, every: bool) -> None:
+    model = load_model(f"hf:{tiny(name)}")
+    sentence = Sentence.parse("The old dog saw a cat.")
+    work = model.replacements(sentence, 3, WordList.of(["saw", "ate", "bit"])).work
+    base = model.base(str(sentence))[0]
+    ids = torch.from_numpy(base.ids)[None]
+    # A causal model reads the next token at every place, a masked one a token at a time.
+    places = torch.arange(ids.shape[1]) if every else torch.tensor([3])
+    with FlopCounterMode(display=False) as counter, torch.inference_mode():
+        model.network.logits(ids, torch.zeros_like(places), places)
+    # Each is counted as two operations; those of attention itself pass no weights. Of a masked
+    # model's last layer, one of two here, a part is computed at the places read alone.
+    operations = counter.get_total_flops() / 2
+    assert work is not None
+    assert 0.7 * operations < work < (1.1 if every else 1.6) * operations
