@@ -12,7 +12,8 @@ a budget is spent, as ``bounded`` does when its inputs are spent, keeps the loss
 is ``first-improvement``, which tries words in random order.
 
 With ``--save`` each search is written to the folder once it is done and read from there when the
-same command is run again; several commands with different ``--strategies`` may fill one folder.
+same search is asked for again; several commands with different ``--strategies`` may fill one
+folder. Empty it when the code has changed.
 
 The time is that of whole searches by the default strategy, as ``contstim synthesize`` runs them.
 """
@@ -159,7 +160,10 @@ def kept(folder: Path | None, parts: Sequence[object], search: Callable[[], Run]
     file = folder / f"{key}.json"
     if not file.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps(search()), "utf-8")
+        found = json.dumps(search())
+        half_written = file.with_suffix(".part")
+        half_written.write_text(found, "utf-8")
+        half_written.replace(file)
     points, inputs, ended = json.loads(file.read_text("utf-8"))
     return [tuple(point) for point in points], inputs, ended
 
@@ -176,15 +180,20 @@ def compare(
     """Print the table of one direction."""
     sentence = Sentence.parse(starts[0])
     words = proposal.words(sentence, 3)
-    prices = [np.min(m.replacements(sentence, 3, words).price) for m in (reject, accept)]
+    tables = [model.replacements(sentence, 3, words) for model in (reject, accept)]
+    works = [table.work for table in tables]
+    prices = [
+        float(np.min(table.price)) * (1.0 if None in works else table.work) for table in tables
+    ]
     dear = int(prices[1] > prices[0])
-    limit, size = max(budgets), len(proposal.vocabulary.elsewhere)
+    limit, listed = max(budgets), proposal.vocabulary.elsewhere.words
+    names_of = (reject.spec, accept.spec, reject.fingerprint, accept.fingerprint)
 
     def run(name: str, text: str) -> Run:
         by = STRATEGIES[name]
         return kept(
             folder,
-            (reject.fingerprint, accept.fingerprint, size, limit, name, text),
+            (*names_of, *listed, limit, name, text),
             lambda: trajectory(text, reject, accept, dear, proposal, by, limit),
         )
 

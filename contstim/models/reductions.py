@@ -231,6 +231,8 @@ class ReducedModel(SentenceModel):
             estimate=estimate * factor,
             exact=False,
             score=on_demand,
+            # Whole sentences are scored.
+            price=np.maximum(inner.price, 1.0),
         )
 
 

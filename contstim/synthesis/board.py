@@ -83,8 +83,6 @@ class Memory:
         What a score of the natural sentence by both models costs, once a strategy has asked.
     limited
         Set by a strategy that leaves candidates out because it could not pay for their scores.
-    over
-        Set by a strategy that asks for nothing more for this sentence.
     """
 
     belief: dict[Role, Belief] = field(default_factory=lambda: {r: Belief() for r in ROLES})
@@ -93,7 +91,6 @@ class Memory:
     n_scores: float = 0.0
     price: float | None = None
     limited: bool = False
-    over: bool = False
 
 
 def _no_words(model: str) -> FloatArray | None:

@@ -55,15 +55,15 @@ class Bounded:
     budget
         Most exact scores asked of the model whose scores cost more, at one position of one
         sentence; the cheaper one may be asked for as many times more as its scores are cheaper,
-        32 at most. None: no limit.
+        128 at most. None: no limit.
     first
         The budget at which a position is left first.
     inputs
         Most that the exact scores of one sentence may cost, in inputs of the models
         (`Replacements.price`; what candidates share is not counted). Candidates for whose score
-        and whose verification not enough is left are not scored; the search ends when nothing
-        else is. By default 25,000, or what 48 scores of the natural sentence by both models cost,
-        if that is more. Not looked at without a budget.
+        and whose verification not enough is left are not scored. By default 25,000, or what 48
+        scores of the natural sentence by both models cost, if that is more. Not looked at without
+        a budget.
     """
 
     budget: int | None = 64
@@ -166,6 +166,9 @@ class _Visit:
             best = self._best()
             if best is None:
                 return more
+            if self._verification(best) > self._left():
+                self.board.memory.limited = True
+                return False
             if (yield Pick(best)):
                 return False
             self.refused.add(best)
@@ -206,10 +209,16 @@ class _Visit:
         self.outlook[role].learn(index, exact)
 
     def _cost(self, index: IntArray) -> FloatArray:
-        """Return what it costs to know candidates and to verify them when they are kept, (k,)."""
-        prices = {role: self.board.prices(role)[index] for role in ROLES}
+        """Return what it costs to know candidates, and to verify them or the best so far, (k,)."""
+        best = self._best()
+        found = 0.0 if best is None else self._verification(best)
         unknown = {role: np.isnan(self.values[role][index]) for role in ROLES}
-        return np.asarray(sum(prices[role] * (1.0 + unknown[role]) for role in ROLES))
+        scores = sum(self.board.prices(role)[index] * unknown[role] for role in ROLES)
+        return np.asarray(scores + np.maximum(self._verification(index), found))
+
+    def _verification(self, index: IntArray | int) -> FloatArray:
+        """Return what it costs to score sentences afresh that are kept."""
+        return np.asarray(sum(self.board.prices(role)[index] for role in ROLES))
 
     def _left(self) -> float:
         return self.allowance.inputs - self.board.memory.cost
@@ -251,10 +260,7 @@ class _Visit:
         out |= ~np.isnan(accept) & ~np.isnan(reject)
         running = self.open[~out]
         payable = self._cost(running) <= self._left()
-        memory = self.board.memory
-        least = 2.0 * sum(float(self.board.prices(role).min()) for role in ROLES)
-        memory.over |= least > self._left()
-        memory.limited |= memory.over or not bool(payable.all())
+        self.board.memory.limited |= not bool(payable.all())
         return running[payable]
 
     def _chance(self, index: IntArray) -> FloatArray:

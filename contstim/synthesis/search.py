@@ -2,8 +2,7 @@
 
 Golan et al. (2023), section 4.6. Positions are visited in random sweeps; at each the strategy may
 replace the word; the search ends when no position brings an improvement any more, so that a
-sentence written by the exhaustive strategy is a local optimum under all single replacements, or
-when the strategy asks for nothing more.
+sentence written by the exhaustive strategy is a local optimum under all single replacements.
 """
 
 from __future__ import annotations
@@ -165,10 +164,10 @@ class Search:
         settled: set[int] = set()
         unfinished: set[int] = set()
         sweep = depth = 0
-        while len(settled) < len(positions) and not self._memory.over:
+        while len(settled) < len(positions):
             sweep += 1
             for position in map(int, rng.permutation(positions)):
-                if position in settled or self._memory.over:
+                if position in settled:
                     continue
                 board = self._board(sentence, position, scores, constraint, depth, rng.spawn(1)[0])
                 found, more = self._play(board, sentence, position, constraint)
@@ -316,8 +315,7 @@ def synthesize(
     """Write a sentence that `accept` finds no less probable than `sentence` and `reject` far less.
 
     Minimises log p_reject(s) subject to log p_accept(s) >= log p_accept(n) (Golan et al. 2023,
-    Eq. 2) by replacing one word at a time until no position brings an improvement, or the
-    strategy ends the search.
+    Eq. 2) by replacing one word at a time until no position brings an improvement.
 
     Parameters
     ----------

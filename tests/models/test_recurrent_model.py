@@ -148,6 +148,16 @@ def test_all_strings_of_a_toy_language_share_out_the_probability(load, cell, tie
         assert total(unended, length) == pytest.approx(right, rel=1e-5)
 
 
+@pytest.mark.parametrize(("cell", "gates"), [("rnn", 1), ("lstm", 4)])
+@pytest.mark.parametrize(("tied", "output"), [(True, 5), (False, 7)])
+def test_a_step_multiplies_with_every_matrix(cell, gates, tied, output):
+    network = make_network(cell, tied)
+    projected = 5 * 7 if tied else 0
+    n_outputs = network.vocabulary.n_outputs
+    expected = gates * 7 * (5 + 7) + projected + output * n_outputs
+    assert network.n_multiplications == expected
+
+
 @pytest.mark.parametrize("query", ["", "?end=none", "?punctuation=split", "?punctuation=drop"])
 @pytest.mark.parametrize("cell", ["rnn", "lstm"])
 def test_replacements_equal_the_sentences_scored_afresh(load, cell, query):
@@ -164,6 +174,11 @@ def test_replacements_equal_the_sentences_scored_afresh(load, cell, query):
             np.testing.assert_allclose(found.score(np.array([3, 1])), afresh[[3, 1]], atol=1e-4)
             assert (found.upper >= exact).all()
             assert found.upper.shape == found.estimate.shape == (len(candidates),)
+            n_units = len(model.parts([str(sentence)])[0].units)
+            after = n_units - len(model.parts([" ".join(sentence.words[: position + 1])])[0].units)
+            if "?" not in query:
+                # The end is a unit of both.
+                assert found.price * n_units == pytest.approx(after + 1)
             now = candidates.index.get(sentence.words[position])
             if now is not None:
                 assert found.estimate[now] == pytest.approx(afresh[now], abs=1e-4)

@@ -1,5 +1,6 @@
 """SLOR, perplexities and surprisal on plain tables, against their formulas written out."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -57,8 +58,6 @@ class _SubWords(TableModel):
 
     @property
     def event(self) -> Event:
-        from dataclasses import replace
-
         return replace(super().event, units="tokens")
 
     def parts(self, sentences: list[str]) -> list[SentenceParts]:
@@ -86,6 +85,16 @@ def test_slor_of_sub_words_keeps_its_bound() -> None:
     parts = inner.parts(SENTENCES[:1])[0]
     expected = (parts.log_prob - words[1:].sum()) / len(parts.units)
     assert model.score(SENTENCES[:1])[0] == pytest.approx(expected)
+
+
+def test_rescaled_scores_cost_a_whole_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    inner = _SubWords(WORDS, 4, exact="none")
+    plain = inner.replacements
+    part = np.linspace(0.2, 3.0, len(WORDS))
+    monkeypatch.setattr(inner, "replacements", lambda *a: replace(plain(*a), price=part))
+    model = ReducedModel(inner, "mean", ModelSpec("table", "4"))
+    table = model.replacements(Sentence.parse(SENTENCES[0]), 1, WordList.of(WORDS))
+    assert np.asarray(table.price).tolist() == np.maximum(part, 1.0).tolist()
 
 
 def test_perplexity_is_no_score_to_search_with() -> None:

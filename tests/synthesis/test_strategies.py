@@ -9,6 +9,7 @@ import pytest
 from contstim.errors import InputError, UnknownNameError
 from contstim.models.base import FloatArray, IntArray, Replacements
 from contstim.synthesis.belief import Belief, expected_gain
+from contstim.synthesis.board import ROLES
 from contstim.synthesis.paper import regression_line
 from contstim.synthesis.strategies import (
     Ask,
@@ -57,6 +58,7 @@ def _play(strategy, board: Board, holds=lambda i: True) -> tuple[list[int], dict
             assert isinstance(request, Pick)
             picks.append(request.index)
             answer = holds(request.index)
+            board.memory.cost += sum(float(board.prices(r)[request.index]) for r in ROLES)
             if answer:
                 break
         try:
@@ -236,7 +238,6 @@ def test_bounded_leaves_out_candidates_whose_scores_it_could_not_pay(
     _, asked = _play(Bounded(1, inputs=inputs), board)
     assert asked["reject"] == [first]
     assert board.memory.limited is limited
-    assert not board.memory.over
 
 
 def test_bounded_ends_the_search_when_its_inputs_are_spent() -> None:
@@ -247,7 +248,6 @@ def test_bounded_ends_the_search_when_its_inputs_are_spent() -> None:
     board = _board(False, False)
     board.memory.cost = 96.5
     assert _play(Bounded(8, inputs=100), board) == ([], {"reject": [], "accept": []})
-    assert board.memory.over
     assert board.memory.limited
     # Without a budget everything is looked at.
     board = _board(False, False)
@@ -256,6 +256,34 @@ def test_bounded_ends_the_search_when_its_inputs_are_spent() -> None:
     assert not board.memory.limited
     with pytest.raises(InputError, match="inputs is 0"):
         Bounded(inputs=0)
+
+
+@pytest.mark.parametrize(("inputs", "cheap"), [(206, 6), (200, 0), (199, 39)])
+def test_what_verifies_the_best_word_is_kept_back(inputs: int, cheap: int) -> None:
+    # Candidate 0 costs 100 and looks best; once it is found, 100 more are needed to keep it.
+    estimate = np.array([-60.0, *np.linspace(-50.0, -45.0, 39)])
+    price = np.array([100.0, *[1.0] * 39])
+    reject = _table([-41.0, *[-40.0] * 39], estimate=estimate, price=price)
+    accept = _known([-5.0] * 40)
+    board = Board(reject, accept, np.ones(40, np.bool_), -6.0, -20.0, np.random.default_rng(0))
+    board = replace(board, accepted=-5.0)
+    # Scores have brought next to nothing so far, so that everything is worth while.
+    board.memory.gain, board.memory.n_scores = 1e-12, 1.0
+    picks, asked = _play(Bounded(64, first=64, inputs=inputs), board)
+    assert board.memory.cost <= inputs
+    assert len(asked["reject"]) == cheap + (inputs >= 200)
+    assert len(picks) == 1
+    assert board.memory.limited
+
+
+def test_candidates_all_looked_at_are_no_limit() -> None:
+    board = _board(False, False)
+    asked = _play(Bounded(None), board)[1]
+    spent = board.memory.cost
+    board = _board(False, False)
+    assert _play(Bounded(64, first=64, inputs=int(spent) + 4), board)[1]
+    assert asked
+    assert not board.memory.limited
 
 
 @pytest.mark.parametrize(("inputs", "n"), [(500, 5), (499, 4), (300, 1), (299, 0)])
@@ -277,7 +305,7 @@ def test_the_default_inputs_are_worth_48_scores_of_the_natural_sentence() -> Non
         assert _play(Bounded(), board)[1]["accept"] + _play(Bounded(), board)[1]["reject"]
         board.memory.cost = limit - 4 * price + 1
         assert _play(Bounded(), board)[1] == {"reject": [], "accept": []}
-        assert board.memory.over
+        assert board.memory.limited
 
 
 @pytest.mark.parametrize(

@@ -186,10 +186,18 @@ def causal_replacements(
     candidates = model.tokenizer.candidates(sentence, position, words)
     before = _before(model, chain, position)
     scorer = _Scorer(model, sentence, position, words, candidates.tokens, before)
+    work = float(len(chain.ids) * sum(model.network.weights))
     if before is None:
         # Without a prefix the first word is what the others are conditioned on.
         whole = np.full(len(words), values.sum())
-        return Replacements(np.zeros(len(words)), whole, exact=False, score=scorer)
+        return Replacements(
+            np.zeros(len(words)),
+            whole,
+            exact=False,
+            score=scorer,
+            work=work,
+            n_tokens=candidates.n_tokens,
+        )
     trie = candidates.trie
     steps, chosen = _beyond(model, before, trie, len(chain.ids))
     upper = np.minimum(before.log_prob + trie.sums(steps), 0.0)
@@ -205,7 +213,7 @@ def causal_replacements(
         exact=exact,
         score=scorer,
         price=_price(before, candidates.n_tokens),
-        work=float(len(chain.ids) * sum(model.network.weights)),
+        work=work,
         n_tokens=candidates.n_tokens,
     )
 

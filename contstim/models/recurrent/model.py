@@ -129,7 +129,14 @@ class RecurrentModel(SentenceModel):
             totals += np.array([values.sum() for values in later], dtype=np.float64)
             return totals
 
-        return Replacements(upper, upper + float(terms[k + 1 :].sum()), exact=False, score=score)
+        return Replacements(
+            upper,
+            upper + float(terms[k + 1 :].sum()),
+            exact=False,
+            score=score,
+            price=max(len(tail), 1) / len(terms),
+            work=float(len(terms) * network.n_multiplications),
+        )
 
     def _started(self, ids: IntArray) -> IntArray:
         return np.concatenate([[self._network.vocabulary.start], ids])

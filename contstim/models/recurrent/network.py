@@ -64,6 +64,16 @@ class Network:
         name = "embedding" if self.config.tied else "output"
         return self.weights[name][: self.vocabulary.n_outputs]
 
+    @property
+    def n_multiplications(self) -> int:
+        """Multiply-additions of one step, the output's included; an embedding is looked up."""
+        matrices = [
+            self.weights[name]
+            for name in ("input", "recurrent", "projection")
+            if name in self.weights
+        ]
+        return sum(matrix.numel() for matrix in [*matrices, self.output])
+
     def to(self, device: str) -> Network:
         """Return the network with its weights on `device`."""
         moved = {name: tensor.to(device) for name, tensor in self.weights.items()}
