@@ -216,6 +216,20 @@ def save_checkpoint(name: str, folder: Path, seed: int = 1) -> Path:
     return folder
 
 
+def tokens_computed(model: Any, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return a list that receives the number of tokens of each batch that `model` computes."""
+    tokens: list[int] = []
+    real = model.network.logits
+
+    def spy(ids: torch.Tensor, *args: object, **more: object) -> torch.Tensor:
+        tokens.append(ids.numel())
+        logits: torch.Tensor = real(ids, *args, **more)
+        return logits
+
+    monkeypatch.setattr(model.network, "logits", spy)
+    return tokens
+
+
 def refusal(spec: str) -> str:
     """Return the message with which a spec is refused."""
     with pytest.raises(SpecError) as error:

@@ -276,14 +276,19 @@ def test_what_verifies_the_best_word_is_kept_back(inputs: int, cheap: int) -> No
     assert board.memory.limited
 
 
-def test_candidates_all_looked_at_are_no_limit() -> None:
-    board = _board(False, False)
-    asked = _play(Bounded(None), board)[1]
-    spent = board.memory.cost
-    board = _board(False, False)
-    assert _play(Bounded(64, first=64, inputs=int(spent) + 4), board)[1]
-    assert asked
-    assert not board.memory.limited
+@pytest.mark.parametrize(("inputs", "n", "limited"), [(11, 10, False), (10, 9, True)])
+def test_inputs_that_just_suffice_are_no_limit(inputs: int, n: int, limited: bool) -> None:
+    # Ten candidates, each better than the last, at 1 a score, and 1 to verify the best.
+    values = list(-40.0 - np.arange(10.0))
+    reject = _table(values, estimate=np.linspace(-50.0, -49.0, 10), price=1.0)
+    accept = _known([-5.0] * 10)
+    board = Board(reject, accept, np.ones(10, np.bool_), -6.0, -20.0, np.random.default_rng(0))
+    board.memory.gain, board.memory.n_scores = 1e-12, 1.0
+    picks, asked = _play(Bounded(64, first=64, inputs=inputs), replace(board, accepted=-5.0))
+    assert picks == [n - 1]
+    assert sorted(asked["reject"]) == list(range(n))
+    assert board.memory.limited is limited
+    assert board.memory.cost == inputs
 
 
 @pytest.mark.parametrize(("inputs", "n"), [(500, 5), (499, 4), (300, 1), (299, 0)])

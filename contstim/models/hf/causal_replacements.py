@@ -219,10 +219,25 @@ def causal_replacements(
 
 
 def guessed_steps(trie: TokenTrie, steps: FloatArray, chosen: IntArray) -> FloatArray:
-    """Guess log p(token | tokens above it) of the nodes that were not computed: (N,), 0 elsewhere.
+    """Guess log p(token | tokens above it), nats, of the nodes that were not computed.
 
     A token is the likelier the more of the words that pass the node above it pass it, too. The
-    guess is a line in the logarithms of both counts, fitted to the computed nodes.
+    guess is a line in the logarithms of both counts, fitted to the computed nodes by least
+    squares; below `_ENOUGH` of these it is `_UNKNOWN`.
+
+    Parameters
+    ----------
+    trie
+        The candidates' tokens, N nodes.
+    steps
+        The values of the computed nodes, shape (N,).
+    chosen
+        The nodes that were looked beyond, whose children are the computed nodes.
+
+    Returns
+    -------
+    array
+        Shape (N,): at most 0; 0 at computed nodes and first tokens.
     """
     guess = np.zeros(len(trie.parent), dtype=np.float64)
     known = trie.edges(chosen)[0]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
+from tiny_transformers import tokens_computed
 
 from contstim.models.hf import masked_replacements
 from contstim.models.hf.masked_replacements import PRICE
@@ -50,14 +50,7 @@ def test_bounds_keep_to_their_price(tiny: Tiny, monkeypatch: pytest.MonkeyPatch)
     lengths = {len(t) for t in model.tokenizer.candidates(SENTENCE, 2, WORDS).tokens}
     assert len(lengths) >= 4
     model.base(str(SENTENCE))
-    tokens: list[int] = []
-    real = model.network.logits
-
-    def spy(ids: torch.Tensor, *args: object, **more: object) -> torch.Tensor:
-        tokens.append(ids.numel())
-        return real(ids, *args, **more)
-
-    monkeypatch.setattr(model.network, "logits", spy)
+    tokens = tokens_computed(model, monkeypatch)
     model.replacements(SENTENCE, 2, WORDS)
     length = len(model.encode([str(SENTENCE)])[0].ids)
     assert 0.9 * PRICE * length < sum(tokens) <= PRICE * length

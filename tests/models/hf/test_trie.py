@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from tiny_transformers import tokens_computed
 
 from contstim.models.hf.causal_replacements import PRICE, guessed_steps
 from contstim.models.hf.trie import TokenTrie
@@ -201,19 +202,12 @@ def test_a_score_costs_the_tokens_that_are_its_own(
     tiny: Tiny, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = load_model(f"hf:{tiny(name)}")
-    work: list[int] = []
-    real = model.network.logits
-
-    def spy(ids: torch.Tensor, *args: object, **more: object) -> torch.Tensor:
-        work.append(ids.numel())
-        return real(ids, *args, **more)
-
-    monkeypatch.setattr(model.network, "logits", spy)
+    tokens = tokens_computed(model, monkeypatch)
     for position in (2, 5):
         table = model.replacements(SENTENCE, position, WORDS)
         texts = [str(SENTENCE.replace(position, word)) for word in WORDS]
         whole = np.array([len(chain.ids) for chain in model.chains(texts)])
-        work.clear()
+        tokens.clear()
         table.score(np.arange(len(WORDS)))
         # The last token is only predicted.
-        assert float(table.price @ whole) == pytest.approx(sum(work) + len(WORDS))
+        assert float(table.price @ whole) == pytest.approx(sum(tokens) + len(WORDS))
