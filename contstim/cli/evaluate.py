@@ -24,8 +24,10 @@ import pandas as pd
 from contstim.cli.common import add_seed, positive
 from contstim.cli.exclusions import add_exclusions, given_rules
 from contstim.errors import InputError
+from contstim.evaluation.choices import HumanData
 from contstim.evaluation.evaluate import evaluate
 from contstim.evaluation.importers.formats import FORMATS, read_choices
+from contstim.evaluation.importers.jspsych import read_jspsych
 from contstim.evaluation.importers.mapping import ColumnMapping, read_mapped
 from contstim.evaluation.options import PRESETS, preset_options
 from contstim.evaluation.unknown import leave_out_unknown
@@ -52,6 +54,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="OURS=THEIRS",
         help="a column of the tidy table and its name in the file; may be given several times",
+    )
+    parser.add_argument(
+        "--buttons", type=positive, metavar="N", help="of a trial in data of --format jspsych"
     )
     parser.add_argument("--low", type=float, metavar="CODE", help="rating: sure of sentence 1")
     parser.add_argument(
@@ -88,12 +93,9 @@ def run(args: argparse.Namespace) -> int:
     """Evaluate and write."""
     if args.scores and args.model:
         raise InputError("give --scores or --model, not both")
-    mapping = _mapping(args)
-    human = (
-        read_choices(args.choices, args.format)
-        if mapping is None
-        else read_mapped(args.choices, mapping)
-    )
+    if args.buttons is not None and args.format != "jspsych":
+        raise InputError(f"--buttons {args.buttons} is for --format jspsych, not {args.format}")
+    human = _choices(args)
     scores = read_table(args.scores) if args.scores else None
     if args.model:
         models = [load_model(spec) for spec in dict.fromkeys(args.model)]
@@ -116,6 +118,15 @@ def run(args: argparse.Namespace) -> int:
     print(result.models[columns].to_string(index=False, float_format="%.3f"))
     print(f"\n{folder / 'report.html'}")
     return 0
+
+
+def _choices(args: argparse.Namespace) -> HumanData:
+    mapping = _mapping(args)
+    if mapping is not None:
+        return read_mapped(args.choices, mapping)
+    if args.buttons is not None:
+        return read_jspsych(args.choices, n_choices=args.buttons)
+    return read_choices(args.choices, args.format)
 
 
 def _score(models: list[SentenceModel], choices: pd.DataFrame, cache: str | None) -> pd.DataFrame:

@@ -78,6 +78,22 @@ def test_a_file_of_ones_own_columns(choices: Path, tmp_path: Path) -> None:
     pd.testing.assert_series_equal(_accuracy(tmp_path / "a"), _accuracy(tmp_path / "b"))
 
 
+def test_the_buttons_of_jspsych_are_counted(choices: Path, tmp_path: Path) -> None:
+    table = pd.read_csv(choices)
+    table["rating"] = np.where(table["rating"] > 0, 2.5, -2.5)
+    forced = tmp_path / "forced.csv"
+    table.to_csv(forced, index=False)
+    pressed = tmp_path / "jspsych.csv"
+    table["response"] = (table["rating"] > 0).astype(int)
+    table.drop(columns="rating").to_csv(pressed, index=False)
+    options = ["--model", "contstim:trigram", "--bootstrap", "20"]
+    assert main(["evaluate", str(forced), *options, "--out", str(tmp_path / "a")]) == 0
+    command = ["evaluate", str(pressed), "--format", "jspsych", *options]
+    assert main([*command, "--out", str(tmp_path / "b")]) == 2
+    assert main([*command, "--buttons", "2", "--out", str(tmp_path / "b")]) == 0
+    pd.testing.assert_series_equal(_accuracy(tmp_path / "a"), _accuracy(tmp_path / "b"))
+
+
 def test_exclusions_are_reported_and_scores_kept(choices: Path, tmp_path: Path) -> None:
     table = pd.read_csv(choices)
     table["rt_ms"] = 1000 + 10 * table["trial"]
@@ -139,6 +155,7 @@ def test_trials_with_unknown_words_are_left_out_and_reported(
         (["{choices}", "--column", "who"], "--column 'who' does not read OURS=THEIRS"),
         (["{choices}", "--format", "golan2023"], "column"),
         (["{choices}", "--format", "blimp", "--low", "1"], "not --format blimp"),
+        (["{choices}", "--buttons", "2"], "--buttons 2 is for --format jspsych, not tidy"),
         (["{choices}", "--model", "contstim:nothing"], "unknown bundled model 'nothing'"),
     ],
 )

@@ -1,10 +1,12 @@
 import json
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from contstim.errors import InputError, UnknownNameError
 from contstim.evaluation import ColumnMapping, read_choices, read_mapped
+from contstim.evaluation.importers import read_jspsych
 
 
 def golan_rows():
@@ -97,6 +99,7 @@ def jspsych_trials():
             "sentence_1": "A",
             "sentence_2": "B",
             "response": 0,
+            "n_choices": 6,
             "rt": 812.5,
         },
         {
@@ -105,6 +108,7 @@ def jspsych_trials():
             "sentence_1": "C",
             "sentence_2": "D",
             "response": 4,
+            "n_choices": 6,
             "swapped": True,
             "rt": 700,
         },
@@ -144,6 +148,49 @@ def test_jspsych_errors(tmp_path):
     broken.write_text("{not json")
     with pytest.raises(InputError, match="is not JSON"):
         read_choices(broken, "jspsych")
+
+
+def test_jspsych_buttons_are_counted_or_refused():
+    frame = pd.DataFrame(jspsych_trials()).drop(columns=["n_choices", "swapped"])
+    frame["response"] = frame["response"].clip(upper=1)
+    with pytest.raises(InputError) as caught:
+        read_choices(frame, "jspsych")
+    assert str(caught.value) == (
+        "the jsPsych data do not say how many buttons there were (rows 2 and 3); add a column "
+        "'n_choices' or give the number: n_choices=2, on the command line --buttons 2"
+    )
+    assert read_jspsych(frame, n_choices=2).choices["rating"].tolist() == [-2.5, 2.5]
+    own = frame.assign(n_choices=[np.nan, 2, np.nan])
+    with pytest.raises(InputError, match=r"how many buttons there were \(row 3\)"):
+        read_jspsych(own)
+    assert read_jspsych(own, n_choices=6).choices["rating"].tolist() == [-2.5, -1.5]
+    for wrong in ("two", 2.5, 1, "inf"):
+        with pytest.raises(InputError) as caught:
+            read_jspsych(frame.assign(n_choices=wrong))
+        assert str(caught.value) == (
+            f"n_choices {wrong!r} is not a number of buttons, at least 2 (rows 2 and 3)"
+        )
+
+
+@pytest.mark.parametrize("name", ["swapped", "flipped"])
+def test_jspsych_sides_in_any_spelling_or_refused(name):
+    frame = pd.DataFrame(jspsych_trials()).drop(columns="swapped")
+    for yes, no in (
+        *((True, False), (1, 0), (1.0, 0.0), ("1", "0"), ("true", "FALSE"), ("Yes", "no")),
+        *(("YES ", None), ("y", "N"), ("t", "F")),
+    ):
+        ratings = read_choices(frame.assign(**{name: [None, yes, no]}), "jspsych").choices["rating"]
+        assert ratings.tolist() == [2.5, 1.5], (yes, no)
+    for odd in ("left", "2", 2, ""):
+        with pytest.raises(InputError) as caught:
+            read_choices(frame.assign(**{name: [None, "no", odd]}), "jspsych")
+        assert str(caught.value) == f"{name} {odd!r} is neither true nor false (row 3)"
+
+
+def test_jspsych_sides_are_given_once():
+    frame = pd.DataFrame(jspsych_trials()).assign(flipped=True)
+    with pytest.raises(InputError, match="both 'swapped' and 'flipped'; keep one"):
+        read_choices(frame, "jspsych")
 
 
 def test_column_mapping_of_any_file():

@@ -34,22 +34,42 @@ _NAMES = {
 }
 
 
+# What programs write for true and false, in lower case.
+_TRUTH = {
+    **dict.fromkeys(("true", "t", "yes", "y", "1", "1.0"), True),
+    **dict.fromkeys(("false", "f", "no", "n", "0", "0.0"), False),
+}
+
+
 def read_jspsych(
-    source: str | Path | pd.DataFrame, repeated_trial: str = "keep_first"
+    source: str | Path | pd.DataFrame,
+    repeated_trial: str = "keep_first",
+    n_choices: int | None = None,
 ) -> HumanData:
     """Read jsPsych data: a CSV, a JSON array of trials, JSON lines, or a folder of such files.
 
     A row is a trial of the experiment if it holds both sentences; instructions, consent and
     feedback rows are passed over and counted in a note. The rating is `rating` (zero-centred);
     or else `response`, the number of the button: 0 for the leftmost, which is sure of the
-    sentence shown on the left. `n_choices` gives the number of buttons (default 6). `swapped` or
-    `flipped` says that sentence 2 was shown on the left.
+    sentence shown on the left. `swapped` or `flipped` says that sentence 2 was shown on the left,
+    as true or false, 1 or 0, yes or no; where it is empty, it was not.
+
+    Parameters
+    ----------
+    source
+        A path, or a table already read.
+    repeated_trial
+        See `Cleaning`.
+    n_choices
+        The number of buttons, which jsPsych does not write down. A column `n_choices`, where
+        filled, goes before it.
 
     Raises
     ------
     InputError
         If the file is not jsPsych data, no row holds two sentences, a response is missing or
-        off its scale, or the table breaks what `check_choices` asks.
+        off its scale, the number of buttons is not given, a side is neither true nor false, or
+        the table breaks what `check_choices` asks.
     """
     raw = source if isinstance(source, pd.DataFrame) else _read(Path(source))
     raw = raw.reset_index(drop=True)
@@ -71,7 +91,7 @@ def read_jspsych(
         raise InputError("no row of the jsPsych data holds two sentences")
     data = data.loc[shown].copy()
     if "rating" not in data:
-        data["rating"] = _ratings(data)
+        data["rating"] = _ratings(data, n_choices)
     notes = []
     if int((~shown).sum()):
         notes.append(f"{int((~shown).sum())} rows without two sentences were passed over.")
@@ -79,7 +99,7 @@ def read_jspsych(
     return HumanData(align_choices(check_choices(kept)), None, excluded, tuple(notes))
 
 
-def _ratings(data: pd.DataFrame) -> pd.Series:
+def _ratings(data: pd.DataFrame, n_choices: int | None) -> pd.Series:
     if "response" not in data:
         raise InputError("the jsPsych data have neither a column 'rating' nor 'response'")
     codes = pd.to_numeric(data["response"], errors="coerce")
@@ -87,9 +107,7 @@ def _ratings(data: pd.DataFrame) -> pd.Series:
     if bad.any():
         value = data.loc[bad, "response"].iloc[0]
         raise InputError(f"response {value!r} is not the number of a button ({name_rows(bad)})")
-    buttons = pd.Series(6.0, index=data.index)
-    if "n_choices" in data:
-        buttons = pd.to_numeric(data["n_choices"], errors="coerce").fillna(6.0)
+    buttons = _buttons(data, n_choices)
     ratings = pd.Series(0.0, index=data.index)
     for n in buttons.unique():
         rows = buttons == n
@@ -100,11 +118,43 @@ def _ratings(data: pd.DataFrame) -> pd.Series:
             raise InputError(
                 f"response {codes[bad].iloc[0]:g} is not one of {n:g} buttons ({name_rows(bad)})"
             ) from error
-    for name in ("swapped", "flipped"):
-        if name in data:
-            turned = data[name].astype("str").str.lower().isin(["true", "1", "1.0"])
-            ratings = ratings.where(~turned, -ratings)
-    return ratings
+    return ratings.where(~_turned(data), -ratings)
+
+
+def _buttons(data: pd.DataFrame, n_choices: int | None) -> pd.Series:
+    given = pd.Series(n_choices, index=data.index, dtype=object)
+    if "n_choices" in data:
+        given = data["n_choices"].astype(object).where(data["n_choices"].notna(), given)
+    missing = given.isna()
+    if missing.any():
+        raise InputError(
+            f"the jsPsych data do not say how many buttons there were ({name_rows(missing)}); add "
+            "a column 'n_choices' or give the number: n_choices=2, on the command line --buttons 2"
+        )
+    numbers = pd.to_numeric(given, errors="coerce").astype(float)
+    bad = ~((numbers >= 2) & (numbers % 1 == 0))  # the remainder of infinity is missing
+    if bad.any():
+        raise InputError(
+            f"n_choices {given[bad].iloc[0]!r} is not a number of buttons, at least 2 "
+            f"({name_rows(bad)})"
+        )
+    return numbers
+
+
+def _turned(data: pd.DataFrame) -> pd.Series:
+    """Return in which rows sentence 2 was shown on the left."""
+    names = [name for name in ("swapped", "flipped") if name in data]
+    if not names:
+        return pd.Series(False, index=data.index)
+    if len(names) == 2:
+        raise InputError("the jsPsych data have both 'swapped' and 'flipped'; keep one of them")
+    given = data[names[0]].astype(object)
+    known = given.map(lambda value: _TRUTH.get(str(value).strip().lower()))
+    bad = known.isna() & given.notna()
+    if bad.any():
+        value = given[bad].iloc[0]
+        raise InputError(f"{names[0]} {value!r} is neither true nor false ({name_rows(bad)})")
+    return known.eq(True)
 
 
 def _read(path: Path) -> pd.DataFrame:
