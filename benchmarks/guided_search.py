@@ -32,21 +32,14 @@ from pathlib import Path
 import numpy as np
 
 from contstim import bundled_vocabulary, load_model, pool, synthesize
-from contstim.models.base import (
-    BoolArray,
-    Event,
-    FloatArray,
-    IntArray,
-    Replacements,
-    SentenceModel,
-    SentenceParts,
-)
+from contstim.arrays import BoolArray, FloatArray, IntArray
+from contstim.models.base import Event, Replacements, SentenceModel, SentenceParts
 from contstim.models.spec import ModelSpec
-from contstim.synthesis.proposals import WordReplacement
-from contstim.synthesis.search import Search
-from contstim.synthesis.strategies import Strategy, strategy
-from contstim.text import Sentence, WordList
-from contstim.vocabulary import Vocabulary
+from contstim.search.proposals import WordReplacement
+from contstim.search.search import Search
+from contstim.search.strategies import Strategy, strategy
+from contstim.text.sentence import Sentence, WordList
+from contstim.text.vocabulary import Vocabulary
 
 STRATEGIES: dict[str, Strategy] = {
     "paper": strategy("paper"),

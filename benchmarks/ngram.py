@@ -22,7 +22,7 @@ import kenlm
 
 from contstim.models.ngram import NgramModel, train_ngram
 from contstim.models.registry import load_model
-from contstim.text import Sentence, WordList
+from contstim.text.sentence import Sentence, WordList
 
 N_SENTENCES = 50_000
 N_POSITIONS = 40

@@ -14,9 +14,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from contstim.runs.executors import Executor, InProcess, LocalWorkers
-from contstim.runs.experiment import read_experiment
-from contstim.runs.running import run_experiment
+from contstim.pipeline.executors import Executor, InProcess, LocalWorkers
+from contstim.pipeline.experiment import read_experiment
+from contstim.pipeline.running import run_experiment
 
 STUDY = """
 models = ["contstim:trigram", "contstim:lstm"]

@@ -30,12 +30,12 @@ from contstim.models.learnt.distilling import distill
 from contstim.models.learnt.fitting import FitOptions
 from contstim.models.learnt.student import StudentModel
 from contstim.models.threads import torch_threads
-from contstim.sentences import read_sentences
-from contstim.synthesis.bounded import Bounded
-from contstim.synthesis.proposals import WordReplacement
-from contstim.synthesis.search import Synthesis
-from contstim.text import WordList
-from contstim.vocabulary import Vocabulary
+from contstim.search.bounded import Bounded
+from contstim.search.proposals import WordReplacement
+from contstim.search.search import Synthesis
+from contstim.text.sentence import WordList
+from contstim.text.sentences import read_sentences
+from contstim.text.vocabulary import Vocabulary
 
 
 def rate(model: SentenceModel, sentences: list[str]) -> float:

@@ -18,9 +18,9 @@ import numpy as np
 
 from contstim import bundled_vocabulary, load_model, pool, synthesize
 from contstim.models.base import SentenceModel
-from contstim.synthesis.proposals import WordReplacement
-from contstim.synthesis.search import Synthesis
-from contstim.text import Sentence
+from contstim.search.proposals import WordReplacement
+from contstim.search.search import Synthesis
+from contstim.text.sentence import Sentence
 
 
 def improvements(

@@ -10,7 +10,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from contstim.defaults import bundled_vocabulary
     from contstim.errors import ContstimError
     from contstim.evaluation.evaluate import evaluate
     from contstim.evaluation.importers.formats import read_choices
@@ -19,17 +18,18 @@ if TYPE_CHECKING:
     from contstim.models.check import check_model
     from contstim.models.registry import load_model, register_family
     from contstim.models.spec import ModelSpec
+    from contstim.search.search import Synthesis, synthesize
+    from contstim.search.triplets import ModelPair, Triplet, triplets
     from contstim.selection.checking import check_design
     from contstim.selection.design import design_trials
     from contstim.selection.files import read_scores
     from contstim.selection.natural import select_natural_pairs
     from contstim.selection.planning import plan_design
     from contstim.selection.triplets import select_triplets
-    from contstim.sentences import pool, read_sentences, sample_sentences
-    from contstim.synthesis.search import Synthesis, synthesize
-    from contstim.synthesis.triplets import ModelPair, Triplet, triplets
-    from contstim.text import Sentence, WordList
-    from contstim.vocabulary import Vocabulary
+    from contstim.text.bundled import bundled_vocabulary
+    from contstim.text.sentence import Sentence, WordList
+    from contstim.text.sentences import pool, read_sentences, sample_sentences
+    from contstim.text.vocabulary import Vocabulary
 
 __version__ = "0.1.0"
 
@@ -37,34 +37,34 @@ _PLACES = {
     "ContstimError": "errors",
     "Evaluation": "evaluation.result",
     "Event": "models.base",
-    "ModelPair": "synthesis.triplets",
+    "ModelPair": "search.triplets",
     "ModelSpec": "models.spec",
     "Replacements": "models.base",
-    "Sentence": "text",
+    "Sentence": "text.sentence",
     "SentenceModel": "models.base",
     "SentenceParts": "models.base",
-    "Synthesis": "synthesis.search",
+    "Synthesis": "search.search",
     "Totals": "models.base",
-    "Triplet": "synthesis.triplets",
-    "Vocabulary": "vocabulary",
-    "WordList": "text",
-    "bundled_vocabulary": "defaults",
+    "Triplet": "search.triplets",
+    "Vocabulary": "text.vocabulary",
+    "WordList": "text.sentence",
+    "bundled_vocabulary": "text.bundled",
     "check_design": "selection.checking",
     "check_model": "models.check",
     "design_trials": "selection.design",
     "evaluate": "evaluation.evaluate",
     "load_model": "models.registry",
     "plan_design": "selection.planning",
-    "pool": "sentences",
+    "pool": "text.sentences",
     "read_choices": "evaluation.importers.formats",
     "read_scores": "selection.files",
-    "read_sentences": "sentences",
+    "read_sentences": "text.sentences",
     "register_family": "models.registry",
-    "sample_sentences": "sentences",
+    "sample_sentences": "text.sentences",
     "select_natural_pairs": "selection.natural",
     "select_triplets": "selection.triplets",
-    "synthesize": "synthesis.search",
-    "triplets": "synthesis.triplets",
+    "synthesize": "search.search",
+    "triplets": "search.triplets",
 }
 
 __all__ = [

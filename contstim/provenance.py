@@ -11,7 +11,7 @@ from typing import Any
 
 from contstim import __version__
 from contstim.models.base import SentenceModel
-from contstim.vocabulary import Vocabulary
+from contstim.text.vocabulary import Vocabulary
 
 __all__ = ["describe_model", "run_settings", "versions"]
 

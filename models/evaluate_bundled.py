@@ -27,7 +27,7 @@ import numpy as np
 from contstim.models.base import SentenceModel
 from contstim.models.hf.masked import MaskedModel, masked_rows
 from contstim.models.registry import load_model
-from contstim.text import split_word
+from contstim.text.sentence import split_word
 
 BATCH = 2000
 TWELVE = (

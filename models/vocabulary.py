@@ -12,8 +12,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from contstim.text import WordList
-from contstim.vocabulary import Vocabulary
+from contstim.text.sentence import WordList
+from contstim.text.vocabulary import Vocabulary
 
 OUT = Path(__file__).parents[1] / "contstim" / "data" / "vocabulary.csv"
 

@@ -7,17 +7,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from contstim.models.base import (
-    BoolArray,
-    Event,
-    IntArray,
-    Replacements,
-    SentenceModel,
-    SentenceParts,
-)
+from contstim.arrays import BoolArray, IntArray
+from contstim.models.base import Event, Replacements, SentenceModel, SentenceParts
 from contstim.models.spec import ModelSpec
 from contstim.models.words import WordTokenizer
-from contstim.text import Sentence, WordList
+from contstim.text.sentence import Sentence, WordList
 
 
 class TableModel(SentenceModel):

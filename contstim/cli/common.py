@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import IO, NoReturn
 
 from contstim.errors import InputError, OutputError
-from contstim.vocabulary import Vocabulary, WordRules
-from contstim.wordtable import WordTable
+from contstim.text.vocabulary import Vocabulary, WordRules
+from contstim.text.wordtable import WordTable
 
 __all__ = [
     "CommandParser",
@@ -95,7 +95,7 @@ def read_vocabulary(path: str | None) -> Vocabulary:
     Whoever lists a word means it, so words with apostrophes, hyphens or digits and single letters
     are admitted; what is left out all the same is reported on standard error.
     """
-    from contstim.defaults import bundled_vocabulary
+    from contstim.text.bundled import bundled_vocabulary
 
     if path is None:
         return bundled_vocabulary()

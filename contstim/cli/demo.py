@@ -27,7 +27,6 @@ import pandas as pd
 from contstim.cli.common import add_seed, positive, whole_number
 from contstim.cli.demo_experiment import demo_study
 from contstim.cli.experiment import serve_study
-from contstim.defaults import bundled_vocabulary
 from contstim.errors import InputError, OutputError
 from contstim.experiment.study import read_study
 from contstim.models.base import SentenceModel
@@ -35,11 +34,12 @@ from contstim.models.registry import load_model
 from contstim.models.threads import torch_threads
 from contstim.provenance import run_settings
 from contstim.report.triplets_page import triplets_page
+from contstim.search.strategies import Bounded
+from contstim.search.triplets import ModelPair, Triplet
+from contstim.search.writing import write_triplets
 from contstim.selection import select_natural_pairs
-from contstim.sentences import pool
-from contstim.synthesis.strategies import Bounded
-from contstim.synthesis.triplets import ModelPair, Triplet
-from contstim.synthesis.writing import write_triplets
+from contstim.text.bundled import bundled_vocabulary
+from contstim.text.sentences import pool
 
 #: The pairs of bundled models that the demonstration sets against each other.
 PAIRS = (

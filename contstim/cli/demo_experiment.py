@@ -10,9 +10,9 @@ import pandas as pd
 from contstim.errors import InputError, OutputError
 from contstim.experiment.new import new_study
 from contstim.experiment.study import Study
+from contstim.search.triplets import Triplet
 from contstim.selection.design import CONDITIONS, Layout, design_trials
-from contstim.sentences import pool
-from contstim.synthesis.triplets import Triplet
+from contstim.text.sentences import pool
 
 __all__ = ["demo_study"]
 

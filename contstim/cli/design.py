@@ -29,8 +29,8 @@ import pandas as pd
 from contstim.cli.common import add_seed, positive, whole_number, write_output
 from contstim.errors import InputError
 from contstim.models.spec import ModelSpec
-from contstim.sentences import pool, read_sentences
-from contstim.textfile import numbered_lines
+from contstim.text.sentences import pool, read_sentences
+from contstim.text.textfile import numbered_lines
 
 if TYPE_CHECKING:
     from contstim.evaluation.simulate import Simulation

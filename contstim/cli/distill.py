@@ -8,7 +8,7 @@ from pathlib import Path
 from contstim.cli.common import add_seed, positive, refuse_overwriting
 from contstim.models.registry import load_model
 from contstim.models.threads import torch_threads
-from contstim.sentences import read_sentences
+from contstim.text.sentences import read_sentences
 
 __all__ = ["add_fitting", "configure", "run"]
 

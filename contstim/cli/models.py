@@ -23,7 +23,7 @@ from contstim.models.check import check_model
 from contstim.models.learnt import CARD
 from contstim.models.registry import FAMILIES, load_model
 from contstim.models.spec import ModelSpec
-from contstim.sentences import read_sentences
+from contstim.text.sentences import read_sentences
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

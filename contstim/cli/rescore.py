@@ -25,7 +25,7 @@ from contstim.rescoring.measures import MEASURES, measure_named
 from contstim.rescoring.nbest import read_nbest
 from contstim.rescoring.rescore import RescoringOptions, rescore
 from contstim.rescoring.scoring import score_hypotheses
-from contstim.sentences import read_sentences
+from contstim.text.sentences import read_sentences
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -28,12 +28,12 @@ from types import FrameType
 
 from contstim.cli.common import positive
 from contstim.errors import InputError
-from contstim.runs.cluster import DaskWorkers
-from contstim.runs.executors import Executor, InProcess, LocalWorkers
-from contstim.runs.experiment import Experiment, read_experiment
-from contstim.runs.running import run_experiment, run_status
-from contstim.runs.slurm import slurm_script
-from contstim.runs.stages import STAGES
+from contstim.pipeline.cluster import DaskWorkers
+from contstim.pipeline.executors import Executor, InProcess, LocalWorkers
+from contstim.pipeline.experiment import Experiment, read_experiment
+from contstim.pipeline.running import run_experiment, run_status
+from contstim.pipeline.slurm import slurm_script
+from contstim.pipeline.stages import STAGES
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

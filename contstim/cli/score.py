@@ -19,7 +19,7 @@ from contstim.cli.common import write_output
 from contstim.errors import InputError
 from contstim.models.base import SentenceModel
 from contstim.models.registry import load_model
-from contstim.sentences import read_sentences
+from contstim.text.sentences import read_sentences
 
 _CHUNK = 2048
 

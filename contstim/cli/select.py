@@ -18,8 +18,8 @@ import sys
 import pandas as pd
 
 from contstim.cli.common import positive, write_output
-from contstim.sentences import read_words
-from contstim.wordrules import ENGLISH_REPEATABLE
+from contstim.text.sentences import read_words
+from contstim.text.wordrules import ENGLISH_REPEATABLE
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

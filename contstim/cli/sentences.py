@@ -16,8 +16,8 @@ import sys
 from itertools import chain
 
 from contstim.cli.common import add_seed, positive, write_output
-from contstim.corpora import SPLITTERS, corpus_sentences
-from contstim.sentences import (
+from contstim.text.corpora import SPLITTERS, corpus_sentences
+from contstim.text.sentences import (
     PUNCTUATION,
     SentenceRules,
     length_range,
@@ -25,7 +25,7 @@ from contstim.sentences import (
     read_words,
     sample_sentences,
 )
-from contstim.vocabulary import Vocabulary
+from contstim.text.vocabulary import Vocabulary
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -30,14 +30,14 @@ from contstim.models.base import SentenceModel
 from contstim.models.registry import load_model
 from contstim.models.threads import torch_threads
 from contstim.provenance import describe_model, run_settings
-from contstim.sentences import pool, read_sentences
-from contstim.synthesis.proposals import WordReplacement
-from contstim.synthesis.search import synthesize
-from contstim.synthesis.second_opinion import estimate_for
-from contstim.synthesis.strategies import OPTION_OF, STRATEGIES, Strategy, strategy
-from contstim.synthesis.triplets import ModelPair
-from contstim.synthesis.writing import COLUMNS, write_triplets
-from contstim.vocabulary import Vocabulary
+from contstim.search.proposals import WordReplacement
+from contstim.search.search import synthesize
+from contstim.search.second_opinion import estimate_for
+from contstim.search.strategies import OPTION_OF, STRATEGIES, Strategy, strategy
+from contstim.search.triplets import ModelPair
+from contstim.search.writing import COLUMNS, write_triplets
+from contstim.text.sentences import pool, read_sentences
+from contstim.text.vocabulary import Vocabulary
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from contstim.cli.common import add_seed, positive, refuse_overwriting
 from contstim.errors import InputError
-from contstim.text import PUNCTUATION_POLICIES
+from contstim.text.sentence import PUNCTUATION_POLICIES
 
 __all__ = ["configure", "run"]
 

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from contstim.arrays import BoolArray, FloatArray
 from contstim.errors import InputError
 from contstim.models.learnt.cola import matthews_correlation
 
@@ -21,9 +22,6 @@ __all__ = [
     "pearson",
     "z_scores",
 ]
-
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 
 
 def z_scores(values: ArrayLike) -> FloatArray:

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from contstim.arrays import FloatArray, IntArray
 from contstim.evaluation.bootstrap import Draws, resample
 from contstim.evaluation.inference import benjamini_hochberg
 from contstim.evaluation.options import EvaluationOptions
@@ -16,9 +17,6 @@ from contstim.evaluation.subset import Subset
 from contstim.evaluation.trials import Analysis, TrialData, select
 
 __all__ = ["Outcome", "analyse"]
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

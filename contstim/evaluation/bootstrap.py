@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import norm
 from scipy.stats import t as student
 
+from contstim.arrays import FloatArray
 from contstim.errors import UnknownNameError
 from contstim.evaluation.resampling import block_means, has_blocks
 from contstim.evaluation.subset import Subset
@@ -17,7 +17,6 @@ from contstim.evaluation.trials import TrialData
 
 __all__ = ["LEVELS", "Draws", "affordable_draws", "default_levels", "draw", "intervals", "resample"]
 
-FloatArray = NDArray[np.float64]
 
 #: What can be resampled.
 LEVELS = ("group", "participant", "pair")

@@ -10,10 +10,11 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import binomtest, ttest_1samp
 from scipy.stats import t as student
 
+from contstim.arrays import FloatArray
 from contstim.errors import InputError, MissingExtraError
 from contstim.evaluation.inference import benjamini_hochberg
 from contstim.evaluation.trials import TrialData
-from contstim.text import split_word
+from contstim.text.sentence import split_word
 
 __all__ = [
     "FEATURE_COLUMNS",
@@ -23,7 +24,6 @@ __all__ = [
     "token_counts",
 ]
 
-FloatArray = NDArray[np.float64]
 
 #: Columns of the table of token counts.
 TOKEN_COLUMNS = ("model", "more", "equal", "fewer", "n_trials", "p", "q", "note")

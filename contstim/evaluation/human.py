@@ -7,11 +7,10 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import binom
 
+from contstim.arrays import FloatArray
 from contstim.evaluation.trials import TrialData
 
 __all__ = ["agreement_table", "reliability_table", "trial_table"]
-
-FloatArray = NDArray[np.float64]
 
 
 def trial_table(data: TrialData) -> pd.DataFrame:

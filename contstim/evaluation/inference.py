@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.stats import norm, rankdata
 
+from contstim.arrays import FloatArray
 from contstim.errors import InputError, UnknownNameError
 
 __all__ = [
@@ -18,7 +19,6 @@ __all__ = [
     "wilcoxon_signed_rank",
 ]
 
-FloatArray = NDArray[np.float64]
 
 #: What becomes of differences that are zero.
 ZERO_METHODS = ("zsplit", "pratt", "wilcox")

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse import csgraph, linalg
 
+from contstim.arrays import FloatArray
 from contstim.errors import InputError, MissingExtraError
 from contstim.evaluation.choices import align_choices, check_choices
 
 __all__ = ["BradleyTerry", "fit_bradley_terry"]
 
-FloatArray = NDArray[np.float64]
 
 _ABILITY_PRIOR = 2.0
 _LOG_SD_PRIOR = 1.0

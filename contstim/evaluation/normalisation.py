@@ -6,12 +6,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from contstim.arrays import FloatArray
 from contstim.errors import InputError
 from contstim.evaluation.trials import TrialData
 
 __all__ = ["NORMALISATION_COLUMNS", "normalisation_control", "normalisation_predictors"]
 
-FloatArray = NDArray[np.float64]
 
 #: Columns of the table.
 NORMALISATION_COLUMNS = (

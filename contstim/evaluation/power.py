@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.stats import beta
 
+from contstim.arrays import FloatArray
 from contstim.errors import InputError, UnknownNameError
 from contstim.evaluation.inference import wilcoxon_signed_rank
 from contstim.evaluation.scores import ScoreSource, log_ratios, score_table
@@ -17,8 +17,6 @@ from contstim.evaluation.subset import MEASURES, Subset
 from contstim.evaluation.trials import TrialData
 
 __all__ = ["power"]
-
-FloatArray = NDArray[np.float64]
 
 
 def power(

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InputError
 
 __all__ = ["RankPlan", "signed_rank_cosine", "signed_ranks", "square_sum"]
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 
 def square_sum(n: ArrayLike) -> FloatArray:

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from contstim.arrays import FloatArray, IntArray
 from contstim.evaluation.ranks import square_sum
 from contstim.evaluation.subset import Subset
 
 __all__ = ["block_means", "has_blocks"]
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 _MOST_LEVELS = 16
 # Work arrays of this size stay in the cache; much larger ones cost four times as much.

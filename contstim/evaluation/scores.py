@@ -6,14 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from contstim.arrays import FloatArray
 from contstim.errors import InputError
 from contstim.evaluation.rows import name_rows
 
 __all__ = ["ScoreSource", "log_ratios", "score_table", "token_table"]
 
-FloatArray = NDArray[np.float64]
 
 #: A table, or for each model a series or mapping from sentence to score, or a function of a list
 #: of sentences such as the `score` method of a model.

@@ -7,15 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from contstim.arrays import FloatArray
 from contstim.errors import InputError
 from contstim.evaluation.choices import align_choices, check_choices
 from contstim.evaluation.scores import ScoreSource, log_ratios, score_table
 
 __all__ = ["Simulation", "latent_preferences", "simulate_choices"]
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -6,18 +6,15 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
+from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import UnknownNameError
 from contstim.evaluation.ranks import RankPlan, square_sum
 from contstim.evaluation.trials import TrialData
 
 __all__ = ["MEASURES", "UPPER_BOUNDS", "Ceilings", "Subset"]
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
 
 #: The measures that are offered.
 MEASURES = ("accuracy", "signed_rank_cosine")

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from contstim.arrays import FloatArray
 from contstim.errors import InputError
 from contstim.evaluation.acceptability import (
     criteria_table,
@@ -26,7 +27,6 @@ from contstim.models.learnt.cola import PARTS, read_cola
 
 __all__ = ["LIAdger", "Scorer", "blimp_accuracy", "read_blimp", "run_blimp", "run_cola"]
 
-FloatArray = NDArray[np.float64]
 
 #: A function from S sentences to S scores, such as the `score` method of a model.
 Scorer = Callable[[list[str]], ArrayLike]

@@ -10,13 +10,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from contstim.arrays import FloatArray
 from contstim.errors import InputError
 
 __all__ = ["WordScorer", "evaluate_formula", "run_syntaxgym"]
 
-FloatArray = NDArray[np.float64]
 
 #: A function from S sentences to S arrays of word log-probabilities in nats, such as the
 #: `score_words` method of a model.

@@ -6,14 +6,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from contstim.arrays import FloatArray
 from contstim.evaluation.analysis import Outcome
 from contstim.evaluation.bootstrap import intervals
 from contstim.evaluation.inference import SignedRankTest, wilcoxon_signed_rank
 from contstim.evaluation.options import EvaluationOptions
 
 __all__ = ["comparison_rows", "model_rows", "person_rows", "unit_rows"]
-
-FloatArray = NDArray[np.float64]
 
 
 def _mean(values: FloatArray) -> float:

@@ -7,17 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError, UnknownNameError
 from contstim.evaluation.choices import require_aligned
 from contstim.evaluation.scores import log_ratios
 
 __all__ = ["CATCH", "TARGETS", "Analysis", "TrialData", "default_analyses", "select"]
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
 
 #: Conditions whose trials check attention.
 CATCH = ("catch", "natural_vs_shuffled", "attention")

@@ -11,16 +11,15 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.special import expit, logit
 from scipy.stats import norm
 
+from contstim.arrays import FloatArray
 from contstim.errors import InputError
 from contstim.records import require_columns
 
 __all__ = ["Votes", "following_table", "influence_table", "read_votes"]
 
-FloatArray = NDArray[np.float64]
 
 _LEAST_OTHERS = 3
 _LEAST_TRIALS = 10

@@ -16,7 +16,7 @@ from contstim.experiment.recording import Received, record_answers, record_event
 from contstim.experiment.schema import DATA_FILE, open_data
 from contstim.experiment.study import Study
 from contstim.experiment.trials import Trial
-from contstim.textfile import numbered_lines
+from contstim.text.textfile import numbered_lines
 
 __all__ = ["Imported", "import_logs"]
 

@@ -6,13 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from contstim.arrays import IntArray
 from contstim.records import require_columns
 
 __all__ = ["PatternRules", "pattern_table"]
 
-IntArray = NDArray[np.int64]
 
 _LEAST_TRIALS = 10
 

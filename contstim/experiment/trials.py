@@ -10,7 +10,7 @@ from pathlib import Path
 
 from contstim.errors import InputError
 from contstim.experiment.options import AttentionCheck, PracticePair
-from contstim.textfile import numbered_lines
+from contstim.text.textfile import numbered_lines
 
 __all__ = ["CHOICES_ON_SCREEN", "Design", "Trial", "rating_of", "read_design"]
 

@@ -13,27 +13,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError
 from contstim.models.spec import ModelSpec
-from contstim.text import Sentence, WordList
+from contstim.text.sentence import Sentence, WordList
 
 __all__ = [
-    "BoolArray",
     "Event",
-    "FloatArray",
-    "IntArray",
     "Replacements",
     "SentenceModel",
     "SentenceParts",
     "Totals",
     "as_sentences",
 ]
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ import numpy as np
 
 from contstim.errors import ContstimError, InputError, UnknownWordError, ValidationError
 from contstim.models.base import SentenceModel
-from contstim.sentences import pool
-from contstim.text import Sentence, WordList
+from contstim.text.sentence import Sentence, WordList
+from contstim.text.sentences import pool
 
 __all__ = ["check_model"]
 

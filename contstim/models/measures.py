@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from contstim.arrays import FloatArray
 from contstim.errors import InputError, UnknownNameError
-from contstim.models.base import FloatArray, SentenceModel, as_sentences
+from contstim.models.base import SentenceModel, as_sentences
 
 __all__ = ["corpus_perplexity", "surprisal"]
 

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from contstim.arrays import IntArray
 from contstim.errors import MissingExtraError, ModelFileError
-from contstim.models.base import IntArray
 from contstim.models.ngram.arpa import write_arpa
 from contstim.models.ngram.table import START, UNKNOWN, Level, NgramTable, find
 from contstim.models.packages import convert_once

@@ -13,19 +13,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError, UnknownNameError
-from contstim.models.base import (
-    BoolArray,
-    Event,
-    FloatArray,
-    IntArray,
-    Replacements,
-    SentenceModel,
-    SentenceParts,
-    Totals,
-)
+from contstim.models.base import Event, Replacements, SentenceModel, SentenceParts, Totals
 from contstim.models.spec import ModelSpec
-from contstim.text import Sentence, WordList
+from contstim.text.sentence import Sentence, WordList
 
 __all__ = ["REDUCTIONS", "ReducedModel", "reduction_factor"]
 

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from contstim.arrays import BoolArray, IntArray
 from contstim.errors import InputError, UnknownWordError
-from contstim.models.base import BoolArray, Event, IntArray
+from contstim.models.base import Event
 from contstim.models.spec import ModelSpec
-from contstim.text import PUNCTUATION_POLICIES, Sentence, WordList, tokens_of_word
+from contstim.text.sentence import PUNCTUATION_POLICIES, Sentence, WordList, tokens_of_word
 
 __all__ = ["WORD_OPTIONS", "Encoded", "Slot", "WordTokenizer"]
 

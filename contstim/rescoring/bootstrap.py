@@ -6,14 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from contstim.arrays import FloatArray
 from contstim.evaluation.bootstrap import intervals
 from contstim.rescoring.measures import Measure
 
 __all__ = ["Resamples"]
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from contstim.errors import InputError
-from contstim.text import Sentence, capitalize
+from contstim.text.sentence import Sentence, capitalize
 
 __all__ = ["SentenceForm", "learn_cases"]
 

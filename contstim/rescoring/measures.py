@@ -10,13 +10,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from contstim.arrays import FloatArray
 from contstim.errors import MissingExtraError, UnknownNameError
 
 __all__ = ["MEASURES", "Bleu", "Measure", "WordErrorRate", "measure_named"]
-
-FloatArray = NDArray[np.float64]
 
 
 class Measure(ABC):

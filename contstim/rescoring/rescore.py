@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from contstim.arrays import FloatArray, IntArray
 from contstim.durable import write_whole
 from contstim.errors import InputError
 from contstim.rescoring.bootstrap import Resamples
@@ -20,8 +20,6 @@ from contstim.rescoring.tuning import Candidates, tune
 
 __all__ = ["LENGTH", "Rescoring", "RescoringOptions", "rescore"]
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 #: Name of the length term among the weights: the number of words of a hypothesis.
 LENGTH = "length"

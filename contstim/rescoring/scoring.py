@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
 from contstim.errors import InputError
 from contstim.models.base import SentenceModel
 from contstim.models.cache import ScoreCache
@@ -14,7 +11,6 @@ from contstim.rescoring.nbest import NBest
 
 __all__ = ["score_hypotheses"]
 
-FloatArray = NDArray[np.float64]
 
 # Sentences scored together: many lists, so that a model can batch and share what they share.
 _CHUNK = 1024

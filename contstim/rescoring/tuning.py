@@ -12,15 +12,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.rescoring.measures import Measure
 
 __all__ = ["Candidates", "best_step", "tune"]
 
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
-IntArray = NDArray[np.int64]
 
 # Lines tried in each round besides the axes, where there are several weights.
 _N_DIRECTIONS = 20

@@ -17,8 +17,8 @@ from scipy.optimize import linear_sum_assignment
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_bipartite_matching
 
+from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InfeasibleError
-from contstim.selection.ranks import BoolArray, FloatArray, IntArray
 
 __all__ = ["SeatProblem", "Slot", "assign_seats", "dual_bound"]
 

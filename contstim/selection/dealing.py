@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from contstim.arrays import IntArray
 from contstim.errors import InfeasibleError
-from contstim.selection.ranks import IntArray
 from contstim.selection.solvers import SolverOptions, make_solver
 
 __all__ = ["Hand", "deal", "spread"]

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from contstim.arrays import IntArray
 from contstim.errors import InfeasibleError, InputError, UnknownNameError
 from contstim.records import CHOICES, require_columns
 from contstim.selection.checking import check_design
 from contstim.selection.dealing import Hand, deal, spread
-from contstim.selection.ranks import IntArray
-from contstim.text import Sentence, split_word
+from contstim.text.sentence import Sentence, split_word
 
 __all__ = ["CONDITIONS", "LAYOUTS", "Layout", "design_trials"]
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 
 import pandas as pd
 
-from contstim.text import split_word
+from contstim.text.sentence import split_word
 
 __all__ = ["repeats_no_word", "sentence_features"]
 

@@ -8,10 +8,11 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
+from contstim.arrays import BoolArray, IntArray
 from contstim.errors import InfeasibleError, InputError, UnknownNameError
 from contstim.selection.assignment import SeatProblem, Slot, assign_seats, dual_bound
 from contstim.selection.programme import solve_programme
-from contstim.selection.ranks import BoolArray, IntArray, RankedScores, rank_scores
+from contstim.selection.ranks import RankedScores, rank_scores
 from contstim.selection.solvers import Solver, SolverOptions
 from contstim.selection.wishes import Rows, Seat, Wish, compile_wishes
 

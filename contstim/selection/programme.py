@@ -16,9 +16,9 @@ import numpy as np
 from scipy.optimize import linprog
 from scipy.sparse import coo_array, csr_array, diags_array, hstack, vstack
 
+from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InfeasibleError
 from contstim.selection.assignment import SeatProblem
-from contstim.selection.ranks import FloatArray, IntArray
 from contstim.selection.solvers import (
     BinaryProgramme,
     SolverOptions,

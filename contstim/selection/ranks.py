@@ -9,13 +9,11 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
+from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError
 
 __all__ = ["RankedScores", "fractional_ranks", "rank_scores"]
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
+from contstim.arrays import BoolArray, FloatArray
 from contstim.errors import MissingExtraError, UnknownNameError
-from contstim.selection.ranks import BoolArray, FloatArray
 
 __all__ = ["SOLVERS", "BinaryProgramme", "Solver", "SolverOptions", "make_solver", "solve_binary"]
 

@@ -10,10 +10,10 @@ import pandas as pd
 from scipy.optimize import linear_sum_assignment
 from scipy.stats import rankdata
 
+from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InfeasibleError, InputError, UnknownNameError
 from contstim.models.units import gives_log_probabilities
 from contstim.records import require_columns
-from contstim.selection.ranks import FloatArray, IntArray
 
 __all__ = [
     "OBJECTIVES",

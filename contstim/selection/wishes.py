@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 from scipy.sparse import csr_array, hstack
 
+from contstim.arrays import FloatArray
 from contstim.errors import InputError, UnknownNameError
-from contstim.selection.ranks import FloatArray
 
 __all__ = ["AtMost", "Balance", "Linear", "Rows", "Seat", "Wish", "compile_wishes"]
 

@@ -35,7 +35,7 @@ from contstim.rescoring.measures import WordErrorRate
 from contstim.rescoring.nbest import NBest, read_nbest
 from contstim.rescoring.rescore import Rescoring, RescoringOptions, rescore
 from contstim.rescoring.scoring import score_hypotheses
-from contstim.sentences import read_sentences
+from contstim.text.sentences import read_sentences
 
 #: Models that come with contstim; others are added with --model.
 BUNDLED = (

@@ -8,7 +8,7 @@ from contstim.cli import main
 from contstim.cli.demo_experiment import demo_study
 from contstim.errors import InputError
 from contstim.experiment.study import Study
-from contstim.synthesis.triplets import Triplet
+from contstim.search.triplets import Triplet
 
 PAIRS = (("m1", "m2"), ("m2", "m3"))
 

@@ -6,8 +6,8 @@ import pytest
 from contstim import check_model, load_model
 from contstim.models.base import SentenceModel
 from contstim.models.bundled import bundled_folder
-from contstim.sentences import pool
-from contstim.text import split_word
+from contstim.text.sentence import split_word
+from contstim.text.sentences import pool
 
 SPECS = ["contstim:gpt", "contstim:bert?metric=pll", "contstim:bert?metric=permutation"]
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from tables import TableModel
 
+from contstim.arrays import FloatArray
 from contstim.errors import (
     InputError,
     SpecError,
@@ -13,13 +14,13 @@ from contstim.errors import (
     UnknownWordError,
     ValidationError,
 )
-from contstim.models.base import FloatArray, Replacements, SentenceParts, Totals, as_sentences
+from contstim.models.base import Replacements, SentenceParts, Totals, as_sentences
 from contstim.models.check import check_model
 from contstim.models.reductions import ReducedModel, reduction_factor
 from contstim.models.registry import FAMILIES, load_model, register_family
 from contstim.models.spec import ModelSpec
 from contstim.models.toy import check_normalisation
-from contstim.text import Sentence, WordList
+from contstim.text.sentence import Sentence, WordList
 
 WORDS = ["the", "dog", "saw", "a", "cat", "ran"]
 SENTENCES = ["the dog saw a cat", "a cat ran", "the dog ran", "dog"]

@@ -16,8 +16,8 @@ from contstim.models.ngram.train import train_ngram
 from contstim.models.recurrent.config import NetworkConfig, TrainingOptions
 from contstim.models.recurrent.training import train_recurrent
 from contstim.models.toy import check_normalisation
-from contstim.text import Sentence, WordList
-from contstim.vocabulary import Vocabulary
+from contstim.text.sentence import Sentence, WordList
+from contstim.text.vocabulary import Vocabulary
 
 TOY = ["a", "b", "c"]
 SENTENCES = [

@@ -13,7 +13,7 @@ from contstim.models.recurrent.checkpoint import save_network
 from contstim.models.recurrent.config import NetworkConfig, Vocabulary
 from contstim.models.recurrent.network import Network
 from contstim.models.registry import load_model
-from contstim.text import Sentence, WordList
+from contstim.text.sentence import Sentence, WordList
 
 WORDS = ("the", "dog", "cat", "saw", "ran", ".", "The", "a", "Dogs.")
 SENTENCES = [

@@ -14,8 +14,8 @@ from contstim.models.measures import corpus_perplexity, surprisal
 from contstim.models.reductions import REDUCTIONS, ReducedModel
 from contstim.models.registry import FAMILIES, load_model, register_family
 from contstim.models.spec import ModelSpec
-from contstim.synthesis.search import synthesize
-from contstim.text import Sentence, WordList
+from contstim.search.search import synthesize
+from contstim.text.sentence import Sentence, WordList
 
 WORDS = ["the", "dog", "saw", "a", "cat", "ran"]
 SENTENCES = ["the dog saw a cat", "a cat ran", "the dog ran", "dog"]

@@ -17,10 +17,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from contstim.arrays import IntArray
 from contstim.errors import InputError
 from contstim.models.adapt.folder import check_new, write_checkpoint
 from contstim.models.adapt.masking import batches, hide
-from contstim.models.base import IntArray
 from contstim.models.hf.checkpoint import Checkpoint
 from contstim.models.hf.encoding import Encoded
 from contstim.models.hf.masked import MaskedModel

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from contstim.models.base import IntArray
+from contstim.arrays import IntArray
 from contstim.models.hf.encoding import Encoded
 
 __all__ = ["MaskedBatch", "batches", "hide"]

@@ -9,16 +9,9 @@ from functools import cached_property
 import numpy as np
 import torch
 
+from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError, SpecError
-from contstim.models.base import (
-    BoolArray,
-    FloatArray,
-    IntArray,
-    Replacements,
-    SentenceModel,
-    SentenceParts,
-    as_sentences,
-)
+from contstim.models.base import Replacements, SentenceModel, SentenceParts, as_sentences
 from contstim.models.hf.causal_shared import shared_values
 from contstim.models.hf.checkpoint import Checkpoint
 from contstim.models.hf.encoding import Encoded, SubwordTokenizer
@@ -27,7 +20,7 @@ from contstim.models.hf.limits import check_length, resolution
 from contstim.models.hf.options import CAUSAL_OPTIONS, CausalOptions, SharedOptions
 from contstim.models.hf.prefix_tree import takes_trees
 from contstim.models.spec import ModelSpec
-from contstim.text import Sentence, WordList
+from contstim.text.sentence import Sentence, WordList
 
 __all__ = ["CausalModel", "Chain"]
 

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from contstim.models.base import FloatArray, IntArray, Replacements
+from contstim.arrays import FloatArray, IntArray
+from contstim.models.base import Replacements
 from contstim.models.hf.network import Before
 from contstim.models.hf.trie import TokenTrie
-from contstim.text import Sentence, WordList
+from contstim.text.sentence import Sentence, WordList
 
 if TYPE_CHECKING:
     from contstim.models.hf.causal import CausalModel, Chain

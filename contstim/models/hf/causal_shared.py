@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from contstim.models.base import FloatArray, IntArray
+from contstim.arrays import FloatArray, IntArray
 from contstim.models.hf.prefix_tree import TreeRow, plan_rows, read_row
 
 if TYPE_CHECKING:

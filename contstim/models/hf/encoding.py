@@ -17,12 +17,12 @@ from typing import Any
 
 import numpy as np
 
+from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError, SpecError, UnknownWordError
-from contstim.models.base import BoolArray, FloatArray, IntArray
 from contstim.models.hf.options import SharedOptions
 from contstim.models.hf.tokenforms import TokenForms
 from contstim.models.hf.trie import TokenTrie
-from contstim.text import Sentence, WordList, split_word
+from contstim.text.sentence import Sentence, WordList, split_word
 
 __all__ = ["Candidates", "Encoded", "SubwordTokenizer"]
 

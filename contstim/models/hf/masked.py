@@ -7,16 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import SpecError, UnknownNameError
-from contstim.models.base import (
-    BoolArray,
-    FloatArray,
-    IntArray,
-    Replacements,
-    SentenceModel,
-    SentenceParts,
-    as_sentences,
-)
+from contstim.models.base import Replacements, SentenceModel, SentenceParts, as_sentences
 from contstim.models.hf.checkpoint import Checkpoint
 from contstim.models.hf.encoding import Encoded, SubwordTokenizer
 from contstim.models.hf.events import MaskedEvent
@@ -25,7 +18,7 @@ from contstim.models.hf.network import Normaliser
 from contstim.models.hf.options import MASKED_OPTIONS, METRICS, MaskedOptions, SharedOptions
 from contstim.models.hf.plans import LARGEST_EXACT, Plan, merge, plan_for
 from contstim.models.spec import ModelSpec
-from contstim.text import Sentence, WordList
+from contstim.text.sentence import Sentence, WordList
 
 __all__ = ["MaskedModel", "masked_rows"]
 

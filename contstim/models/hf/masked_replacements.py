@@ -21,12 +21,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from contstim.models.base import BoolArray, FloatArray, IntArray, Replacements
+from contstim.arrays import BoolArray, FloatArray, IntArray
+from contstim.models.base import Replacements
 from contstim.models.hf.encoding import Encoded
 from contstim.models.hf.limits import check_length
 from contstim.models.hf.options import MaskedOptions
 from contstim.models.hf.plans import Plan, plan_for
-from contstim.text import Sentence, WordList
+from contstim.text.sentence import Sentence, WordList
 
 if TYPE_CHECKING:
     from contstim.models.hf.masked import MaskedModel

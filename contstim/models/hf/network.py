@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from transformers import DynamicCache
 
-from contstim.models.base import BoolArray, FloatArray, IntArray
+from contstim.arrays import BoolArray, FloatArray, IntArray
 
 __all__ = ["Before", "Network", "Normaliser"]
 

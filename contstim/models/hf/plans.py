@@ -24,7 +24,7 @@ from math import comb
 
 import numpy as np
 
-from contstim.models.base import BoolArray, FloatArray, IntArray
+from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.models.hf.options import MaskedOptions
 
 __all__ = ["LARGEST_EXACT", "Plan", "merge", "plan_for", "subset_weights"]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from contstim.models.base import BoolArray, IntArray
+from contstim.arrays import BoolArray, IntArray
 from contstim.models.hf.network import Network
 
 __all__ = ["TreeRow", "plan_rows", "read_row", "takes_trees"]

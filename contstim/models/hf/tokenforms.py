@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from contstim.models.base import BoolArray
+from contstim.arrays import BoolArray
 
 __all__ = ["TokenForms"]
 

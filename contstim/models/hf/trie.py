@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from contstim.models.base import BoolArray, FloatArray, IntArray
+from contstim.arrays import BoolArray, FloatArray, IntArray
 
 __all__ = ["Rows", "TokenTrie"]
 

@@ -22,21 +22,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError
-from contstim.models.base import (
-    BoolArray,
-    Event,
-    FloatArray,
-    IntArray,
-    Replacements,
-    SentenceModel,
-    SentenceParts,
-)
+from contstim.models.base import Event, Replacements, SentenceModel, SentenceParts
 from contstim.models.bundled import bundled_folder
 from contstim.models.hf.causal import CausalModel
 from contstim.models.spec import ModelSpec
-from contstim.text import Sentence, WordList
-from contstim.textfile import numbered_lines
+from contstim.text.sentence import Sentence, WordList
+from contstim.text.textfile import numbered_lines
 
 if TYPE_CHECKING:
     from contstim.models.hf.masked import MaskedModel

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
+from contstim.arrays import FloatArray, IntArray
 from contstim.errors import ModelFileError, SpecError
-from contstim.models.base import Event, FloatArray, IntArray
+from contstim.models.base import Event
 from contstim.models.learnt.folder import Learnt, read_learnt, read_record
 from contstim.models.learnt.model import LEARNT_OPTIONS, FirstTokenModel
 from contstim.models.spec import ModelSpec

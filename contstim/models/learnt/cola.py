@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike
 
+from contstim.arrays import IntArray
 from contstim.errors import InputError
-from contstim.models.base import IntArray
-from contstim.textfile import numbered_lines
+from contstim.text.textfile import numbered_lines
 
 __all__ = ["PARTS", "LabelledSentences", "matthews_correlation", "read_cola", "read_cola_folder"]
 

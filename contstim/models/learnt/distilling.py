@@ -13,8 +13,9 @@ import numpy as np
 import torch
 from scipy.stats import pearsonr, spearmanr
 
+from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InputError
-from contstim.models.base import FloatArray, IntArray, SentenceModel
+from contstim.models.base import SentenceModel
 from contstim.models.cache import ScoreCache
 from contstim.models.learnt.card import student_card
 from contstim.models.learnt.encoder import Encoder, open_encoder

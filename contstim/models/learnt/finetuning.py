@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from contstim.arrays import IntArray
 from contstim.durable import digest_of
 from contstim.errors import InfeasibleError, InputError, UnknownNameError
-from contstim.models.base import IntArray
 from contstim.models.hf.checkpoint import digest_weights
 from contstim.models.hf.limits import check_length
 from contstim.models.learnt.card import classifier_card

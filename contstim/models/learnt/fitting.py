@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from contstim.arrays import IntArray
 from contstim.errors import InputError
-from contstim.models.base import IntArray
 from contstim.models.learnt.member import Member, Rows
 from contstim.progress import track
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from contstim.arrays import FloatArray
 from contstim.errors import InputError
-from contstim.models.base import FloatArray
 from contstim.models.learnt.member import Member
-from contstim.text import Sentence, WordList
+from contstim.text.sentence import Sentence, WordList
 
 if TYPE_CHECKING:
     from contstim.models.learnt.model import FirstTokenModel

@@ -12,8 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InputError
-from contstim.models.base import FloatArray, IntArray
 from contstim.models.learnt.encoder import Encoder, layers_of
 from contstim.progress import track
 

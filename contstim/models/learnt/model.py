@@ -7,24 +7,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError
-from contstim.models.base import (
-    BoolArray,
-    FloatArray,
-    IntArray,
-    Replacements,
-    SentenceModel,
-    SentenceParts,
-    Totals,
-    as_sentences,
-)
+from contstim.models.base import Replacements, SentenceModel, SentenceParts, Totals, as_sentences
 from contstim.models.hf.encoding import Encoded, SubwordTokenizer
 from contstim.models.hf.limits import check_length
 from contstim.models.hf.options import SharedOptions
 from contstim.models.learnt.folder import Learnt
 from contstim.models.learnt.member import Rows
 from contstim.models.spec import ModelSpec
-from contstim.text import Sentence, WordList
+from contstim.text.sentence import Sentence, WordList
 
 __all__ = ["LEARNT_OPTIONS", "FirstTokenModel", "tokenizer_of"]
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from contstim.arrays import BoolArray, FloatArray
 from contstim.errors import InputError
-from contstim.models.base import BoolArray, FloatArray
 from contstim.models.learnt.classifier import graded
 from contstim.models.learnt.cola import PARTS, matthews_correlation, read_cola_folder
 from contstim.models.learnt.encoder import open_encoder

@@ -14,8 +14,8 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
+from contstim.arrays import FloatArray
 from contstim.errors import OutputError
-from contstim.models.base import FloatArray
 
 __all__ = ["Restart", "RestartStore"]
 

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from contstim.arrays import FloatArray, IntArray
 from contstim.errors import ModelFileError
-from contstim.models.base import Event, FloatArray, IntArray
+from contstim.models.base import Event
 from contstim.models.learnt.folder import Learnt, read_learnt, read_record
 from contstim.models.learnt.model import LEARNT_OPTIONS, FirstTokenModel
 from contstim.models.learnt.target import Target

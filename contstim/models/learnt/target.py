@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InputError
-from contstim.models.base import FloatArray, IntArray
 
 __all__ = ["Target"]
 

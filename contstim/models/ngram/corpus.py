@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from contstim.errors import InputError
 from contstim.models.ngram.table import END, START, UNKNOWN
-from contstim.text import tokens_of_word
+from contstim.text.sentence import tokens_of_word
 
 __all__ = ["Corpus", "Vocabulary", "read_corpus", "read_vocabulary"]
 
@@ -151,7 +151,7 @@ def read_corpus(
     vocabulary
         Which words to keep.
     punctuation
-        Passed to :func:`contstim.text.tokens_of_word`; ``keep`` takes words as given.
+        Passed to :func:`contstim.text.sentence.tokens_of_word`; ``keep`` takes words as given.
 
     Raises
     ------

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError
-from contstim.models.base import BoolArray, FloatArray, IntArray
 from contstim.models.ngram.corpus import Corpus
 from contstim.models.ngram.table import END, START, UNKNOWN, Level, NgramTable
 

@@ -14,12 +14,10 @@ from pathlib import Path
 import kenlm
 import numpy as np
 
+from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import ModelFileError, UnknownWordError
 from contstim.models.base import (
-    BoolArray,
     Event,
-    FloatArray,
-    IntArray,
     Replacements,
     SentenceModel,
     SentenceParts,
@@ -32,7 +30,7 @@ from contstim.models.ngram.replacing import Replacer
 from contstim.models.ngram.table import END, START, UNKNOWN, Level, NgramTable
 from contstim.models.spec import ModelSpec
 from contstim.models.words import WORD_OPTIONS, Slot, WordTokenizer
-from contstim.text import Sentence, WordList, tokens_of_word
+from contstim.text.sentence import Sentence, WordList, tokens_of_word
 
 __all__ = ["NgramModel", "load"]
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError
-from contstim.models.base import BoolArray, FloatArray, IntArray
 from contstim.models.ngram.table import Level, NgramTable
 
 __all__ = ["prune_by_entropy", "round_probabilities"]

@@ -12,8 +12,8 @@ from typing import IO, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from contstim.arrays import FloatArray, IntArray
 from contstim.errors import ModelFileError
-from contstim.models.base import FloatArray, IntArray
 from contstim.models.ngram.table import END, START, Level, NgramTable, find
 
 __all__ = ["is_binary", "read_arpa", "read_unigrams"]

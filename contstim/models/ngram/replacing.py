@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from contstim.models.base import FloatArray, IntArray
+from contstim.arrays import FloatArray, IntArray
 from contstim.models.ngram.table import NgramTable, find
 
 __all__ = ["Replacer"]

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from contstim.models.base import BoolArray, FloatArray, IntArray
+from contstim.arrays import BoolArray, FloatArray, IntArray
 
 __all__ = ["END", "START", "UNKNOWN", "Level", "NgramTable", "find"]
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import numpy as np
 
+from contstim.arrays import FloatArray
 from contstim.errors import InputError
-from contstim.models.base import FloatArray
 from contstim.models.ngram.arpa import write_arpa
 from contstim.models.ngram.corpus import Vocabulary, read_corpus
 from contstim.models.ngram.kneser_ney import Discounts, count_ngrams, kneser_ney
 from contstim.models.ngram.pruning import prune_by_entropy, round_probabilities
-from contstim.text import PUNCTUATION_POLICIES
+from contstim.text.sentence import PUNCTUATION_POLICIES
 
 __all__ = ["TrainedNgram", "train_ngram"]
 
@@ -72,7 +72,8 @@ def train_ngram(
         Length of the longest n-grams, at least 1.
     punctuation
         ``keep``: words as given. ``split`` or ``drop``: as
-        :func:`contstim.text.tokens_of_word`; give the model the same option when it is loaded.
+        :func:`contstim.text.sentence.tokens_of_word`; give the model the same option when it
+        is loaded.
     vocabulary
         Which words to keep; by default all, with an unknown-word class of count 0.
     cutoffs

@@ -14,10 +14,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InputError
-from contstim.models.base import FloatArray, IntArray
 from contstim.models.recurrent.config import END, START, UNKNOWN, Vocabulary
-from contstim.text import PUNCTUATION_POLICIES, tokens_of_word
+from contstim.text.sentence import PUNCTUATION_POLICIES, tokens_of_word
 
 __all__ = ["Corpus", "count_words", "make_vocabulary", "read_vocabulary"]
 

@@ -8,24 +8,16 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import SpecError
-from contstim.models.base import (
-    BoolArray,
-    Event,
-    FloatArray,
-    IntArray,
-    Replacements,
-    SentenceModel,
-    SentenceParts,
-    as_sentences,
-)
+from contstim.models.base import Event, Replacements, SentenceModel, SentenceParts, as_sentences
 from contstim.models.recurrent.checkpoint import load_network
 from contstim.models.recurrent.config import END, START
 from contstim.models.recurrent.layers import State
 from contstim.models.recurrent.network import Network
 from contstim.models.spec import ModelSpec
 from contstim.models.words import WORD_OPTIONS, Encoded, WordTokenizer
-from contstim.text import Sentence, WordList
+from contstim.text.sentence import Sentence, WordList
 
 __all__ = ["RecurrentModel", "load"]
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from contstim.models.base import FloatArray, IntArray
+from contstim.arrays import FloatArray, IntArray
 from contstim.models.recurrent.config import NetworkConfig, Vocabulary
 from contstim.models.recurrent.layers import State, layer_forward
 

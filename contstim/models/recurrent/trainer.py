@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from contstim.models.base import IntArray
+from contstim.arrays import IntArray
 from contstim.models.recurrent.config import TrainingOptions
 from contstim.models.recurrent.corpus import Corpus
 from contstim.models.recurrent.layers import State, layer_backward, layer_forward

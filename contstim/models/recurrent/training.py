@@ -84,8 +84,8 @@ def train_recurrent(
         File of sentences for early stopping and the perplexity; by default a share
         `heldout_share` of the text, drawn by lot.
     punctuation
-        ``keep``, ``split`` or ``drop``, as `contstim.text.tokens_of_word` does. Use the same
-        option in the model's spec.
+        ``keep``, ``split`` or ``drop``, as `contstim.text.sentence.tokens_of_word` does. Use the
+        same option in the model's spec.
     storage
         ``float32``, ``float16`` or ``int8``.
     device

@@ -12,7 +12,7 @@ from tiny_transformers import tokens_computed
 from contstim.models.hf import masked_replacements
 from contstim.models.hf.masked_replacements import PRICE
 from contstim.models.registry import load_model
-from contstim.text import Sentence, WordList
+from contstim.text.sentence import Sentence, WordList
 
 Tiny = Callable[[str], Path]
 

@@ -12,9 +12,9 @@ from contstim.models.check import check_model
 from contstim.models.measures import corpus_perplexity, surprisal
 from contstim.models.registry import FAMILIES, load_model
 from contstim.models.spec import ModelSpec
-from contstim.synthesis.search import synthesize
-from contstim.text import WordList
-from contstim.vocabulary import Vocabulary
+from contstim.search.search import synthesize
+from contstim.text.sentence import WordList
+from contstim.text.vocabulary import Vocabulary
 
 Tiny = Callable[[str], Path]
 

@@ -14,7 +14,7 @@ from tiny_transformers import tokens_computed
 from contstim.models.hf.causal_replacements import PRICE, guessed_steps
 from contstim.models.hf.trie import TokenTrie
 from contstim.models.registry import load_model
-from contstim.text import Sentence, WordList
+from contstim.text.sentence import Sentence, WordList
 
 Tiny = Callable[[str], Path]
 

@@ -19,11 +19,11 @@ from contstim.models.learnt.cola import matthews_correlation, read_cola
 from contstim.models.learnt.finetuning import finetune
 from contstim.models.learnt.fitting import FitOptions
 from contstim.models.measures import corpus_perplexity, surprisal
+from contstim.pipeline.experiment import Experiment, Study, SynthesisOptions, TripletOptions
 from contstim.report.triplets_page import triplets_page
-from contstim.runs.experiment import Experiment, Study, SynthesisOptions, TripletOptions
-from contstim.synthesis.triplets import ModelPair, triplets
-from contstim.text import WordList
-from contstim.vocabulary import Vocabulary
+from contstim.search.triplets import ModelPair, triplets
+from contstim.text.sentence import WordList
+from contstim.text.vocabulary import Vocabulary
 
 from .conftest import write_cola
 

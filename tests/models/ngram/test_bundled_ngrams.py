@@ -7,8 +7,8 @@ import pytest
 
 from contstim.models.ngram import NgramModel
 from contstim.models.registry import load_model
-from contstim.sentences import pool
-from contstim.text import Sentence, WordList
+from contstim.text.sentence import Sentence, WordList
+from contstim.text.sentences import pool
 
 NAMES = ["contstim:bigram", "contstim:trigram"]
 

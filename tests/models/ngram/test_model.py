@@ -17,7 +17,7 @@ from contstim.models.ngram import NgramModel, train_ngram
 from contstim.models.ngram.table import END, START, UNKNOWN
 from contstim.models.registry import load_model
 from contstim.models.toy import check_normalisation
-from contstim.text import Sentence, WordList
+from contstim.text.sentence import Sentence, WordList
 
 SENTENCES = ["a bee cat", "dog", "elephant flying-fox a a bee cat dog", "cat cat cat cat cat"]
 

@@ -1,0 +1,177 @@
+"""Spreading tasks over a Dask cluster: an address, workers of this machine, or SLURM jobs.
+
+Dask only spreads the work. Each worker commits its results to the run's store itself, so workers
+must see the run's folder, the experiment file's folder and the models under the same paths.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import uuid
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import asdict
+from typing import Any, Self
+
+from contstim.errors import InputError, MissingExtraError, OutputError
+from contstim.pipeline.executors import Outcomes, worker_environment
+from contstim.pipeline.store import RunStore
+from contstim.pipeline.tasks import Outcome, Task
+from contstim.pipeline.work import TRIES, Worker, Workplace
+
+__all__ = ["DaskWorkers"]
+
+#: Settings of a scheduler that is started here: a task that kills its worker is tried `TRIES`
+#: times, and a worker holds one task at a time, so that no other task is blamed for its death.
+SETTINGS = {
+    "distributed.scheduler.allowed-failures": TRIES - 1,
+    "distributed.scheduler.worker-saturation": 1.0,
+}
+
+_SECONDS_TO_CONNECT = 30
+
+_workers: dict[Workplace, Worker] = {}
+_one_at_a_time = threading.Lock()
+
+
+def _do(workplace: dict[str, Any], config: dict[str, Any]) -> dict[str, Any]:
+    """Do one task on a Dask worker; models stay loaded from task to task."""
+    here = Workplace(**workplace)
+    # A worker's threads share its working folder and its models.
+    with _one_at_a_time:
+        os.chdir(here.folder)
+        if here not in _workers:
+            _workers.clear()
+            _workers[here] = Worker(here)
+        return asdict(_workers[here].run(Task(config)))
+
+
+class DaskWorkers:
+    """Does tasks on the workers of a Dask cluster; dead workers cost the tasks they had in hand.
+
+    Parameters
+    ----------
+    where
+        ``local:N`` (N worker processes of this machine), ``slurm:N`` (N jobs, each one worker,
+        with the settings of dask-jobqueue's configuration file; jobs that end are replaced), or
+        the address of a scheduler, e.g. ``tcp://host:8786``.
+
+    Raises
+    ------
+    InputError
+        If `where` is none of these.
+    MissingExtraError
+        If Dask is not installed.
+    """
+
+    def __init__(self, where: str) -> None:
+        kind, _, number = where.partition(":")
+        self.where = where
+        self.number = 0
+        if kind in ("local", "slurm"):
+            if not number.isdecimal() or int(number) < 1:
+                raise InputError(f"{where!r} names no number of workers; write {kind}:2")
+            self.number = int(number)
+        elif "://" not in where:
+            raise InputError(
+                f"{where!r} is no Dask cluster; give local:N, slurm:N or a scheduler's address "
+                "like tcp://host:8786"
+            )
+        try:
+            import distributed  # noqa: F401 - only whether it is there
+        except ImportError as error:
+            raise MissingExtraError(
+                "Dask is not installed; pip install 'contstim[cluster]', or use --workers or "
+                "--shard, which do without"
+            ) from error
+        self._open = ExitStack()
+        self.client: Any = None
+
+    def __enter__(self) -> Self:
+        import dask
+        from distributed import Client
+
+        self._open.enter_context(dask.config.set(SETTINGS))
+        address: Any = self.where
+        if self.number:
+            address = self._open.enter_context(self._cluster())
+        try:
+            client = Client(address, timeout=_SECONDS_TO_CONNECT, set_as_default=False)
+        except (OSError, ValueError) as error:
+            self._open.close()
+            reason = " ".join(str(error).split())
+            raise InputError(f"cannot reach the Dask scheduler {self.where}: {reason}") from None
+        self.client = self._open.enter_context(client)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    def _cluster(self) -> Any:
+        if self.where.startswith("local"):
+            from distributed import LocalCluster
+
+            return LocalCluster(
+                n_workers=self.number,
+                threads_per_worker=1,
+                processes=True,
+                memory_limit=0,
+                dashboard_address=None,
+                env={name: worker_environment()[name] for name in ("OMP_NUM_THREADS",)},
+            )
+        try:
+            from dask_jobqueue import SLURMCluster
+        except ImportError as error:
+            raise MissingExtraError(
+                "dask-jobqueue is not installed; pip install 'contstim[cluster]'"
+            ) from error
+        try:
+            cluster = SLURMCluster()
+        except ValueError as error:
+            raise InputError(
+                f"dask-jobqueue's configuration lacks a setting ({' '.join(str(error).split())}); "
+                "state cores, memory and queue in ~/.config/dask/jobqueue.yaml"
+            ) from None
+        # With a fixed number of jobs, one that is cancelled would never be replaced.
+        cluster.adapt(minimum=self.number, maximum=self.number)
+        return cluster
+
+    def run(self, workplace: Workplace, tasks: Sequence[Task]) -> Outcomes:
+        """Do `tasks`, those of the first pairs first."""
+        from distributed import as_completed
+
+        of = {}
+        for number, task in enumerate(tasks):
+            # A name of its own: a scheduler may remember an earlier run's task of this key.
+            future = self.client.submit(
+                _do,
+                asdict(workplace),
+                dict(task.config),
+                key=f"{task.key}-{uuid.uuid4().hex}",
+                priority=-number,
+                pure=False,
+            )
+            of[future.key] = (future, task)
+        try:
+            waiting = as_completed([future for future, _ in of.values()], loop=self.client.loop)
+            for future in waiting:
+                _, task = of.pop(future.key)
+                yield self._outcome(future, task, workplace)
+        finally:
+            self.client.cancel([future for future, _ in of.values()])
+
+    @staticmethod
+    def _outcome(future: Any, task: Task, workplace: Workplace) -> Outcome:
+        if future.status == "finished":
+            return Outcome(**future.result())
+        store = RunStore(workplace.store)
+        error = future.exception() if future.status == "error" else None
+        if isinstance(error, OutputError):
+            raise error
+        if store.has(task.key):
+            return Outcome(task.key)
+        message = "Dask gave the task up" if error is None else type(error).__name__
+        message += f": {' '.join(str(error).split())}" if error is not None else ""
+        store.set_aside(task, message, "")
+        return Outcome(task.key, message)

@@ -1,0 +1,249 @@
+"""Running an experiment: the stages in order, each task committed, tables up to date."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import chdir, closing
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from contstim.durable import write_whole
+from contstim.errors import ContstimError, InputError, OutputError, UnknownNameError
+from contstim.pipeline.executors import Executor
+from contstim.pipeline.experiment import Experiment
+from contstim.pipeline.lock import RunLock, holders
+from contstim.pipeline.plan import Plan, shard_of
+from contstim.pipeline.stages import Stages, needed, stages_of
+from contstim.pipeline.tasks import Outcome, Task
+from contstim.pipeline.work import Workplace
+from contstim.progress import track
+
+__all__ = ["RunReport", "StageStatus", "run_experiment", "run_status"]
+
+_PLAN = "plan.json"
+
+
+@dataclass
+class RunReport:
+    """What became of a run.
+
+    Attributes
+    ----------
+    out
+        The run's folder.
+    made, kept
+        Tables that were made, and those that held already.
+    set_aside
+        Tasks that were given up, each with its error.
+    blocked
+        Why a later stage could not go on without them; None if all stages are done.
+    """
+
+    out: Path
+    made: list[Path] = field(default_factory=list)
+    kept: list[Path] = field(default_factory=list)
+    set_aside: list[tuple[Task, str]] = field(default_factory=list)
+    blocked: str | None = None
+
+    @property
+    def complete(self) -> bool:
+        """Whether no task was set aside and all stages asked for are done."""
+        return not self.set_aside and self.blocked is None
+
+
+def run_experiment(
+    experiment: Experiment,
+    executor: Executor,
+    *,
+    out: Path | str | None = None,
+    scores: Path | str | None = None,
+    stage: str | None = None,
+    shard: tuple[int, int] | None = None,
+) -> RunReport:
+    """Run an experiment, or go on with it: the same call again repeats no committed task.
+
+    Tasks run with the experiment file's folder as the working folder of this process, and
+    PyTorch on one thread.
+
+    Parameters
+    ----------
+    experiment
+        From :func:`~contstim.pipeline.experiment.read_experiment`.
+    executor
+        What does the tasks.
+    out
+        The run's folder; by default the experiment's.
+    scores
+        The score cache, which several runs may share; by default in the run's folder.
+    stage
+        Only this stage and those it rests on; by default all.
+    shard
+        (i, n): only the i-th of n shards of the tasks, and no table; once all shards are done,
+        a run without shards makes the tables.
+
+    Raises
+    ------
+    LockedError
+        If another process works on the run.
+    InputError
+        If models, sentences or vocabulary cannot be read, or the stage is none of the experiment.
+    OutputError
+        If results cannot be written.
+    """
+    there = stages_of(experiment)
+    if stage is not None and stage not in there:
+        raise UnknownNameError.among("stage of this experiment", stage, there)
+    if shard is not None and not 1 <= shard[0] <= shard[1]:
+        raise InputError(f"there is no shard {shard[0]} of {shard[1]}; give i/n with 1 <= i <= n")
+    folder = Path(experiment.out if out is None else out).resolve()
+    cache = folder / "scores" if scores is None else Path(scores).resolve()
+    name = "run" if shard is None else f"shard-{shard[0]}-of-{shard[1]}"
+    with RunLock(folder / "locks", name).held() as lock:
+        plan = Plan.of(experiment)
+        saved = {"models": plan.models, "versions": plan.versions}
+        write_whole(folder / _PLAN, json.dumps(saved, indent=1) + "\n")
+        run = _Run(Stages(plan, folder, cache), executor, lock, RunReport(folder))
+        for one in there if stage is None else needed(experiment, stage):
+            if not run.stage(one, shard):
+                break
+        return run.report
+
+
+@dataclass
+class _Run:
+    stages: Stages
+    executor: Executor
+    lock: RunLock
+    report: RunReport
+
+    def stage(self, name: str, shard: tuple[int, int] | None) -> bool:
+        """Do a stage; say whether the next can go on."""
+        mine = shard_of(self.stages.tasks(name), shard)
+        keys = {task.key for task in mine}
+        left = [task for task in self.stages.open_tasks(name) if task.key in keys]
+        by_key = {task.key: task for task in left}
+        progress = track(self._outcomes(left), len(mine), name, len(mine) - len(left))
+        for outcome in progress:
+            if outcome.error is not None:
+                self.report.set_aside.append((by_key[outcome.key], outcome.error))
+            self.lock.check()
+        self._see_all(name, keys)
+        if shard is not None:
+            return True
+        table = self.stages.tables[name].path
+        if self.stages.holds(name):
+            self.report.kept.append(table)
+            return True
+        try:
+            self.stages.make(name)
+        except OutputError:
+            raise
+        except ContstimError as error:
+            if not self.report.set_aside:
+                raise type(error)(f"stage {name}: {error}") from None
+            self.report.blocked = f"stage {name}: {error}"
+            return False
+        self.report.made.append(table)
+        return True
+
+    def _see_all(self, name: str, keys: set[str]) -> None:
+        """Wait until every result that was reported is to be seen; network folders lag behind."""
+        given_up = {task.key for task, _ in self.report.set_aside}
+        for pause in (0.1, 1, 5, 25, 60, 0):
+            unseen = [
+                task
+                for task in self.stages.open_tasks(name)
+                if task.key in keys and task.key not in given_up
+            ]
+            if not unseen:
+                return
+            time.sleep(pause)
+        raise OutputError(
+            f"{len(unseen)} results of stage {name} were reported but are not in "
+            f"{self.report.out}; the workers must write to the same files as this machine"
+        )
+
+    def _outcomes(self, tasks: Sequence[Task]) -> Iterator[Outcome]:
+        if not tasks:
+            return
+        experiment = self.stages.experiment
+        words = experiment.vocabulary.file
+        workplace = Workplace(
+            store=str(self.stages.store.folder),
+            scores=str(self.stages.cache.folder.resolve()),
+            folder=str(experiment.folder),
+            vocabulary=None if words is None else str((experiment.folder / words).resolve()),
+        )
+        with chdir(experiment.folder), closing(self.executor.run(workplace, tasks)) as outcomes:
+            yield from outcomes
+
+
+@dataclass(frozen=True)
+class StageStatus:
+    """How far a stage is.
+
+    Attributes
+    ----------
+    stage
+        Its name.
+    tasks, done
+        Numbers of its tasks; 0 for a stage that only makes its table.
+    set_aside
+        Errors of tasks that were given up.
+    table
+        ``up to date``, ``out of date`` or ``not made``.
+    seconds_left
+        Of one worker, by the mean of the tasks done; None if not known.
+    """
+
+    stage: str
+    tasks: int
+    done: int
+    set_aside: tuple[str, ...]
+    table: str
+    seconds_left: float | None
+
+
+def run_status(
+    experiment: Experiment, *, out: Path | str | None = None, scores: Path | str | None = None
+) -> tuple[list[StageStatus], list[str]]:
+    """Say how far a run is, and who works on it, without loading a model or taking its lock.
+
+    Raises
+    ------
+    InputError
+        If nothing was run yet.
+    """
+    folder = Path(experiment.out if out is None else out).resolve()
+    try:
+        saved = json.loads((folder / _PLAN).read_text("utf-8"))
+        models, versions = saved["models"], saved["versions"]
+    except FileNotFoundError:
+        raise InputError(f"nothing was run in {folder} yet; run the file first") from None
+    new = [spec for spec in experiment.models if spec not in models]
+    if new:
+        raise InputError(f"the model {new[0]} was added since {folder} was run; run the file first")
+    cache = folder / "scores" if scores is None else Path(scores).resolve()
+    stages = Stages(Plan(experiment, models, versions), folder, cache)
+    found = []
+    for name in stages_of(experiment):
+        tasks = stages.tasks(name)
+        left = stages.open_tasks(name)
+        errors = [f"{task}: {error}" for task in left if (error := stages.store.error(task.key))]
+        open_keys = {task.key for task in left}
+        times = stages.store.seconds(task.key for task in tasks if task.key not in open_keys)
+        holds = not left and stages.holds(name)
+        table = "up to date" if holds else "not made"
+        if not holds and stages.tables[name].path.exists():
+            table = "out of date"
+        seconds = statistics.fmean(times) * len(left) if times else None
+        done = len(tasks) - len(left)
+        found.append(StageStatus(name, len(tasks), done, tuple(errors), table, seconds))
+    who = [
+        f"{h['name']}: process {h['pid']} on {h['host']} since {h['since']}"
+        for h in holders(folder / "locks")
+    ]
+    return found, who

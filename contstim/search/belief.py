@@ -1,0 +1,166 @@
+"""What exact scores teach about those not yet asked for.
+
+A model's estimate e of a candidate's score takes a part of it, u = upper - e, from the sentence as
+it is or from a guess. The exact score differs from e because that part changes with the candidate.
+The change is taken to be a straight line in the least such part of any candidate (l), in what this
+candidate's has above it (u - l), in how far the candidate lies from the sentence as it is
+(d = e - present score), in how many tokens the candidate has beyond one, up to three (k), and in
+how far another model's opinion, if there is one, lies from the estimate (o), with an error that
+grows with u:
+
+    exact - e = a l + b (u - l) + c d + g u k / 3 + h o + u noise,   noise ~ N(0, s^2).
+
+Words of one token and longer ones have a, b, c and s of their own, for what is guessed of a longer
+word's tokens differs. At each position the coefficients are fitted anew to the exact scores known
+there (Bayesian linear regression); what they are likely to be, and s, comes from the positions
+searched before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from contstim.arrays import FloatArray
+from contstim.models.base import Replacements
+
+__all__ = ["Belief", "Outlook", "expected_gain"]
+
+# Before anything is known: a new word fits a little worse; spread of the coefficients, and s of
+# words of one token and of several, with the number of scores it is worth.
+_PRIOR_MEAN = np.array([-0.1, -0.1, 0.0, -0.1, -0.1, 0.0, 0.0, 0.2])
+_PRIOR_SPREAD = np.array([0.1, 0.1, 0.15, 0.1, 0.1, 0.15, 0.1, 0.2])
+_PRIOR_NOISE, _PRIOR_COUNT = np.array([0.08, 0.12]), 4.0
+# How much the coefficients may differ between positions, in parts of s.
+_BETWEEN = np.array([0.7, 0.5, 0.7, 0.7, 0.5, 0.7, 0.7, 0.7])
+_OF = np.array([0, 0, 0, 1, 1, 1, 1, 0])
+# Column of the features in which longer words stand out.
+_EXTRA = 6
+_LARGEST_EXTRA = 3
+# Exact scores of earlier positions that are kept.
+_KEPT = 2000
+
+
+@dataclass
+class Belief:
+    """What is known of one model's estimates from the positions searched so far.
+
+    Attributes
+    ----------
+    features, targets
+        Of each exact score the features, (l, u - l, d) / u of short words and of longer ones,
+        k / 3 and o / u, and (exact - e) / u.
+    """
+
+    features: list[FloatArray] = field(default_factory=list)
+    targets: list[FloatArray] = field(default_factory=list)
+
+    def outlook(self, table: Replacements, present: float) -> Outlook:
+        """Begin a position, at which the sentence as it is scores `present`."""
+        scale = table.upper - table.estimate
+        # A model that estimates nothing leaves the whole score open.
+        least = 0.02 * abs(present) + 1e-6
+        # Nor does a score without a bound, such as a classifier's margin, say how much is open.
+        reach = abs(present) + float(np.std(table.estimate))
+        scale = np.where(np.isfinite(scale), scale, reach)
+        if np.all(scale <= least):
+            scale = np.full(len(scale), max(abs(present), least))
+        scale = np.maximum(scale, least)
+        lowest = scale.min() / scale
+        distance = (table.estimate - present) / scale
+        extra = np.zeros(len(scale))
+        if table.n_tokens is not None:
+            extra = np.minimum(table.n_tokens - 1, _LARGEST_EXTRA) / _LARGEST_EXTRA
+        common = np.column_stack([lowest, 1.0 - lowest, distance])
+        one = (extra == 0)[:, None]
+        opinion = np.zeros(len(scale))
+        if table.opinion is not None:
+            opinion = (table.opinion - table.estimate) / scale
+            opinion[~np.isfinite(opinion)] = 0.0
+        features = np.hstack([common * one, common * ~one, extra[:, None], opinion[:, None]])
+        mean, spread, noise = _PRIOR_MEAN, _PRIOR_SPREAD, _PRIOR_NOISE
+        if self.features:
+            x, y = np.concatenate(self.features)[-_KEPT:], np.concatenate(self.targets)[-_KEPT:]
+            mean, _ = _posterior(x, y, _PRIOR_MEAN, _PRIOR_SPREAD, noise)
+            noise = _noise(x, y, mean, noise)
+            spread = _BETWEEN * noise[_OF]
+        return Outlook(self, table.estimate, scale, features, mean, spread, noise)
+
+
+def _several(x: FloatArray) -> NDArray[np.int64]:
+    """Return 1 for candidates of several tokens, 0 for those of one, from their features."""
+    return (x[:, _EXTRA] > 0).astype(np.int64)
+
+
+def _noise(x: FloatArray, y: FloatArray, mean: FloatArray, prior: FloatArray) -> FloatArray:
+    """Return s of candidates of one token and of several, (2,), given coefficients and data."""
+    kind = _several(x)
+    squares = np.bincount(kind, (y - x @ mean) ** 2, minlength=2) + _PRIOR_COUNT * prior**2
+    return np.asarray(np.sqrt(squares / (np.bincount(kind, minlength=2) + _PRIOR_COUNT)))
+
+
+def _posterior(
+    x: FloatArray, y: FloatArray, mean: FloatArray, spread: FloatArray, noise: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return mean (8,) and covariance (8, 8) of the coefficients given data, noise known."""
+    weighted = x / noise[_several(x), None] ** 2
+    precision = np.diag(spread**-2.0)
+    covariance = np.asarray(np.linalg.inv(precision + x.T @ weighted), dtype=np.float64)
+    return covariance @ (precision @ mean + weighted.T @ y), covariance
+
+
+@dataclass(eq=False)
+class Outlook:
+    """What one model's scores at one position are likely to be.
+
+    Attributes
+    ----------
+    belief
+        Where exact scores seen here are put for later positions.
+    estimate, scale, features
+        Of the V candidates: e, u, and the features, shape (V, 8).
+    mean, spread
+        What the coefficients (8,) are likely to be at a new position.
+    noise
+        s of candidates of one token and of several, (2,).
+    """
+
+    belief: Belief
+    estimate: FloatArray
+    scale: FloatArray
+    features: FloatArray
+    mean: FloatArray
+    spread: FloatArray
+    noise: FloatArray
+    _x: FloatArray = field(default_factory=lambda: np.empty((0, 8)))
+    _y: FloatArray = field(default_factory=lambda: np.empty(0))
+
+    def learn(self, index: NDArray[np.int64], exact: FloatArray, *, keep: bool = True) -> None:
+        """Take in exact scores (k,) of candidates `index`; `keep` them for later positions."""
+        x, y = self.features[index], (exact - self.estimate[index]) / self.scale[index]
+        self._x, self._y = np.concatenate([self._x, x]), np.concatenate([self._y, y])
+        if keep:
+            self.belief.features.append(x)
+            self.belief.targets.append(y)
+
+    def predict(self, index: NDArray[np.int64]) -> tuple[FloatArray, FloatArray]:
+        """Return expectation and standard deviation of the scores of `index`: (k,), (k,), nats."""
+        mean, covariance = _posterior(self._x, self._y, self.mean, self.spread, self.noise)
+        noise = _noise(self._x, self._y, mean, self.noise)
+        x, scale = self.features[index], self.scale[index]
+        variance = noise[_several(x)] ** 2 + np.einsum("vi,ij,vj->v", x, covariance, x)
+        return self.estimate[index] + scale * (x @ mean), scale * np.sqrt(variance)
+
+
+def expected_gain(best: FloatArray | float, mean: FloatArray, deviation: FloatArray) -> FloatArray:
+    """Return E max(0, best - X) for X ~ N(mean, deviation^2): expected improvement (k,).
+
+    Jones, Schonlau & Welch (1998), Eq. 15, for minimisation; a deviation of 0 is allowed.
+    """
+    safe = np.maximum(deviation, 1e-12)
+    t = (best - mean) / safe
+    density = np.exp(-0.5 * t**2) / np.sqrt(2 * np.pi)
+    return np.asarray((best - mean) * ndtr(t) + safe * density)

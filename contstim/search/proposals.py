@@ -1,0 +1,87 @@
+"""Which words may be tried where."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from contstim.arrays import BoolArray
+from contstim.errors import InputError
+from contstim.models.base import SentenceModel
+from contstim.text.sentence import Sentence, WordList
+from contstim.text.vocabulary import Vocabulary
+
+__all__ = ["WordReplacement"]
+
+
+@dataclass(frozen=True, eq=False)
+class WordReplacement:
+    """Proposes, for one position, every vocabulary word that all models know.
+
+    The first position takes the vocabulary's capitalised words, the others its other words. A
+    word is not proposed if it stands elsewhere in the sentence (ignoring case), unless it is
+    among the repeatable words.
+
+    Attributes
+    ----------
+    vocabulary
+        The words allowed first and elsewhere, and those that may repeat.
+    models
+        The models that must know a candidate, with the punctuation it would carry.
+    """
+
+    vocabulary: Vocabulary
+    models: tuple[SentenceModel, ...]
+    _lists: dict[tuple[bool, str, str], WordList] = field(default_factory=dict, repr=False)
+    _by_folded: dict[WordList, dict[str, list[int]]] = field(default_factory=dict, repr=False)
+
+    def positions(self, sentence: Sentence) -> list[int]:
+        """Return the positions that hold a word; dashes and the like stay as they are."""
+        return [i for i, word in enumerate(sentence.words) if any(c.isalnum() for c in word)]
+
+    def words(self, sentence: Sentence, position: int) -> WordList:
+        """Return the known candidates for `position`, the same object for like positions.
+
+        Raises
+        ------
+        InputError
+            If no vocabulary word may stand there.
+        """
+        before, after = sentence.before[position], sentence.after[position]
+        key = (position == 0, before, after)
+        found = self._lists.get(key)
+        if found is None:
+            source = self.vocabulary.at(position)
+            surfaces = [before + word + after for word in source]
+            known = np.ones(len(source), dtype=np.bool_)
+            for model in self.models:
+                known &= model.knows(surfaces)
+            if not known.any():
+                place = "first" if position == 0 else "elsewhere"
+                names = " and ".join(model.spec for model in self.models)
+                raise InputError(
+                    f"none of the {len(source)} words allowed {place} is known to {names} with the "
+                    f"punctuation of {sentence.surface(position)!r}; use a vocabulary they share"
+                )
+            found = WordList(tuple(w for w, k in zip(source, known, strict=True) if k))
+            self._lists[key] = found
+        return found
+
+    def allowed(self, sentence: Sentence, position: int, words: WordList) -> BoolArray:
+        """Say which of `words` may stand at `position` beside the other words; shape (V,)."""
+        by_folded = self._by_folded.get(words)
+        if by_folded is None:
+            by_folded = defaultdict(list)
+            for i, word in enumerate(words):
+                by_folded[word.casefold()].append(i)
+            self._by_folded[words] = by_folded
+        allowed = np.ones(len(words), dtype=np.bool_)
+        others: Sequence[str] = sentence.words[:position] + sentence.words[position + 1 :]
+        for other in others:
+            folded = other.casefold()
+            if folded not in self.vocabulary.repeatable:
+                allowed[by_folded.get(folded, [])] = False
+        return allowed

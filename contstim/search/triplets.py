@@ -1,0 +1,183 @@
+"""Triplets: a natural sentence and two synthetic ones, one for each way round of two models.
+
+Synthetic sentence 1 is accepted by model 1 and rejected by model 2, sentence 2 the reverse
+("1 is what model 1 prefers").
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+from contstim.errors import InputError
+from contstim.models.base import SentenceModel
+from contstim.search.proposals import WordReplacement
+from contstim.search.search import Synthesis, synthesize
+from contstim.search.second_opinion import estimate_for
+from contstim.search.strategies import Strategy
+from contstim.text.vocabulary import Vocabulary
+
+__all__ = ["ModelPair", "Triplet", "check_request", "triplets"]
+
+_ATTEMPTS_PER_TRIPLET = 3
+
+
+@dataclass(frozen=True)
+class Triplet:
+    """One row of the `triplets` table (DESIGN, section 4); log-probabilities in nats.
+
+    ``natural_lp_k``, ``synthetic_1_lp_k``, ``synthetic_2_lp_k`` are under model k. `repeat`
+    counts the triplets made from one natural sentence and model pair, from 1.
+    """
+
+    model_1: str
+    model_2: str
+    natural: str
+    synthetic_1: str
+    synthetic_2: str
+    natural_lp_1: float
+    natural_lp_2: float
+    synthetic_1_lp_1: float
+    synthetic_1_lp_2: float
+    synthetic_2_lp_1: float
+    synthetic_2_lp_2: float
+    repeat: int = 1
+
+    @classmethod
+    def of(cls, first: Synthesis, second: Synthesis, repeat: int) -> Triplet:
+        """Join the synthesis that model 1 accepts and the one that model 2 accepts."""
+        return cls(
+            model_1=first.accept,
+            model_2=first.reject,
+            natural=first.natural,
+            synthetic_1=first.sentence,
+            synthetic_2=second.sentence,
+            natural_lp_1=first.natural_accept_log_prob,
+            natural_lp_2=first.natural_reject_log_prob,
+            synthetic_1_lp_1=first.accept_log_prob,
+            synthetic_1_lp_2=first.reject_log_prob,
+            synthetic_2_lp_1=second.reject_log_prob,
+            synthetic_2_lp_2=second.accept_log_prob,
+            repeat=repeat,
+        )
+
+    @property
+    def controversiality(self) -> float:
+        """Sum of both falls, nats (Golan et al. 2023, Eq. 4); larger is more controversial."""
+        return (self.natural_lp_2 - self.synthetic_1_lp_2) + (
+            self.natural_lp_1 - self.synthetic_2_lp_1
+        )
+
+    @property
+    def opposed(self) -> bool:
+        """Whether the models order the two synthetic sentences oppositely."""
+        return (
+            self.synthetic_1_lp_1 > self.synthetic_2_lp_1
+            and self.synthetic_1_lp_2 < self.synthetic_2_lp_2
+        )
+
+    def row(self) -> dict[str, str | float | int]:
+        """Return the triplet as a table row, columns in the order of the table."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, eq=False)
+class ModelPair:
+    """Two models and the candidates that both know, shared by all sentences."""
+
+    model_1: SentenceModel
+    model_2: SentenceModel
+    proposal: WordReplacement
+
+    @classmethod
+    def of(cls, model_1: SentenceModel, model_2: SentenceModel, words: Vocabulary) -> ModelPair:
+        """Pair two models that write with `words`.
+
+        Raises
+        ------
+        InputError
+            If the two are one and the same model.
+        """
+        if model_1.spec == model_2.spec:
+            raise InputError(
+                f"a pair needs two different models, got {model_1.spec!r} twice; specs that differ "
+                "in metric or reduction are different models"
+            )
+        return cls(model_1, model_2, WordReplacement(words, (model_1, model_2)))
+
+
+def check_request(per_sentence: int, minimum_drop: float) -> None:
+    """Refuse a number of triplets or a drop that cannot be meant."""
+    if per_sentence < 1:
+        raise InputError(f"the triplets a sentence must be at least 1, got {per_sentence}")
+    if not 0 <= minimum_drop < math.inf:  # also refuses NaN
+        raise InputError(
+            f"the minimum drop must be a number of nats from 0 up, got {minimum_drop}; a sentence "
+            "is kept if its log-probability falls by at least so much"
+        )
+
+
+def triplets(
+    pair: ModelPair,
+    sentence: str,
+    *,
+    per_sentence: int = 1,
+    strategy: str | Strategy = "exhaustive",
+    seed: int = 0,
+    minimum_drop: float = 0.0,
+    estimates: Sequence[SentenceModel] = (),
+) -> list[Triplet]:
+    """Write the synthetic sentences for one natural sentence, both ways round.
+
+    Parameters
+    ----------
+    pair
+        The two models and their candidates.
+    sentence
+        The natural sentence.
+    per_sentence
+        How many different triplets to make; each search visits the positions in another order.
+    strategy, seed
+        As for :func:`~contstim.search.search.synthesize`.
+    minimum_drop
+        By how many nats each rejecting model's log-probability must fall at least.
+    estimates
+        Students; each orders the candidates when the model that it imitates rejects.
+
+    Returns
+    -------
+    list of Triplet
+        At most `per_sentence`: fewer where no sentence falls far enough, or where several
+        searches end in the same sentences.
+
+    Raises
+    ------
+    InputError
+        If `per_sentence` is below 1 or `minimum_drop` is negative or not finite, and as
+        :func:`~contstim.search.search.synthesize`.
+    """
+    check_request(per_sentence, minimum_drop)
+    found: dict[tuple[str, str], Triplet] = {}
+    attempts = 1 if per_sentence == 1 else _ATTEMPTS_PER_TRIPLET * per_sentence
+    for attempt in range(attempts):
+        first, second = (
+            synthesize(
+                sentence,
+                reject=reject,
+                accept=accept,
+                strategy=strategy,
+                seed=seed,
+                attempt=attempt,
+                proposal=pair.proposal,
+                estimate=estimate_for(reject, estimates),
+            )
+            for reject, accept in ((pair.model_2, pair.model_1), (pair.model_1, pair.model_2))
+        )
+        texts = (first.sentence, second.sentence)
+        enough = all(s.changed and -s.loss >= minimum_drop for s in (first, second))
+        if enough and texts not in found:
+            found[texts] = Triplet.of(first, second, repeat=len(found) + 1)
+        if len(found) == per_sentence:
+            break
+    return list(found.values())

@@ -1,0 +1,1 @@
+"""Sentences, words, vocabularies and the texts they come from."""

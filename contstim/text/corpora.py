@@ -1,0 +1,193 @@
+"""Sentences of a user's own text: one a line, running text, or a corpus of NLTK."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from os import PathLike
+from typing import Any
+
+from contstim.errors import InputError, UnknownNameError
+from contstim.text.sentence import split_word
+from contstim.text.textfile import numbered_lines
+
+__all__ = ["SPLITTERS", "corpus_sentences", "detokenize", "split_sentences", "splitter_for"]
+
+#: How running text is split into sentences, see `corpus_sentences`.
+SPLITTERS = ("lines", "rule", "punkt", "auto")
+
+_FINAL = frozenset(".?!…。！？")
+_OPENING_QUOTES = "\"'“‘«([{"
+# After these a full stop does not end the sentence. "No" is left out: it ends many.
+_ABBREVIATIONS = frozenset(
+    """
+    mr mrs ms messrs dr st prof rev hon gen col capt lt sgt maj cmdr gov sen rep mt ft vol vols
+    fig figs ch pp vs cf viz e.g i.e jan feb aug sept oct nov dec
+    """.split()  # noqa: SIM905 - as a list literal this is 39 lines
+)
+
+_QUOTES = {"``": '"', "''": '"', "-LRB-": "(", "-RRB-": ")", "-LCB-": "{", "-RCB-": "}"}
+_CLOSE_UP_LEFT = frozenset(".,;:?!)]}%…”’»")
+_CLOSE_UP_RIGHT = frozenset("([{$£#“‘«")
+_CLITICS = frozenset(["n't", "'s", "'re", "'ve", "'ll", "'d", "'m", "n’t", "’s", "’re", "’ve"])
+
+
+def corpus_sentences(source: str | PathLike[str], split: str = "lines") -> Iterator[str]:
+    """Yield the sentences of one source, with single spaces between words.
+
+    Parameters
+    ----------
+    source
+        A UTF-8 text file (gzip by ending, ``-`` for standard input), or ``nltk:NAME``: a corpus
+        of NLTK whose data the user has (folders named in the variable ``NLTK_DATA``).
+    split
+        ``lines``: each line of a file is a sentence. ``rule``: running text, paragraphs parted
+        by blank lines, split as `split_sentences` says. ``punkt``: the same with NLTK's Punkt
+        model of English. ``auto``: ``punkt`` if its data are installed, else ``rule``. Corpora
+        of NLTK come in sentences, or else are running text, for which ``lines`` means ``auto``.
+
+    Raises
+    ------
+    InputError
+        For a source that cannot be read, or Punkt asked for and not installed.
+    """
+    name = str(source)
+    if name.startswith("nltk:"):
+        yield from _nltk_sentences(name.removeprefix("nltk:"), split)
+    elif split == "lines":
+        for _, line in numbered_lines(source):
+            if line.strip():
+                yield " ".join(line.split())
+    else:
+        splitter = splitter_for(split)
+        for paragraph in _paragraphs(line for _, line in numbered_lines(source)):
+            yield from splitter(paragraph)
+
+
+def splitter_for(split: str) -> Callable[[str], list[str]]:
+    """Return the function that splits a paragraph, for the names in `SPLITTERS` but ``lines``."""
+    if split not in SPLITTERS:
+        raise UnknownNameError.among("way to split sentences", split, SPLITTERS)
+    if split == "rule":
+        return split_sentences
+    from nltk.tokenize.punkt import PunktTokenizer
+
+    try:
+        punkt = PunktTokenizer("english")
+    except LookupError:
+        if split != "punkt":
+            return split_sentences
+        raise InputError(
+            "NLTK's Punkt data are not installed; install them (python -m nltk.downloader "
+            "punkt_tab) or split by 'rule'"
+        ) from None
+
+    def by_punkt(paragraph: str) -> list[str]:
+        return [" ".join(found.split()) for found in punkt.tokenize(paragraph)]
+
+    return by_punkt
+
+
+def split_sentences(paragraph: str) -> list[str]:
+    """Split running text into sentences by a simple rule.
+
+    A sentence ends with a word that closes in ``.``, ``?``, ``!`` or ``…`` (quotation marks and
+    brackets may follow) if the next word does not begin in lower case. A full stop after a
+    single letter or one of a few English abbreviations ("Mr.") ends no sentence. The rule does
+    not see sentences that end in other abbreviations, nor those that begin in lower case.
+    """
+    sentences: list[str] = []
+    words: list[str] = []
+    pending = paragraph.split()
+    for word, following in zip(pending, [*pending[1:], ""], strict=True):
+        words.append(word)
+        if not following or (_may_end(word) and not _lower(following)):
+            sentences.append(" ".join(words))
+            words = []
+    return sentences
+
+
+def _may_end(word: str) -> bool:
+    _, core, after = split_word(word.rstrip("'’"))
+    if not _FINAL & set(after):
+        return core in {"...", "…"}
+    stopped = after.strip(")]}\"”»'’") == "."
+    initial = len(core) == 1 and core.isalpha() and core != "I"
+    return not (stopped and (initial or core.lower() in _ABBREVIATIONS))
+
+
+def _lower(word: str) -> bool:
+    return word.lstrip(_OPENING_QUOTES)[:1].islower()
+
+
+def _paragraphs(lines: Iterable[str]) -> Iterator[str]:
+    block: list[str] = []
+    for line in lines:
+        if line.strip():
+            block.append(line)
+        elif block:
+            yield " ".join(block)
+            block = []
+    if block:
+        yield " ".join(block)
+
+
+def _nltk_sentences(name: str, split: str) -> Iterator[str]:
+    import nltk.corpus
+    from nltk.corpus.reader import CorpusReader, PlaintextCorpusReader
+    from nltk.corpus.util import LazyCorpusLoader
+
+    corpus: Any = getattr(nltk.corpus, name, None)
+    if not isinstance(corpus, LazyCorpusLoader | CorpusReader):
+        known = [k for k, v in vars(nltk.corpus).items() if isinstance(v, LazyCorpusLoader)]
+        raise UnknownNameError.among("NLTK corpus", name, known)
+    try:
+        files = corpus.fileids()  # the first use loads the corpus
+    except LookupError:
+        raise InputError(
+            f"NLTK finds no data of {name!r}; set NLTK_DATA to the folder that holds them"
+        ) from None
+    if isinstance(corpus, PlaintextCorpusReader):
+        splitter = splitter_for("auto" if split == "lines" else split)
+        for file in files:
+            for paragraph in _paragraphs(str(corpus.raw(file)).splitlines()):
+                yield from splitter(paragraph)
+    elif name == "treebank":
+        for tagged in corpus.tagged_sents():
+            # Traces are tokens of the treebank, not words of the text.
+            yield detokenize(token for token, tag in tagged if tag != "-NONE-")
+    elif hasattr(corpus, "sents"):
+        yield from map(detokenize, corpus.sents())
+    else:
+        raise InputError(f"the NLTK corpus {name!r} holds no sentences; choose another")
+
+
+def detokenize(tokens: Iterable[str]) -> str:
+    """Join the tokens of a corpus as a writer would have set them.
+
+    Closing marks and clitics ("n't") move to the word before, opening marks to the word after;
+    the quotation marks and brackets of the Penn Treebank become the usual ones; the marks that
+    the Brown corpus doubles (``? ?``) become one. Straight quotation marks open and close in turn.
+    """
+    text = ""
+    glue = True  # whether the next token joins the text without a space
+    open_double = open_single = False
+    previous = ""
+    for item in tokens:
+        mark = _QUOTES.get(item, item)
+        if item == previous and item in "?!;":
+            continue
+        left = mark in _CLOSE_UP_LEFT or mark in _CLITICS
+        right = mark in _CLOSE_UP_RIGHT
+        if mark == '"':
+            right = item == "``" or (item == '"' and not open_double)
+            left, open_double = not right, right
+        elif item in {"'", "`"}:
+            # "the workers '" is a genitive unless a quotation is open.
+            genitive = item == "'" and not open_single and previous.endswith("s")
+            right = not genitive and not open_single
+            left, open_single = not right, right
+            mark = "'"
+        text += mark if glue or left else " " + mark
+        glue = right
+        previous = item
+    return text

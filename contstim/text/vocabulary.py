@@ -1,0 +1,390 @@
+"""The words that a synthetic sentence may be made of, and which of them may repeat."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from os import PathLike
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from contstim.errors import InputError, OutputError, UnknownNameError
+from contstim.text.sentence import WordList, capitalize, split_word
+from contstim.text.textfile import numbered_lines
+from contstim.text.wordrules import ENGLISH_REPEATABLE, WordRules
+from contstim.text.wordtable import WordTable
+
+__all__ = ["Vocabulary", "WordRules"]
+
+
+class _Knower(Protocol):
+    def knows(self, words: Sequence[str], /) -> NDArray[np.bool_]: ...
+
+
+def _may_open(word: str) -> bool:
+    # Words without case (digits, scripts without capitals) may stand anywhere.
+    return not word[:1].islower()
+
+
+def _may_follow(word: str) -> bool:
+    return not word[:1].isupper() and not word[:1].istitle()
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Vocabulary:
+    """The candidate words for each position of a sentence.
+
+    Attributes
+    ----------
+    first
+        Words allowed first, in the form they have there (capitalised, where the script has
+        capitals).
+    elsewhere
+        Words allowed at every other position.
+    repeatable
+        Words allowed more than once in a sentence, compared ignoring case.
+    frequencies
+        Relative frequency of a word in the form given (0 to 1); may lack words, or be empty.
+
+    Raises
+    ------
+    InputError
+        If no word is allowed first, or none elsewhere; if a word is listed twice, is empty,
+        holds white space or carries punctuation; if a frequency is not between 0 and 1.
+    """
+
+    first: WordList
+    elsewhere: WordList
+    repeatable: frozenset[str] = ENGLISH_REPEATABLE
+    frequencies: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not len(self.first) and not len(self.elsewhere):
+            raise InputError("the vocabulary is empty; give words, or lower the thresholds")
+        if not len(self.first):
+            raise InputError(
+                "the vocabulary has no word allowed first; list capitalised words as well, or "
+                "derive them from the others (derive_first)"
+            )
+        if not len(self.elsewhere):
+            raise InputError(
+                "the vocabulary has no word allowed after the first; list lower-case words as "
+                "well, or allow capitalised ones there (names)"
+            )
+        for word in (*self.first, *self.elsewhere):
+            if not word or word.split() != [word] or split_word(word)[1] != word:
+                raise InputError(
+                    f"the vocabulary holds {word!r}; give words without white space or the "
+                    "punctuation around them"
+                )
+        for word, frequency in self.frequencies.items():
+            if not 0 <= frequency <= 1:  # also refuses NaN
+                raise InputError(
+                    f"the relative frequency of {word!r} is {frequency}; give one from 0 to 1"
+                )
+        folded = frozenset(word.casefold() for word in self.repeatable)
+        object.__setattr__(self, "repeatable", folded)
+
+    @classmethod
+    def from_words(
+        cls,
+        words: Iterable[str],
+        *,
+        frequencies: Mapping[str, float] | None = None,
+        rules: WordRules | None = None,
+    ) -> Vocabulary:
+        """Make a vocabulary of words in their natural case, such as a model's own word list.
+
+        Capitalised words are allowed first, lower-case ones elsewhere, words without case in
+        both places; `rules` may allow more, and drops what is no word ("--").
+
+        Parameters
+        ----------
+        words
+            The words, most frequent first by custom; order is kept.
+        frequencies
+            Relative frequencies, or counts: if one exceeds 1, all are divided by their sum.
+        rules
+            What to admit; by default `WordRules()`.
+        """
+        rules = rules or WordRules()
+        admitted = rules.admit(words)
+        return cls._arrange(admitted, rules, frequencies or {})
+
+    @classmethod
+    def from_text(
+        cls,
+        paths: str | PathLike[str] | Iterable[str | PathLike[str]],
+        *,
+        size: int | None = None,
+        min_count: int = 1,
+        per_million: float = 0.0,
+        rules: WordRules | None = None,
+    ) -> Vocabulary:
+        """Make a vocabulary of the words seen in a text.
+
+        Allowed first are the capitalised words seen at the start of a sentence (of a line, or
+        after a word that ends in ``.``, ``?``, ``!`` or ``…``), elsewhere the words seen in
+        lower case, and names seen inside a sentence if `rules` ask for them.
+
+        Parameters
+        ----------
+        paths
+            One or more UTF-8 text files, best one sentence a line; gzip-compressed if the name
+            ends in ``.gz``; ``-`` is standard input.
+        size
+            Keep the `size` most frequent forms ("The" and "the" are two), the earlier seen of
+            equally frequent ones.
+        min_count
+            Keep forms seen at least so often.
+        per_million
+            Keep forms seen at least so often in a million words of the text.
+        rules
+            What to admit; by default `WordRules()`.
+
+        Raises
+        ------
+        InputError
+            For a file that cannot be read or is not UTF-8, and where no word is left.
+        """
+        if size is not None and size < 1:
+            raise InputError(f"the size of a vocabulary must be at least 1, got {size}")
+        rules = rules or WordRules()
+        counts, opening, inside = _count(
+            [paths] if isinstance(paths, str | PathLike) else paths,
+        )
+        total = counts.total()
+        admitted = [
+            word
+            for word in rules.admit(counts)
+            if counts[word] >= min_count and counts[word] * 1e6 / total >= per_million
+        ]
+        # The sort is stable: equally frequent words stay in order of first occurrence.
+        kept = sorted(admitted, key=lambda word: -counts[word])[:size]
+        frequencies = {word: counts[word] / total for word in kept}
+        return cls._arrange(kept, rules, frequencies, opening, inside)
+
+    @classmethod
+    def from_wordfreq(
+        cls,
+        language: str = "en",
+        *,
+        size: int | None = None,
+        per_million: float = 0.0,
+        rules: WordRules | None = None,
+    ) -> Vocabulary:
+        """Make a vocabulary of the words of the `wordfreq` package (Speer 2022).
+
+        Its words are all in lower case, names among them, so every word is allowed first in
+        capitalised form; for names in their own case use a text.
+
+        Parameters
+        ----------
+        language
+            A language code such as ``en``.
+        size
+            Keep the `size` most frequent words that the rules admit.
+        per_million
+            Keep words at least so frequent; Zipf value z is 10 ** (z - 3) per million.
+        rules
+            What to admit; by default ``WordRules.for_language(language)``.
+
+        Raises
+        ------
+        UnknownNameError
+            For a language that wordfreq does not have.
+        """
+        import wordfreq
+
+        if size is not None and size < 1:
+            raise InputError(f"the size of a vocabulary must be at least 1, got {size}")
+        languages = wordfreq.available_languages("best")
+        if language not in languages:
+            raise UnknownNameError.among("wordfreq language", language, languages)
+        rules = rules or WordRules.for_language(language)
+        capitals = {word.casefold(): word for word in sorted(rules.capitals)}
+        table = wordfreq.get_frequency_dict(language)
+        ordered = sorted(table, key=lambda word: -table[word])
+        frequencies = {
+            capitals.get(word, word): table[word]
+            for word in ordered
+            if table[word] * 1e6 >= per_million
+        }
+        kept = rules.admit(frequencies)[:size]
+        return cls._arrange(kept, replace(rules, derive_first=True), frequencies)
+
+    @classmethod
+    def _arrange(
+        cls,
+        words: Sequence[str],
+        rules: WordRules,
+        frequencies: Mapping[str, float],
+        opening: set[str] | None = None,
+        inside: set[str] | None = None,
+    ) -> Vocabulary:
+        """Say of each admitted word where it may stand; None: it may, as far as was seen."""
+        listed = set(words)
+        first = [w for w in words if _may_open(w) and (opening is None or w in opening)]
+        elsewhere = [
+            w
+            for w in words
+            if _may_follow(w)
+            or w in rules.capitals
+            or (rules.names and w.lower() not in listed and (inside is None or w in inside))
+        ]
+        known = _relative(frequencies)
+        if rules.derive_first:
+            first = list(dict.fromkeys([*first, *map(capitalize, elsewhere)]))
+            known = {**{capitalize(w): known[w] for w in elsewhere if w in known}, **known}
+        used = {*first, *elsewhere}
+        return cls(
+            WordList.of(first),
+            WordList.of(elsewhere),
+            rules.repeatable,
+            {w: p for w, p in known.items() if w in used},
+        )
+
+    def __repr__(self) -> str:
+        return (
+            f"<Vocabulary {len(self.first)} words first, {len(self.elsewhere)} elsewhere, "
+            f"{len(self.repeatable)} repeatable>"
+        )
+
+    @property
+    def digest(self) -> str:
+        """First 16 hexadecimal digits of the SHA-256 of the saved form, for provenance."""
+        return hashlib.sha256(str(self._table()).encode()).hexdigest()[:16]
+
+    def at(self, position: int) -> WordList:
+        """Return the words allowed at `position`, counted from 0; always the same object."""
+        return self.first if position == 0 else self.elsewhere
+
+    def unlisted(self, words: Sequence[str]) -> list[str]:
+        """Return those of a sentence's W cores that are not allowed where they stand."""
+        return [word for i, word in enumerate(words) if word not in self.at(i)]
+
+    def repeats(self, words: Sequence[str]) -> list[str]:
+        """Return, case-folded, the words a sentence holds twice or more that may not repeat."""
+        counts = Counter(word.casefold() for word in words)
+        return [word for word, n in counts.items() if n > 1 and word not in self.repeatable]
+
+    def restrict(self, models: Iterable[_Knower]) -> tuple[Vocabulary, dict[str, int]]:
+        """Keep the words that every one of `models` knows.
+
+        Returns
+        -------
+        vocabulary
+            What is left, in the same order.
+        left_out
+            For each model (by its spec) how many of the words it does not know.
+
+        Raises
+        ------
+        InputError
+            If nothing is left to stand first, or elsewhere.
+        """
+        words = list(dict.fromkeys((*self.first, *self.elsewhere)))
+        known = np.ones(len(words), dtype=np.bool_)
+        left_out: dict[str, int] = {}
+        for model in models:
+            knows = np.asarray(model.knows(words), dtype=np.bool_)
+            left_out[str(getattr(model, "spec", model))] = int((~knows).sum())
+            known &= knows
+        kept = {word for word, keep in zip(words, known, strict=True) if keep}
+        first = [w for w in self.first if w in kept]
+        elsewhere = [w for w in self.elsewhere if w in kept]
+        if not first or not elsewhere:
+            where = "first" if not first else "after the first"
+            unknown = ", ".join(f"{n} unknown to {name}" for name, n in left_out.items())
+            raise InputError(
+                f"no word is left that every model knows and that may stand {where} (of "
+                f"{len(words)} words {unknown}); use another vocabulary or other models"
+            )
+        frequencies = {w: p for w, p in self.frequencies.items() if w in kept}
+        left = Vocabulary(WordList.of(first), WordList.of(elsewhere), self.repeatable, frequencies)
+        return left, left_out
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write a CSV with columns word, first, elsewhere, repeatable, frequency, for `read`.
+
+        Raises
+        ------
+        OutputError
+            If the file cannot be written.
+        """
+        try:
+            Path(path).write_text(str(self._table()), encoding="utf-8", newline="")
+        except OSError as error:
+            raise OutputError(f"cannot write {path}: {error.strerror}") from None
+
+    def _table(self) -> WordTable:
+        words = (*self.first, *self.elsewhere)
+        return WordTable(
+            words, self.first.words, self.elsewhere.words, self.repeatable, self.frequencies
+        )
+
+    @classmethod
+    def read(cls, path: str | PathLike[str], *, rules: WordRules | None = None) -> Vocabulary:
+        """Read a word list: one word a line, or a CSV with the columns that `save` writes.
+
+        Of the CSV's columns only ``word`` is needed. With a column ``first`` the list says
+        itself where words may stand (``elsewhere``, if missing, is the opposite of ``first``),
+        otherwise their case does, as in `from_words`. ``repeatable`` replaces the rules' list.
+        ``frequency`` may hold counts: if one exceeds 1, all are divided by their sum.
+
+        Raises
+        ------
+        InputError
+            For a file that cannot be read, is not UTF-8, or has a cell that cannot be used.
+        """
+        rules = rules or WordRules()
+        table = WordTable.read(path)
+        if table.repeatable is not None:
+            rules = replace(rules, repeatable=table.repeatable)
+        if table.first is None:
+            return cls.from_words(table.words, frequencies=table.frequencies, rules=rules)
+        first = frozenset(table.first)
+        elsewhere = (
+            [word for word in table.words if word not in first]
+            if table.elsewhere is None
+            else table.elsewhere
+        )
+        return cls(
+            WordList.of(table.first),
+            WordList.of(elsewhere),
+            rules.repeatable,
+            _relative(table.frequencies),
+        )
+
+
+def _relative(frequencies: Mapping[str, float]) -> dict[str, float]:
+    """Divide counts by their sum; leave relative frequencies as they are."""
+    total = math.fsum(frequencies.values())
+    counts = any(value > 1 for value in frequencies.values())
+    return {word: value / total if counts else value for word, value in frequencies.items()}
+
+
+def _count(
+    paths: Iterable[str | PathLike[str]],
+) -> tuple[Counter[str], set[str], set[str]]:
+    """Count the cores in files, and say which are seen at, and after, the start of a sentence."""
+    counts: Counter[str] = Counter()
+    opening: set[str] = set()
+    inside: set[str] = set()
+    split = cache(split_word)  # a text repeats most of its words
+    for path in paths:
+        for _, line in numbered_lines(path):
+            at_start = True
+            for word in line.split():
+                _, core, after = split(word)
+                counts[core] += 1
+                (opening if at_start else inside).add(core)
+                at_start = any(mark in after for mark in ".?!…") if after else False
+    return counts, opening, inside

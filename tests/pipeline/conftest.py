@@ -1,0 +1,29 @@
+"""What tests of runs share."""
+
+import os
+from pathlib import Path
+
+import mortal
+import pytest
+from small import make_study
+
+from contstim.models.registry import FAMILIES
+from contstim.pipeline.experiment import Experiment, read_experiment
+
+
+@pytest.fixture
+def faulty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Experiment:
+    """A study whose third model fails or dies where files say so, in worker processes too."""
+    file = make_study(tmp_path)
+    text = file.read_text("utf-8").replace("ngram:3.arpa?punctuation=split", "mortal:3.arpa")
+    file.write_text(text, "utf-8")
+    tests = str(Path(mortal.__file__).parent)
+    site = tmp_path / "site"
+    site.mkdir()
+    code = f"import sys; sys.path.insert(0, {tests!r}); import mortal; mortal.register()\n"
+    (site / "sitecustomize.py").write_text(code, "utf-8")
+    package = str(Path(__file__).parents[2])
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(site), package]))
+    monkeypatch.setitem(FAMILIES, "mortal", FAMILIES["ngram"])
+    mortal.register()
+    return read_experiment(file)

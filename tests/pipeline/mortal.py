@@ -1,0 +1,57 @@
+"""A model family that fails, or kills its process, at sentences that files in the folder name."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from contstim.arrays import BoolArray
+from contstim.models.base import Event, Replacements, SentenceModel, SentenceParts
+from contstim.models.registry import load_model, register_family
+from contstim.models.spec import ModelSpec
+from contstim.text.sentence import Sentence, WordList
+
+
+class MortalModel(SentenceModel):
+    """``mortal:PATH`` is ``ngram:PATH?punctuation=split``, but for two files of sentences.
+
+    A sentence of ``fails.txt`` raises an error that is not contstim's, one of ``dies.txt`` kills
+    the process, if it is scored alone; ``tries.log`` gets a line each time.
+    """
+
+    def __init__(self, spec: ModelSpec) -> None:
+        super().__init__(spec)
+        self.inner = load_model(replace(spec, family="ngram", options=(("punctuation", "split"),)))
+
+    @property
+    def event(self) -> Event:
+        return self.inner.event
+
+    @property
+    def fingerprint(self) -> str:
+        return self.inner.fingerprint
+
+    def knows(self, words: Sequence[str]) -> BoolArray:
+        return self.inner.knows(words)
+
+    def parts(self, sentences: Sequence[str]) -> list[SentenceParts]:
+        if len(sentences) == 1:
+            for name in ("fails", "dies"):
+                path = Path(f"{name}.txt")
+                if path.exists() and sentences[0] in path.read_text("utf-8").splitlines():
+                    with Path("tries.log").open("a", encoding="utf-8") as log:
+                        log.write(f"{name}\n")
+                    if name == "dies":
+                        os.kill(os.getpid(), signal.SIGKILL)
+                    raise RuntimeError("as the test\nasked")
+        return self.inner.parts(sentences)
+
+    def replacements(self, sentence: Sentence, position: int, words: WordList) -> Replacements:
+        return self.inner.replacements(sentence, position, words)
+
+
+def register() -> None:
+    register_family("mortal", "for tests", MortalModel)

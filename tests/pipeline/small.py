@@ -1,0 +1,96 @@
+"""A study small enough for tests: three n-gram models trained on the pool, a few sentences."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from contstim import Vocabulary, pool
+from contstim.models.ngram.train import train_ngram
+from contstim.pipeline.experiment import Experiment
+from contstim.pipeline.plan import Plan
+
+TABLES = ("scores.csv", "natural_pairs.csv", "synthesized.csv", "triplets.csv", "trials.csv")
+
+EXPERIMENT = """\
+models = [
+    "ngram:1.arpa?punctuation=split",
+    "ngram:2.arpa?punctuation=split",
+    "ngram:3.arpa?punctuation=split",
+]
+
+[study]
+name = "small"
+seed = 3
+
+[sentences]
+file = "natural.txt"
+
+[vocabulary]
+file = "words.csv"
+
+[natural]
+per_pair = 2
+
+[synthesis]
+per_pair = {starts}
+
+[triplets]
+per_pair = 2
+strata = 2
+
+[design]
+groups = 2
+participants = 2
+random_natural = 1
+catch = 1
+conditions = ["natural_controversial", "synthetic_vs_synthetic"]
+"""
+
+
+def make_study(folder: Path, starts: int = 4, words: int = 300) -> Path:
+    """Train the models, write sentences and vocabulary, and return the experiment file."""
+    eight = [s for s in pool() if len(s.split()) == 8]
+    natural, rest = eight[:40], eight[40:]
+    # All words are known, but no sentence: its words are learnt in another order.
+    rng = np.random.default_rng(0)
+    shuffled = [" ".join(rng.permutation(sentence.split())) for sentence in natural]
+    text = folder / "text.txt"
+    text.write_text("\n".join([*rest, *shuffled]) + "\n", "utf-8")
+    for order in (1, 2, 3):
+        out = folder / f"{order}.arpa"
+        train_ngram(text, out, order=order, fallback=(0.5, 1.0, 1.5), punctuation="split")
+    Vocabulary.from_text(text, size=words).save(folder / "words.csv")
+    (folder / "natural.txt").write_text("\n".join(natural) + "\n", "utf-8")
+    file = folder / "study.toml"
+    file.write_text(EXPERIMENT.format(starts=starts), "utf-8")
+    return file
+
+
+def command(*arguments: str) -> list[str]:
+    code = "import sys; from contstim.cli import main; sys.exit(main())"
+    return [sys.executable, "-c", code, "run", *arguments]
+
+
+def run_alone(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run ``contstim run`` in a process of its own."""
+    return subprocess.run(
+        command(*arguments), capture_output=True, text=True, check=False, timeout=300
+    )
+
+
+def tables(out: Path) -> dict[str, bytes]:
+    """Return the tables of a run, and what lies beside them, as bytes."""
+    found = {name: (out / name).read_bytes() for name in TABLES}
+    found |= {f"{name}.meta": (out / f"{name}.meta.json").read_bytes() for name in TABLES}
+    return found
+
+
+def marked(study: Experiment, name: str) -> str:
+    """Name the first start of the last pair in a file that the faulty model reads."""
+    sentence = [*Plan.of(study).starts.values()][-1][0]
+    (study.folder / f"{name}.txt").write_text(sentence + "\n", "utf-8")
+    return sentence

@@ -1,0 +1,70 @@
+"""Dask: the same tables, also when a worker is killed."""
+
+import os
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from small import make_study, marked, run_alone, tables
+
+from contstim.errors import InputError, MissingExtraError
+from contstim.pipeline.cluster import DaskWorkers
+from contstim.pipeline.executors import InProcess, Outcomes
+from contstim.pipeline.experiment import Experiment, read_experiment
+from contstim.pipeline.running import run_experiment
+from contstim.pipeline.tasks import Task
+from contstim.pipeline.work import Workplace
+
+
+def test_without_dask_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "distributed", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'contstim\[cluster\]'"):
+        DaskWorkers("local:2")
+
+
+@pytest.mark.parametrize("where", ["local:", "local:0", "local:x", "slurm:-1", "somewhere"])
+def test_clusters_that_are_none(where: str) -> None:
+    with pytest.raises(InputError, match=repr(where)):
+        DaskWorkers(where)
+
+
+def test_a_killed_dask_worker_changes_nothing(tmp_path: Path) -> None:
+    pytest.importorskip("distributed", reason="Dask is an optional extra, 'cluster'")
+
+    class Killing(DaskWorkers):
+        killed = 0
+
+        def run(self, workplace: Workplace, tasks: Sequence[Task]) -> Outcomes:
+            for number, outcome in enumerate(super().run(workplace, tasks)):
+                if tasks[0].kind == "synthesize" and number == 4:
+                    victim = min(self.client.run(os.getpid).values())
+                    os.kill(victim, signal.SIGKILL)
+                    self.killed += 1
+                yield outcome
+
+    study = read_experiment(make_study(tmp_path))
+    run_experiment(study, InProcess(), out=tmp_path / "whole")
+    with Killing("local:2") as executor:
+        assert run_experiment(study, executor, out=tmp_path / "dask").complete
+        assert executor.killed == 1
+    assert tables(tmp_path / "dask") == tables(tmp_path / "whole")
+
+
+def test_a_scheduler_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("distributed", reason="Dask is an optional extra, 'cluster'")
+    monkeypatch.setattr("contstim.pipeline.cluster._SECONDS_TO_CONNECT", 0.2)
+    with pytest.raises(InputError, match="cannot reach the Dask scheduler tcp://127"):
+        DaskWorkers("tcp://127.0.0.1:9").__enter__()
+
+
+def test_a_task_that_kills_its_dask_worker_is_set_aside(faulty: Experiment) -> None:
+    pytest.importorskip("distributed", reason="Dask is an optional extra, 'cluster'")
+    marked(faulty, "dies")
+    # In a process of its own: Dask logs and warns about the deaths.
+    ended = run_alone(str(faulty.folder / "study.toml"), "--dask", "local:2")
+    assert ended.returncode == 1, ended.stderr
+    assert ended.stderr.count("set aside: synthesize from") == 2
+    assert ended.stderr.count("KilledWorker") == 2
+    assert (faulty.folder / "tries.log").read_text("utf-8") == "dies\n" * 6
+    assert (faulty.out / "trials.csv").exists()

@@ -1,0 +1,93 @@
+"""Experiment files: what is read, and what is refused with the key's path."""
+
+from pathlib import Path
+
+import pytest
+
+from contstim.errors import InputError
+from contstim.pipeline.experiment import read_experiment
+from contstim.selection.design import LAYOUTS
+
+GOOD = """\
+models = ["contstim:bigram", "contstim:trigram"]
+
+[study]
+name = "mine"
+"""
+
+
+def _read(tmp_path: Path, text: str) -> object:
+    path = tmp_path / "e.toml"
+    path.write_text(text, "utf-8")
+    return read_experiment(path)
+
+
+def test_a_small_file_and_its_defaults(tmp_path: Path) -> None:
+    path = tmp_path / "e.toml"
+    path.write_text(GOOD + "[synthesis]\n[triplets]\n[design]\nlayout = 'golan2023'\n", "utf-8")
+    found = read_experiment(path)
+    assert found.study.seed == 0
+    assert found.out == tmp_path / "runs" / "mine"
+    assert found.natural is None
+    assert found.synthesis is not None
+    assert (found.synthesis.strategy, found.synthesis.starts) == ("bounded", "dealt")
+    assert found.design is not None
+    assert found.design.resolved().catch == 12
+    assert found.pairs() == [("contstim:bigram", "contstim:trigram")]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (GOOD + "[synthesis]\nstratgy = 'x'\n", "unknown key synthesis.stratgy; did you mean 'str"),
+        (GOOD + "[sythesis]\n", "unknown key sythesis; did you mean 'synthesis'"),
+        (GOOD + "seed = '1'\n", "study.seed is '1'; give a whole number"),
+        (GOOD + "seed = true\n", "study.seed is True; give a whole number"),
+        (GOOD + "seed = -1\n", "study.seed is -1; give at least 0"),
+        (GOOD + "[synthesis]\nstrategy = 'bounde'\n", "did you mean 'bounded'"),
+        (GOOD + "[synthesis]\nstrategy = 'exhaustive'\nbudget = 3\n", "only 'bounded' has"),
+        (GOOD + "[synthesis]\nstrategy = 'paper'\ninputs = 3\n", "synthesis.inputs is 3, but"),
+        (GOOD + "[synthesis]\ninputs = 0\n", "synthesis.inputs is 0; give at least 1"),
+        (GOOD + "[synthesis]\ncandidates = 'a:b'\n", "only 'paper' has this option"),
+        (GOOD + "[triplets]\n", "add [synthesis]"),
+        (GOOD + "[synthesis]\n[triplets]\nper_pair = 5\n", "not a multiple of 10 strata"),
+        (GOOD + "[design]\n", "add [natural] or [triplets]"),
+        (GOOD + "[natural]\n[design]\nlayout='golan2023'\ngroups=2\n", "design.groups"),
+        (GOOD + "[natural]\n[design]\ngroups=0\n", "groups is 0"),
+        (GOOD + "[natural]\nper_pair = 2.5\n", "natural.per_pair is 2.5; give a whole number"),
+        (GOOD + "[natural]\n[design]\nconditions = 'x'\n", "design.conditions is 'x'; give a list"),
+        (GOOD + "[sentences]\nwords = 'long'\n", "'long' is no length"),
+        ('models = ["a:b"]\n[study]\nname="x"\n', "models lists 1 model(s)"),
+        ('models = ["a:b", "a:b"]\n[study]\nname="x"\n', "models lists 'a:b' twice"),
+        ('[study]\nname="x"\n', "models is None; give a list"),
+        ('models = ["a:b", "c:d"]\n', "[study] is missing"),
+        ('models = ["a:b", "c:d"]\n[study]\nseed = 1\n', "study.name is missing; give text"),
+        ('models = ["a:b", "c:d"]\n[study]\nname = "a/b"\n', "study.name is 'a/b'"),
+        ('models = ["a:b", "c:d"]\nstudy = 1\n', "study is 1; make it a table, [study]"),
+        ("models = [", "as TOML"),
+    ],
+)
+def test_what_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(InputError) as error:
+        _read(tmp_path, text)
+    assert message in str(error.value)
+    assert "e.toml" in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="there is no file"):
+        read_experiment(tmp_path / "none.toml")
+
+
+@pytest.mark.parametrize(
+    "path",
+    sorted((Path(__file__).parents[2] / "experiments").glob("*/*.toml")),
+    ids=lambda path: f"{path.parent.name}-{path.stem}",
+)
+def test_published_experiments_can_be_read(path: Path) -> None:
+    found = read_experiment(path)
+    assert found.study.name == f"{path.parent.name}-{path.stem}"
+    assert found.design is not None
+    if path.parent.name in LAYOUTS:
+        assert found.design.layout == path.parent.name

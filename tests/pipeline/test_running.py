@@ -1,0 +1,380 @@
+"""Runs: the same tables whatever spreads the work; what is repeated, and what is not."""
+
+import csv
+import json
+import os
+import signal
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from small import make_study, marked, tables
+
+from contstim import load_model, synthesize
+from contstim.cli import main
+from contstim.errors import InputError, OutputError
+from contstim.pipeline.executors import InProcess, LocalWorkers, Outcomes
+from contstim.pipeline.experiment import Experiment, read_experiment
+from contstim.pipeline.plan import Plan
+from contstim.pipeline.running import run_experiment, run_status
+from contstim.pipeline.tasks import Task
+from contstim.pipeline.work import Workplace
+from contstim.search.proposals import WordReplacement
+from contstim.search.search import Synthesis
+from contstim.search.strategies import Bounded
+from contstim.selection import check_design
+from contstim.text.vocabulary import Vocabulary
+
+
+class Counting(InProcess):
+    """Counts the tasks it is given; stops as by Ctrl-C after some of them."""
+
+    def __init__(self, stop_after: int | None = None) -> None:
+        super().__init__()
+        self.given: list[Task] = []
+        self.stop_after = stop_after
+
+    def run(self, workplace: Workplace, tasks: Sequence[Task]) -> Outcomes:
+        self.given.extend(tasks)
+        for number, outcome in enumerate(super().run(workplace, tasks)):
+            yield outcome
+            if self.stop_after == number + 1:
+                raise KeyboardInterrupt
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
+    return read_experiment(make_study(tmp_path_factory.mktemp("study")))
+
+
+@pytest.fixture(scope="module")
+def whole(study: Experiment) -> Path:
+    """The folder of an uninterrupted run in process."""
+    out = study.folder / "whole"
+    report = run_experiment(study, InProcess(), out=out)
+    assert report.complete
+    assert [path.name for path in report.made] == sorted(
+        (path.name for path in report.made), key=[*_names(out)].index
+    )
+    return out
+
+
+def _names(out: Path) -> Iterator[str]:
+    yield from ("scores.csv", "natural_pairs.csv", "synthesized.csv", "triplets.csv", "trials.csv")
+
+
+def _read(path: Path) -> pd.DataFrame:
+    """Read a table's numbers as exactly what is written."""
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = [
+            {k: float(v) if "_lp_" in k or k == "log_prob" else v for k, v in row.items()}
+            for row in csv.DictReader(file)
+        ]
+    return pd.DataFrame(rows)
+
+
+def test_the_tables_say_what_the_functions_say(
+    study: Experiment, whole: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scores = _read(whole / "scores.csv")
+    monkeypatch.chdir(study.folder)
+    models = [load_model(spec) for spec in study.models]
+    sentences = (study.folder / "natural.txt").read_text("utf-8").splitlines()
+    for model in models:
+        own = scores[scores["model"] == model.spec]
+        assert own["sentence"].tolist() == sentences
+        assert own["log_prob"].tolist() == model.score(sentences).tolist()
+    rows = _read(whole / "synthesized.csv")
+    vocabulary = Vocabulary.read(study.folder / "words.csv")
+    one, two = models[0], models[2]
+    own = rows[(rows["model_1"] == one.spec) & (rows["model_2"] == two.spec)]
+    assert len(own) >= 2
+    for row in own.itertuples():
+        proposal = WordReplacement(vocabulary, (one, two))
+        first = synthesize(
+            row.natural, reject=two, accept=one, strategy="bounded", seed=3, proposal=proposal
+        )
+        assert first.sentence == row.synthetic_1
+        assert first.reject_log_prob == row.synthetic_1_lp_2
+        assert one.score([row.synthetic_2])[0] == row.synthetic_2_lp_1
+    assert check_design(pd.read_csv(whole / "trials.csv"))["participants"] == 4
+    pairs = pd.read_csv(whole / "natural_pairs.csv")
+    assert pairs.groupby(["model_1", "model_2"]).size().tolist() == [2, 2, 2]
+
+
+def test_the_word_search_is_the_one_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = make_study(tmp_path, starts=1)
+    file.write_text(file.read_text("utf-8").replace("[synthesis]", "[synthesis]\ninputs = 77"))
+    asked = []
+
+    def spy(*args: Any, **options: Any) -> Synthesis:
+        asked.append(options["strategy"])
+        return synthesize(*args, **options)
+
+    monkeypatch.setattr("contstim.pipeline.work.synthesize", spy)
+    run_experiment(read_experiment(file), InProcess(), out=tmp_path / "out", stage="synthesize")
+    assert asked
+    assert set(asked) == {Bounded(inputs=77)}
+
+
+def test_starts_are_dealt_or_shared(study: Experiment) -> None:
+    plan = Plan.of(study)
+    dealt = [s for own in plan.starts.values() for s in own]
+    assert len(dealt) == len(set(dealt)) == 12
+    assert study.synthesis is not None
+    everything = Plan(
+        replace(study, synthesis=replace(study.synthesis, per_pair=None)),
+        plan.models,
+        plan.versions,
+    )
+    sizes = [len(own) for own in everything.starts.values()]
+    assert sizes == [14, 13, 13]
+    shared = replace(study, synthesis=replace(study.synthesis, starts="shared"))
+    three = Plan(shared, plan.models, plan.versions).starts
+    two = Plan(replace(shared, models=study.models[:2]), plan.models, plan.versions).starts
+    # A model more leaves the other pairs' starts as they are.
+    assert three[study.models[:2]] == two[study.models[:2]]
+    assert len({tuple(own) for own in three.values()}) == 3
+    other = replace(study, study=replace(study.study, seed=4))
+    assert Plan(other, plan.models, plan.versions).starts != plan.starts
+
+
+def test_nothing_is_done_twice(study: Experiment, whole: Path) -> None:
+    executor = Counting()
+    report = run_experiment(study, executor, out=whole)
+    assert executor.given == []
+    assert report.made == []
+    assert len(report.kept) == 5
+
+
+def test_an_interrupted_run_goes_on(study: Experiment, whole: Path, tmp_path: Path) -> None:
+    for stop_after, expected in ((2, 3), (7, 25)):
+        first = Counting(stop_after)
+        with pytest.raises(KeyboardInterrupt):
+            run_experiment(study, first, out=tmp_path)
+        assert len(first.given) == expected
+    second = Counting()
+    run_experiment(study, second, out=tmp_path)
+    assert len(second.given) == 24 - 7
+    assert tables(tmp_path) == tables(whole)
+
+
+def test_shards_make_up_the_run(study: Experiment, whole: Path, tmp_path: Path) -> None:
+    counts = []
+    for number in (3, 1, 2):
+        executor = Counting()
+        report = run_experiment(study, executor, out=tmp_path, shard=(number, 3))
+        counts.append(len(executor.given))
+        assert report.made == []
+    assert sum(counts) == 27
+    assert min(counts) > 0
+    merging = Counting()
+    run_experiment(study, merging, out=tmp_path)
+    assert merging.given == []
+    assert tables(tmp_path) == tables(whole)
+    with pytest.raises(InputError, match="no shard 4 of 3"):
+        run_experiment(study, InProcess(), out=tmp_path, shard=(4, 3))
+
+
+def test_a_stage_runs_with_what_it_rests_on(study: Experiment, tmp_path: Path) -> None:
+    def names(stage: str) -> list[str]:
+        return [p.name for p in run_experiment(study, InProcess(), out=tmp_path, stage=stage).made]
+
+    assert names("natural") == ["scores.csv", "natural_pairs.csv"]
+    assert names("triplets") == ["synthesized.csv", "triplets.csv"]
+    assert names("design") == ["trials.csv"]
+    with pytest.raises(InputError, match="did you mean 'design'"):
+        names("desing")
+
+
+def test_only_what_changed_is_made_again(study: Experiment, whole: Path, tmp_path: Path) -> None:
+    run_experiment(study, InProcess(), out=tmp_path)
+    assert study.triplets is not None
+
+    def again(changed: Experiment) -> tuple[int, list[str]]:
+        executor = Counting()
+        report = run_experiment(changed, executor, out=tmp_path)
+        return len(executor.given), [path.name for path in report.made]
+
+    by_rank = replace(study, triplets=replace(study.triplets, objective="worst-rank"))
+    made = again(by_rank)
+    assert made[0] == 0
+    assert made[1][0] == "triplets.csv"
+    assert "scores.csv" not in made[1]
+    again(study)
+    assert tables(tmp_path) == tables(whole)
+    # A table that was edited, or lost its end, does not hold.
+    path = tmp_path / "natural_pairs.csv"
+    path.write_bytes(path.read_bytes()[:-30])
+    assert again(study) == (0, ["natural_pairs.csv"])
+    assert study.synthesis is not None
+    fewer = replace(study, synthesis=replace(study.synthesis, strategy="exhaustive"))
+    assert again(fewer)[0] == 24
+    reseeded = replace(study, study=replace(study.study, seed=9))
+    assert again(reseeded)[0] == 24
+
+
+def test_changed_weights_are_another_model(tmp_path: Path) -> None:
+    study = read_experiment(make_study(tmp_path))
+    run_experiment(study, InProcess())
+    path = tmp_path / "1.arpa"
+    path.write_text(path.read_text("utf-8").replace("\t.\n", "\t.\n", 1) + "\n", "utf-8")
+    executor = Counting()
+    run_experiment(study, executor)
+    # Its scores, and both pairs that it is in.
+    assert len(executor.given) == 1 + 16
+
+
+def test_local_workers_make_the_same_tables(study: Experiment, whole: Path, tmp_path: Path) -> None:
+    with LocalWorkers(2) as executor:
+        report = run_experiment(study, executor, out=tmp_path)
+        assert len(executor._processes) == 2
+    assert report.complete
+    assert tables(tmp_path) == tables(whole)
+
+
+def test_a_killed_local_worker_is_replaced(study: Experiment, whole: Path, tmp_path: Path) -> None:
+    class Killing(LocalWorkers):
+        def run(self, workplace: Workplace, tasks: Sequence[Task]) -> Outcomes:
+            for number, outcome in enumerate(super().run(workplace, tasks)):
+                if number == 2:
+                    os.kill(self._processes[0].popen.pid, signal.SIGKILL)
+                yield outcome
+
+    with Killing(2) as executor:
+        assert run_experiment(study, executor, out=tmp_path).complete
+    assert tables(tmp_path) == tables(whole)
+
+
+def test_workers_see_one_thread_and_their_own_device(
+    study: Experiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+    monkeypatch.setattr(LocalWorkers, "_send", lambda *_: None)
+
+    def record(*arguments: object, env: dict[str, str], **_: object) -> None:
+        seen.append((env["OMP_NUM_THREADS"], env["CUDA_VISIBLE_DEVICES"]))
+
+    monkeypatch.setattr("subprocess.Popen", record)
+    executor = LocalWorkers(3, ["2", "5"])
+    for number in range(3):
+        executor._start(Workplace("", "", ""), number)
+    assert seen == [("1", "2"), ("1", "5"), ("1", "2")]
+
+
+def test_a_task_that_fails_is_set_aside_and_tried_by_the_next_run(
+    faulty: Experiment, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sentence = marked(faulty, "fails")
+    file = str(faulty.folder / "study.toml")
+    assert main(["run", file]) == 1
+    listed = capsys.readouterr().err
+    assert listed.count("set aside: synthesize from") == 2
+    assert f"{sentence!r}, rejected by mortal:3.arpa" in listed
+    assert "RuntimeError: as the test asked" in listed
+    # Both directions, three times each.
+    assert (faulty.folder / "tries.log").read_text("utf-8") == "fails\n" * 6
+    # The rest went on.
+    assert (faulty.out / "trials.csv").exists()
+    assert sentence not in (faulty.out / "synthesized.csv").read_text("utf-8")
+    failed = [json.loads(p.read_text("utf-8")) for p in (faulty.out / "failed").rglob("*.json")]
+    assert len(failed) == 2
+    assert "Traceback" in failed[0]["details"]
+    assert main(["run", file, "--status"]) == 0
+    status = capsys.readouterr().out
+    assert "22 of 24 tasks done, 2 set aside" in status
+    (faulty.folder / "fails.txt").unlink()
+    assert main(["run", file]) == 0
+    assert not list((faulty.out / "failed").rglob("*.json"))
+    assert sentence in (faulty.out / "synthesized.csv").read_text("utf-8")
+    assert main(["run", file, "--status"]) == 0
+    assert "24 of 24 tasks done, 0 set aside" in capsys.readouterr().out
+
+
+def test_a_task_that_kills_its_worker_is_set_aside(faulty: Experiment) -> None:
+    marked(faulty, "dies")
+    with LocalWorkers(2) as executor:
+        report = run_experiment(faulty, executor)
+    assert len(report.set_aside) == 2
+    assert all("ended with status -9, 3 times" in error for _, error in report.set_aside)
+    assert (faulty.folder / "tries.log").read_text("utf-8") == "dies\n" * 6
+    stages, holding = run_status(faulty)
+    assert [stage.done for stage in stages] == [3, 0, 22, 0, 0]
+    assert holding == []
+
+
+def test_a_sentence_without_a_score_is_named_and_the_rest_go_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = make_study(tmp_path)
+    natural = tmp_path / "natural.txt"
+    natural.write_text("A zyzzyva ate the bread.\n" + natural.read_text("utf-8"), "utf-8")
+    assert main(["run", str(file), "--stage", "natural"]) == 1
+    listed = capsys.readouterr().err
+    assert listed.count("1 of 41 sentences have no score: 'A zyzzyva ate the bread.'") == 3
+    scores = pd.read_csv(tmp_path / "runs" / "small" / "scores.csv")
+    assert len(scores) == 3 * 40
+    assert len(pd.read_csv(tmp_path / "runs" / "small" / "natural_pairs.csv")) == 6
+
+
+def test_scores_can_be_shared_between_runs(study: Experiment, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    counts = []
+    for name in ("one", "two"):
+        executor = Counting()
+        run_experiment(study, executor, out=tmp_path / name, scores=cache, stage="score")
+        counts.append(len(executor.given))
+    assert counts == [3, 0]
+
+
+def test_bad_input_is_one_line(
+    study: Experiment, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = str(study.folder / "study.toml")
+    out = ["--out", str(tmp_path / "new")]
+    assert main(["run", file, "--status", *out]) == 2
+    assert "nothing was run in" in capsys.readouterr().err
+    assert main(["run", file, "--devices", "0,1", *out]) == 2
+    assert "add --workers 2" in capsys.readouterr().err
+    assert main(["run", file, "--workers", "1", "--dask", "local:1", *out]) == 2
+    assert "not both" in capsys.readouterr().err
+    (tmp_path / "file").write_text("x", "utf-8")
+    assert main(["run", file, "--out", str(tmp_path / "file")]) == 2
+    assert "cannot lock" in capsys.readouterr().err
+    for shard in ("3", "0/2", "3/2", "a/b"):
+        with pytest.raises(SystemExit) as stop:
+            main(["run", file, "--shard", shard])
+        assert stop.value.code == 2
+        assert "write I/N" in capsys.readouterr().err
+
+
+def test_two_specs_of_one_model_are_refused(study: Experiment) -> None:
+    twice = (study.models[1], study.models[1] + "&case=keep")
+    with pytest.raises(InputError, match="keep one"):
+        Plan.of(replace(study, models=twice))
+
+
+def test_results_that_nobody_can_see_are_an_error(
+    study: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Elsewhere(InProcess):
+        def run(self, workplace: Workplace, tasks: Sequence[Task]) -> Outcomes:
+            other = str(tmp_path / "other")
+            yield from super().run(replace(workplace, store=other, scores=other), tasks)
+
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+    with pytest.raises(OutputError, match="must write to the same files"):
+        run_experiment(study, Elsewhere(), out=tmp_path / "out")
+
+
+def test_a_script_for_a_job_array(study: Experiment, capsys: pytest.CaptureFixture[str]) -> None:
+    file = study.folder / "study.toml"
+    assert main(["run", str(file), "--slurm-script", "3"]) == 0
+    script = capsys.readouterr().out
+    assert "#SBATCH --array=1-3\n" in script
+    assert f'exec contstim run {file} --shard "$SLURM_ARRAY_TASK_ID/3"' in script

@@ -1,0 +1,354 @@
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from tables import TableModel
+
+from contstim.arrays import FloatArray, IntArray
+from contstim.errors import InputError, UnknownNameError, UnknownWordError
+from contstim.models.base import Replacements
+from contstim.models.registry import FAMILIES, register_family
+from contstim.search.likelihood import likelihood_by_name
+from contstim.search.proposals import WordReplacement
+from contstim.search.search import Search, Synthesis, synthesize
+from contstim.search.strategies import Bounded, Paper, Strategy
+from contstim.text.sentence import Sentence, WordList
+from contstim.text.vocabulary import Vocabulary
+
+LOWER = ["the", "dog", "saw", "cat", "ran", "home", "red", "big", "man", "of", "ate", "fish"]
+UPPER = ["The", "Dog", "Big", "Red"]
+VOCABULARY = Vocabulary(WordList.of(UPPER), WordList.of(LOWER), frozenset({"the", "of"}))
+NATURAL = "The dog saw the big cat."
+STRATEGIES = ["exhaustive", "first-improvement", "bounded", "paper"]
+
+
+def _models(seed: int, exact: tuple[str, str] = ("all", "all")) -> tuple[TableModel, TableModel]:
+    words = [*LOWER, *UPPER]
+    return (
+        TableModel(words, 2 * seed, exact=exact[0]),
+        TableModel(words, 2 * seed + 1, exact=exact[1]),
+    )
+
+
+def _improvements(result: Synthesis, reject: TableModel, accept: TableModel) -> list[str]:
+    """All single replacements, written out, that keep the constraint and lower the loss."""
+    sentence = Sentence.parse(result.sentence)
+    better = []
+    for position in range(len(sentence)):
+        others = [w.lower() for i, w in enumerate(sentence.words) if i != position]
+        for word in UPPER if position == 0 else LOWER:
+            if word.lower() in others and word.lower() not in {"the", "of"}:
+                continue
+            text = str(sentence.replace(position, word))
+            if (
+                accept.score([text])[0] >= accept.score([result.natural])[0]
+                and reject.score([text])[0] < result.reject_log_prob - 1e-9
+            ):
+                better.append(text)
+    return better
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize(
+    "exact", [("all", "all"), ("bound", "all"), ("all", "bound"), ("none", "none")]
+)
+@pytest.mark.parametrize("seed", range(3))
+def test_the_result_keeps_the_constraint_when_scored_afresh(
+    strategy: str, exact: tuple[str, str], seed: int
+) -> None:
+    reject, accept = _models(seed, exact)
+    result = synthesize(
+        NATURAL, reject=reject, accept=accept, vocabulary=VOCABULARY, strategy=strategy, seed=seed
+    )
+    assert accept.score([result.sentence])[0] >= accept.score([NATURAL])[0]
+    assert reject.score([result.sentence])[0] == result.reject_log_prob
+    assert result.loss == result.reject_log_prob - reject.score([NATURAL])[0]
+    assert result.loss < 0
+    words = [w.lower() for w in Sentence.parse(result.sentence).words]
+    repeated = {w for w in words if words.count(w) > 1}
+    assert repeated <= {"the", "of"}
+
+
+@pytest.mark.parametrize("strategy", ["exhaustive", "first-improvement"])
+@pytest.mark.parametrize(
+    "exact", [("all", "all"), ("bound", "all"), ("all", "bound"), ("bound", "bound")]
+)
+@pytest.mark.parametrize("seed", range(4))
+def test_no_single_replacement_improves_the_result(
+    strategy: str, exact: tuple[str, str], seed: int
+) -> None:
+    reject, accept = _models(seed, exact)
+    result = synthesize(
+        NATURAL, reject=reject, accept=accept, vocabulary=VOCABULARY, strategy=strategy, seed=seed
+    )
+    assert _improvements(result, reject, accept) == []
+
+
+def test_exhaustive_always_takes_the_best_word_at_a_position() -> None:
+    reject, accept = _models(7)
+    result = synthesize(NATURAL, reject=reject, accept=accept, vocabulary=VOCABULARY)
+    first = result.steps[0]
+    sentence = Sentence.parse(NATURAL)
+    others = [w.lower() for i, w in enumerate(sentence.words) if i != first.position]
+    candidates = [
+        str(sentence.replace(first.position, word))
+        for word in (UPPER if first.position == 0 else LOWER)
+        if word.lower() not in others or word.lower() in {"the", "of"}
+    ]
+    feasible = [t for t in candidates if accept.score([t])[0] >= accept.score([NATURAL])[0]]
+    assert first.reject_log_prob == min(reject.score([t])[0] for t in feasible)
+
+
+def test_the_exhaustive_result_does_not_depend_on_what_is_known_at_once() -> None:
+    results = {
+        synthesize(
+            NATURAL,
+            reject=_models(3, exact)[0],
+            accept=_models(3, exact)[1],
+            vocabulary=VOCABULARY,
+            seed=1,
+        ).reject_log_prob
+        for exact in [("all", "all")]
+    }
+    for exact in [("bound", "all"), ("all", "bound"), ("none", "none")]:
+        # The spec names the kind of table, and chance depends on the spec: give both one name.
+        reject, accept = _models(3, exact)
+        plain_reject, plain_accept = _models(3)
+        reject._spec = plain_reject._spec
+        accept._spec = plain_accept._spec
+        found = synthesize(NATURAL, reject=reject, accept=accept, vocabulary=VOCABULARY, seed=1)
+        results.add(found.reject_log_prob)
+    assert len(results) == 1
+
+
+def test_history_leads_from_the_natural_sentence_to_the_result() -> None:
+    reject, accept = _models(5)
+    result = synthesize(NATURAL, reject=reject, accept=accept, vocabulary=VOCABULARY, seed=3)
+    sentence = Sentence.parse(NATURAL)
+    falling = [result.natural_reject_log_prob]
+    for step in result.steps:
+        assert sentence.words[step.position] == step.old
+        sentence = sentence.replace(step.position, step.new)
+        assert reject.score([str(sentence)])[0] == step.reject_log_prob
+        assert accept.score([str(sentence)])[0] == step.accept_log_prob
+        falling.append(step.reject_log_prob)
+    assert str(sentence) == result.sentence
+    assert np.all(np.diff(falling) < 0)
+
+
+def test_the_same_seed_gives_the_same_sentence_and_another_attempt_another_order() -> None:
+    reject, accept = _models(2)
+
+    def run(seed: int, attempt: int) -> Synthesis:
+        return synthesize(
+            NATURAL,
+            reject=reject,
+            accept=accept,
+            vocabulary=VOCABULARY,
+            seed=seed,
+            attempt=attempt,
+        )
+
+    assert run(4, 0) == run(4, 0)
+    orders = {tuple(s.position for s in run(4, attempt).steps) for attempt in range(5)}
+    assert len(orders) > 1
+
+
+def test_a_budget_bounds_the_exact_scores_asked_for() -> None:
+    reject, accept = _models(1, ("bound", "bound"))
+    small = synthesize(
+        NATURAL, reject=reject, accept=accept, vocabulary=VOCABULARY, strategy=Bounded(2)
+    )
+    large = synthesize(
+        NATURAL, reject=reject, accept=accept, vocabulary=VOCABULARY, strategy="exhaustive"
+    )
+    visits = 6 * (1 + len(small.steps))
+    assert small.n_scores[1] <= 2 * visits
+    assert sum(small.n_scores) < sum(large.n_scores)
+
+
+class _Priced(TableModel):
+    """Notes what its exact scores cost."""
+
+    price = 7.0
+
+    def __init__(self, seed: int) -> None:
+        super().__init__([*LOWER, *UPPER], seed, exact="bound")
+        self.spent = 0.0
+
+    def replacements(self, sentence: Sentence, position: int, words: WordList) -> Replacements:
+        table = super().replacements(sentence, position, words)
+
+        def score(index: IntArray) -> FloatArray:
+            self.spent += self.price * len(index)
+            return table.score(index)
+
+        return replace(table, price=self.price, score=score)
+
+
+def test_inputs_bound_what_a_sentence_costs() -> None:
+    bills, scores, finished = [], [], []
+    for inputs in (10**9, 150):
+        reject, accept = _Priced(8), _Priced(9)
+        proposal = WordReplacement(VOCABULARY, (reject, accept))
+        search = Search(reject, accept, proposal, Bounded(inputs=inputs), seed=0)
+        search.run(NATURAL)
+        assert search.steps
+        # Sentences that are kept cost a score of either model.
+        bills.append(reject.spent + accept.spent + 2 * 7.0 * len(search.steps))
+        scores.append(sum(search.n_scores))
+        finished.append(search.finished)
+    assert finished == [True, False]
+    # The limit is kept; what is left does not pay a candidate's two scores and its verification.
+    assert 150 - 4 * 7.0 < bills[1] <= 150
+    assert bills[0] > 1.5 * bills[1]
+    assert scores[1] < scores[0]
+
+
+@pytest.mark.parametrize(
+    "exact", [("bound", "all"), ("all", "bound"), ("bound", "bound"), ("none", "none")]
+)
+@pytest.mark.parametrize("seed", range(3))
+def test_without_a_budget_bounded_is_exhaustive(exact: tuple[str, str], seed: int) -> None:
+    reject, accept = _models(seed, exact)
+    one, two = (
+        synthesize(NATURAL, reject=reject, accept=accept, vocabulary=VOCABULARY, strategy=s, seed=1)
+        for s in (Bounded(None), "exhaustive")
+    )
+    assert one.sentence == two.sentence
+    assert [s.new for s in one.steps] == [s.new for s in two.steps]
+
+
+@pytest.mark.parametrize("strategy", [Bounded(3), Paper(), "exhaustive", "first-improvement"])
+def test_no_candidate_is_scored_twice(
+    strategy: str | Strategy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reject, accept = _models(4, ("bound", "bound"))
+    asked: list[tuple[str, str]] = []
+
+    def watch(model: TableModel) -> None:
+        plain = model.replacements
+
+        def replacements(sentence: Sentence, position: int, words: WordList) -> Replacements:
+            table = plain(sentence, position, words)
+
+            def score(index: IntArray) -> FloatArray:
+                texts = [str(sentence.replace(position, words.words[i])) for i in index]
+                asked.extend((model.spec, text) for text in texts)
+                return table.score(index)
+
+            return replace(table, score=score)
+
+        monkeypatch.setattr(model, "replacements", replacements)
+
+    watch(reject)
+    watch(accept)
+    result = synthesize(
+        NATURAL, reject=reject, accept=accept, vocabulary=VOCABULARY, strategy=strategy
+    )
+    assert sum(result.n_scores) == len(asked)
+    # A sentence is met again if a word that was replaced comes back; within a step it is not.
+    assert len(set(asked)) >= len(asked) - len(result.steps) * len(LOWER)
+    counts = [step.n_scores for step in result.steps]
+    assert counts == sorted(counts)
+    assert all(c <= result.n_scores for c in counts)
+
+
+def test_batches_do_not_change_what_bounded_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+    reject, accept = _models(8, ("bound", "bound"))
+
+    def run() -> Synthesis:
+        return synthesize(
+            NATURAL,
+            reject=reject,
+            accept=accept,
+            vocabulary=VOCABULARY,
+            strategy=Bounded(4),
+            seed=2,
+        )
+
+    first = run()
+    for model in (reject, accept):
+        plain = model.replacements
+
+        def one_by_one(
+            sentence: Sentence,
+            position: int,
+            words: WordList,
+            plain: Callable[..., Replacements] = plain,
+        ) -> Replacements:
+            table = plain(sentence, position, words)
+
+            def score(index: IntArray) -> FloatArray:
+                backwards = [table.score(np.array([i]))[0] for i in index[::-1]]
+                return np.array(backwards[::-1])
+
+            return replace(table, score=score)
+
+        monkeypatch.setattr(model, "replacements", one_by_one)
+    assert run() == first
+
+
+def test_the_published_search_scores_likely_candidates_alone() -> None:
+    reject, accept = _models(3, ("all", "bound"))
+    sentence = Sentence.parse(NATURAL)
+    search = Paper(at_least=3, threshold=-1.0, step=0.1)
+    result = synthesize(
+        NATURAL, reject=reject, accept=accept, vocabulary=VOCABULARY, strategy=search
+    )
+    for step in result.steps:
+        words = [
+            sentence.replace(step.position, w) for w in (UPPER if not step.position else LOWER)
+        ]
+        own = sorted(accept.score_words([str(s)])[0][step.position] for s in words)
+        changed = sentence.replace(step.position, step.new)
+        # Words that stand elsewhere may not be proposed, so the third best may lie a little lower.
+        lowest = min(-1.1, own[-3 - len(sentence)]) if step.position else -np.inf
+        assert accept.score_words([str(changed)])[0][step.position] >= lowest
+        sentence = changed
+
+
+def test_a_third_model_may_say_which_candidates_are_likely(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("contstim.models.registry.FAMILIES", dict(FAMILIES))
+    third = TableModel(LOWER[:8], 99, exact="bound")
+    register_family("third", "for a test", lambda spec: third)
+    register_family("fourth", "for a test", lambda spec: TableModel(LOWER, 99))
+    sentence, words = Sentence.parse("dog saw the cat"), WordList.of(LOWER)
+    found = likelihood_by_name("third:x", sentence, 2, words)
+    np.testing.assert_allclose(found[:8], third.log_probs[LOWER.index("saw"), :8])
+    assert (found[8:] == -np.inf).all()
+    with pytest.raises(InputError, match="^candidates='fourth:x' gives whole sentences at once"):
+        likelihood_by_name("fourth:x", sentence, 2, words)
+    with pytest.raises(InputError, match="^none of the 1 candidate words is known to candidates="):
+        likelihood_by_name("third:x", sentence, 2, WordList.of(["zebra"]))
+
+
+def test_dashes_stay_and_punctuation_is_kept() -> None:
+    reject, accept = _models(6)
+    result = synthesize(
+        "The dog -- ran, saw the cat!", reject=reject, accept=accept, vocabulary=VOCABULARY
+    )
+    words = result.sentence.split()
+    assert words[2] == "--"
+    assert words[3].endswith(",")
+    assert words[-1].endswith("!")
+
+
+def test_bad_input() -> None:
+    reject, accept = _models(0)
+    with pytest.raises(InputError) as error:
+        synthesize("Dog.", reject=reject, accept=accept, vocabulary=VOCABULARY)
+    assert str(error.value) == (
+        "a sentence to start from needs at least two words, got 'Dog.'; leave it out"
+    )
+    with pytest.raises(UnknownWordError, match="does not know 'zebra' in 'The zebra ran.'"):
+        synthesize("The zebra ran.", reject=reject, accept=accept, vocabulary=VOCABULARY)
+    with pytest.raises(UnknownNameError) as name:
+        synthesize(
+            NATURAL, reject=reject, accept=accept, vocabulary=VOCABULARY, strategy="exhaustiv"
+        )
+    assert str(name.value) == "unknown strategy 'exhaustiv'; did you mean 'exhaustive'?"
+    foreign = Vocabulary(WordList.of(["El"]), WordList.of(["perro"]), frozenset())
+    with pytest.raises(InputError, match="none of the 1 words allowed .* is known to table:0"):
+        synthesize(NATURAL, reject=reject, accept=accept, vocabulary=foreign)

@@ -1,0 +1,89 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from contstim.errors import InputError
+from contstim.text.sentence import Sentence, WordList, capitalize, split_word, tokens_of_word
+
+words = st.text(st.characters(exclude_categories=("Z", "C")), min_size=1, max_size=8).filter(
+    lambda w: w.split() == [w]
+)
+
+
+@given(words)
+def test_splitting_a_word_loses_nothing(word: str) -> None:
+    assert "".join(split_word(word)) == word
+
+
+@given(words)
+def test_split_tokens_join_to_the_word(word: str) -> None:
+    assert "".join(tokens_of_word(word, "split")) == word
+    assert tokens_of_word(word, "keep") == [word]
+
+
+@given(st.lists(words, min_size=1, max_size=8))
+def test_a_sentence_reads_back(parts: list[str]) -> None:
+    text = " ".join(parts)
+    sentence = Sentence.parse(text)
+    assert str(sentence) == text
+    assert len(sentence) == len(parts)
+
+
+@pytest.mark.parametrize(
+    ("word", "parts"),
+    [
+        ("dog", ("", "dog", "")),
+        ("don't", ("", "don't", "")),
+        ("dogs'", ("", "dogs'", "")),
+        ('"Stop!"', ('"', "Stop", '!"')),
+        ("well-known,", ("", "well-known", ",")),
+        ("--", ("", "--", "")),
+        ("...", ("", "...", "")),
+        ("(¿qué?)", ("(¿", "qué", "?)")),
+    ],
+)
+def test_what_is_punctuation(word: str, parts: tuple[str, str, str]) -> None:
+    assert split_word(word) == parts
+
+
+@pytest.mark.parametrize(
+    ("word", "policy", "tokens"),
+    [
+        ('said..."', "split", ["said", "...", '"']),
+        ('said..."', "drop", ["said"]),
+        ('said..."', "keep", ['said..."']),
+        ("--", "split", ["--"]),
+        ("--", "drop", []),
+    ],
+)
+def test_tokens_under_each_policy(word: str, policy: str, tokens: list[str]) -> None:
+    assert tokens_of_word(word, policy) == tokens
+
+
+def test_replacing_a_word_keeps_its_punctuation() -> None:
+    sentence = Sentence.parse('He said, "Stop!"')
+    assert str(sentence.replace(2, "Go")) == 'He said, "Go!"'
+    assert sentence.surface(1, "cried") == "cried,"
+    with pytest.raises(InputError, match="position 3 is outside a sentence of 3 words"):
+        sentence.replace(3, "x")
+
+
+def test_a_sentence_of_bare_words() -> None:
+    assert str(Sentence.from_words(["the", "ship", "left"], final="?")) == "The ship left?"
+    assert capitalize("élan") == "Élan"
+
+
+@pytest.mark.parametrize("text", ["", "   ", "\n"])
+def test_nothing_is_no_sentence(text: str) -> None:
+    with pytest.raises(InputError, match="a sentence needs at least one word, got"):
+        Sentence.parse(text)
+
+
+def test_a_word_list_holds_each_word_once() -> None:
+    with pytest.raises(InputError, match="^the word list holds 'b' twice; list each word once$"):
+        WordList(("a", "b", "b"))
+    listed = WordList.of(["a", "b", "a"])
+    assert listed.words == ("a", "b")
+    assert "b" in listed
+    assert "c" not in listed
+    assert listed.index["b"] == 1

@@ -1,0 +1,315 @@
+import gzip
+import io
+import pickle
+
+import numpy as np
+import pytest
+
+from contstim.errors import InputError, OutputError, UnknownNameError
+from contstim.text.sentence import Sentence, WordList
+from contstim.text.vocabulary import Vocabulary, WordRules
+from contstim.text.wordrules import ENGLISH_REPEATABLE
+
+TEXT = """\
+The dog saw a cat in London.
+A cat ran. The dog's owner saw nothing well-known!
+I THE dog and I saw 3 birds -- "Birds," he said.
+"""
+
+
+@pytest.fixture
+def text(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text(TEXT, encoding="utf-8")
+    return path
+
+
+class Model:
+    def __init__(self, spec, words):
+        self.spec = spec
+        self.words = set(words)
+
+    def knows(self, words):
+        return np.array([word in self.words for word in words])
+
+
+class TestFromWords:
+    def test_case_says_where_a_word_may_stand(self):
+        vocabulary = Vocabulary.from_words(["the", "The", "I", "dog", "London", "--", ".", "b"])
+        assert vocabulary.first.words == ("The", "I", "London")
+        assert vocabulary.elsewhere.words == ("the", "I", "dog")
+
+    def test_names_are_capitalised_words_without_a_lower_case_form(self):
+        rules = WordRules(names=True)
+        vocabulary = Vocabulary.from_words(["the", "The", "dog", "London"], rules=rules)
+        assert vocabulary.elsewhere.words == ("the", "dog", "London")
+
+    def test_derived_first_words_take_the_frequency_of_their_source(self):
+        vocabulary = Vocabulary.from_words(
+            ["The", "the", "dog"],
+            frequencies={"The": 0.1, "the": 0.3, "dog": 0.2, "unused": 0.05},
+            rules=WordRules(derive_first=True),
+        )
+        assert vocabulary.first.words == ("The", "Dog")
+        assert vocabulary.frequencies == {"The": 0.1, "the": 0.3, "dog": 0.2, "Dog": 0.2}
+
+    def test_counts_become_relative_frequencies(self):
+        vocabulary = Vocabulary.from_words(["A", "cat"], frequencies={"A": 3, "cat": 1, "--": 4})
+        assert vocabulary.frequencies == {"A": 3 / 8, "cat": 1 / 8}
+
+    @pytest.mark.parametrize(
+        ("characters", "kept"),
+        [
+            ("letters", ("dog", "naïve")),
+            ("marks", ("dog", "don't", "well-known", "naïve")),
+            ("any", ("dog", "don't", "well-known", "naïve", "1914", "x2")),
+        ],
+    )
+    def test_characters(self, characters, kept):
+        words = ["The", "dog", "don't", "well-known", "naïve", "1914", "x2", "--", "end.", "'"]
+        rules = WordRules(characters=characters)
+        assert Vocabulary.from_words(words, rules=rules).elsewhere.words == kept
+
+    def test_shouted_forms_of_listed_words_are_dropped_and_acronyms_kept(self):
+        vocabulary = Vocabulary.from_words(["The", "THE", "dog", "DOG", "BBC"])
+        assert vocabulary.first.words == ("The", "BBC")
+
+    def test_words_without_case_may_stand_anywhere(self):
+        rules = WordRules.for_language("hi")
+        vocabulary = Vocabulary.from_words(["यह", "किताब", "है"], rules=rules)
+        assert vocabulary.first.words == vocabulary.elsewhere.words == ("यह", "किताब", "है")
+        assert vocabulary.repeatable == frozenset()
+
+    def test_excluded_words_are_left_out_in_any_case(self):
+        rules = WordRules(exclude=frozenset({"DOG"}))
+        assert "Dog" not in Vocabulary.from_words(["The", "Dog", "a"], rules=rules).first
+
+    def test_no_capitalised_form(self):
+        with pytest.raises(InputError, match=r"no word allowed first.*derive") as error:
+            Vocabulary.from_words(["the", "dog"])
+        assert "\n" not in str(error.value)
+
+    def test_nothing_for_later_positions(self):
+        with pytest.raises(InputError, match="no word allowed after the first"):
+            Vocabulary.from_words(["The", "Dog"])
+
+    def test_empty(self):
+        with pytest.raises(InputError, match="vocabulary is empty"):
+            Vocabulary.from_words([])
+
+    def test_unknown_kind_of_characters(self):
+        with pytest.raises(UnknownNameError, match="did you mean 'letters'"):
+            WordRules(characters="letter")
+
+
+class TestVocabulary:
+    def test_at_returns_the_same_list_objects(self):
+        vocabulary = Vocabulary(WordList(("The",)), WordList(("dog",)))
+        assert vocabulary.at(0) is vocabulary.first
+        assert vocabulary.at(1) is vocabulary.at(7) is vocabulary.elsewhere
+
+    def test_repeats_ignore_case_and_spare_determiners_and_prepositions(self):
+        vocabulary = Vocabulary(WordList(("The",)), WordList(("dog",)))
+        words = Sentence.parse("The dog saw the Dog in the box in it and it").words
+        assert vocabulary.repeats(words) == ["dog", "it"]
+
+    def test_unlisted_depends_on_position(self):
+        vocabulary = Vocabulary(WordList(("The", "Rome")), WordList(("dog", "saw")))
+        assert vocabulary.unlisted(["The", "dog", "saw", "Rome"]) == ["Rome"]
+        assert vocabulary.unlisted(["dog", "saw"]) == ["dog"]
+
+    @pytest.mark.parametrize("word", ["", "two words", "end.", '"open'])
+    def test_words_with_space_or_punctuation_are_refused(self, word):
+        with pytest.raises(InputError, match="without white space or the punctuation"):
+            Vocabulary(WordList(("The",)), WordList((word,)))
+
+    @pytest.mark.parametrize("value", [-0.1, 1.5, float("nan")])
+    def test_frequencies_are_between_0_and_1(self, value):
+        with pytest.raises(InputError, match="relative frequency of 'dog'"):
+            Vocabulary(WordList(("The",)), WordList(("dog",)), frequencies={"dog": value})
+
+    def test_default_repeatable_words(self):
+        assert 42 <= len(ENGLISH_REPEATABLE) <= 60
+        assert {"the", "a", "an", "of", "in", "on"} <= ENGLISH_REPEATABLE
+        assert not {"and", "is", "he", "it"} & ENGLISH_REPEATABLE
+
+    def test_repr_is_short_and_pickling_keeps_the_words(self):
+        vocabulary = Vocabulary.from_words(["The", "dog"])
+        assert repr(vocabulary).startswith("<Vocabulary 1 words first, 1 elsewhere")
+        assert pickle.loads(pickle.dumps(vocabulary)).digest == vocabulary.digest
+
+
+class TestFromText:
+    def test_positions_and_frequencies(self, text):
+        vocabulary = Vocabulary.from_text(text)
+        # "Birds" follows no final mark; "London" is a name; "THE" is a shout.
+        assert vocabulary.first.words == ("The", "I", "A")
+        elsewhere = "dog saw a cat in ran nothing I and birds he said owner"
+        assert sorted(vocabulary.elsewhere) == sorted(elsewhere.split())
+        total = len(TEXT.split())
+        assert vocabulary.frequencies["dog"] == pytest.approx(2 / total)
+        assert vocabulary.frequencies["The"] == pytest.approx(2 / total)
+
+    def test_names_seen_inside_a_sentence(self, text):
+        rules = WordRules(names=True)
+        vocabulary = Vocabulary.from_text(text, rules=rules)
+        assert "London" in vocabulary.elsewhere
+        assert "The" not in vocabulary.elsewhere
+
+    def test_size_keeps_the_most_frequent(self, text):
+        vocabulary = Vocabulary.from_text(text, size=4)
+        # saw 3; then The, dog, cat and I with 2, of which the last seen falls out.
+        assert vocabulary.elsewhere.words == ("saw", "dog", "cat")
+        assert vocabulary.first.words == ("The",)
+
+    def test_thresholds(self, text):
+        by_count = Vocabulary.from_text(text, min_count=2)
+        assert set(by_count.elsewhere) == {"saw", "dog", "cat", "I"}
+        n_tokens = len(TEXT.split())
+        by_rate = Vocabulary.from_text(text, per_million=2 * 1e6 / n_tokens)
+        assert by_rate.elsewhere.words == by_count.elsewhere.words
+
+    def test_derive_first(self, text):
+        vocabulary = Vocabulary.from_text(text, rules=WordRules(derive_first=True))
+        assert {"The", "Dog", "Cat"} <= set(vocabulary.first)
+
+    def test_gzip_and_several_files(self, text, tmp_path):
+        packed = tmp_path / "more.txt.gz"
+        with gzip.open(packed, "wt", encoding="utf-8") as file:
+            file.write("Then zebras came.\r\n")
+        vocabulary = Vocabulary.from_text([text, packed])
+        assert "Then" in vocabulary.first
+        assert "zebras" in vocabulary.elsewhere
+
+    def test_standard_input(self, monkeypatch):
+        stdin = io.TextIOWrapper(io.BytesIO(b"The dog ran."), encoding="ascii")
+        monkeypatch.setattr("sys.stdin", stdin)
+        assert Vocabulary.from_text("-").elsewhere.words == ("dog", "ran")
+
+    def test_not_utf8_names_file_and_line(self, tmp_path):
+        path = tmp_path / "latin.txt"
+        path.write_bytes(b"Good line.\nCaf\xe9 here.\n")
+        with pytest.raises(InputError, match=r"latin.txt, line 2 is not UTF-8"):
+            Vocabulary.from_text(path)
+
+    def test_missing_file(self, tmp_path):
+        with pytest.raises(InputError, match=r"there is no file .*none\.txt"):
+            Vocabulary.from_text(tmp_path / "none.txt")
+
+    def test_folder(self, tmp_path):
+        with pytest.raises(InputError, match=r"cannot read .*: Is a directory"):
+            Vocabulary.from_text(tmp_path)
+
+    @pytest.mark.parametrize("content", [b"plain text", gzip.compress(b"The dog ran.\n")[:-9]])
+    def test_broken_gzip(self, tmp_path, content):
+        path = tmp_path / "broken.txt.gz"
+        path.write_bytes(content)
+        with pytest.raises(InputError, match="not a whole gzip file"):
+            Vocabulary.from_text(path)
+
+    def test_text_without_words(self, tmp_path):
+        path = tmp_path / "empty.txt"
+        path.write_text("\n \n")
+        with pytest.raises(InputError, match="empty"):
+            Vocabulary.from_text(path)
+
+    def test_size_below_one(self, text):
+        with pytest.raises(InputError, match="at least 1, got 0"):
+            Vocabulary.from_text(text, size=0)
+
+
+class TestFromWordfreq:
+    def test_english(self):
+        vocabulary = Vocabulary.from_wordfreq("en", size=1000)
+        assert {"The", "I", "Dog"} <= set(vocabulary.first)
+        assert "I" in vocabulary.elsewhere
+        assert "i" not in vocabulary.elsewhere
+        assert len(vocabulary.elsewhere) == 1000
+        frequencies = [vocabulary.frequencies[word] for word in vocabulary.elsewhere]
+        assert frequencies == sorted(frequencies, reverse=True)
+        assert vocabulary.frequencies["The"] == vocabulary.frequencies["the"] > 0.04
+
+    def test_threshold(self):
+        vocabulary = Vocabulary.from_wordfreq("fr", per_million=1000)
+        assert 20 < len(vocabulary.elsewhere) < 400
+        assert min(vocabulary.frequencies.values()) >= 1e-3
+        assert "à" in vocabulary.elsewhere
+
+    def test_unknown_language(self):
+        with pytest.raises(UnknownNameError, match="unknown wordfreq language 'xx'"):
+            Vocabulary.from_wordfreq("xx")
+
+
+class TestRestrict:
+    def test_keeps_what_all_know_and_counts_the_rest(self):
+        vocabulary = Vocabulary.from_words(
+            ["The", "A", "dog", "cat", "cow"], frequencies={"dog": 0.1, "cow": 0.2}
+        )
+        models = [Model("one", ["The", "A", "dog", "cat"]), Model("two", ["The", "dog"])]
+        left, left_out = vocabulary.restrict(models)
+        assert left.first.words == ("The",)
+        assert left.elsewhere.words == ("dog",)
+        assert left.frequencies == {"dog": 0.1}
+        assert left_out == {"one": 1, "two": 3}
+
+    def test_nothing_left(self):
+        vocabulary = Vocabulary.from_words(["The", "dog"])
+        with pytest.raises(InputError, match=r"may stand first \(of 2 words 1 unknown to tiny\)"):
+            vocabulary.restrict([Model("tiny", ["dog"])])
+
+
+class TestFiles:
+    def test_saved_and_read_is_equal(self, tmp_path):
+        vocabulary = Vocabulary.from_words(
+            ["The", "the", "London", "dog"],
+            frequencies={"The": 0.1, "dog": 1 / 3},
+            rules=WordRules(names=True, repeatable=frozenset({"the", "Betwixt"})),
+        )
+        vocabulary.save(tmp_path / "vocabulary.csv")
+        again = Vocabulary.read(tmp_path / "vocabulary.csv")
+        assert again.first.words == vocabulary.first.words
+        assert again.elsewhere.words == vocabulary.elsewhere.words == ("the", "London", "dog")
+        assert again.repeatable == frozenset({"the", "betwixt"})
+        assert again.frequencies == vocabulary.frequencies
+        assert again.digest == vocabulary.digest
+
+    def test_plain_list(self, tmp_path):
+        path = tmp_path / "words.txt"
+        path.write_text("\ufeffThe\nthe\n\nword\n", encoding="utf-8")
+        vocabulary = Vocabulary.read(path)
+        assert vocabulary.first.words == ("The",)
+        assert vocabulary.elsewhere.words == ("the", "word")
+
+    def test_csv_with_counts_only(self, tmp_path):
+        path = tmp_path / "words.csv"
+        path.write_text("word,frequency\nThe,30\ndog,10\n\ncat,\n")
+        vocabulary = Vocabulary.read(path)
+        assert vocabulary.frequencies == {"The": 0.75, "dog": 0.25}
+        assert vocabulary.repeatable == ENGLISH_REPEATABLE
+
+    def test_csv_that_says_what_stands_first(self, tmp_path):
+        path = tmp_path / "words.csv"
+        path.write_text("word,first\nthe,yes\ndog,no\n")
+        vocabulary = Vocabulary.read(path)
+        assert vocabulary.first.words == ("the",)
+        assert vocabulary.elsewhere.words == ("dog",)
+
+    @pytest.mark.parametrize(
+        ("content", "message"),
+        [
+            ("term,frequency\nThe,1\n", "no column 'word', only term, frequency"),
+            ("", "no column 'word', only nothing"),
+            ("word,first\nThe,maybe\n", "'first' of 'The' is 'maybe'; write 1 or 0"),
+            ("word,frequency\nThe,often\n", "'frequency' of 'The' is 'often', not a number"),
+            ("word,first\nThe,1\n,1\n", "row 3 has no word"),
+        ],
+    )
+    def test_bad_csv(self, tmp_path, content, message):
+        path = tmp_path / "words.csv"
+        path.write_text(content)
+        with pytest.raises(InputError, match=message):
+            Vocabulary.read(path)
+
+    def test_cannot_write(self, tmp_path):
+        with pytest.raises(OutputError, match="cannot write"):
+            Vocabulary.from_words(["The", "dog"]).save(tmp_path / "none" / "vocabulary.csv")
