@@ -13,7 +13,7 @@ from typing import Any
 from contstim.errors import InputError
 from contstim.experiment.messages import parse_json
 from contstim.experiment.recording import Received, record_answers, record_events
-from contstim.experiment.schema import DATA_FILE, open_data
+from contstim.experiment.schema import DATA_FILE, writing
 from contstim.experiment.study import Study
 from contstim.experiment.trials import Trial
 from contstim.text.textfile import numbered_lines
@@ -74,22 +74,16 @@ def import_logs(study: Study, paths: Iterable[Path], data: Path | None = None) -
     Raises
     ------
     InputError
-        If a file cannot be read, or the data are of other trials.
+        If a file cannot be read, a file or folder of `paths` holds no log of the study, or the
+        data are of other trials; nothing is added then.
+    OutputError
+        If the data cannot be written; nothing is added then either.
     """
     notes: list[str] = []
     logs: dict[str, _Log] = {}
-    for path in _files(paths):
-        for number, line in numbered_lines(path):
-            if not line.strip():
-                continue
-            try:
-                _add(logs, study, parse_json(line))
-            except InputError as error:
-                notes.append(f"{path}, line {number} is left out: {error}")
-    connection = open_data(study.folder / DATA_FILE if data is None else data, study)
-    added = conflicts = 0
-    try:
-        connection.execute("BEGIN IMMEDIATE")
+    for path in paths:
+        notes += _read(logs, study, path)
+    with writing(study.folder / DATA_FILE if data is None else data, study) as connection:
         before = _n_answers(connection)
         for session, log in logs.items():
             received = _store(connection, study, session, log)
@@ -100,23 +94,40 @@ def import_logs(study: Study, paths: Iterable[Path], data: Path | None = None) -
             f"{query} OFFSET ?) WHERE conflict = 1",
             (before,),
         ).fetchone()[0]
-        connection.execute("COMMIT")
-    finally:
-        connection.close()
     return Imported(len(logs), added, conflicts, tuple(notes))
 
 
-def _files(paths: Iterable[Path]) -> list[Path]:
-    found = []
-    for path in paths:
-        if path.is_dir():
-            inside = sorted(p for p in path.rglob("*") if p.suffix in (".jsonl", ".json", ".txt"))
-            if not inside:
-                raise InputError(f"the folder {path} holds no .jsonl, .json or .txt file")
-            found += inside
-        else:
-            found.append(path)
-    return found
+def _read(logs: dict[str, _Log], study: Study, path: Path) -> list[str]:
+    """Add the lines of a file, or of a folder's files, to `logs`; return notes on the others."""
+    faults: list[tuple[str, str]] = []
+    n_lines = 0
+    for file in _files(path):
+        for number, line in numbered_lines(file):
+            if not line.strip():
+                continue
+            n_lines += 1
+            try:
+                _add(logs, study, parse_json(line))
+            except InputError as error:
+                at = f"line {number}" if file == path else f"{file}, line {number}"
+                faults.append((at, str(error)))
+    if len(faults) == n_lines:
+        why = ": ".join(faults[0]) if faults else "it is empty"
+        raise InputError(
+            f"{path} holds no log of this study ({why}); give the files of JSON lines that the "
+            "study's pages wrote"
+        )
+    prefix = "" if path.is_dir() else f"{path}, "
+    return [f"{prefix}{at} is left out: {why}" for at, why in faults]
+
+
+def _files(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    inside = sorted(p for p in path.rglob("*") if p.suffix in (".jsonl", ".json", ".txt"))
+    if not inside:
+        raise InputError(f"the folder {path} holds no .jsonl, .json or .txt file")
+    return inside
 
 
 def _add(logs: dict[str, _Log], study: Study, line: Mapping[str, Any]) -> None:
@@ -129,16 +140,17 @@ def _add(logs: dict[str, _Log], study: Study, line: Mapping[str, Any]) -> None:
         raise InputError(f"its group is {line.get('group')!r}, which is not that of seat {seat}")
     if line.get("study", study.study.name) != study.study.name:
         raise InputError(f"it is of the study {line['study']!r}")
-    log = logs.setdefault(session, _Log(seat))
+    log = logs.get(session, _Log(seat))
     if log.seat != seat:
         raise InputError(f"its seat is {seat}, but earlier lines of the session have {log.seat}")
+    for name in ("answers", "events"):
+        if not isinstance(line.get(name, []), list):
+            raise InputError(f"its {name} are no list")
+    logs[session] = log
     if isinstance(line.get("consent"), dict):
         log.consent = line["consent"]
-    for name, kept in (("answers", log.answers), ("events", log.events)):
-        values = line.get(name, [])
-        if not isinstance(values, list):
-            raise InputError(f"its {name} are no list")
-        kept += values
+    log.answers += line.get("answers", [])
+    log.events += line.get("events", [])
 
 
 def _store(connection: sqlite3.Connection, study: Study, session: str, log: _Log) -> Received:

@@ -14,7 +14,7 @@ import pandas as pd
 from contstim.errors import InputError
 from contstim.experiment.allocation import release_seat, release_stale
 from contstim.experiment.collected import Collected
-from contstim.experiment.schema import DATA_FILE, open_data
+from contstim.experiment.schema import DATA_FILE, writing
 from contstim.experiment.study import Study
 
 __all__ = ["Bonus", "pay_table", "release_sessions", "replacement_table"]
@@ -155,17 +155,14 @@ def release_sessions(
     ------
     InputError
         If there is no such session, or no data.
+    OutputError
+        If the data cannot be written.
     """
-    connection = open_data(study.folder / DATA_FILE if data is None else data)
     now = time.time()
-    try:
-        connection.execute("BEGIN IMMEDIATE")
+    with writing(study.folder / DATA_FILE if data is None else data) as connection:
         done = [s for s, why in sessions.items() if _release(connection, s, why, now)]
         if idle_minutes is not None:
             done += release_stale(connection, now - idle_minutes * 60, now)
-        connection.execute("COMMIT")
-    finally:
-        connection.close()
     return done
 
 

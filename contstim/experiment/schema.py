@@ -6,12 +6,14 @@ import hashlib
 import json
 import secrets
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from contstim.errors import InputError, OutputError
 from contstim.experiment.study import Study
 
-__all__ = ["DATA_FILE", "connect", "design_digest", "open_data", "read_salt"]
+__all__ = ["DATA_FILE", "connect", "design_digest", "open_data", "read_salt", "writing"]
 
 #: The file's name in the study's folder.
 DATA_FILE = "collected.sqlite3"
@@ -144,8 +146,32 @@ def open_data(path: Path, study: Study | None = None) -> sqlite3.Connection:
             raise
     except sqlite3.DatabaseError as error:
         kind = OutputError if isinstance(error, sqlite3.OperationalError) else InputError
-        raise kind(f"cannot use {path} as the study's data: {error}") from None
+        raise kind(_unusable(path, error)) from None
     return connection
+
+
+@contextmanager
+def writing(path: Path, study: Study | None = None) -> Iterator[sqlite3.Connection]:
+    """Open the data of a study for one transaction, which is stored whole or not at all.
+
+    Raises
+    ------
+    InputError, OutputError
+        As `open_data`; OutputError also if the data cannot be written.
+    """
+    connection = open_data(path, study)
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+        yield connection
+        connection.execute("COMMIT")
+    except sqlite3.Error as error:
+        raise OutputError(_unusable(path, error)) from None
+    finally:
+        connection.close()  # and undo what was not committed
+
+
+def _unusable(path: Path, error: sqlite3.Error) -> str:
+    return f"cannot use {path} as the study's data: {error}"
 
 
 def read_salt(connection: sqlite3.Connection) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import sqlite3
 import uuid
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from contstim.experiment.lists import trial_lists
 from contstim.experiment.messages import RefusedError
 from contstim.experiment.payment import Bonus, pay_table, release_sessions, replacement_table
 from contstim.experiment.psychds import DICTIONARY, check_psychds, write_psychds
+from contstim.experiment.schema import open_data
 from contstim.experiment.store import Store
 from contstim.experiment.study import Study
 
@@ -221,7 +223,72 @@ def test_faults_in_raw_logs_cost_what_has_them(
     assert "1 sessions, 0 new answers" in captured.out
     assert "line 2" in captured.err
     with pytest.raises(InputError, match="holds no .jsonl"):
-        import_logs(study, [study.folder / "none-such", _empty(tmp_path)])
+        import_logs(study, [_empty(tmp_path), study.folder / "none-such"])
+
+
+def test_a_file_without_any_log_is_refused_and_nothing_is_made(
+    study: Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refused(*paths: Path) -> str:
+        command = ["experiment", "import", str(study.folder), *map(str, paths)]
+        assert main(command) == 2
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        assert not (study.folder / "collected.sqlite3").exists()
+        return captured.err
+
+    what = "give the files of JSON lines that the study's pages wrote"
+    empty, other = tmp_path / "empty.jsonl", tmp_path / "other.jsonl"
+    empty.write_text("\n \n", "utf-8")
+    assert refused(empty) == f"contstim: {empty} holds no log of this study (it is empty); {what}\n"
+    other.write_text('{"session": "x"}\nchoice,rt\n', "utf-8")
+    why = "line 1: it has no session"
+    assert refused(other) == f"contstim: {other} holds no log of this study ({why}); {what}\n"
+    right = write(tmp_path / "right.jsonl", log(study, 1, "session-1"))
+    assert refused(right, other) == (
+        f"contstim: {other} holds no log of this study ({why}); {what}\n"
+    )
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    (folder / "notes.txt").write_text("Monday: two came.\n", "utf-8")
+    why = f"{folder / 'notes.txt'}, line 1: the body is not JSON"
+    assert refused(folder) == f"contstim: {folder} holds no log of this study ({why}); {what}\n"
+    right.rename(folder / "right.jsonl")
+    assert import_logs(study, [folder]).added == 6
+
+
+def test_a_line_that_is_left_out_makes_no_session(study: Study, tmp_path: Path) -> None:
+    head = {"session": "session-1", "group": 1, "seat": 1}
+    path = write(
+        tmp_path / "x.jsonl",
+        [{**head, "answers": "none"}, {**head, "session": "session-2", "seat": 1, "events": []}],
+    )
+    assert import_logs(study, [path]).sessions == 1
+    assert read_collected(study).sessions["group"].tolist() == [1]
+
+
+def test_data_that_cannot_be_written_are_one_line_and_nothing_is_kept(
+    study: Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = study.folder / "collected.sqlite3"
+    open_data(path, study).close()
+    with sqlite3.connect(path) as connection:
+        connection.execute(
+            "CREATE TRIGGER full BEFORE UPDATE ON sessions BEGIN"
+            " SELECT RAISE(FAIL, 'database or disk is full'); END"
+        )
+    connection.close()
+    logs = write(tmp_path / "x.jsonl", log(study, 1, "session-1"))
+    assert main(["experiment", "import", str(study.folder), str(logs)]) == 2
+    what = f"contstim: cannot use {path} as the study's data: database or disk is full\n"
+    assert capsys.readouterr().err == what
+    assert read_collected(study).sessions.empty
+    logs = write(tmp_path / "x.jsonl", log(study, 1, "session-1", 1))
+    assert import_logs(study, [logs]).added == 1
+    release = ["experiment", "release", str(study.folder), "--session", "session-1"]
+    assert main(release) == 2
+    assert capsys.readouterr().err == what
+    assert read_collected(study).sessions["released"].tolist() == [""]
 
 
 def _empty(tmp_path: Path) -> Path:
