@@ -20,7 +20,7 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from contstim.errors import InputError, MissingExtraError
+from contstim.errors import InputError, MissingExtraError, OutputError
 from contstim.experiment.bundle import study_info
 from contstim.experiment.dashboard import dashboard_page
 from contstim.experiment.http import SafeHeaders, bearer, read_body, refusal
@@ -102,7 +102,7 @@ def _safely(endpoint: Endpoint) -> Endpoint:
             return refusal(400, str(error))
         except ClientDisconnect:
             return Response(status_code=400)  # nobody is there to read it
-        except sqlite3.Error:
+        except (sqlite3.Error, OutputError):
             return refusal(503, "the data cannot be stored now; try again")
 
     return guarded
@@ -169,7 +169,10 @@ class _Dashboard:
             reply.set_cookie(_COOKIE, self._proof, httponly=True, samesite="strict", secure=secure)
             return reply
         self._admit(request)
-        summary = await _of(self._store.summary())
+        try:
+            summary = await _of(self._store.summary())
+        except OutputError as error:
+            return refusal(503, str(error))
         return HTMLResponse(dashboard_page(summary))
 
     async def data(self, request: Request) -> Response:

@@ -78,7 +78,7 @@ def serve(
         If the address, the data file or the token cannot be used.
     """
     token = check_address(host, token)
-    with _listen(host, port) as listener, Store(study, data) as store:
+    with _listen(host, port) as listener, Store(study, data, say=say) as store:
         app = make_app(store, token, page)
         shown, actual = listener.getsockname()[:2]
         address = f"http://[{shown}]:{actual}" if ":" in shown else f"http://{shown}:{actual}"

@@ -32,6 +32,8 @@ class Store:
         The data file; by default in the study's folder.
     clock
         Returns seconds since 1970.
+    say
+        Told when data cannot be stored, and when they can again.
 
     Raises
     ------
@@ -40,13 +42,17 @@ class Store:
     """
 
     def __init__(
-        self, study: Study, path: Path | None = None, clock: Callable[[], float] = time.time
+        self,
+        study: Study,
+        path: Path | None = None,
+        clock: Callable[[], float] = time.time,
+        say: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.study = study
         self.path = study.folder / DATA_FILE if path is None else path
         self._clock = clock
         self._sessions = Sessions(study)
-        self._writer = Writer(lambda: open_data(self.path, study))
+        self._writer = Writer(lambda: open_data(self.path, study), say)
 
     def __enter__(self) -> Self:
         return self

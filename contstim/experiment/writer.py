@@ -7,7 +7,10 @@ import sqlite3
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from pathlib import Path
 from typing import Any, TypeVar
+
+from contstim.errors import OutputError
 
 __all__ = ["Writer"]
 
@@ -21,16 +24,25 @@ class Writer:
     """Runs jobs on a connection, each whole or not at all, many to a commit.
 
     While one commit waits for the disk, jobs gather for the next (group commit). A job's future is
-    done only when the commit that holds it has returned.
+    done only when the commit that holds it has returned and the file is still in its place: what
+    is written to a file that no name leads to any more would be lost.
 
     Parameters
     ----------
     open_connection
         Called in the writer's thread.
+    say
+        Told, in the writer's thread, when commits begin to fail and when they succeed again.
     """
 
-    def __init__(self, open_connection: Callable[[], sqlite3.Connection]) -> None:
+    def __init__(
+        self,
+        open_connection: Callable[[], sqlite3.Connection],
+        say: Callable[[str], None] = lambda _: None,
+    ) -> None:
         self._open = open_connection
+        self._say = say
+        self._failure = ""
         self._jobs: queue.SimpleQueue[tuple[Job, Future[Any]] | None] = queue.SimpleQueue()
         self._closed = False
         self._lock = threading.Lock()
@@ -45,7 +57,7 @@ class Writer:
         """Have `job` done; the future holds its result once that is committed.
 
         What the job raises, and what the commit raises, is raised by the future; nothing of the job
-        is stored then.
+        is stored then. OutputError is raised if the file was removed or replaced.
         """
         future: Future[Result] = Future()
         with self._lock:
@@ -68,12 +80,13 @@ class Writer:
         except BaseException as error:  # noqa: BLE001 - raised again where the writer was made
             opened.set_exception(error)
             return
+        files = _files(connection)
         opened.set_result(None)
         try:
             going = True
             while going:
                 batch, going = self._gather()
-                self._commit(connection, batch)
+                self._commit(connection, batch, files)
         finally:
             connection.close()
 
@@ -92,13 +105,20 @@ class Writer:
             batch.append(item)
         return batch, True
 
-    def _commit(self, connection: sqlite3.Connection, batch: list[tuple[Job, Future[Any]]]) -> None:
+    def _commit(
+        self,
+        connection: sqlite3.Connection,
+        batch: list[tuple[Job, Future[Any]]],
+        files: dict[Path, tuple[int, int] | None],
+    ) -> None:
         # Who cancelled (a client that hung up) is passed over; after this nobody can.
         batch = [(job, future) for job, future in batch if future.set_running_or_notify_cancel()]
         if not batch:
             return
         done: list[tuple[Future[Any], Any]] = []
+        failure = ""
         try:
+            _require(files)
             connection.execute("BEGIN IMMEDIATE")
             for job, future in batch:
                 connection.execute("SAVEPOINT job")
@@ -107,16 +127,50 @@ class Writer:
                 except Exception as error:  # noqa: BLE001 - raised again by the job's future
                     connection.execute("ROLLBACK TO job")
                     future.set_exception(error)
+                    if isinstance(error, sqlite3.OperationalError):  # a full disk, for example
+                        failure = str(error)
                 else:
                     done.append((future, result))
                 connection.execute("RELEASE job")
             connection.execute("COMMIT")
-        except sqlite3.Error as error:  # a full disk, for example
+            _require(files)
+        except (sqlite3.Error, OutputError) as error:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
+            self._tell(str(error))
             for _, future in batch:
                 if not future.done():
                     future.set_exception(error)
             return
+        self._tell(failure)
         for future, result in done:
             future.set_result(result)
+
+    def _tell(self, failure: str) -> None:
+        """Say once that commits fail, and once that they do no longer."""
+        if failure != self._failure:
+            self._failure = failure
+            self._say(f"nothing is stored: {failure}" if failure else "the data are stored again")
+
+
+def _files(connection: sqlite3.Connection) -> dict[Path, tuple[int, int] | None]:
+    """Return the file of a connection and that of its log of changes, as they are on the disk."""
+    path = Path(connection.execute("PRAGMA database_list").fetchone()[2])
+    return {file: _identity(file) for file in (path, path.with_name(f"{path.name}-wal"))}
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _require(files: dict[Path, tuple[int, int] | None]) -> None:
+    for path, identity in files.items():
+        if identity is not None and _identity(path) != identity:
+            raise OutputError(
+                f"{path} was removed or replaced while the study runs; put it back, or stop the "
+                "server and start it again"
+            )

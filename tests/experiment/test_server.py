@@ -315,7 +315,8 @@ def test_without_the_recruiters_id(study: Study, page: Path) -> None:
 
 
 def test_a_disk_that_fails_acknowledges_nothing(study: Study, page: Path) -> None:
-    store = Store(study)
+    said: list[str] = []
+    store = Store(study, say=said.append)
     with TestClient(make_app(store, TOKEN, page)) as client:
         headers, bundle = start(client, study)
         body = {"answers": [answer(bundle["trials"][0]["trial"])]}
@@ -330,6 +331,18 @@ def test_a_disk_that_fails_acknowledges_nothing(study: Study, page: Path) -> Non
         assert replies[-1].json() == {"error": "the data cannot be stored now; try again"}
         store._writer.submit(lambda c: c.execute("PRAGMA max_page_count = 100000")).result()
         assert client.post("/api/answers", json=body, headers=headers).status_code == 200
+
+
+def test_data_that_were_removed_acknowledge_nothing(client: TestClient, study: Study) -> None:
+    headers, bundle = start(client, study)
+    (study.folder / "collected.sqlite3").unlink()
+    body = {"answers": [answer(bundle["trials"][0]["trial"])]}
+    reply = client.post("/api/answers", json=body, headers=headers)
+    assert reply.status_code == 503
+    assert reply.json() == {"error": "the data cannot be stored now; try again"}
+    reply = client.get("/dashboard", headers={"authorization": f"Bearer {TOKEN}"})
+    assert reply.status_code == 503
+    assert "was removed or replaced while the study runs" in reply.json()["error"]
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "example.org"])

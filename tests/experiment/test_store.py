@@ -1,5 +1,6 @@
 """Seats, answers and the end of sessions, on the disk before they are reported."""
 
+import shutil
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from talking import answer, answers_to, event, opening
 
 from contstim.errors import InputError, OutputError
 from contstim.experiment.messages import Consent, Opening, RefusedError
-from contstim.experiment.schema import open_data
+from contstim.experiment.schema import connect, open_data
 from contstim.experiment.store import Store
 from contstim.experiment.study import Study
 from contstim.experiment.writer import Writer
@@ -382,4 +383,60 @@ def test_a_failed_commit_is_told_to_everyone_it_held(tmp_path: Path) -> None:
         failed.result()
     fine = writer.submit(lambda c: c.execute("INSERT INTO a VALUES (1)").rowcount)
     assert fine.result() == 1
+    writer.close()
+
+
+def test_data_that_were_moved_away_take_nothing_until_they_are_back(study: Study) -> None:
+    said: list[str] = []
+    with Store(study, say=said.append) as store:
+        token, bundle, _ = store.open(opening(study, "A")).result()
+        one, two = (answer(trial["trial"]) for trial in bundle["trials"][:2])
+        away = store.path.with_name("away.sqlite3")
+        store.path.rename(away)
+        gone = (
+            f"{store.path} was removed or replaced while the study runs; put it back, or stop the "
+            "server and start it again"
+        )
+        for _ in range(2):
+            with pytest.raises(OutputError) as error:
+                store.add_answers(token, [one]).result()
+            assert str(error.value) == gone
+        shutil.copy(away, store.path)  # the same data, and yet not the file that is written to
+        with pytest.raises(OutputError):
+            store.summary().result()
+        away.replace(store.path)
+        assert store.add_answers(token, [one, two]).result().acknowledged == (one["id"], two["id"])
+        assert said == [f"nothing is stored: {gone}", "the data are stored again"]
+        assert rows(store, "SELECT answer FROM answers ORDER BY sequence") == [
+            (one["id"],),
+            (two["id"],),
+        ]
+
+
+def test_a_removed_log_of_changes_takes_nothing_until_the_server_starts_again(
+    study: Study,
+) -> None:
+    with Store(study) as store:
+        token, bundle, _ = store.open(opening(study, "A")).result()
+        one, two = (answer(trial["trial"]) for trial in bundle["trials"][:2])
+        store.add_answers(token, [one]).result()
+        log = store.path.with_name(f"{store.path.name}-wal")
+        log.unlink()
+        with pytest.raises(OutputError, match=f"^{log} was removed or replaced while"):
+            store.add_answers(token, [two]).result()
+    with Store(study) as store:
+        assert rows(store, "SELECT answer FROM answers") == [(one["id"],)]
+
+
+def test_what_is_removed_while_a_commit_is_made_is_not_acknowledged(tmp_path: Path) -> None:
+    path = tmp_path / "data.sqlite3"
+    writer = Writer(lambda: connect(path))
+    writer.submit(lambda c: c.execute("CREATE TABLE t (x)") and None).result()
+
+    def remove(connection: sqlite3.Connection) -> None:
+        connection.execute("INSERT INTO t VALUES (1)")
+        path.unlink()
+
+    with pytest.raises(OutputError, match="was removed or replaced"):
+        writer.submit(remove).result()
     writer.close()
