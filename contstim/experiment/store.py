@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from contstim.experiment.messages import Opening
 from contstim.experiment.recording import Received
-from contstim.experiment.schema import DATA_FILE, open_data
+from contstim.experiment.schema import DATA_FILE, hold, open_data
 from contstim.experiment.sessions import Sessions
 from contstim.experiment.study import Study
 from contstim.experiment.summary import summarise
@@ -38,7 +38,7 @@ class Store:
     Raises
     ------
     InputError, OutputError
-        As `open_data`.
+        As `open_data` and `hold`.
     """
 
     def __init__(
@@ -53,6 +53,11 @@ class Store:
         self._clock = clock
         self._sessions = Sessions(study)
         self._writer = Writer(lambda: open_data(self.path, study), say)
+        try:
+            self._lock = hold(self.path)
+        except BaseException:
+            self._writer.close()
+            raise
 
     def __enter__(self) -> Self:
         return self
@@ -66,8 +71,9 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        """Commit what was asked for and close the file."""
+        """Commit what was asked for, close the file and leave it to others."""
         self._writer.close()
+        self._lock.release()
 
     def open(self, opening: Opening) -> Future[tuple[str, dict[str, Any], bool]]:
         """Open a session; see `Sessions.open`."""

@@ -1,7 +1,11 @@
 """Seats, answers and the end of sessions, on the disk before they are reported."""
 
+import os
+import platform
 import shutil
 import sqlite3
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import Future
@@ -11,6 +15,7 @@ import pytest
 from studies import ATTENTION, RECRUITER, add, edit
 from talking import answer, answers_to, event, opening
 
+from contstim.cli import main
 from contstim.errors import InputError, OutputError
 from contstim.experiment.messages import Consent, Opening, RefusedError
 from contstim.experiment.schema import connect, open_data
@@ -440,3 +445,32 @@ def test_what_is_removed_while_a_commit_is_made_is_not_acknowledged(tmp_path: Pa
     with pytest.raises(OutputError, match="was removed or replaced"):
         writer.submit(remove).result()
     writer.close()
+
+
+def test_a_second_server_of_a_study_is_refused(
+    study: Study, capsys: pytest.CaptureFixture[str]
+) -> None:
+    here = f"process {os.getpid()} on {platform.node()}"
+    path = study.folder / "collected.sqlite3"
+    with Store(study) as store:
+        assert main(["experiment", "serve", str(study.folder), "--port", "0"]) == 2
+        assert capsys.readouterr().err == (
+            f"contstim: {path} is served already, by {here}; stop that server first, or give "
+            "another file with --data\n"
+        )
+        store.open(opening(study, "A")).result()  # the first goes on
+        Store(study, study.folder / "pilot.sqlite3").close()
+    Store(study).close()
+
+
+def test_a_killed_server_leaves_nothing_that_stops_the_next(study: Study) -> None:
+    code = (
+        "import os, sys\n"
+        "from contstim.experiment.store import Store\n"
+        "from contstim.experiment.study import read_study\n"
+        "store = Store(read_study(sys.argv[1]))\n"
+        "os.kill(os.getpid(), 9)\n"
+    )
+    command = [sys.executable, "-c", code, str(study.folder)]
+    assert subprocess.run(command, check=False).returncode == -9
+    Store(study).close()
