@@ -5,8 +5,10 @@ from __future__ import annotations
 import ipaddress
 import secrets
 import socket
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import uvicorn
 
@@ -19,6 +21,9 @@ from contstim.experiment.vendor import vendor_files
 __all__ = ["check_address", "serve"]
 
 _SHORTEST = 16  # characters of a token
+
+_FILES = 10_240  # open files asked for; no system refuses so many to who may have more
+_SPARE = 32  # of them for everything but connections, such as the page's files
 
 
 def check_address(host: str, token: str | None) -> str:
@@ -78,7 +83,8 @@ def serve(
         If the address, the data file or the token cannot be used.
     """
     token = check_address(host, token)
-    with _listen(host, port) as listener, Store(study, data, say=say) as store:
+    limit = _raise_file_limit()
+    with _listen(host, port, limit, say) as listener, Store(study, data, say=say) as store:
         app = make_app(store, token, page)
         shown, actual = listener.getsockname()[:2]
         address = f"http://[{shown}]:{actual}" if ":" in shown else f"http://{shown}:{actual}"
@@ -93,6 +99,7 @@ def serve(
             app,
             # The access log would hold the dashboard's token and recruiters' parameters.
             access_log=False,
+            loop="asyncio",  # which calls the listener's own `accept`
             log_level="warning",
             server_header=False,
             timeout_graceful_shutdown=5,
@@ -101,13 +108,58 @@ def serve(
         uvicorn.Server(config).run(sockets=[listener])
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def _raise_file_limit() -> int | None:
+    """Have as many files open at once as the system allows; return the limit, if there is one."""
+    if sys.platform == "win32":
+        return None
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return None
+    wanted = _FILES if hard == resource.RLIM_INFINITY else min(hard, _FILES)
+    if soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    return max(soft, wanted)
+
+
+class _Listener(socket.socket):
+    """Refuses connections near the limit of open files, so that those it has can be served.
+
+    The event loop would go on accepting at the limit, say so thousands of times, and leave no file
+    to the pages and the data.
+    """
+
+    limit: int | None = None
+    say: Callable[[str], None] = staticmethod(print)
+    _told = False
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        """Accept a connection, or close it at once."""
+        connection, address = super().accept()
+        # The system gives the lowest number that is free.
+        if self.limit is None or connection.fileno() < self.limit - _SPARE:
+            return connection, address
+        connection.close()
+        if not self._told:
+            self._told = True
+            self.say(
+                f"the limit of open files ({self.limit}) is near: new connections are refused "
+                "while it is; raise it (`ulimit -n`) and start the server again"
+            )
+        raise BlockingIOError
+
+
+def _listen(
+    host: str, port: int, limit: int | None = None, say: Callable[[str], None] = print
+) -> _Listener:
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM
         )[0]
-        listener = socket.socket(family, kind, protocol)
+        listener = _Listener(family, kind, protocol)
         try:
+            listener.limit, listener.say = limit, say
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind(address)
             listener.listen(128)

@@ -1,8 +1,15 @@
 """The server over HTTP: the whole way of a session, and what it says to strangers."""
 
+import http.client
 import json
+import re
+import socket
 import sqlite3
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -360,6 +367,75 @@ def test_this_machine_gets_a_token_of_its_own(host: str) -> None:
     one, two = check_address(host, None), check_address(host, None)
     assert one != two
     assert len(one) >= 16
+
+
+_SERVE = """
+import resource, sys
+from pathlib import Path
+resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[2]), int(sys.argv[3])))
+from contstim.experiment.serving import serve
+from contstim.experiment.study import read_study
+def say(line):
+    print(line, *resource.getrlimit(resource.RLIMIT_NOFILE), flush=True)
+serve(read_study(sys.argv[1]), port=0, page=Path(sys.argv[4]), say=say)
+"""
+
+
+@contextmanager
+def served(study: Study, page: Path, soft: int, hard: int) -> Iterator[tuple[int, Path]]:
+    """Serve in a process with a limit of open files; give the port and what it says."""
+    told = page / "told.txt"
+    limits = [str(soft), str(hard)]
+    command = [sys.executable, "-c", _SERVE, str(study.folder), *limits, str(page)]
+    with told.open("wb") as file:
+        process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT)
+    try:
+        end = time.monotonic() + 60
+        while not (port := re.search(r"participants: http://127.0.0.1:(\d+)/", told.read_text())):
+            assert process.poll() is None, told.read_text()
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        yield int(port[1]), told
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_the_limit_of_open_files_is_raised(study: Study, page: Path) -> None:
+    with served(study, page, 200, 300) as (_, told):
+        assert told.read_text("utf-8").splitlines()[0].endswith("/ 300 300")
+
+
+def test_at_the_limit_of_open_files_new_connections_are_refused_and_others_go_on(
+    study: Study, page: Path
+) -> None:
+    with served(study, page, 90, 90) as (port, told):
+        first = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+        first.connect()
+        many = [socket.create_connection(("127.0.0.1", port), timeout=20) for _ in range(120)]
+        for connection in many[-20:]:
+            assert connection.recv(1) == b""  # closed by the server
+        for _ in range(2):
+            first.request("GET", "/api/study")
+            assert first.getresponse().read().startswith(b"{")
+        for connection in many:
+            connection.close()
+        end = time.monotonic() + 20
+        while True:  # the server learns in its time that they are closed
+            last = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+            try:
+                last.request("GET", "/static/vendor/jspsych.min.js")
+                assert last.getresponse().status == 200
+                break
+            except (http.client.RemoteDisconnected, ConnectionResetError):
+                assert time.monotonic() < end
+        for connection in (first, last):
+            connection.close()
+        lines = told.read_text("utf-8").splitlines()
+    assert lines[3:] == [
+        "the limit of open files (90) is near: new connections are refused while it is; raise it "
+        "(`ulimit -n`) and start the server again 90 90"
+    ]
 
 
 def test_an_address_in_use_is_one_line() -> None:
