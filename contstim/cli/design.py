@@ -4,7 +4,8 @@ trials: deals selected pairs and triplets to groups of participants, so that eve
 condition of every model pair equally often and nobody sees a sentence twice; order and sides are
 each participant's own. simulate: lets simulated people, who follow one model or a mixture, answer
 the trials, so that the whole analysis can be run before there are data. plan: the smallest p-value
-that a number of groups can give, and what the correction for many comparisons then asks. power:
+that a number of groups can give (of participants, where groups are fewer than six), and what the
+correction for many comparisons then asks. power:
 how often an experiment of each size would tell two models apart, by simulation.
 
 Examples:
@@ -97,6 +98,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_seed(power)
     plan = actions.add_parser("plan", help="say what a design can show at best")
     plan.add_argument("--groups", type=positive, required=True, metavar="N")
+    plan.add_argument(
+        "--participants", type=positive, metavar="N", help="in each group (for fewer than 6 groups)"
+    )
     plan.add_argument("--comparisons", type=positive, required=True, metavar="N")
     plan.add_argument("--alpha", type=float, default=0.05, metavar="RATE", help="(default: 0.05)")
 
@@ -115,7 +119,7 @@ def run(args: argparse.Namespace) -> int:
     from contstim.selection import plan_design
 
     if args.action == "plan":
-        print(plan_design(args.groups, args.comparisons, args.alpha))
+        print(plan_design(args.groups, args.comparisons, args.alpha, args.participants))
         return 0
     return {"simulate": _simulate, "power": _power, "trials": _trials}[args.action](args)
 
@@ -214,12 +218,13 @@ def _trials(args: argparse.Namespace) -> int:
     )
     with write_output(args.out, [args.natural, args.triplets, args.pool]) as out:
         trials.to_csv(out, index=False, lineterminator="\n")
-    groups = LAYOUTS[layout].groups if isinstance(layout, str) else layout.groups
+    dealt = LAYOUTS[layout] if isinstance(layout, str) else layout
     models = {*trials["model_1"].dropna(), *trials["model_2"].dropna()}
     print(f"{trials.attrs['trials']} trials a participant", file=sys.stderr)
     if len(models) > 1:
         comparisons = len(list(combinations(models, 2)))
-        print(plan_design(groups, comparisons), file=sys.stderr)
+        plan = plan_design(dealt.groups, comparisons, participants=dealt.participants)
+        print(plan, file=sys.stderr)
     return 0
 
 

@@ -36,6 +36,7 @@ from contstim.models.cache import ScoreCache
 from contstim.models.registry import load_model
 from contstim.records import SCORES
 from contstim.selection.files import read_table
+from contstim.selection.planning import unit_sentence
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -114,6 +115,10 @@ def run(args: argparse.Namespace) -> int:
     folder = Path(args.out)
     result = evaluate(human, scores, args.preset, **changes)
     result.report(folder)
+    if len(result.models):
+        n_groups = result.summary["n_groups"]
+        assert isinstance(n_groups, int)
+        print(unit_sentence(n_groups, result.options.min_groups), file=sys.stderr)
     columns = ["analysis", "measure", "model", "value", "ci_low", "ci_high", "ceiling_lower"]
     print(result.models[columns].to_string(index=False, float_format="%.3f"))
     print(f"\n{folder / 'report.html'}")

@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 
 from contstim.arrays import FloatArray, IntArray
 from contstim.evaluation.bootstrap import Draws, resample
-from contstim.evaluation.inference import benjamini_hochberg
+from contstim.evaluation.inference import ALPHA, benjamini_hochberg
 from contstim.evaluation.options import EvaluationOptions
 from contstim.evaluation.subset import Subset
 from contstim.evaluation.trials import Analysis, TrialData, select
+from contstim.selection.planning import unit_of_tests
 
-__all__ = ["Outcome", "analyse"]
+__all__ = ["Outcome", "analyse", "spans_zero"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +75,7 @@ class Outcome:
         return out
 
     def adjust(self, models: pd.DataFrame, comparisons: pd.DataFrame, family: str) -> None:
-        """Fill in the adjusted p-values of both tables, as one family or as two."""
+        """Fill in the adjusted p-values of both tables, as one family or as two, and note them."""
         against = models["p_ceiling"].to_numpy(dtype=float)
         between = comparisons["p"].to_numpy(dtype=float)
         if family == "together":
@@ -83,6 +84,22 @@ class Outcome:
         else:
             models["q_ceiling"] = benjamini_hochberg(against)
             comparisons["q"] = benjamini_hochberg(between)
+        for word, side in (("above", 1), ("below", -1)):
+            here = (models["q_ceiling"] < ALPHA) & (np.sign(models["effect_ceiling"]) == side)
+            _note(models, here, f"significantly {word} the lower ceiling")
+        _note(comparisons, spans_zero(comparisons), "significant, but the interval includes zero")
+
+
+def spans_zero(comparisons: pd.DataFrame) -> pd.Series:
+    """Return in which rows a significant difference has an interval that includes zero."""
+    inside = (comparisons["ci_low"] <= 0) & (comparisons["ci_high"] >= 0)
+    return (comparisons["q"] < ALPHA) & inside
+
+
+def _note(table: pd.DataFrame, here: pd.Series, text: str) -> None:
+    """Add `text` to the notes of the rows of `table` where `here` holds."""
+    notes = table.loc[here, "note"]
+    table.loc[here, "note"] = [f"{note}; {text}" if note else text for note in notes]
 
 
 def analyse(
@@ -100,7 +117,7 @@ def analyse(
         everyone = subsets[0] if subsets else Subset(data, pairs, np.zeros(0, dtype=np.int64))
     unit = options.unit
     if unit == "auto":
-        unit = "group" if len(data.groups) >= options.min_groups else "participant"
+        unit = unit_of_tests(len(data.groups), options.min_groups)
     n_people, n_models = len(data.participants), len(data.models)
     units = data.group_of if unit == "group" else np.arange(n_people)
     for measure in options.measures:

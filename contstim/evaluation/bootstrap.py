@@ -14,8 +14,18 @@ from contstim.errors import UnknownNameError
 from contstim.evaluation.resampling import block_means, has_blocks
 from contstim.evaluation.subset import Subset
 from contstim.evaluation.trials import TrialData
+from contstim.selection.planning import MIN_GROUPS, unit_of_tests
 
-__all__ = ["LEVELS", "Draws", "affordable_draws", "default_levels", "draw", "intervals", "resample"]
+__all__ = [
+    "LEVELS",
+    "Draws",
+    "affordable_draws",
+    "default_levels",
+    "draw",
+    "intervals",
+    "pairs_apart",
+    "resample",
+]
 
 
 #: What can be resampled.
@@ -43,18 +53,22 @@ class Draws:
     n_units: int
 
 
-def default_levels(data: TrialData, min_groups: int = 6) -> tuple[str, ...]:
+def default_levels(data: TrialData, min_groups: int = MIN_GROUPS) -> tuple[str, ...]:
     """Return ``("group",)`` if groups can carry the interval, else participants and pairs.
 
     They can if there are at least `min_groups` and no pair is seen by two: a resampled group
     then brings its participants and its pairs with it, and resampling those again would widen
     the interval for nothing.
     """
-    group = data.group_of[data.participant]
-    seen = np.unique(np.stack([data.pair, group]), axis=1)
-    if len(data.groups) >= min_groups and len(np.unique(seen[0])) == seen.shape[1]:
+    if unit_of_tests(len(data.groups), min_groups) == "group" and pairs_apart(data):
         return ("group",)
     return ("participant", "pair")
+
+
+def pairs_apart(data: TrialData) -> bool:
+    """Return whether no pair was seen by two groups."""
+    seen = np.unique(np.stack([data.pair, data.group_of[data.participant]]), axis=1)
+    return bool(len(np.unique(seen[0])) == seen.shape[1])
 
 
 def affordable_draws(data: TrialData, levels: Sequence[str], wanted: int) -> int:

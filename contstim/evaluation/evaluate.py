@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 import contstim
 from contstim.evaluation.analysis import Outcome, analyse
-from contstim.evaluation.bootstrap import affordable_draws, default_levels, draw
+from contstim.evaluation.bootstrap import affordable_draws, default_levels, draw, pairs_apart
 from contstim.evaluation.choices import HumanData, align_choices, check_choices
 from contstim.evaluation.controls import (
     FEATURE_COLUMNS,
@@ -257,6 +257,7 @@ def _summary(before: pd.DataFrame, kept: pd.DataFrame, data: TrialData) -> dict[
     return {
         "n_participants": len(data.participants),
         "n_groups": len(data.groups),
+        "groups_apart": pairs_apart(data),
         "n_trials": data.n_pairs,
         "n_choices": len(kept),
         "n_choices_read": len(before),

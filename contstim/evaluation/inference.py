@@ -12,6 +12,7 @@ from contstim.arrays import FloatArray
 from contstim.errors import InputError, UnknownNameError
 
 __all__ = [
+    "ALPHA",
     "TEST_METHODS",
     "ZERO_METHODS",
     "SignedRankTest",
@@ -20,6 +21,8 @@ __all__ = [
 ]
 
 
+#: The false discovery rate at which a difference is called significant.
+ALPHA = 0.05
 #: What becomes of differences that are zero.
 ZERO_METHODS = ("zsplit", "pratt", "wilcox")
 #: How the p-value is found.

@@ -111,14 +111,14 @@ def natural_preference_table(data: TrialData) -> pd.DataFrame:
 def instructive_table(
     data: TrialData, scores: pd.DataFrame, trials: pd.DataFrame, per_model: int = 5
 ) -> pd.DataFrame:
-    """Return for each model the trials on which people most clearly chose against it.
+    """Return for each model the trials on which most people chose against it.
 
-    Of the trials that target the model (all trials where none does) those with the largest share
-    of choices against its preference, ties in favour of more choices, then of the larger
-    log-ratio, then in order of the sentences. `preferred` is the sentence that the model prefers,
-    `rejected` the other; `n_preferred` and `n_rejected` count the people who chose each;
-    `log_prob_*` is the log-probability (nats) under the model and `other_log_prob_*` under the
-    model it was pitted against, where there is one.
+    Of the trials that target the model (all trials where none does) those on which more than half
+    the people chose against its preference: the largest share first, ties in favour of more
+    choices, then of the larger log-ratio, then in order of the sentences. `preferred` is the
+    sentence that the model prefers, `rejected` the other; `n_preferred` and `n_rejected` count the
+    people who chose each; `log_prob_*` is the log-probability (nats) under the model and
+    `other_log_prob_*` under the model it was pitted against, where there is one.
     """
     rows: list[dict[str, object]] = []
     pairs = data.pairs
@@ -128,12 +128,11 @@ def instructive_table(
         pool = trials[hit] if hit.any() else trials
         ratio = pool[f"log_ratio:{model}"].to_numpy()
         against = np.where(ratio > 0, pool["n_1"], pool["n_2"]).astype(float)
-        votes = (pool["n_1"] + pool["n_2"]).to_numpy(dtype=float)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            share = np.where((ratio != 0) & (votes > 0), against / votes, -1.0)
+        votes = (pool["n_1"] + pool["n_2"] + pool["n_tied"]).to_numpy(dtype=float)
+        share = np.where(ratio != 0, against / votes, 0.0)
         order = np.lexsort((pool["sentence_1"].to_numpy(str), -np.abs(ratio), -votes, -share))
         for place in order[:per_model]:
-            if share[place] <= 0:
+            if share[place] <= 0.5:
                 break
             pair = pool.iloc[place]
             good, bad = ("2", "1") if ratio[place] > 0 else ("1", "2")

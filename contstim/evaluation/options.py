@@ -11,6 +11,7 @@ from contstim.evaluation.exclusion import ExclusionRules
 from contstim.evaluation.inference import TEST_METHODS, ZERO_METHODS
 from contstim.evaluation.subset import MEASURES, UPPER_BOUNDS
 from contstim.evaluation.trials import Analysis
+from contstim.selection.planning import MIN_GROUPS
 
 __all__ = ["CONTRASTS", "FAMILIES", "PRESETS", "UNITS", "EvaluationOptions", "preset_options"]
 
@@ -65,7 +66,7 @@ class EvaluationOptions:
     min_others: int = 1
     upper: str = "published"
     unit: str = "auto"
-    min_groups: int = 6
+    min_groups: int = MIN_GROUPS
     zero_method: str = "zsplit"
     test_method: str = "auto"
     contrasts: str = "all"

@@ -15,6 +15,7 @@ from contstim.evaluation.scores import ScoreSource, log_ratios, score_table
 from contstim.evaluation.simulate import Simulation, answers, latent_preferences
 from contstim.evaluation.subset import MEASURES, Subset
 from contstim.evaluation.trials import TrialData
+from contstim.selection.planning import MIN_GROUPS, unit_of_tests
 
 __all__ = ["power"]
 
@@ -29,7 +30,7 @@ def power(
     n_trials: Sequence[int] = (),
     measure: str = "accuracy",
     unit: str = "auto",
-    min_groups: int = 6,
+    min_groups: int = MIN_GROUPS,
     alpha: float = 0.05,
     n_simulations: int = 500,
     seed: int = 0,
@@ -92,7 +93,9 @@ def power(
     for groups in n_groups:
         for people in n_participants:
             for trials in n_trials or (pool.smallest(groups),):
-                by_group = unit == "group" or (unit == "auto" and groups >= min_groups)
+                by_group = (
+                    unit_of_tests(groups, min_groups) if unit == "auto" else unit
+                ) == "group"
                 hits, better = 0, 0
                 for _ in range(n_simulations):
                     difference = pool.experiment(groups, people, trials, measure, rng)

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from contstim.evaluation import Evaluation
-from contstim.evaluation.options import PRESETS
+import pandas as pd
 
-__all__ = ["exclusion_sentences", "methods_sentences", "result_sentences"]
+from contstim.evaluation import Evaluation
+from contstim.evaluation.analysis import spans_zero
+from contstim.evaluation.inference import ALPHA
+from contstim.evaluation.options import PRESETS
+from contstim.selection.planning import unit_sentence
+
+__all__ = ["exclusion_sentences", "methods_sentences", "result_sentences", "scope_sentence"]
 
 _MEASURES = {
     "accuracy": (
@@ -106,29 +111,68 @@ def exclusion_sentences(evaluation: Evaluation) -> list[str]:
 
 
 def result_sentences(evaluation: Evaluation, analysis: str, measure: str) -> list[str]:
-    """Return the best model, its ceiling and how many comparisons came out, in words."""
+    """Return the best model, if one is, its ceiling and how many comparisons came out."""
     rows = evaluation.models.query("analysis == @analysis and measure == @measure")
     rows = rows[rows["value"].notna()]
     if rows.empty:
         return ["No model has a value in this analysis."]
-    best = rows.iloc[int(rows["value"].to_numpy().argmax())]
+    values = rows["value"].round(12)  # means that are equal but for rounding tie
+    leading = rows[values == values.max()]
+    if len(leading) > 1:
+        names = [str(name) for name in leading["model"]]
+        first = f"No model is best alone: {', '.join(names[:-1])} and {names[-1]} tie at "
+        first += f"{values.max():.3f}; their intervals and ceilings are in the table."
+    else:
+        first = _best(leading.iloc[0])
+    pairs = evaluation.comparisons.query("analysis == @analysis and measure == @measure")
+    clear, spanning = int((pairs["q"] < ALPHA).sum()), int(spans_zero(pairs).sum())
+    second = (
+        f"{clear} of {_count(len(pairs), 'comparison')} of models differ at a false discovery "
+        f"rate of {ALPHA:g}"
+    )
+    if spanning:
+        many = spanning > 1
+        second += (
+            f"; the interval{'s' * many} of {spanning} of them include{'s' * (not many)} zero, so "
+            f"that {'these are' if many else 'one is'} not certain"
+        )
+    return [
+        first,
+        f"{second}. The analysis rests on {_span(rows['n_trials'])} sentence pairs and "
+        f"{_span(rows['n_choices'])} choices a model.",
+    ]
+
+
+def scope_sentence(evaluation: Evaluation, unit: str) -> str:
+    """Return what a test across this unit (``group``, ``participant``, ``pair``) holds for."""
+    if unit == "pair":
+        return "This test is across sentence pairs, not people."
+    if unit == "group" and evaluation.summary["groups_apart"]:
+        return (
+            "Each group saw pairs of its own, so this test holds for sentences like these, not "
+            "for these only."
+        )
+    return "This test holds for these sentences only, not for others like them."
+
+
+def _best(best: pd.Series) -> str:
     sentence = f"The best model is {best['model']} with {best['value']:.3f}"
     if best["ci_low"] == best["ci_low"]:
         sentence += f" (95 % interval {best['ci_low']:.3f} to {best['ci_high']:.3f})"
     if best["ceiling_lower"] == best["ceiling_lower"]:
         sentence += (
             f"; its noise ceiling runs from {best['ceiling_lower']:.3f} to "
-            f"{best['ceiling_upper']:.3f} (signed-rank test against the lower bound: "
-            f"p = {best['p_ceiling']:.2g}, q = {best['q_ceiling']:.2g})"
+            f"{best['ceiling_upper']:.3f}"
         )
-    pairs = evaluation.comparisons.query("analysis == @analysis and measure == @measure")
-    clear = int((pairs["q"] < 0.05).sum())
-    return [
-        sentence + ".",
-        f"{clear} of {_count(len(pairs), 'comparison')} of models differ at a false discovery "
-        f"rate of 0.05. The analysis rests on {_span(rows['n_trials'])} sentence pairs and "
-        f"{_span(rows['n_choices'])} choices a model.",
-    ]
+    if best["p_ceiling"] == best["p_ceiling"]:
+        effect = best["effect_ceiling"]
+        side = "above" if effect > 0 else "below" if effect < 0 else "different from"
+        sentence += (
+            f"; the model is {'' if best['q_ceiling'] < ALPHA else 'not '}significantly {side} its "
+            f"lower bound (signed-rank test: p = {best['p_ceiling']:.2g}, "
+            f"q = {best['q_ceiling']:.2g})"
+        )
+    return sentence + "."
 
 
 def _analyses(evaluation: Evaluation) -> str:
@@ -167,6 +211,10 @@ def _tests(evaluation: Evaluation) -> str:
         + ("" if together else "comparisons and one for ceiling tests")
         + ". Effect sizes are rank-biserial correlations."
     )
+    if options.unit == "auto":
+        n_groups = evaluation.summary["n_groups"]
+        assert isinstance(n_groups, int)
+        text += f" {unit_sentence(n_groups, options.min_groups)}"
     if options.contrasts == "targeted":
         text += " Only models that trials pit against each other were compared."
     if options.n_bootstrap:

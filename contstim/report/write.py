@@ -17,7 +17,12 @@ from contstim.report.model_figure import MEASURE_LABELS, model_figure
 from contstim.report.page import Page
 from contstim.report.pair_figures import matrix_figure, percentile_figure
 from contstim.report.style import svg_text
-from contstim.report.text import exclusion_sentences, methods_sentences, result_sentences
+from contstim.report.text import (
+    exclusion_sentences,
+    methods_sentences,
+    result_sentences,
+    scope_sentence,
+)
 
 __all__ = ["write_report"]
 
@@ -129,8 +134,10 @@ def _model_parts(evaluation: Evaluation, page: Page, place: Path) -> None:
                 "beats at a false discovery rate of 0.05."
             )
             _add(page, place, f"models-{analysis}-{measure}", figure, caption)
-        page.table(rows, _MODEL_COLUMNS)
-        page.table(compared, _COMPARISON_COLUMNS)
+        for table, columns in ((rows, _MODEL_COLUMNS), (compared, _COMPARISON_COLUMNS)):
+            page.table(table, columns)
+            if len(table):
+                page.paragraph(scope_sentence(evaluation, str(rows["unit"].iloc[0])))
 
 
 def _pair_parts(evaluation: Evaluation, page: Page, place: Path) -> None:
@@ -203,9 +210,11 @@ def _control_parts(evaluation: Evaluation, page: Page, place: Path) -> None:
     if len(evaluation.token_counts):
         page.heading("Control: token counts")
         page.table(evaluation.token_counts)
+        page.paragraph(scope_sentence(evaluation, "pair"))
     if len(evaluation.features):
         page.heading("Control: word features")
         page.table(evaluation.features)
+        page.paragraph(scope_sentence(evaluation, "pair"))
         for feature in dict.fromkeys(evaluation.features["feature"]):
             _add(
                 page,

@@ -57,7 +57,7 @@ def test_from_scores_and_triplets_to_trials(
     assert main([*design, *numbers, "--out", str(trials)]) == 0
     err = capsys.readouterr().err
     assert "14 trials a participant" in err
-    assert "With 5 groups the smallest p" in err
+    assert "with 5 groups, across participants. With 10 participants the smallest p" in err
     table = pd.read_csv(trials)
     assert len(table) == 5 * 2 * 14
     for _, own in table.groupby("participant"):
@@ -73,6 +73,11 @@ def test_planning(capsys: pytest.CaptureFixture[str]) -> None:
     assert "no single difference can be significant: at least 2" in capsys.readouterr().out
     assert main(["design", "plan", "--groups", "100000", "--comparisons", "36"]) == 0
     assert "signed-rank test is below 1e-300;" in capsys.readouterr().out
+    few = ["design", "plan", "--groups", "5", "--comparisons", "36"]
+    assert main(few) == 2
+    assert "5 groups cannot carry a test" in capsys.readouterr().err
+    assert main([*few, "--participants", "20"]) == 0
+    assert "a single difference can be significant" in capsys.readouterr().out
 
 
 def test_power(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,6 +10,8 @@ from contstim.evaluation import (
     Analysis,
     ColumnMapping,
     ExclusionRules,
+    HumanData,
+    align_choices,
     check_choices,
     evaluate,
     evaluate_file,
@@ -261,6 +263,54 @@ def test_instructive_trials_are_the_worst(make_study):
     first = worst.iloc[0]
     assert first["log_prob_preferred"] == lp[first["preferred"]] > lp[first["rejected"]]
     assert first["other"] in ("b", "c")
+
+
+def test_instructive_trials_have_most_people_against_the_model():
+    """By hand: of seven pairs only 1:3 and 0:4 have more than half the people against the model."""
+    against = [2, 1, 3, 4, 0, 2, 2]  # of four people; in the sixth pair one, in the last two tie
+    ties = [0, 0, 0, 0, 0, 1, 2]
+    rows = [
+        {
+            "participant": f"s{i}",
+            "sentence_1": f"A {p}",
+            "sentence_2": f"B {p}",
+            "rating": -0.5 if i < k else 0.0 if i < k + tied else 0.5,
+        }
+        for p, (k, tied) in enumerate(zip(against, ties, strict=True))
+        for i in range(4)
+    ]
+    names = [f"{side} {p}" for p in range(7) for side in "AB"]
+    scores = pd.DataFrame({"sentence": names, "m": [-30.0, -20.0] * 7})
+    choices = check_choices(pd.DataFrame(rows), "slider")
+    table = evaluate(HumanData(align_choices(choices)), scores, n_bootstrap=0).instructive
+    assert table["preferred"].tolist() == ["B 3", "B 2"]
+    assert table[["n_preferred", "n_rejected"]].to_numpy().tolist() == [[0, 4], [1, 3]]
+
+
+def test_a_significant_difference_from_the_ceiling_says_its_direction(make_study):
+    """A model that knows every choice lies above the bound that the other people set."""
+    study, scores = make_study(n_people=40, n_pairs=30, noise=2.0)
+    mean = study.groupby("sentence_1")["rating"].mean()
+    truth = pd.Series({s.replace("First", "Second"): r for s, r in mean.items()})
+    scores["a"] = scores["sentence"].map(truth).fillna(0.0)
+    scores["b"] = -scores["a"]
+    table = evaluate(study, scores, n_bootstrap=0, measures=("accuracy",)).models
+    table = table[table["analysis"] == "all"].set_index("model")
+    for model, word, sign in (("a", "above", 1), ("b", "below", -1)):
+        assert table.loc[model, "q_ceiling"] < 0.05
+        assert np.sign(table.loc[model, "effect_ceiling"]) == sign
+        assert f"significantly {word} the lower ceiling" in table.loc[model, "note"]
+
+
+def test_a_significant_difference_whose_interval_includes_zero_says_so(make_study):
+    """Many people who share few pairs: the test sees the people, the interval the pairs too."""
+    study, scores = make_study(n_people=60, n_pairs=10, seed=3)
+    table = evaluate(study, scores, n_bootstrap=200).comparisons
+    spans = (table["q"] < 0.05) & (table["ci_low"] <= 0) & (table["ci_high"] >= 0)
+    said = table["note"].str.contains("significant, but the interval includes zero")
+    assert spans.any()
+    assert not spans.all()
+    assert said.equals(spans)
 
 
 def test_named_analyses_and_unknown_names(make_study):

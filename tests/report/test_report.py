@@ -1,6 +1,8 @@
+import itertools
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import numpy as np
@@ -21,6 +23,7 @@ from contstim.report import (
 )
 from contstim.report.page import Page
 from contstim.report.style import short, svg_text
+from contstim.report.text import result_sentences, scope_sentence
 
 
 @pytest.fixture(scope="module")
@@ -176,6 +179,97 @@ def test_report_is_one_page_that_says_what_was_done(evaluation, tmp_path):
     assert len(ids) == len(set(ids))
     for used in re.findall(r"url\(#([^)]+)\)", page):
         assert used in ids
+
+
+def result_words(choices, scores, **options):
+    evaluation = evaluate(choices, scores, **options)
+    return " ".join(result_sentences(evaluation, "all", "accuracy"))
+
+
+def test_models_that_tie_are_not_called_best(study):
+    choices, scores, _ = study
+    wide = scores.pivot_table(index="sentence", columns="model", values="log_prob")
+    alone = result_words(choices, wide, n_bootstrap=0)
+    assert alone.startswith("The best model is good with 0.")
+    wide["twin"] = wide["good"] * 2
+    words = result_words(choices, wide, n_bootstrap=0)
+    value = re.match("The best model is good with (0.[0-9]{3})", alone).group(1)
+    assert words.startswith(f"No model is best alone: good and twin tie at {value}; ")
+    assert "The best model" not in words
+
+
+@pytest.mark.parametrize(
+    ("effect", "q", "words"),
+    [
+        (0.8, 0.01, "significantly above"),
+        (0.8, 0.2, "not significantly above"),
+        (-0.8, 0.01, "significantly below"),
+        (-0.8, 0.2, "not significantly below"),
+        (0.0, 1.0, "not significantly different from"),
+    ],
+)
+def test_the_test_against_the_ceiling_says_its_direction(evaluation, effect, q, words):
+    models = evaluation.models.assign(effect_ceiling=effect, p_ceiling=0.004, q_ceiling=q)
+    said = result_sentences(replace(evaluation, models=models), "all", "accuracy")[0]
+    end = f"; the model is {words} its lower bound (signed-rank test: p = 0.004, q = {q:g})."
+    assert said.endswith(end)
+
+
+def test_intervals_with_zero_are_counted_beside_significance(evaluation):
+    table = evaluation.comparisons.copy()
+    here = (table["analysis"] == "all") & (table["measure"] == "accuracy")
+    table.loc[here, "q"] = [0.01, 0.02, 0.2]
+    table.loc[here, "ci_low"] = [-0.1, 0.1, -0.1]
+    table.loc[here, "ci_high"] = [0.2, 0.2, 0.2]
+    words = " ".join(result_sentences(replace(evaluation, comparisons=table), "all", "accuracy"))
+    assert (
+        "2 of 3 comparisons of models differ at a false discovery rate of 0.05; the interval of 1 "
+        "of them includes zero, so that one is not certain."
+    ) in words
+
+
+def test_every_test_says_what_it_holds_for(evaluation, tmp_path):
+    page = evaluation.report(tmp_path).read_text(encoding="utf-8")
+    only = "This test holds for these sentences only, not for others like them."
+    tables = page.count("<th>p ceiling</th>") + page.count("<th>p smallest</th>")
+    assert (
+        page.count(only) == tables == 2 * evaluation.models.groupby(["analysis", "measure"]).ngroups
+    )
+    pieces = page.split("</table></div>")
+    for table, after in itertools.pairwise(pieces):
+        if "<th>p ceiling</th>" in table or "<th>p smallest</th>" in table:
+            assert after.strip().startswith(f"<p>{only}</p>")
+        elif "<th>p</th>" in table:
+            assert after.strip().startswith(
+                "<p>This test is across sentence pairs, not people.</p>"
+            )
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_groups_with_pairs_of_their_own_speak_for_more(own):
+    rng = np.random.default_rng(0)
+    rows = [
+        {
+            "participant": f"s{g}-{i}",
+            "group": f"g{g}",
+            "sentence_1": f"A {p} {g * own}",
+            "sentence_2": f"B {p} {g * own}",
+            "rating": rng.choice([-0.5, 0.5]),
+        }
+        for g in range(6)
+        for i in range(2)
+        for p in range(8)
+    ]
+    choices = pd.DataFrame(rows)
+    sentences = sorted({*choices["sentence_1"], *choices["sentence_2"]})
+    scores = pd.DataFrame(rng.normal(size=(len(sentences), 2)), sentences, columns=["a", "b"])
+    result = evaluate(choices, scores, n_bootstrap=0)
+    expected = (
+        "Each group saw pairs of its own, so this test holds for sentences like these, not for "
+        "these only."
+    )
+    assert (scope_sentence(result, "group") == expected) == own
+    assert "for these sentences only" in scope_sentence(result, "participant")
 
 
 def test_drawings_are_well_formed_and_repeat(evaluation):
