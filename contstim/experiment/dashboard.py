@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from html import escape
 from typing import Any
 
-__all__ = ["dashboard_page"]
+__all__ = ["dashboard_page", "login_page"]
 
 _EVERY_S = 5
 
@@ -43,24 +43,42 @@ def dashboard_page(summary: Mapping[str, Any]) -> str:
     sessions = [
         {**one, "answered": f"{one['answered']} of {one['trials']}"} for one in summary["sessions"]
     ]
-    name = escape(str(summary["study"]))
+    content = f"""<p>{escape(line)}</p>
+<h2>Groups</h2>
+{_table(_GROUP_COLUMNS, summary["groups"])}
+<h2>Sessions</h2>
+{_table(_SESSION_COLUMNS, sessions)}"""
+    again = f'<meta http-equiv="refresh" content="{_EVERY_S}">\n'
+    return _page(str(summary["study"]), content, again)
+
+
+def login_page(study: str, why: str = "") -> str:
+    """Return the page that asks for the dashboard's token, and says `why` it asks again."""
+    fault = f'<p role="alert">{escape(why[0].upper() + why[1:])}.</p>\n' if why else ""
+    content = f"""{fault}<p>The token was printed when the server was started, or given to it.</p>
+<form method="post" action="dashboard">
+<label for="token">Token</label>
+<input id="token" name="token" type="password" autocomplete="current-password" required autofocus>
+<button>Log in</button>
+</form>"""
+    return _page(study, content)
+
+
+def _page(study: str, content: str, head: str = "") -> str:
+    # Relative addresses also lead here where a web server puts the study below a path.
+    name = escape(study)
     return f"""<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="refresh" content="{_EVERY_S}">
-<title>{name}: dashboard</title>
-<link rel="stylesheet" href="/static/dashboard.css">
+{head}<title>{name}: dashboard</title>
+<link rel="stylesheet" href="static/dashboard.css">
 </head>
 <body>
 <main>
 <h1>{name}</h1>
-<p>{escape(line)}</p>
-<h2>Groups</h2>
-{_table(_GROUP_COLUMNS, summary["groups"])}
-<h2>Sessions</h2>
-{_table(_SESSION_COLUMNS, sessions)}
+{content}
 </main>
 </body>
 </html>

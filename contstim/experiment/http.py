@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import parse_qs
 
 from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
@@ -12,18 +13,27 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from contstim.experiment.messages import RefusedError, parse_json
 
-__all__ = ["LONGEST_BODY", "SafeHeaders", "bearer", "read_body", "refusal"]
+__all__ = [
+    "LONGEST_BODY",
+    "OWN_FORMS",
+    "SafeHeaders",
+    "bearer",
+    "read_body",
+    "read_form",
+    "refusal",
+]
 
 #: Bytes of a request's body.
 LONGEST_BODY = 64 * 1024
 
-#: Nothing from another host, no inline script or style, no frame around the page.
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; "
+    "connect-src 'self'; base-uri 'none'; form-action {forms}; frame-ancestors 'none'"
+)
+
+#: Nothing from another host, no inline script or style, no frame around the page, no forms.
 _HEADERS = {
-    "content-security-policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
-        "font-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; "
-        "frame-ancestors 'none'"
-    ),
+    "content-security-policy": _POLICY.format(forms="'none'"),
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
     "referrer-policy": "no-referrer",
@@ -33,9 +43,12 @@ _HEADERS = {
     "cache-control": "no-store",
 }
 
+#: Headers of a page whose forms may be sent to this server.
+OWN_FORMS = {"content-security-policy": _POLICY.format(forms="'self'")}
+
 
 class SafeHeaders:
-    """Puts the headers on every reply, also on those to requests that failed."""
+    """Puts the headers on every reply that has no own, also on those to requests that failed."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -47,7 +60,7 @@ class SafeHeaders:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 for name, value in _HEADERS.items():
-                    headers[name] = value
+                    headers.setdefault(name, value)
             await send(message)
 
         await self._app(scope, receive, with_headers if scope["type"] == "http" else send)
@@ -63,19 +76,35 @@ async def read_body(request: Request) -> dict[str, Any]:
     InputError
         If it is no JSON object.
     """
+    return parse_json(await _read(request, "application/json"))
+
+
+async def read_form(request: Request, name: str) -> str:
+    """Read a field of the form that a request brings; it is empty if it is not there.
+
+    Raises
+    ------
+    RefusedError
+        415 if it is not sent as a form, 413 if it is too long.
+    """
+    body = await _read(request, "application/x-www-form-urlencoded")
+    return parse_qs(body.decode("utf-8", "replace")).get(name, [""])[0].strip()
+
+
+async def _read(request: Request, wanted: str) -> bytes:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/json":
-        raise RefusedError(415, "send application/json")
+    if kind != wanted:
+        raise RefusedError(415, f"send {wanted}")
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
         if len(body) > LONGEST_BODY:
             raise RefusedError(413, f"the body is longer than {LONGEST_BODY} bytes")
-    return parse_json(bytes(body))
+    return bytes(body)
 
 
-def bearer(request: Request) -> str:
-    """Return the token of the ``Authorization`` header.
+def bearer(request: Request, what: str = "session") -> str:
+    """Return the token of the ``Authorization`` header, which is to be that of a `what`.
 
     Raises
     ------
@@ -84,7 +113,7 @@ def bearer(request: Request) -> str:
     """
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() != "bearer" or not token.strip():
-        raise RefusedError(401, "the session's token is missing")
+        raise RefusedError(401, f"the {what}'s token is missing")
     return token.strip()
 
 

@@ -22,8 +22,8 @@ from starlette.staticfiles import StaticFiles
 
 from contstim.errors import InputError, MissingExtraError, OutputError
 from contstim.experiment.bundle import study_info
-from contstim.experiment.dashboard import dashboard_page
-from contstim.experiment.http import SafeHeaders, bearer, read_body, refusal
+from contstim.experiment.dashboard import dashboard_page, login_page
+from contstim.experiment.http import OWN_FORMS, SafeHeaders, bearer, read_body, read_form, refusal
 from contstim.experiment.messages import RefusedError, read_opening
 from contstim.experiment.pages import index_html
 from contstim.experiment.store import Store
@@ -44,7 +44,7 @@ def make_app(store: Store, token: str, page: Path = PAGE) -> Starlette:
     store
         Where data go; it is closed when the server stops.
     token
-        What the experimenter shows to see the dashboard.
+        What the experimenter gives to see the dashboard.
     page
         The folder of the page's files: ``index.html`` is filled in and served at ``/``, all of
         them below ``/static/``.
@@ -74,6 +74,7 @@ def make_app(store: Store, token: str, page: Path = PAGE) -> Starlette:
         Route("/api/events", _safely(api.events), methods=["POST"]),
         Route("/api/finish", _safely(api.finish), methods=["POST"]),
         Route("/dashboard", _safely(board.page)),
+        Route("/dashboard", _safely(board.log_in), methods=["POST"]),
         Route("/api/dashboard", _safely(board.data)),
         Mount("/static", StaticFiles(directory=page, check_dir=False)),
     ]
@@ -152,7 +153,7 @@ class _Api:
 
 
 class _Dashboard:
-    """What the experimenter sees, who shows the token once and then has a cookie."""
+    """What the experimenter sees, who gives the token once and then has a cookie."""
 
     def __init__(self, store: Store, token: str) -> None:
         self._store = store
@@ -161,29 +162,41 @@ class _Dashboard:
         self._proof = hmac.new(token.encode(), b"dashboard", hashlib.sha256).hexdigest()
 
     async def page(self, request: Request) -> Response:
-        if "token" in request.query_params:
-            self._check(request.query_params["token"], self._token)
-            # Without the token in the address, where it would be remembered and shown.
-            reply = RedirectResponse("/dashboard", status_code=303)
-            secure = request.url.scheme == "https"
-            reply.set_cookie(_COOKIE, self._proof, httponly=True, samesite="strict", secure=secure)
-            return reply
-        self._admit(request)
+        try:
+            self._admit(request)
+        except RefusedError as error:
+            return self._ask(error)
         try:
             summary = await _of(self._store.summary())
         except OutputError as error:
             return refusal(503, str(error))
         return HTMLResponse(dashboard_page(summary))
 
+    async def log_in(self, request: Request) -> Response:
+        # A form's body stands in no address, hence in no history, log or referrer.
+        try:
+            self._check(await read_form(request, "token"), self._token)
+        except RefusedError as error:
+            return self._ask(error)
+        reply = RedirectResponse("dashboard", status_code=303)
+        secure = request.url.scheme == "https"
+        reply.set_cookie(_COOKIE, self._proof, httponly=True, samesite="strict", secure=secure)
+        return reply
+
     async def data(self, request: Request) -> Response:
         self._admit(request)
         return JSONResponse(await _of(self._store.summary()))
+
+    def _ask(self, error: RefusedError) -> Response:
+        # Who has given nothing yet has done nothing wrong.
+        why = "" if error.status == 401 else str(error)
+        return HTMLResponse(login_page(self._store.study.study.name, why), error.status, OWN_FORMS)
 
     def _admit(self, request: Request) -> None:
         if _COOKIE in request.cookies:
             self._check(request.cookies[_COOKIE], self._proof)
         else:
-            self._check(bearer(request), self._token)
+            self._check(bearer(request, "dashboard"), self._token)
 
     def _check(self, given: str, wanted: str) -> None:
         if not hmac.compare_digest(given.encode("utf-8", "replace"), wanted.encode()):

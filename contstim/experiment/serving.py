@@ -82,10 +82,10 @@ def serve(
     InputError, OutputError
         If the address, the data file or the token cannot be used.
     """
-    token = check_address(host, token)
+    own = check_address(host, token)
     limit = _raise_file_limit()
     with _listen(host, port, limit, say) as listener, Store(study, data, say=say) as store:
-        app = make_app(store, token, page)
+        app = make_app(store, own, page)
         shown, actual = listener.getsockname()[:2]
         address = f"http://[{shown}]:{actual}" if ":" in shown else f"http://{shown}:{actual}"
         try:
@@ -93,7 +93,8 @@ def serve(
         except MissingExtraError as error:
             say(f"no page yet:  {error}")
         say(f"participants: {address}/")
-        say(f"dashboard:    {address}/dashboard?token={token}")
+        asked = f"this token: {own}" if token is None else "your token"
+        say(f"dashboard:    {address}/dashboard, which asks for {asked}")
         say(f"data:         {store.path}")
         config = uvicorn.Config(
             app,

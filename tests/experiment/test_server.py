@@ -2,16 +2,18 @@
 
 import http.client
 import json
+import os
 import re
 import socket
 import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from html.parser import HTMLParser
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 from starlette.testclient import TestClient
@@ -149,22 +151,42 @@ def test_no_path_leads_out_of_the_page(client: TestClient) -> None:
 def test_the_dashboard_is_behind_its_token(client: TestClient, study: Study) -> None:
     session, _ = start(client, study, "PID1")
     for headers in ({}, {"authorization": "Bearer wrong"}, session, {"authorization": "Basic x"}):
-        for path in ("/dashboard", "/api/dashboard"):
-            assert client.get(path, headers=headers).status_code in (401, 403)
-    assert client.get("/dashboard?token=wrong").status_code == 403
+        assert client.get("/api/dashboard", headers=headers).status_code in (401, 403)
+        reply = client.get("/dashboard", headers=headers)
+        assert "0 of 6" not in reply.text
+        assert "Log in" in reply.text
+        assert reply.status_code in (401, 403)
     cookie = {"cookie": "contstim_dashboard=wrong"}
     assert client.get("/dashboard", headers=cookie).status_code == 403
-    reply = client.get(f"/dashboard?token={TOKEN}", follow_redirects=False)
-    assert (reply.status_code, reply.headers["location"]) == (303, "/dashboard")
+    shown = client.get("/dashboard", headers={"authorization": f"Bearer {TOKEN}"}).text
+    assert "0 of 6" in shown
+    assert "PID1" not in shown
+    data = client.get("/api/dashboard", headers={"authorization": f"Bearer {TOKEN}"}).json()
+    assert data["groups"][0]["taken"] == 1
+
+
+def test_the_dashboards_token_is_asked_for_and_never_in_an_address(client: TestClient) -> None:
+    assert client.get(f"/dashboard?token={TOKEN}").status_code == 401
+    page = client.get("/dashboard")
+    assert page.headers["content-security-policy"].count("form-action 'self'") == 1
+    assert 'method="post"' in page.text
+    wrong = client.post("/dashboard", data={"token": "wrong"})
+    assert wrong.status_code == 403
+    assert "This is not the dashboard&#x27;s token." in wrong.text
+    assert "set-cookie" not in wrong.headers
+    for bad in (b"", b"token", b"other=1", b"token=%ff", b"\xff\xfe", b"token=a&token=b"):
+        assert client.post("/dashboard", content=bad).status_code in (403, 415)
+    assert client.post("/dashboard", json={"token": TOKEN}).status_code == 415
+    long = {"token": "x" * LONGEST_BODY}
+    assert client.post("/dashboard", data=long).status_code == 413
+    reply = client.post("/dashboard", data={"token": f" {TOKEN}\n"}, follow_redirects=False)
+    assert (reply.status_code, reply.headers["location"]) == (303, "dashboard")
     crumbs = reply.headers["set-cookie"].lower()
     assert "httponly" in crumbs
     assert "samesite=strict" in crumbs
     assert TOKEN not in crumbs
-    shown = client.get("/dashboard").text
-    assert "0 of 6" in shown
-    assert "PID1" not in shown
-    data = client.get("/api/dashboard").json()
-    assert data["groups"][0]["taken"] == 1
+    assert "Sessions" in client.get("/dashboard").text
+    assert client.get("/api/dashboard").status_code == 200
 
 
 class Tags(HTMLParser):
@@ -370,25 +392,30 @@ def test_this_machine_gets_a_token_of_its_own(host: str) -> None:
 
 
 _SERVE = """
-import resource, sys
+import os, resource, sys
 from pathlib import Path
 resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[2]), int(sys.argv[3])))
 from contstim.experiment.serving import serve
 from contstim.experiment.study import read_study
 def say(line):
     print(line, *resource.getrlimit(resource.RLIMIT_NOFILE), flush=True)
-serve(read_study(sys.argv[1]), port=0, page=Path(sys.argv[4]), say=say)
+token = os.environ.get("CONTSTIM_EXPERIMENT_TOKEN")
+serve(read_study(sys.argv[1]), "127.0.0.1", 0, token, page=Path(sys.argv[4]), say=say)
 """
 
 
 @contextmanager
-def served(study: Study, page: Path, soft: int, hard: int) -> Iterator[tuple[int, Path]]:
+def served(
+    study: Study, page: Path, soft: int, hard: int, more: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[tuple[int, Path]]:
     """Serve in a process with a limit of open files; give the port and what it says."""
     told = page / "told.txt"
     limits = [str(soft), str(hard)]
     command = [sys.executable, "-c", _SERVE, str(study.folder), *limits, str(page)]
     with told.open("wb") as file:
-        process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT)
+        process = subprocess.Popen(
+            command, stdout=file, stderr=subprocess.STDOUT, env={**os.environ, **more}
+        )
     try:
         end = time.monotonic() + 60
         while not (port := re.search(r"participants: http://127.0.0.1:(\d+)/", told.read_text())):
@@ -399,6 +426,32 @@ def served(study: Study, page: Path, soft: int, hard: int) -> Iterator[tuple[int
     finally:
         process.kill()
         process.wait()
+
+
+def test_what_is_printed_tells_how_to_log_in(study: Study, page: Path) -> None:
+    with served(study, page, 200, 200) as (port, told):
+        one, two, three = (line.removesuffix(" 200 200") for line in _three(told))
+    assert one == f"participants: http://127.0.0.1:{port}/"
+    token = re.fullmatch(
+        rf"dashboard:    http://127.0.0.1:{port}/dashboard, which asks for this token: (\S+)", two
+    )
+    assert token is not None
+    assert len(token[1]) >= 16
+    assert three == f"data:         {study.folder / 'collected.sqlite3'}"
+    mine = "a-token-that-I-gave"
+    with served(study, page, 200, 200, {"CONTSTIM_EXPERIMENT_TOKEN": mine}) as (port, told):
+        two = _three(told)[1].removesuffix(" 200 200")
+        assert mine not in told.read_text("utf-8")
+    assert two == f"dashboard:    http://127.0.0.1:{port}/dashboard, which asks for your token"
+
+
+def _three(told: Path) -> list[str]:
+    """Wait until three lines are there."""
+    end = time.monotonic() + 20
+    while len(lines := told.read_text("utf-8").splitlines()) < 3:
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    return lines
 
 
 def test_the_limit_of_open_files_is_raised(study: Study, page: Path) -> None:
