@@ -2,8 +2,8 @@
 
 Usage: python benchmarks/runs.py [--starts 10] [--workers 0 1 2]
 
-One experiment file, trigram against LSTM, both directions of each start sentence, run from nothing
-for each number of workers (0: in this process). Models are loaded anew by every worker, and that
+One study plan, trigram against LSTM, both directions of each start sentence, run from nothing
+for each number of workers (0: in this process). Models are loaded again by every worker, and that
 time counts. The tables must come out alike, byte for byte.
 """
 
@@ -15,8 +15,8 @@ import time
 from pathlib import Path
 
 from contstim.pipeline.executors import Executor, InProcess, LocalWorkers
-from contstim.pipeline.experiment import read_experiment
-from contstim.pipeline.running import run_experiment
+from contstim.pipeline.plan import read_study_plan
+from contstim.pipeline.running import run_study
 
 STUDY = """
 models = ["contstim:trigram", "contstim:lstm"]
@@ -51,11 +51,9 @@ def main() -> None:
             folder = Path(name)
             (folder / "study.toml").write_text(STUDY.format(starts=args.starts), "utf-8")
             began = time.perf_counter()
-            report = run_experiment(
-                read_experiment(folder / "study.toml"), executor, out=folder / "out"
-            )
+            report = run_study(read_study_plan(folder / "study.toml"), executor, out=folder / "out")
             seconds = time.perf_counter() - began
-            assert report.complete, report.set_aside
+            assert report.complete, report.failed
             tables.add((folder / "out" / "synthesized.csv").read_bytes())
         first = first or seconds
         print(f"| {n} | {seconds:.0f} | {tasks / seconds:.2f} | {first / seconds:.2f} |")

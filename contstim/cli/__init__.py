@@ -27,7 +27,7 @@ COMMANDS = {
     "select": "select natural pairs or triplets, to proven optimality",
     "design": "lay out trials for participants; plan",
     "experiment": "run the experiment with people, in a browser; bring their choices back",
-    "run": "run an experiment file, from models to trials",
+    "run": "run a study plan, from models to trials",
     "evaluate": "tell from people's choices which model was right",
     "rescore": "choose among a recogniser's or translator's hypotheses with models",
 }

@@ -1,14 +1,14 @@
-"""Run an experiment file: from models and sentences to trials.
+"""Run a study plan: from models and sentences to trials.
 
 The stages are score, natural, synthesize, triplets and design; each leaves a table (CSV) in the
 run's folder. Every finished task is on the disk before it is counted, so the same command again,
 after whatever ended the first, goes on where that stopped. A task that fails is tried again, then
-set aside; the rest goes on, and the next run tries it anew.
+failed; the rest goes on, and the next run tries it again.
 
 Work can be spread over processes of this machine (--workers), over a Dask cluster (--dask), or over
 the jobs of a job array (--shard I/N in each, then once without it for the tables).
 
-Exit status: 0 done, 1 tasks were set aside (they are listed), 2 bad input.
+Exit status: 0 done, 1 tasks failed (they are listed), 2 bad input.
 
 Examples:
   contstim run experiments/golan2023/bundled.toml --workers 2
@@ -30,15 +30,15 @@ from contstim.cli.common import positive
 from contstim.errors import InputError
 from contstim.pipeline.cluster import DaskWorkers
 from contstim.pipeline.executors import Executor, InProcess, LocalWorkers
-from contstim.pipeline.experiment import Experiment, read_experiment
-from contstim.pipeline.running import run_experiment, run_status
+from contstim.pipeline.plan import StudyPlan, read_study_plan
+from contstim.pipeline.running import run_status, run_study
 from contstim.pipeline.slurm import slurm_script
 from contstim.pipeline.stages import STAGES
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument("file", metavar="FILE", help="the experiment, TOML")
+    parser.add_argument("file", metavar="FILE", help="the study plan, TOML")
     parser.add_argument(
         "--workers",
         type=_number,
@@ -95,18 +95,18 @@ def _shard(text: str) -> tuple[int, int]:
 
 def run(args: argparse.Namespace) -> int:
     """Run, or say how far it is."""
-    experiment = read_experiment(args.file)
+    plan = read_study_plan(args.file)
     if args.status:
-        return _status(args, experiment)
+        return _status(args, plan)
     if args.slurm_script is not None:
-        name = experiment.study.name
+        name = plan.study.name
         called = Path(sys.argv[0])
         command = shlex.quote(str(called.resolve()) if called.name == "contstim" else "contstim")
         sys.stdout.write(slurm_script(Path(args.file), name, args.slurm_script, command))
         return 0
     before = signal.signal(signal.SIGTERM, _interrupt)
     try:
-        return _run(args, experiment)
+        return _run(args, plan)
     finally:
         signal.signal(signal.SIGTERM, before)
 
@@ -127,11 +127,11 @@ def _executor(args: argparse.Namespace) -> Executor:
     return LocalWorkers(args.workers, devices) if args.workers else InProcess()
 
 
-def _run(args: argparse.Namespace, experiment: Experiment) -> int:
+def _run(args: argparse.Namespace, plan: StudyPlan) -> int:
     started = time.monotonic()
     with _executor(args) as executor:
-        report = run_experiment(
-            experiment,
+        report = run_study(
+            plan,
             executor,
             out=args.out,
             scores=args.cache,
@@ -142,13 +142,13 @@ def _run(args: argparse.Namespace, experiment: Experiment) -> int:
         print(f"{_shown(path)}: up to date", file=sys.stderr)
     for path in report.made:
         print(f"{_shown(path)}: written", file=sys.stderr)
-    for task, error in report.set_aside:
-        print(f"set aside: {task}: {error}", file=sys.stderr)
+    for task, error in report.failed:
+        print(f"failed: {task}: {error}", file=sys.stderr)
     if report.blocked is not None:
         print(f"stopped at {report.blocked}", file=sys.stderr)
     if not report.complete:
         print(
-            f"{len(report.set_aside)} tasks were set aside; the same command tries them again",
+            f"{len(report.failed)} tasks failed; the same command tries them again",
             file=sys.stderr,
         )
         return 1
@@ -161,16 +161,16 @@ def _shown(path: Path) -> str:
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
-def _status(args: argparse.Namespace, experiment: Experiment) -> int:
-    stages, who = run_status(experiment, out=args.out, scores=args.cache)
+def _status(args: argparse.Namespace, plan: StudyPlan) -> int:
+    stages, who = run_status(plan, out=args.out, scores=args.cache)
     for one in stages:
         line = f"{one.stage}: table {one.table}"
         if one.tasks:
-            line += f"; {one.done} of {one.tasks} tasks done, {len(one.set_aside)} set aside"
+            line += f"; {one.done} of {one.tasks} tasks done, {len(one.failed)} failed"
         if one.seconds_left:
             line += f", about {one.seconds_left:.0f} s of one worker left"
         print(line)
-        for error in one.set_aside:
+        for error in one.failed:
             print(f"  {error}")
     for line in who:
         print(f"held by {line}")

@@ -1,1 +1,1 @@
-"""Runs: experiment files, the durable store of finished tasks, and what spreads the work."""
+"""Runs: study plans, the durable store of finished tasks, and what spreads the work."""

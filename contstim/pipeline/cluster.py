@@ -1,7 +1,7 @@
 """Spreading tasks over a Dask cluster: an address, workers of this machine, or SLURM jobs.
 
 Dask only spreads the work. Each worker commits its results to the run's store itself, so workers
-must see the run's folder, the experiment file's folder and the models under the same paths.
+must see the run's folder, the study plan's folder and the models under the same paths.
 """
 
 from __future__ import annotations
@@ -173,5 +173,5 @@ class DaskWorkers:
             return Outcome(task.key)
         message = "Dask gave the task up" if error is None else type(error).__name__
         message += f": {' '.join(str(error).split())}" if error is not None else ""
-        store.set_aside(task, message, "")
+        store.fail(task, message, "")
         return Outcome(task.key, message)

@@ -134,7 +134,7 @@ class LocalWorkers:
         self._end(at_once=kind is not None)
 
     def run(self, workplace: Workplace, tasks: Sequence[Task]) -> Outcomes:
-        """Do `tasks`; one that kills its worker is tried again, then set aside."""
+        """Do `tasks`; one that kills its worker is tried again, `TRIES` times in all."""
         if self._workplace != workplace:
             self._end()
             self._workplace = workplace
@@ -186,7 +186,7 @@ class LocalWorkers:
                     self._hand(process, queue)
                     return
                 error = f"its worker process ended with status {status}, {TRIES} times"
-                store.set_aside(task, error, "")
+                store.fail(task, error, "")
                 outcome = Outcome(task.key, error)
         self._hand(process, queue)
         yield outcome

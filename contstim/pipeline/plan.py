@@ -1,209 +1,313 @@
-"""From an experiment file to tasks."""
+"""Study plans: what to make, from models and sentences to trials, as one TOML file."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import chdir
-from dataclasses import dataclass, replace
-from functools import cached_property
+import itertools
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-import numpy as np
+from contstim.errors import InputError, UnknownNameError, near_matches
+from contstim.search.strategies import OPTION_OF, STRATEGIES, Strategy, strategy
+from contstim.selection.design import CONDITIONS, LAYOUTS, Layout
+from contstim.selection.triplets import OBJECTIVES, TIES, check_objective
+from contstim.strict import build
+from contstim.text.sentences import length_range
 
-from contstim.durable import digest_of
-from contstim.errors import InputError
-from contstim.models.registry import load_model
-from contstim.models.spec import ModelSpec
-from contstim.pipeline.experiment import Experiment
-from contstim.pipeline.tasks import Task
-from contstim.provenance import describe_model, versions
-from contstim.search.strategies import OPTION_OF
-from contstim.text.bundled import bundled_vocabulary
-from contstim.text.sentences import length_range, pool, read_sentences
-from contstim.text.vocabulary import Vocabulary
+__all__ = [
+    "DesignOptions",
+    "NaturalOptions",
+    "SentenceOptions",
+    "StudyOptions",
+    "StudyPlan",
+    "SynthesisOptions",
+    "TripletOptions",
+    "VocabularyOptions",
+    "read_study_plan",
+]
 
-__all__ = ["Plan", "describe", "shard_of"]
+#: How natural sentences come to the model pairs: each to one pair, or all to all.
+STARTS = ("partitioned", "shared")
 
-#: Sentences that one task scores, and that are committed together.
-BATCH = 256
-
-
-def describe(spec: str) -> dict[str, Any]:
-    """Load a model and say what it is, as :func:`~contstim.provenance.describe_model` does.
-
-    The model is loaded on the processor, whatever device its spec asks for: what hands out the
-    work may have no GPU.
-    """
-    parsed = ModelSpec.parse(spec)
-    elsewhere = tuple(option for option in parsed.options if option[0] != "device")
-    description = describe_model(load_model(replace(parsed, options=elsewhere)))
-    device = parsed.get("device", "cpu")
-    if device != "cpu":
-        canonical = ModelSpec.parse(description["spec"])
-        options = tuple(sorted([*canonical.options, ("device", device)]))
-        description["spec"] = str(replace(canonical, options=options))
-    return description
+#: What the strata of triplets are quantiles of.
+REFERENCES = ("triplets", "sentences")
 
 
-@dataclass(frozen=True, eq=False)
-class Plan:
-    """The tasks of an experiment.
+def _one_of(path: str, value: str, known: Mapping[str, object] | tuple[str, ...]) -> None:
+    if value not in known:
+        raise UnknownNameError(f"{path} is {value!r}; {near_matches(value, known)}")
+
+
+def _at_least(path: str, value: float | None, least: float) -> None:
+    if value is not None and not value >= least:
+        raise InputError(f"{path} is {value}; give at least {least:g}")
+
+
+@dataclass(frozen=True)
+class StudyOptions:
+    """``[study]``: the study's name, the seed of everything left to chance, where results go."""
+
+    name: str
+    seed: int = 0
+    out: str | None = None
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"\w[\w.-]*", self.name):
+            raise InputError(f"study.name is {self.name!r}; use letters, digits, '-', '_' and '.'")
+        _at_least("study.seed", self.seed, 0)
+
+
+@dataclass(frozen=True)
+class SentenceOptions:
+    """``[sentences]``: the natural sentences.
 
     Attributes
     ----------
-    experiment
-        What is to be made.
-    models
-        For each spec as given in the file, the description of its model.
-    versions
-        Of the packages that numbers depend on.
+    file
+        One a line, or a CSV with a column ``sentence``; by default the bundled pool.
+    words
+        Only sentences of this many words, ``8`` or ``6-12``.
+    limit
+        Only the first so many of them.
     """
 
-    experiment: Experiment
-    models: Mapping[str, Mapping[str, Any]]
-    versions: Mapping[str, str]
+    file: str | None = None
+    words: str | None = None
+    limit: int | None = None
 
-    @classmethod
-    def of(cls, experiment: Experiment) -> Plan:
-        """Plan an experiment; loads its models, one at a time, for their fingerprints.
+    def __post_init__(self) -> None:
+        if self.words is not None:
+            length_range(self.words)
+        _at_least("sentences.limit", self.limit, 1)
 
-        Raises
-        ------
-        InputError
-            If a model, the sentences or the vocabulary cannot be read; if two specs name the
-            same model.
-        """
-        with chdir(experiment.folder):
-            models = {spec: describe(spec) for spec in experiment.models}
-        plan = cls(experiment, models, versions())
-        names = [plan.name(spec) for spec in experiment.models]
-        for given, name in zip(experiment.models, names, strict=True):
-            if names.count(name) > 1:
-                raise InputError(f"models lists {name!r} twice, once as {given!r}; keep one")
-        return plan
 
-    def name(self, given: str) -> str:
-        """Return the canonical spec of a model, by which tables call it."""
-        return str(self.models[given]["spec"])
+@dataclass(frozen=True)
+class VocabularyOptions:
+    """``[vocabulary]``: the words that may be written; by default the bundled ones."""
 
-    @cached_property
-    def sentences(self) -> list[str]:
-        """The natural sentences, each once, single-spaced, in the order of the file."""
-        options = self.experiment.sentences
-        if options.file is None:
-            found = pool()
-        else:
-            found = read_sentences(self.experiment.folder / options.file)
-        clean = list(dict.fromkeys(" ".join(sentence.split()) for sentence in found))
-        if options.words is not None:
-            least, most = length_range(options.words)
-            clean = [s for s in clean if least <= len(s.split()) <= most]
-        clean = clean[: options.limit]
-        if not clean:
-            raise InputError(f"no sentence has {options.words} words; change sentences.words")
-        return clean
+    file: str | None = None
 
-    @cached_property
-    def vocabulary(self) -> Vocabulary:
-        """The words that may be written."""
-        path = self.experiment.vocabulary.file
-        if path is None:
-            return bundled_vocabulary()
-        return Vocabulary.read(self.experiment.folder / path)
 
-    @cached_property
-    def vocabulary_digest(self) -> str:
-        """The digest of the vocabulary, which takes a while to compute."""
-        return self.vocabulary.digest
+@dataclass(frozen=True)
+class SynthesisOptions:
+    """``[synthesis]``: how sentences are written.
 
-    def identity(self, given: str) -> dict[str, Any]:
-        """Return what a model's scores depend on: its key in the score cache."""
-        return {"model": dict(self.models[given]), "versions": dict(self.versions)}
+    Attributes
+    ----------
+    strategy, budget, inputs, candidates
+        The word search; for ``bounded`` its exact scores a position and what those of a sentence
+        may cost, for ``paper`` the model that sets the candidate threshold.
+    starts
+        ``partitioned``: the sentences are shuffled by the study's seed and shared out to the model
+        pairs in turn, so that each starts one pair's triplets (as published); ``dealt`` means the
+        same. ``shared``: every pair may start from every sentence, in an order of its own.
+    per_pair
+        At most so many start sentences a pair; by default all of its own.
+    minimum_drop
+        Only triplets in which each rejecting model's log-probability falls by so many nats.
+    """
 
-    @cached_property
-    def score_tasks(self) -> list[Task]:
-        """Batches of sentences under each model, model by model."""
-        return [
-            Task(
-                {
-                    "task": "score",
-                    **self.identity(given),
-                    "given": {"model": given},
-                    "sentences": self.sentences[first : first + BATCH],
-                }
-            )
-            for given in self.experiment.models
-            for first in range(0, len(self.sentences), BATCH)
-        ]
+    strategy: str = "bounded"
+    budget: int | None = None
+    inputs: int | None = None
+    candidates: str | None = None
+    starts: str = "partitioned"
+    per_pair: int | None = None
+    minimum_drop: float = 0.0
 
-    @cached_property
-    def starts(self) -> dict[tuple[str, str], list[str]]:
-        """The start sentences of each model pair (specs as given), in the order of the work.
+    def __post_init__(self) -> None:
+        if self.starts == "dealt":  # the value's name in plans written before
+            object.__setattr__(self, "starts", "partitioned")
+        _one_of("synthesis.strategy", self.strategy, STRATEGIES)
+        _one_of("synthesis.starts", self.starts, STARTS)
+        _at_least("synthesis.per_pair", self.per_pair, 1)
+        _at_least("synthesis.budget", self.budget, 1)
+        _at_least("synthesis.inputs", self.inputs, 1)
+        _at_least("synthesis.minimum_drop", self.minimum_drop, 0)
+        for option, owner in OPTION_OF.items():
+            if getattr(self, option) is not None and self.strategy != owner:
+                raise InputError(
+                    f"synthesis.{option} is {getattr(self, option)!r}, but the strategy is "
+                    f"{self.strategy!r}; only {owner!r} has this option"
+                )
 
-        Notes
-        -----
-        Source: Golan et al. (2023) shuffled the natural sentences and dealt them to the 36 model
-        pairs in turn, about 170 each. Departure: their generator, so another deal.
-        """
-        options = self.experiment.synthesis
-        assert options is not None
-        usable = [sentence for sentence in self.sentences if len(sentence.split()) > 1]
-        if len(usable) < len(self.sentences):
-            single = next(s for s in self.sentences if len(s.split()) == 1)
+    @property
+    def word_search(self) -> str | Strategy:
+        """The strategy, as :func:`~contstim.search.search.synthesize` takes it."""
+        options = {option: getattr(self, option) for option in OPTION_OF}
+        if all(value is None for value in options.values()):
+            return self.strategy
+        return strategy(self.strategy, **options)
+
+
+@dataclass(frozen=True)
+class NaturalOptions:
+    """``[natural]``: the choice of natural pairs; see `select_natural_pairs`.
+
+    ``distinct_words`` leaves out sentences in which a word recurs, the vocabulary's repeatable
+    words aside (as published).
+    """
+
+    per_pair: int = 10
+    accept_from: float = 0.5
+    reject_below: float | None = None
+    distinct_words: bool = False
+
+    def __post_init__(self) -> None:
+        _at_least("natural.per_pair", self.per_pair, 1)
+
+
+@dataclass(frozen=True)
+class TripletOptions:
+    """``[triplets]``: the choice of triplets; see `select_triplets`.
+
+    ``reference`` says what the strata are quantiles of: the pair's own ``triplets`` (as
+    published), or all natural ``sentences``.
+    """
+
+    per_pair: int = 10
+    objective: str = "controversiality"
+    strata: int = 10
+    ties: str = "average"
+    reference: str = "triplets"
+
+    def __post_init__(self) -> None:
+        _one_of("triplets.objective", self.objective, OBJECTIVES)
+        _one_of("triplets.ties", self.ties, TIES)
+        _one_of("triplets.reference", self.reference, REFERENCES)
+        _at_least("triplets.strata", self.strata, 1)
+        if self.per_pair < 1 or self.per_pair % self.strata:
             raise InputError(
-                f"a sentence to start from needs at least two words, got {single!r}; leave it out"
+                f"triplets.per_pair is {self.per_pair}, not a multiple of {self.strata} strata; "
+                "change one of them"
             )
-        seed = self.experiment.study.seed
-        pairs = self.experiment.pairs()
-        if options.starts == "dealt":
-            order = np.random.default_rng(seed).permutation(len(usable))
-            hands = [[usable[i] for i in order[k :: len(pairs)]] for k in range(len(pairs))]
-        else:
-            hands = []
-            for one, two in pairs:
-                own = int(digest_of([self.name(one), self.name(two)]), 16)
-                order = np.random.default_rng([seed, own]).permutation(len(usable))
-                hands.append([usable[i] for i in order])
-        return {pair: hand[: options.per_pair] for pair, hand in zip(pairs, hands, strict=True)}
-
-    def directions(self, pair: tuple[str, str], sentence: str) -> tuple[Task, Task]:
-        """Return the two tasks of one pair and start: model 1 accepts, then model 2 accepts."""
-        return self._synthesis(pair[1], pair[0], sentence), self._synthesis(*pair, sentence)
-
-    def _synthesis(self, reject: str, accept: str, sentence: str) -> Task:
-        options = self.experiment.synthesis
-        assert options is not None
-        return Task(
-            {
-                "task": "synthesize",
-                "reject": dict(self.models[reject]),
-                "accept": dict(self.models[accept]),
-                "given": {"reject": reject, "accept": accept},
-                "versions": dict(self.versions),
-                "vocabulary": self.vocabulary_digest,
-                "strategy": options.strategy,
-                **{option: getattr(options, option) for option in OPTION_OF},
-                "seed": self.experiment.study.seed,
-                "sentence": sentence,
-            }
-        )
-
-    @cached_property
-    def synthesis_tasks(self) -> list[Task]:
-        """Both directions of every pair and start sentence, pair by pair."""
-        if self.experiment.synthesis is None:
-            return []
-        return [
-            task
-            for pair, sentences in self.starts.items()
-            for sentence in sentences
-            for task in self.directions(pair, sentence)
-        ]
 
 
-def shard_of(tasks: Sequence[Task], shard: tuple[int, int] | None) -> list[Task]:
-    """Return the tasks of shard i of n (from 1), by their keys; all of them for None."""
-    if shard is None:
-        return list(tasks)
-    number, total = shard
-    return [task for task in tasks if int(task.key, 16) % total == number - 1]
+@dataclass(frozen=True)
+class DesignOptions:
+    """``[design]``: the layout of the experiment, a published one or its numbers.
+
+    ``common_words`` names a file of words; all others are kept from recurring in a group.
+    """
+
+    layout: str | None = None
+    groups: int | None = None
+    participants: int | None = None
+    random_natural: int | None = None
+    catch: int | None = None
+    conditions: tuple[str, ...] | None = None
+    common_words: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.layout is not None:
+            _one_of("design.layout", self.layout, LAYOUTS)
+            if self._numbers():
+                key = next(iter(self._numbers()))
+                raise InputError(f"design has a layout and design.{key}; give one or the other")
+        for condition in self.conditions or ():
+            _one_of("design.conditions", condition, CONDITIONS[:4])
+        self.resolved()
+
+    def _numbers(self) -> dict[str, Any]:
+        names = ("groups", "participants", "random_natural", "catch", "conditions")
+        return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+
+    def resolved(self) -> Layout:
+        """Return the layout itself."""
+        return LAYOUTS[self.layout] if self.layout is not None else Layout(**self._numbers())
+
+
+@dataclass(frozen=True)
+class StudyPlan:
+    """A study plan; a table that is left out (but for the first three) leaves out its stage.
+
+    Attributes
+    ----------
+    models
+        Specs of M >= 2 models; every two of them are a pair, the earlier being model 1.
+    folder
+        The folder of the file, to which all paths in it are relative.
+    """
+
+    models: tuple[str, ...]
+    study: StudyOptions
+    sentences: SentenceOptions = field(default_factory=SentenceOptions)
+    vocabulary: VocabularyOptions = field(default_factory=VocabularyOptions)
+    natural: NaturalOptions | None = None
+    synthesis: SynthesisOptions | None = None
+    triplets: TripletOptions | None = None
+    design: DesignOptions | None = None
+    folder: Path = field(default_factory=Path.cwd)
+
+    def __post_init__(self) -> None:
+        if len(self.models) < 2:
+            raise InputError(f"models lists {len(self.models)} model(s); give at least two specs")
+        for spec in self.models:
+            if self.models.count(spec) > 1:
+                raise InputError(f"models lists {spec!r} twice; keep one of them")
+        if self.triplets is not None and self.synthesis is None:
+            raise InputError("[triplets] needs triplets to choose from; add [synthesis]")
+        if self.triplets is not None:
+            check_objective(self.triplets.objective, self.models)
+        if self.design is not None and self.natural is None and self.triplets is None:
+            raise InputError("[design] has nothing to lay out; add [natural] or [triplets]")
+
+    @property
+    def out(self) -> Path:
+        """Where results go: ``study.out``, or ``runs/NAME`` beside the file."""
+        return self.folder / (self.study.out or f"runs/{self.study.name}")
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """Return the model pairs, as given in the file, in order."""
+        return list(itertools.combinations(self.models, 2))
+
+
+_TABLES = {
+    "study": StudyOptions,
+    "sentences": SentenceOptions,
+    "vocabulary": VocabularyOptions,
+    "natural": NaturalOptions,
+    "synthesis": SynthesisOptions,
+    "triplets": TripletOptions,
+    "design": DesignOptions,
+}
+
+
+def read_study_plan(path: str | Path) -> StudyPlan:
+    """Read and check a study plan.
+
+    Raises
+    ------
+    InputError
+        Naming the file, and the key by its path; for an unknown key with near matches.
+    """
+    path = Path(path)
+    try:
+        table = tomllib.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"there is no file {path}; check the path") from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise InputError(f"cannot read {path} as TOML: {error}") from None
+    try:
+        return _study_plan(table, path.resolve().parent)
+    except InputError as error:
+        raise type(error)(f"{path}: {error}") from None
+
+
+def _study_plan(table: Mapping[str, Any], folder: Path) -> StudyPlan:
+    known = ("models", *_TABLES)
+    for key in table:
+        if key not in known:
+            raise InputError(f"unknown key {key}; {near_matches(key, known)}")
+    models = table.get("models")
+    if not isinstance(models, list) or not all(isinstance(spec, str) for spec in models):
+        raise InputError(f"models is {models!r}; give a list of model specs, before any table")
+    if "study" not in table:
+        raise InputError("the table [study] is missing; give at least study.name")
+    parts: dict[str, Any] = {
+        name: build(kind, table[name], name) for name, kind in _TABLES.items() if name in table
+    }
+    return StudyPlan(models=tuple(models), folder=folder, **parts)

@@ -1,4 +1,4 @@
-"""Running an experiment: the stages in order, each task committed, tables up to date."""
+"""Running a study: the stages in order, each task committed, tables up to date."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from pathlib import Path
 from contstim.durable import write_whole
 from contstim.errors import ContstimError, InputError, OutputError, UnknownNameError
 from contstim.pipeline.executors import Executor
-from contstim.pipeline.experiment import Experiment
 from contstim.pipeline.lock import RunLock, holders
-from contstim.pipeline.plan import Plan, shard_of
+from contstim.pipeline.plan import StudyPlan
 from contstim.pipeline.stages import Stages, needed, stages_of
+from contstim.pipeline.tasklist import TaskList, shard_of
 from contstim.pipeline.tasks import Outcome, Task
 from contstim.pipeline.work import Workplace
 from contstim.progress import track
 
-__all__ = ["RunReport", "StageStatus", "run_experiment", "run_status"]
+__all__ = ["RunReport", "StageStatus", "run_status", "run_study"]
 
 _PLAN = "plan.json"
 
@@ -36,7 +36,7 @@ class RunReport:
         The run's folder.
     made, kept
         Tables that were made, and those that held already.
-    set_aside
+    failed
         Tasks that were given up, each with its error.
     blocked
         Why a later stage could not go on without them; None if all stages are done.
@@ -45,17 +45,17 @@ class RunReport:
     out: Path
     made: list[Path] = field(default_factory=list)
     kept: list[Path] = field(default_factory=list)
-    set_aside: list[tuple[Task, str]] = field(default_factory=list)
+    failed: list[tuple[Task, str]] = field(default_factory=list)
     blocked: str | None = None
 
     @property
     def complete(self) -> bool:
-        """Whether no task was set aside and all stages asked for are done."""
-        return not self.set_aside and self.blocked is None
+        """Whether no task failed and all stages asked for are done."""
+        return not self.failed and self.blocked is None
 
 
-def run_experiment(
-    experiment: Experiment,
+def run_study(
+    plan: StudyPlan,
     executor: Executor,
     *,
     out: Path | str | None = None,
@@ -63,19 +63,19 @@ def run_experiment(
     stage: str | None = None,
     shard: tuple[int, int] | None = None,
 ) -> RunReport:
-    """Run an experiment, or go on with it: the same call again repeats no committed task.
+    """Run a study, or go on with it: the same call again repeats no committed task.
 
-    Tasks run with the experiment file's folder as the working folder of this process, and
+    Tasks run with the study plan's folder as the working folder of this process, and
     PyTorch on one thread.
 
     Parameters
     ----------
-    experiment
-        From :func:`~contstim.pipeline.experiment.read_experiment`.
+    plan
+        From :func:`~contstim.pipeline.plan.read_study_plan`.
     executor
         What does the tasks.
     out
-        The run's folder; by default the experiment's.
+        The run's folder; by default as the plan says.
     scores
         The score cache, which several runs may share; by default in the run's folder.
     stage
@@ -89,24 +89,24 @@ def run_experiment(
     LockedError
         If another process works on the run.
     InputError
-        If models, sentences or vocabulary cannot be read, or the stage is none of the experiment.
+        If models, sentences or vocabulary cannot be read, or the stage is none of the study.
     OutputError
         If results cannot be written.
     """
-    there = stages_of(experiment)
+    there = stages_of(plan)
     if stage is not None and stage not in there:
-        raise UnknownNameError.among("stage of this experiment", stage, there)
+        raise UnknownNameError.among("stage of this study", stage, there)
     if shard is not None and not 1 <= shard[0] <= shard[1]:
         raise InputError(f"there is no shard {shard[0]} of {shard[1]}; give i/n with 1 <= i <= n")
-    folder = Path(experiment.out if out is None else out).resolve()
+    folder = Path(plan.out if out is None else out).resolve()
     cache = folder / "scores" if scores is None else Path(scores).resolve()
     name = "run" if shard is None else f"shard-{shard[0]}-of-{shard[1]}"
     with RunLock(folder / "locks", name).held() as lock:
-        plan = Plan.of(experiment)
-        saved = {"models": plan.models, "versions": plan.versions}
+        tasklist = TaskList.of(plan)
+        saved = {"models": tasklist.models, "versions": tasklist.versions}
         write_whole(folder / _PLAN, json.dumps(saved, indent=1) + "\n")
-        run = _Run(Stages(plan, folder, cache), executor, lock, RunReport(folder))
-        for one in there if stage is None else needed(experiment, stage):
+        run = _Run(Stages(tasklist, folder, cache), executor, lock, RunReport(folder))
+        for one in there if stage is None else needed(plan, stage):
             if not run.stage(one, shard):
                 break
         return run.report
@@ -128,7 +128,7 @@ class _Run:
         progress = track(self._outcomes(left), len(mine), name, len(mine) - len(left))
         for outcome in progress:
             if outcome.error is not None:
-                self.report.set_aside.append((by_key[outcome.key], outcome.error))
+                self.report.failed.append((by_key[outcome.key], outcome.error))
             self.lock.check()
         self._see_all(name, keys)
         if shard is not None:
@@ -142,7 +142,7 @@ class _Run:
         except OutputError:
             raise
         except ContstimError as error:
-            if not self.report.set_aside:
+            if not self.report.failed:
                 raise type(error)(f"stage {name}: {error}") from None
             self.report.blocked = f"stage {name}: {error}"
             return False
@@ -151,7 +151,7 @@ class _Run:
 
     def _see_all(self, name: str, keys: set[str]) -> None:
         """Wait until every result that was reported is to be seen; network folders lag behind."""
-        given_up = {task.key for task, _ in self.report.set_aside}
+        given_up = {task.key for task, _ in self.report.failed}
         for pause in (0.1, 1, 5, 25, 60, 0):
             unseen = [
                 task
@@ -169,15 +169,15 @@ class _Run:
     def _outcomes(self, tasks: Sequence[Task]) -> Iterator[Outcome]:
         if not tasks:
             return
-        experiment = self.stages.experiment
-        words = experiment.vocabulary.file
+        plan = self.stages.plan
+        words = plan.vocabulary.file
         workplace = Workplace(
             store=str(self.stages.store.folder),
             scores=str(self.stages.cache.folder.resolve()),
-            folder=str(experiment.folder),
-            vocabulary=None if words is None else str((experiment.folder / words).resolve()),
+            folder=str(plan.folder),
+            vocabulary=None if words is None else str((plan.folder / words).resolve()),
         )
-        with chdir(experiment.folder), closing(self.executor.run(workplace, tasks)) as outcomes:
+        with chdir(plan.folder), closing(self.executor.run(workplace, tasks)) as outcomes:
             yield from outcomes
 
 
@@ -191,7 +191,7 @@ class StageStatus:
         Its name.
     tasks, done
         Numbers of its tasks; 0 for a stage that only makes its table.
-    set_aside
+    failed
         Errors of tasks that were given up.
     table
         ``up to date``, ``out of date`` or ``not made``.
@@ -202,13 +202,13 @@ class StageStatus:
     stage: str
     tasks: int
     done: int
-    set_aside: tuple[str, ...]
+    failed: tuple[str, ...]
     table: str
     seconds_left: float | None
 
 
 def run_status(
-    experiment: Experiment, *, out: Path | str | None = None, scores: Path | str | None = None
+    plan: StudyPlan, *, out: Path | str | None = None, scores: Path | str | None = None
 ) -> tuple[list[StageStatus], list[str]]:
     """Say how far a run is, and who works on it, without loading a model or taking its lock.
 
@@ -217,19 +217,19 @@ def run_status(
     InputError
         If nothing was run yet.
     """
-    folder = Path(experiment.out if out is None else out).resolve()
+    folder = Path(plan.out if out is None else out).resolve()
     try:
         saved = json.loads((folder / _PLAN).read_text("utf-8"))
         models, versions = saved["models"], saved["versions"]
     except FileNotFoundError:
         raise InputError(f"nothing was run in {folder} yet; run the file first") from None
-    new = [spec for spec in experiment.models if spec not in models]
+    new = [spec for spec in plan.models if spec not in models]
     if new:
         raise InputError(f"the model {new[0]} was added since {folder} was run; run the file first")
     cache = folder / "scores" if scores is None else Path(scores).resolve()
-    stages = Stages(Plan(experiment, models, versions), folder, cache)
+    stages = Stages(TaskList(plan, models, versions), folder, cache)
     found = []
-    for name in stages_of(experiment):
+    for name in stages_of(plan):
         tasks = stages.tasks(name)
         left = stages.open_tasks(name)
         errors = [f"{task}: {error}" for task in left if (error := stages.store.error(task.key))]

@@ -33,7 +33,7 @@ def slurm_script(file: Path, name: str, shards: int, command: str) -> str:
     Parameters
     ----------
     file
-        The experiment file, on a file system that all nodes share.
+        The study plan, on a file system that all nodes share.
     name
         The jobs' name.
     shards

@@ -17,10 +17,10 @@ import pandas as pd
 
 from contstim.durable import digest_of
 from contstim.models.cache import CachedScore, ScoreCache
-from contstim.pipeline.experiment import Experiment
-from contstim.pipeline.plan import Plan
+from contstim.pipeline.plan import StudyPlan
 from contstim.pipeline.store import RunStore
 from contstim.pipeline.tables import StageTable, csv_text, frame_text
+from contstim.pipeline.tasklist import TaskList
 from contstim.pipeline.tasks import Task, synthesis_from
 from contstim.records import SCORES, TRIPLETS
 from contstim.search.triplets import Triplet
@@ -42,20 +42,20 @@ STAGES = {
 }
 
 
-def stages_of(experiment: Experiment) -> list[str]:
-    """Return the stages of an experiment, in order."""
+def stages_of(plan: StudyPlan) -> list[str]:
+    """Return the stages of a study, in order."""
     there = {
         "score": True,
-        "natural": experiment.natural is not None,
-        "synthesize": experiment.synthesis is not None,
-        "triplets": experiment.triplets is not None,
-        "design": experiment.design is not None,
+        "natural": plan.natural is not None,
+        "synthesize": plan.synthesis is not None,
+        "triplets": plan.triplets is not None,
+        "design": plan.design is not None,
     }
     return [stage for stage in STAGES if there[stage]]
 
 
-def needed(experiment: Experiment, stage: str) -> list[str]:
-    """Return `stage` and the stages of the experiment that it rests on, in order."""
+def needed(plan: StudyPlan, stage: str) -> list[str]:
+    """Return `stage` and the stages of the study that it rests on, in order."""
     rests_on = {
         "score": (),
         "natural": ("score",),
@@ -67,9 +67,9 @@ def needed(experiment: Experiment, stage: str) -> list[str]:
     for one in reversed(STAGES):
         if one in found:
             found.update(rests_on[one])
-            if one == "triplets" and experiment.triplets is not None:
-                found.update({"score"} if experiment.triplets.reference == "sentences" else ())
-    return [one for one in stages_of(experiment) if one in found]
+            if one == "triplets" and plan.triplets is not None:
+                found.update({"score"} if plan.triplets.reference == "sentences" else ())
+    return [one for one in stages_of(plan) if one in found]
 
 
 class Stages:
@@ -77,7 +77,7 @@ class Stages:
 
     Parameters
     ----------
-    plan
+    tasklist
         The run's tasks.
     out
         The run's folder.
@@ -85,24 +85,24 @@ class Stages:
         The score cache.
     """
 
-    def __init__(self, plan: Plan, out: Path, scores: Path) -> None:
-        self.plan = plan
-        self.experiment = plan.experiment
+    def __init__(self, tasklist: TaskList, out: Path, scores: Path) -> None:
+        self.tasklist = tasklist
+        self.plan = tasklist.plan
         self.store = RunStore(out)
         self.cache = ScoreCache(scores)
         self.tables = {stage: StageTable(out / name) for stage, name in STAGES.items()}
-        self._shared = {"versions": dict(plan.versions)}
+        self._shared = {"versions": dict(tasklist.versions)}
 
     def tasks(self, stage: str) -> list[Task]:
         """Return the tasks of a stage; none for one that only makes its table."""
         if stage == "score":
-            return self.plan.score_tasks
-        return self.plan.synthesis_tasks if stage == "synthesize" else []
+            return self.tasklist.score_tasks
+        return self.tasklist.synthesis_tasks if stage == "synthesize" else []
 
     def open_tasks(self, stage: str) -> list[Task]:
         """Return the tasks of a stage whose results are not there yet."""
         if stage == "score":
-            known = {given: self._scores(given) for given in self.experiment.models}
+            known = {given: self._scores(given) for given in self.plan.models}
             return [
                 task
                 for task in self.tasks(stage)
@@ -135,38 +135,38 @@ class Stages:
 
     def _inputs(self, stage: str) -> Any:
         """Return all that a stage's table depends on, as JSON values."""
-        experiment = self.experiment
+        plan = self.plan
         if stage == "score":
-            rows = [list(self._score_rows(given)) for given in experiment.models]
+            rows = [list(self._score_rows(given)) for given in plan.models]
             return [self._shared, digest_of(rows)]
         if stage == "natural":
             return [
                 self._shared,
-                _as_json(experiment.natural),
+                _as_json(plan.natural),
                 self._sha("score"),
-                sorted(self.plan.vocabulary.repeatable),
+                sorted(self.tasklist.vocabulary.repeatable),
             ]
         if stage == "synthesize":
-            assert experiment.synthesis is not None
+            assert plan.synthesis is not None
             finished = self.store.finished()
-            keys = [task.key for task in self.plan.synthesis_tasks if task.key in finished]
-            return [self._shared, experiment.synthesis.minimum_drop, keys]
+            keys = [task.key for task in self.tasklist.synthesis_tasks if task.key in finished]
+            return [self._shared, plan.synthesis.minimum_drop, keys]
         if stage == "triplets":
-            assert experiment.triplets is not None
-            by_sentences = experiment.triplets.reference == "sentences"
+            assert plan.triplets is not None
+            by_sentences = plan.triplets.reference == "sentences"
             return [
                 self._shared,
-                _as_json(experiment.triplets),
+                _as_json(plan.triplets),
                 self._sha("synthesize"),
                 self._sha("score") if by_sentences else None,
             ]
-        parts = [self._sha(one) for one in ("natural", "triplets") if one in stages_of(experiment)]
+        parts = [self._sha(one) for one in ("natural", "triplets") if one in stages_of(plan)]
         return [
             self._shared,
-            _as_json(experiment.design),
+            _as_json(plan.design),
             sorted(self._common_words or ()),
-            experiment.study.seed,
-            digest_of(self.plan.sentences),
+            plan.study.seed,
+            digest_of(self.tasklist.sentences),
             parts,
         ]
 
@@ -175,36 +175,36 @@ class Stages:
         return self.tables[stage].sha256 if path.is_file() else None
 
     def _scores(self, given: str) -> Mapping[str, CachedScore]:
-        return self.cache.read(self.plan.identity(given))
+        return self.cache.read(self.tasklist.identity(given))
 
     def _score_rows(self, given: str) -> Iterator[tuple[object, ...]]:
-        known, name = self._scores(given), self.plan.name(given)
-        for sentence in self.plan.sentences:
+        known, name = self._scores(given), self.tasklist.name(given)
+        for sentence in self.tasklist.sentences:
             if sentence in known:
                 yield (sentence, name, *known[sentence])
 
     def _score(self) -> tuple[str, dict[str, Any]]:
-        rows = [row for given in self.experiment.models for row in self._score_rows(given)]
-        wanted = len(self.experiment.models) * len(self.plan.sentences)
-        models = [self.plan.identity(given) for given in self.experiment.models]
+        rows = [row for given in self.plan.models for row in self._score_rows(given)]
+        wanted = len(self.plan.models) * len(self.tasklist.sentences)
+        models = [self.tasklist.identity(given) for given in self.plan.models]
         return csv_text(SCORES, rows), {"missing": wanted - len(rows), "models": models}
 
     @property
     def _log_probs(self) -> pd.DataFrame:
         columns = {
-            self.plan.name(given): pd.Series(
+            self.tasklist.name(given): pd.Series(
                 {s: row.log_prob for s, row in self._scores(given).items()}, dtype="float64"
-            ).reindex(self.plan.sentences)
-            for given in self.experiment.models
+            ).reindex(self.tasklist.sentences)
+            for given in self.plan.models
         }
         return pd.DataFrame(columns)
 
     def _natural(self) -> tuple[str, dict[str, Any]]:
-        options = self.experiment.natural
+        options = self.plan.natural
         assert options is not None
         eligible = None
         if options.distinct_words:
-            eligible = repeats_no_word(self.plan.sentences, self.plan.vocabulary.repeatable)
+            eligible = repeats_no_word(self.tasklist.sentences, self.tasklist.vocabulary.repeatable)
         pairs = select_natural_pairs(
             self._log_probs,
             options.per_pair,
@@ -217,13 +217,13 @@ class Stages:
     @property
     def _triplet_rows(self) -> list[Triplet]:
         """Triplets whose two directions are both there, changed, and fall far enough."""
-        options = self.experiment.synthesis
+        options = self.plan.synthesis
         assert options is not None
         finished = self.store.finished()
         rows = []
-        for pair, sentences in self.plan.starts.items():
+        for pair, sentences in self.tasklist.starts.items():
             for sentence in sentences:
-                tasks = self.plan.directions(pair, sentence)
+                tasks = self.tasklist.directions(pair, sentence)
                 if not all(task.key in finished for task in tasks):
                     continue
                 first, second = (synthesis_from(self.store.result(task.key)) for task in tasks)
@@ -236,7 +236,7 @@ class Stages:
         text = csv_text(TRIPLETS, ([row.row()[name] for name in TRIPLETS] for row in rows))
         open_tasks = self.open_tasks("synthesize")
         notes = {
-            "tasks": len(self.plan.synthesis_tasks),
+            "tasks": len(self.tasklist.synthesis_tasks),
             "missing": len(open_tasks),
             "triplets": len(rows),
             "opposed": sum(row.opposed for row in rows),
@@ -244,7 +244,7 @@ class Stages:
         return text, notes
 
     def _triplets(self) -> tuple[str, dict[str, Any]]:
-        options = self.experiment.triplets
+        options = self.plan.triplets
         assert options is not None
         rows = [row.row() for row in self._triplet_rows]
         chosen = select_triplets(
@@ -259,28 +259,28 @@ class Stages:
 
     @cached_property
     def _common_words(self) -> frozenset[str] | None:
-        options = self.experiment.design
+        options = self.plan.design
         if options is None or options.common_words is None:
             return None
-        return read_words(self.experiment.folder / options.common_words)
+        return read_words(self.plan.folder / options.common_words)
 
     def _design(self) -> tuple[str, dict[str, Any]]:
-        options = self.experiment.design
+        options = self.plan.design
         assert options is not None
-        there = stages_of(self.experiment)
+        there = stages_of(self.plan)
         trials = design_trials(
             self.tables["natural"].read() if "natural" in there else None,
             self.tables["triplets"].read() if "triplets" in there else None,
-            self.plan.sentences,
+            self.tasklist.sentences,
             options.resolved(),
             common_words=self._common_words,
-            seed=self.experiment.study.seed,
+            seed=self.plan.study.seed,
         )
         return frame_text(trials), _notes(trials)
 
 
 def _as_json(options: Any) -> dict[str, Any] | None:
-    """Return a table of the experiment file as JSON values."""
+    """Return a table of the study plan as JSON values."""
     return None if options is None else asdict(options)
 
 

@@ -82,7 +82,7 @@ class RunStore:
         paths = [self._path("tasks", key) for key in keys]
         return [json.loads(p.read_text("utf-8"))["seconds"] for p in paths if p.is_file()]
 
-    def set_aside(self, task: Task, error: str, details: str) -> None:
+    def fail(self, task: Task, error: str, details: str) -> None:
         """Record that a task was given up, and why."""
         record = {"task": task.config, "error": error, "details": details, "host": platform.node()}
         text = json.dumps(record, ensure_ascii=False, indent=1) + "\n"

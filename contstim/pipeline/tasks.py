@@ -44,7 +44,7 @@ class Task:
 
     @property
     def models(self) -> tuple[str, ...]:
-        """The specs of the models that the task loads, as the experiment file gives them."""
+        """The specs of the models that the task loads, as the study plan gives them."""
         return tuple(self.config["given"][role] for role in sorted(self.config["given"]))
 
     @property

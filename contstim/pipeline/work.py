@@ -14,7 +14,7 @@ from contstim.models.base import SentenceModel
 from contstim.models.cache import ScoreCache
 from contstim.models.registry import load_model
 from contstim.models.threads import torch_threads
-from contstim.pipeline.experiment import SynthesisOptions
+from contstim.pipeline.plan import SynthesisOptions
 from contstim.pipeline.store import RunStore
 from contstim.pipeline.tasks import Outcome, Task, synthesis_record
 from contstim.provenance import describe_model, versions
@@ -26,7 +26,7 @@ from contstim.text.vocabulary import Vocabulary
 
 __all__ = ["TRIES", "Worker", "Workplace"]
 
-#: How often a task is tried before it is set aside; faults of its input are certain at once.
+#: How often a task is tried before it fails; faults of its input are certain at once.
 TRIES = 3
 
 
@@ -41,7 +41,7 @@ class Workplace:
     scores
         The score cache.
     folder
-        The experiment file's folder, which is the working folder while tasks run: model specs
+        The study plan's folder, which is the working folder while tasks run: model specs
         with relative paths mean the same to every worker.
     vocabulary
         The vocabulary's file; None: the bundled one.
@@ -80,7 +80,7 @@ class Worker:
     def run(self, task: Task) -> Outcome:
         """Do a task, unless its result is there, and commit the result before returning.
 
-        A task that raises is tried again, then set aside with its error in the store.
+        A task that raises is tried again; at last its error is put into the store.
 
         Raises
         ------
@@ -96,11 +96,11 @@ class Worker:
                 self._do(task)
             except OutputError:
                 raise
-            except Exception as error:  # noqa: BLE001 - any fault sets its task aside, the rest goes on
+            except Exception as error:  # noqa: BLE001 - any fault fails its task alone, the rest goes on
                 if tries < TRIES and not isinstance(error, ContstimError):
                     continue
                 message = " ".join(f"{type(error).__name__}: {error}".split())
-                self.store.set_aside(task, message, traceback.format_exc())
+                self.store.fail(task, message, traceback.format_exc())
                 return Outcome(task.key, message)
             return Outcome(task.key)
 

@@ -8,11 +8,11 @@ import pytest
 from small import make_study
 
 from contstim.models.registry import FAMILIES
-from contstim.pipeline.experiment import Experiment, read_experiment
+from contstim.pipeline.plan import StudyPlan, read_study_plan
 
 
 @pytest.fixture
-def faulty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Experiment:
+def faulty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StudyPlan:
     """A study whose third model fails or dies where files say so, in worker processes too."""
     file = make_study(tmp_path)
     text = file.read_text("utf-8").replace("ngram:3.arpa?punctuation=split", "mortal:3.arpa")
@@ -26,4 +26,4 @@ def faulty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Experiment:
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(site), package]))
     monkeypatch.setitem(FAMILIES, "mortal", FAMILIES["ngram"])
     mortal.register()
-    return read_experiment(file)
+    return read_study_plan(file)

@@ -10,8 +10,8 @@ import numpy as np
 
 from contstim import Vocabulary, pool
 from contstim.models.ngram.train import train_ngram
-from contstim.pipeline.experiment import Experiment
-from contstim.pipeline.plan import Plan
+from contstim.pipeline.plan import StudyPlan
+from contstim.pipeline.tasklist import TaskList
 
 TABLES = ("scores.csv", "natural_pairs.csv", "synthesized.csv", "triplets.csv", "trials.csv")
 
@@ -52,7 +52,7 @@ conditions = ["natural_controversial", "synthetic_vs_synthetic"]
 
 
 def make_study(folder: Path, starts: int = 4, words: int = 300) -> Path:
-    """Train the models, write sentences and vocabulary, and return the experiment file."""
+    """Train the models, write sentences and vocabulary, and return the study plan."""
     eight = [s for s in pool() if len(s.split()) == 8]
     natural, rest = eight[:40], eight[40:]
     # All words are known, but no sentence: its words are learnt in another order.
@@ -89,8 +89,8 @@ def tables(out: Path) -> dict[str, bytes]:
     return found
 
 
-def marked(study: Experiment, name: str) -> str:
+def marked(study: StudyPlan, name: str) -> str:
     """Name the first start of the last pair in a file that the faulty model reads."""
-    sentence = [*Plan.of(study).starts.values()][-1][0]
+    sentence = [*TaskList.of(study).starts.values()][-1][0]
     (study.folder / f"{name}.txt").write_text(sentence + "\n", "utf-8")
     return sentence

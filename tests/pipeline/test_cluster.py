@@ -11,8 +11,8 @@ from small import make_study, marked, run_alone, tables
 from contstim.errors import InputError, MissingExtraError
 from contstim.pipeline.cluster import DaskWorkers
 from contstim.pipeline.executors import InProcess, Outcomes
-from contstim.pipeline.experiment import Experiment, read_experiment
-from contstim.pipeline.running import run_experiment
+from contstim.pipeline.plan import StudyPlan, read_study_plan
+from contstim.pipeline.running import run_study
 from contstim.pipeline.tasks import Task
 from contstim.pipeline.work import Workplace
 
@@ -43,10 +43,10 @@ def test_a_killed_dask_worker_changes_nothing(tmp_path: Path) -> None:
                     self.killed += 1
                 yield outcome
 
-    study = read_experiment(make_study(tmp_path))
-    run_experiment(study, InProcess(), out=tmp_path / "whole")
+    study = read_study_plan(make_study(tmp_path))
+    run_study(study, InProcess(), out=tmp_path / "whole")
     with Killing("local:2") as executor:
-        assert run_experiment(study, executor, out=tmp_path / "dask").complete
+        assert run_study(study, executor, out=tmp_path / "dask").complete
         assert executor.killed == 1
     assert tables(tmp_path / "dask") == tables(tmp_path / "whole")
 
@@ -58,13 +58,13 @@ def test_a_scheduler_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
         DaskWorkers("tcp://127.0.0.1:9").__enter__()
 
 
-def test_a_task_that_kills_its_dask_worker_is_set_aside(faulty: Experiment) -> None:
+def test_a_task_that_kills_its_dask_worker_fails(faulty: StudyPlan) -> None:
     pytest.importorskip("distributed", reason="Dask is an optional extra, 'cluster'")
     marked(faulty, "dies")
     # In a process of its own: Dask logs and warns about the deaths.
     ended = run_alone(str(faulty.folder / "study.toml"), "--dask", "local:2")
     assert ended.returncode == 1, ended.stderr
-    assert ended.stderr.count("set aside: synthesize from") == 2
+    assert ended.stderr.count("failed: synthesize from") == 2
     assert ended.stderr.count("KilledWorker") == 2
     assert (faulty.folder / "tries.log").read_text("utf-8") == "dies\n" * 6
     assert (faulty.out / "trials.csv").exists()

@@ -17,9 +17,9 @@ from contstim import load_model, synthesize
 from contstim.cli import main
 from contstim.errors import InputError, OutputError
 from contstim.pipeline.executors import InProcess, LocalWorkers, Outcomes
-from contstim.pipeline.experiment import Experiment, read_experiment
-from contstim.pipeline.plan import Plan
-from contstim.pipeline.running import run_experiment, run_status
+from contstim.pipeline.plan import StudyPlan, read_study_plan
+from contstim.pipeline.running import run_status, run_study
+from contstim.pipeline.tasklist import TaskList
 from contstim.pipeline.tasks import Task
 from contstim.pipeline.work import Workplace
 from contstim.search.proposals import WordReplacement
@@ -46,15 +46,15 @@ class Counting(InProcess):
 
 
 @pytest.fixture(scope="module")
-def study(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
-    return read_experiment(make_study(tmp_path_factory.mktemp("study")))
+def study(tmp_path_factory: pytest.TempPathFactory) -> StudyPlan:
+    return read_study_plan(make_study(tmp_path_factory.mktemp("study")))
 
 
 @pytest.fixture(scope="module")
-def whole(study: Experiment) -> Path:
+def whole(study: StudyPlan) -> Path:
     """The folder of an uninterrupted run in process."""
     out = study.folder / "whole"
-    report = run_experiment(study, InProcess(), out=out)
+    report = run_study(study, InProcess(), out=out)
     assert report.complete
     assert [path.name for path in report.made] == sorted(
         (path.name for path in report.made), key=[*_names(out)].index
@@ -77,7 +77,7 @@ def _read(path: Path) -> pd.DataFrame:
 
 
 def test_the_tables_say_what_the_functions_say(
-    study: Experiment, whole: Path, monkeypatch: pytest.MonkeyPatch
+    study: StudyPlan, whole: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scores = _read(whole / "scores.csv")
     monkeypatch.chdir(study.folder)
@@ -117,17 +117,17 @@ def test_the_word_search_is_the_one_asked_for(
         return synthesize(*args, **options)
 
     monkeypatch.setattr("contstim.pipeline.work.synthesize", spy)
-    run_experiment(read_experiment(file), InProcess(), out=tmp_path / "out", stage="synthesize")
+    run_study(read_study_plan(file), InProcess(), out=tmp_path / "out", stage="synthesize")
     assert asked
     assert set(asked) == {Bounded(inputs=77)}
 
 
-def test_starts_are_dealt_or_shared(study: Experiment) -> None:
-    plan = Plan.of(study)
-    dealt = [s for own in plan.starts.values() for s in own]
-    assert len(dealt) == len(set(dealt)) == 12
+def test_starts_are_partitioned_or_shared(study: StudyPlan) -> None:
+    plan = TaskList.of(study)
+    partitioned = [s for own in plan.starts.values() for s in own]
+    assert len(partitioned) == len(set(partitioned)) == 12
     assert study.synthesis is not None
-    everything = Plan(
+    everything = TaskList(
         replace(study, synthesis=replace(study.synthesis, per_pair=None)),
         plan.models,
         plan.versions,
@@ -135,55 +135,55 @@ def test_starts_are_dealt_or_shared(study: Experiment) -> None:
     sizes = [len(own) for own in everything.starts.values()]
     assert sizes == [14, 13, 13]
     shared = replace(study, synthesis=replace(study.synthesis, starts="shared"))
-    three = Plan(shared, plan.models, plan.versions).starts
-    two = Plan(replace(shared, models=study.models[:2]), plan.models, plan.versions).starts
+    three = TaskList(shared, plan.models, plan.versions).starts
+    two = TaskList(replace(shared, models=study.models[:2]), plan.models, plan.versions).starts
     # A model more leaves the other pairs' starts as they are.
     assert three[study.models[:2]] == two[study.models[:2]]
     assert len({tuple(own) for own in three.values()}) == 3
     other = replace(study, study=replace(study.study, seed=4))
-    assert Plan(other, plan.models, plan.versions).starts != plan.starts
+    assert TaskList(other, plan.models, plan.versions).starts != plan.starts
 
 
-def test_nothing_is_done_twice(study: Experiment, whole: Path) -> None:
+def test_nothing_is_done_twice(study: StudyPlan, whole: Path) -> None:
     executor = Counting()
-    report = run_experiment(study, executor, out=whole)
+    report = run_study(study, executor, out=whole)
     assert executor.given == []
     assert report.made == []
     assert len(report.kept) == 5
 
 
-def test_an_interrupted_run_goes_on(study: Experiment, whole: Path, tmp_path: Path) -> None:
+def test_an_interrupted_run_goes_on(study: StudyPlan, whole: Path, tmp_path: Path) -> None:
     for stop_after, expected in ((2, 3), (7, 25)):
         first = Counting(stop_after)
         with pytest.raises(KeyboardInterrupt):
-            run_experiment(study, first, out=tmp_path)
+            run_study(study, first, out=tmp_path)
         assert len(first.given) == expected
     second = Counting()
-    run_experiment(study, second, out=tmp_path)
+    run_study(study, second, out=tmp_path)
     assert len(second.given) == 24 - 7
     assert tables(tmp_path) == tables(whole)
 
 
-def test_shards_make_up_the_run(study: Experiment, whole: Path, tmp_path: Path) -> None:
+def test_shards_make_up_the_run(study: StudyPlan, whole: Path, tmp_path: Path) -> None:
     counts = []
     for number in (3, 1, 2):
         executor = Counting()
-        report = run_experiment(study, executor, out=tmp_path, shard=(number, 3))
+        report = run_study(study, executor, out=tmp_path, shard=(number, 3))
         counts.append(len(executor.given))
         assert report.made == []
     assert sum(counts) == 27
     assert min(counts) > 0
     merging = Counting()
-    run_experiment(study, merging, out=tmp_path)
+    run_study(study, merging, out=tmp_path)
     assert merging.given == []
     assert tables(tmp_path) == tables(whole)
     with pytest.raises(InputError, match="no shard 4 of 3"):
-        run_experiment(study, InProcess(), out=tmp_path, shard=(4, 3))
+        run_study(study, InProcess(), out=tmp_path, shard=(4, 3))
 
 
-def test_a_stage_runs_with_what_it_rests_on(study: Experiment, tmp_path: Path) -> None:
+def test_a_stage_runs_with_what_it_rests_on(study: StudyPlan, tmp_path: Path) -> None:
     def names(stage: str) -> list[str]:
-        return [p.name for p in run_experiment(study, InProcess(), out=tmp_path, stage=stage).made]
+        return [p.name for p in run_study(study, InProcess(), out=tmp_path, stage=stage).made]
 
     assert names("natural") == ["scores.csv", "natural_pairs.csv"]
     assert names("triplets") == ["synthesized.csv", "triplets.csv"]
@@ -192,13 +192,13 @@ def test_a_stage_runs_with_what_it_rests_on(study: Experiment, tmp_path: Path) -
         names("desing")
 
 
-def test_only_what_changed_is_made_again(study: Experiment, whole: Path, tmp_path: Path) -> None:
-    run_experiment(study, InProcess(), out=tmp_path)
+def test_only_what_changed_is_made_again(study: StudyPlan, whole: Path, tmp_path: Path) -> None:
+    run_study(study, InProcess(), out=tmp_path)
     assert study.triplets is not None
 
-    def again(changed: Experiment) -> tuple[int, list[str]]:
+    def again(changed: StudyPlan) -> tuple[int, list[str]]:
         executor = Counting()
-        report = run_experiment(changed, executor, out=tmp_path)
+        report = run_study(changed, executor, out=tmp_path)
         return len(executor.given), [path.name for path in report.made]
 
     by_rank = replace(study, triplets=replace(study.triplets, objective="worst-rank"))
@@ -220,25 +220,25 @@ def test_only_what_changed_is_made_again(study: Experiment, whole: Path, tmp_pat
 
 
 def test_changed_weights_are_another_model(tmp_path: Path) -> None:
-    study = read_experiment(make_study(tmp_path))
-    run_experiment(study, InProcess())
+    study = read_study_plan(make_study(tmp_path))
+    run_study(study, InProcess())
     path = tmp_path / "1.arpa"
     path.write_text(path.read_text("utf-8").replace("\t.\n", "\t.\n", 1) + "\n", "utf-8")
     executor = Counting()
-    run_experiment(study, executor)
+    run_study(study, executor)
     # Its scores, and both pairs that it is in.
     assert len(executor.given) == 1 + 16
 
 
-def test_local_workers_make_the_same_tables(study: Experiment, whole: Path, tmp_path: Path) -> None:
+def test_local_workers_make_the_same_tables(study: StudyPlan, whole: Path, tmp_path: Path) -> None:
     with LocalWorkers(2) as executor:
-        report = run_experiment(study, executor, out=tmp_path)
+        report = run_study(study, executor, out=tmp_path)
         assert len(executor._processes) == 2
     assert report.complete
     assert tables(tmp_path) == tables(whole)
 
 
-def test_a_killed_local_worker_is_replaced(study: Experiment, whole: Path, tmp_path: Path) -> None:
+def test_a_killed_local_worker_is_replaced(study: StudyPlan, whole: Path, tmp_path: Path) -> None:
     class Killing(LocalWorkers):
         def run(self, workplace: Workplace, tasks: Sequence[Task]) -> Outcomes:
             for number, outcome in enumerate(super().run(workplace, tasks)):
@@ -247,12 +247,12 @@ def test_a_killed_local_worker_is_replaced(study: Experiment, whole: Path, tmp_p
                 yield outcome
 
     with Killing(2) as executor:
-        assert run_experiment(study, executor, out=tmp_path).complete
+        assert run_study(study, executor, out=tmp_path).complete
     assert tables(tmp_path) == tables(whole)
 
 
 def test_workers_see_one_thread_and_their_own_device(
-    study: Experiment, monkeypatch: pytest.MonkeyPatch
+    study: StudyPlan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = []
     monkeypatch.setattr(LocalWorkers, "_send", lambda *_: None)
@@ -267,14 +267,14 @@ def test_workers_see_one_thread_and_their_own_device(
     assert seen == [("1", "2"), ("1", "5"), ("1", "2")]
 
 
-def test_a_task_that_fails_is_set_aside_and_tried_by_the_next_run(
-    faulty: Experiment, capsys: pytest.CaptureFixture[str]
+def test_a_task_that_fails_fails_and_tried_by_the_next_run(
+    faulty: StudyPlan, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sentence = marked(faulty, "fails")
     file = str(faulty.folder / "study.toml")
     assert main(["run", file]) == 1
     listed = capsys.readouterr().err
-    assert listed.count("set aside: synthesize from") == 2
+    assert listed.count("failed: synthesize from") == 2
     assert f"{sentence!r}, rejected by mortal:3.arpa" in listed
     assert "RuntimeError: as the test asked" in listed
     # Both directions, three times each.
@@ -287,21 +287,21 @@ def test_a_task_that_fails_is_set_aside_and_tried_by_the_next_run(
     assert "Traceback" in failed[0]["details"]
     assert main(["run", file, "--status"]) == 0
     status = capsys.readouterr().out
-    assert "22 of 24 tasks done, 2 set aside" in status
+    assert "22 of 24 tasks done, 2 failed" in status
     (faulty.folder / "fails.txt").unlink()
     assert main(["run", file]) == 0
     assert not list((faulty.out / "failed").rglob("*.json"))
     assert sentence in (faulty.out / "synthesized.csv").read_text("utf-8")
     assert main(["run", file, "--status"]) == 0
-    assert "24 of 24 tasks done, 0 set aside" in capsys.readouterr().out
+    assert "24 of 24 tasks done, 0 failed" in capsys.readouterr().out
 
 
-def test_a_task_that_kills_its_worker_is_set_aside(faulty: Experiment) -> None:
+def test_a_task_that_kills_its_worker_fails(faulty: StudyPlan) -> None:
     marked(faulty, "dies")
     with LocalWorkers(2) as executor:
-        report = run_experiment(faulty, executor)
-    assert len(report.set_aside) == 2
-    assert all("ended with status -9, 3 times" in error for _, error in report.set_aside)
+        report = run_study(faulty, executor)
+    assert len(report.failed) == 2
+    assert all("ended with status -9, 3 times" in error for _, error in report.failed)
     assert (faulty.folder / "tries.log").read_text("utf-8") == "dies\n" * 6
     stages, holding = run_status(faulty)
     assert [stage.done for stage in stages] == [3, 0, 22, 0, 0]
@@ -322,18 +322,18 @@ def test_a_sentence_without_a_score_is_named_and_the_rest_go_on(
     assert len(pd.read_csv(tmp_path / "runs" / "small" / "natural_pairs.csv")) == 6
 
 
-def test_scores_can_be_shared_between_runs(study: Experiment, tmp_path: Path) -> None:
+def test_scores_can_be_shared_between_runs(study: StudyPlan, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     counts = []
     for name in ("one", "two"):
         executor = Counting()
-        run_experiment(study, executor, out=tmp_path / name, scores=cache, stage="score")
+        run_study(study, executor, out=tmp_path / name, scores=cache, stage="score")
         counts.append(len(executor.given))
     assert counts == [3, 0]
 
 
 def test_bad_input_is_one_line(
-    study: Experiment, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    study: StudyPlan, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = str(study.folder / "study.toml")
     out = ["--out", str(tmp_path / "new")]
@@ -353,14 +353,14 @@ def test_bad_input_is_one_line(
         assert "write I/N" in capsys.readouterr().err
 
 
-def test_two_specs_of_one_model_are_refused(study: Experiment) -> None:
+def test_two_specs_of_one_model_are_refused(study: StudyPlan) -> None:
     twice = (study.models[1], study.models[1] + "&case=keep")
     with pytest.raises(InputError, match="keep one"):
-        Plan.of(replace(study, models=twice))
+        TaskList.of(replace(study, models=twice))
 
 
 def test_results_that_nobody_can_see_are_an_error(
-    study: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    study: StudyPlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Elsewhere(InProcess):
         def run(self, workplace: Workplace, tasks: Sequence[Task]) -> Outcomes:
@@ -369,10 +369,10 @@ def test_results_that_nobody_can_see_are_an_error(
 
     monkeypatch.setattr("time.sleep", lambda seconds: None)
     with pytest.raises(OutputError, match="must write to the same files"):
-        run_experiment(study, Elsewhere(), out=tmp_path / "out")
+        run_study(study, Elsewhere(), out=tmp_path / "out")
 
 
-def test_a_script_for_a_job_array(study: Experiment, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_script_for_a_job_array(study: StudyPlan, capsys: pytest.CaptureFixture[str]) -> None:
     file = study.folder / "study.toml"
     assert main(["run", str(file), "--slurm-script", "3"]) == 0
     script = capsys.readouterr().out

@@ -7,8 +7,8 @@ import torch
 from small import make_study
 
 from contstim.models.threads import torch_threads
-from contstim.pipeline.experiment import read_experiment
-from contstim.pipeline.plan import Plan, describe
+from contstim.pipeline.plan import read_study_plan
+from contstim.pipeline.tasklist import TaskList, describe
 from contstim.pipeline.tasks import Task
 from contstim.pipeline.work import Worker, Workplace
 
@@ -32,7 +32,7 @@ def _place(folder: Path) -> Workplace:
 def test_a_worker_refuses_other_versions_models_and_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plan = Plan.of(read_experiment(make_study(tmp_path)))
+    plan = TaskList.of(read_study_plan(make_study(tmp_path)))
     monkeypatch.chdir(tmp_path)
     worker = Worker(_place(tmp_path))
     task = plan.synthesis_tasks[0]
@@ -52,7 +52,7 @@ def test_a_worker_refuses_other_versions_models_and_words(
 
 
 def test_models_of_one_pair_stay_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    plan = Plan.of(read_experiment(make_study(tmp_path)))
+    plan = TaskList.of(read_study_plan(make_study(tmp_path)))
     monkeypatch.chdir(tmp_path)
     loaded = []
     load = __import__("contstim.pipeline.work", fromlist=["load_model"]).load_model

@@ -19,7 +19,7 @@ from contstim.models.learnt.cola import matthews_correlation, read_cola
 from contstim.models.learnt.finetuning import finetune
 from contstim.models.learnt.fitting import FitOptions
 from contstim.models.measures import corpus_perplexity, surprisal
-from contstim.pipeline.experiment import Experiment, Study, SynthesisOptions, TripletOptions
+from contstim.pipeline.plan import StudyOptions, StudyPlan, SynthesisOptions, TripletOptions
 from contstim.report.triplets_page import triplets_page
 from contstim.search.triplets import ModelPair, triplets
 from contstim.text.sentence import WordList
@@ -130,9 +130,9 @@ def test_a_sum_of_falls_in_different_units_is_refused(classifier: Path) -> None:
     )
     assert len(select_triplets(table, 2, "worst-rank", strata=2)) == 2
     with pytest.raises(InputError, match="does not score in nats"):
-        Experiment(
+        StudyPlan(
             models=(f"classifier:{classifier}", "contstim:trigram"),
-            study=Study(name="x"),
+            study=StudyOptions(name="x"),
             synthesis=SynthesisOptions(),
             triplets=TripletOptions(),
         )

@@ -1,11 +1,11 @@
-"""Experiment files: what is read, and what is refused with the key's path."""
+"""Study plans: what is read, and what is refused with the key's path."""
 
 from pathlib import Path
 
 import pytest
 
 from contstim.errors import InputError
-from contstim.pipeline.experiment import read_experiment
+from contstim.pipeline.plan import read_study_plan
 from contstim.selection.design import LAYOUTS
 
 GOOD = """\
@@ -19,21 +19,29 @@ name = "mine"
 def _read(tmp_path: Path, text: str) -> object:
     path = tmp_path / "e.toml"
     path.write_text(text, "utf-8")
-    return read_experiment(path)
+    return read_study_plan(path)
 
 
 def test_a_small_file_and_its_defaults(tmp_path: Path) -> None:
     path = tmp_path / "e.toml"
     path.write_text(GOOD + "[synthesis]\n[triplets]\n[design]\nlayout = 'golan2023'\n", "utf-8")
-    found = read_experiment(path)
+    found = read_study_plan(path)
     assert found.study.seed == 0
     assert found.out == tmp_path / "runs" / "mine"
     assert found.natural is None
     assert found.synthesis is not None
-    assert (found.synthesis.strategy, found.synthesis.starts) == ("bounded", "dealt")
+    assert (found.synthesis.strategy, found.synthesis.starts) == ("bounded", "partitioned")
     assert found.design is not None
     assert found.design.resolved().catch == 12
     assert found.pairs() == [("contstim:bigram", "contstim:trigram")]
+
+
+def test_the_old_name_of_partitioned_starts(tmp_path: Path) -> None:
+    path = tmp_path / "e.toml"
+    path.write_text(GOOD + "[synthesis]\nstarts = 'dealt'\n", "utf-8")
+    plan = read_study_plan(path)
+    assert plan.synthesis is not None
+    assert plan.synthesis.starts == "partitioned"
 
 
 @pytest.mark.parametrize(
@@ -77,7 +85,7 @@ def test_what_is_refused(tmp_path: Path, text: str, message: str) -> None:
 
 def test_a_missing_file(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="there is no file"):
-        read_experiment(tmp_path / "none.toml")
+        read_study_plan(tmp_path / "none.toml")
 
 
 @pytest.mark.parametrize(
@@ -86,7 +94,7 @@ def test_a_missing_file(tmp_path: Path) -> None:
     ids=lambda path: f"{path.parent.name}-{path.stem}",
 )
 def test_published_experiments_can_be_read(path: Path) -> None:
-    found = read_experiment(path)
+    found = read_study_plan(path)
     assert found.study.name == f"{path.parent.name}-{path.stem}"
     assert found.design is not None
     if path.parent.name in LAYOUTS:
