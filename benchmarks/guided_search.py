@@ -95,7 +95,7 @@ class Counted(SentenceModel):
             self.n += len(index)
             if self.n > self.limit:
                 raise SpentError
-            price = np.broadcast_to(np.asarray(table.price), table.upper.shape)
+            price = np.broadcast_to(np.asarray(table.hints.cost), table.upper.shape)
             self.inputs += list(self.inputs[-1] + np.cumsum(price[index]))
             return table.score(index)
 
@@ -174,9 +174,10 @@ def compare(
     sentence = Sentence.parse(starts[0])
     words = proposal.words(sentence, 3)
     tables = [model.replacements(sentence, 3, words) for model in (reject, accept)]
-    works = [table.work for table in tables]
+    works = [table.hints.multiply_adds for table in tables]
     prices = [
-        float(np.min(table.price)) * (1.0 if None in works else table.work) for table in tables
+        float(np.min(table.hints.cost)) * (1.0 if None in works else work)
+        for table, work in zip(tables, works, strict=True)
     ]
     dear = int(prices[1] > prices[0])
     limit, listed = max(budgets), proposal.vocabulary.elsewhere.words

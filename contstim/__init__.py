@@ -14,7 +14,14 @@ if TYPE_CHECKING:
     from contstim.evaluation.evaluate import evaluate
     from contstim.evaluation.importers.formats import read_choices
     from contstim.evaluation.result import Evaluation
-    from contstim.models.base import Event, Replacements, SentenceModel, SentenceParts, Totals
+    from contstim.models.base import (
+        Event,
+        Hints,
+        Replacements,
+        SentenceModel,
+        SentenceParts,
+        Totals,
+    )
     from contstim.models.check import check_model
     from contstim.models.registry import load_model, register_family
     from contstim.models.spec import ModelSpec
@@ -37,6 +44,7 @@ _PLACES = {
     "ContstimError": "errors",
     "Evaluation": "evaluation.result",
     "Event": "models.base",
+    "Hints": "models.base",
     "ModelPair": "search.triplets",
     "ModelSpec": "models.spec",
     "Replacements": "models.base",
@@ -71,6 +79,7 @@ __all__ = [
     "ContstimError",
     "Evaluation",
     "Event",
+    "Hints",
     "ModelPair",
     "ModelSpec",
     "Replacements",

@@ -10,6 +10,7 @@ PUBLIC = {
     "ContstimError",
     "Evaluation",
     "Event",
+    "Hints",
     "ModelPair",
     "ModelSpec",
     "Replacements",

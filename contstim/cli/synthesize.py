@@ -26,13 +26,11 @@ from contstim.cli.common import (
     write_output,
 )
 from contstim.errors import InputError
-from contstim.models.base import SentenceModel
 from contstim.models.registry import load_model
 from contstim.models.threads import torch_threads
-from contstim.provenance import describe_model, run_settings
+from contstim.provenance import run_settings
 from contstim.search.proposals import WordReplacement
 from contstim.search.search import synthesize
-from contstim.search.second_opinion import estimate_for
 from contstim.search.strategies import OPTION_OF, STRATEGIES, Strategy, strategy
 from contstim.search.triplets import ModelPair
 from contstim.search.writing import COLUMNS, write_triplets
@@ -87,14 +85,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="SPEC",
         help="the left-to-right model by which the strategy 'paper' leaves out improbable "
         "candidates (default: each such model of the two)",
-    )
-    parser.add_argument(
-        "--estimate",
-        action="append",
-        default=[],
-        metavar="SPEC",
-        help="a student whose fast scores help to order the candidates when the model that it "
-        "imitates rejects; exact scores decide all the same; may be given several times",
     )
     parser.add_argument(
         "--per-sentence",
@@ -157,7 +147,6 @@ def _triplets(
 ) -> None:
     specs = dict.fromkeys(itertools.chain.from_iterable(args.pair))
     models = {spec: load_model(spec) for spec in specs}
-    students = _students(args.estimate, list(models.values()))
     pairs = [ModelPair.of(models[a], models[b], words) for a, b in args.pair]
     settings = run_settings(
         list(models.values()),
@@ -168,7 +157,6 @@ def _triplets(
         seed=args.seed,
         per_sentence=args.per_sentence,
         minimum_drop=args.minimum_drop,
-        **({"estimates": [describe_model(s) for s in students]} if students else {}),
     )
     rows = write_triplets(
         pairs,
@@ -179,7 +167,6 @@ def _triplets(
         strategy=search,
         seed=args.seed,
         minimum_drop=args.minimum_drop,
-        estimates=students,
     )
     made = opposed = 0
     writer = csv.writer(sys.stdout, lineterminator="\n")
@@ -199,23 +186,10 @@ def _triplets(
     )
 
 
-def _students(specs: list[str], models: list[SentenceModel]) -> list[SentenceModel]:
-    """Load the students, each of which must imitate one of `models`."""
-    students = [load_model(spec) for spec in dict.fromkeys(specs)]
-    for student in students:
-        if not any(estimate_for(model, [student]) for model in models):
-            raise InputError(
-                f"--estimate {student.spec} imitates none of {', '.join(m.spec for m in models)}; "
-                "give the student of a model that rejects"
-            )
-    return students
-
-
 def _one_way(
     args: argparse.Namespace, sentences: list[str], words: Vocabulary, search: str | Strategy
 ) -> None:
     reject, accept = load_model(args.reject), load_model(args.accept)
-    student = estimate_for(reject, _students(args.estimate, [reject]))
     proposal = WordReplacement(words, (reject, accept))
     for model in (reject, accept):
         model.score(sentences)
@@ -230,7 +204,6 @@ def _one_way(
                 strategy=search,
                 seed=args.seed,
                 proposal=proposal,
-                estimate=student,
             )
             csv.writer(out, lineterminator="\n").writerow(
                 (

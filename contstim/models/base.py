@@ -10,7 +10,7 @@ import hashlib
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from contstim.text.sentence import Sentence, WordList
 
 __all__ = [
     "Event",
+    "Hints",
     "Replacements",
     "SentenceModel",
     "SentenceParts",
@@ -133,6 +134,31 @@ class Totals:
 
 
 @dataclass(frozen=True)
+class Hints:
+    """What a model may say of its exact scores of V candidates, for searches that use it.
+
+    Attributes
+    ----------
+    cost
+        How many inputs the model computes for one exact score, a part of one where what stands
+        before is computed once: one number, or one a candidate, shape (V,).
+    multiply_adds
+        Multiply-additions of one such input, to compare the costs of two models; None where not
+        known.
+    completion
+        Function that gives log p(candidate | all other words), shape (V,), nats, for models
+        that complete sentences; else None.
+    n_tokens
+        Number of tokens of each candidate, shape (V,), under models that cut words; else None.
+    """
+
+    cost: float | FloatArray = 1.0
+    multiply_adds: float | None = None
+    completion: Callable[[], FloatArray] | None = None
+    n_tokens: IntArray | None = None
+
+
+@dataclass(frozen=True)
 class Replacements:
     """Scores of one sentence with the word at one position replaced by each of V candidates.
 
@@ -146,31 +172,15 @@ class Replacements:
         True if `upper` and `estimate` are the scores themselves.
     score
         Function from indices of candidates (k,) to their exact scores (k,), nats.
-    price
-        What one exact score costs, about how many inputs the model computes for it, a part of one
-        where what stands before is computed once: one number, or one a candidate, shape (V,).
-    work
-        Multiply-additions of one such input, to compare the prices of two models; None where not
-        known.
-    completion
-        Function that gives log p(candidate | all other words), shape (V,), nats, for models
-        that complete sentences; else None.
-    n_tokens
-        Number of tokens of each candidate, shape (V,), under models that cut words; else None.
-    opinion
-        What another, cheaper model takes the scores for, shape (V,), nats, NaN for candidates that
-        it was not asked about; None without one.
+    hints
+        What exact scores cost, and what else some searches use.
     """
 
     upper: FloatArray
     estimate: FloatArray
     exact: bool
     score: Callable[[IntArray], FloatArray]
-    price: float | FloatArray = 1.0
-    work: float | None = None
-    completion: Callable[[], FloatArray] | None = None
-    n_tokens: IntArray | None = None
-    opinion: FloatArray | None = None
+    hints: Hints = field(default_factory=Hints)
 
 
 def as_sentences(sentences: Sequence[str]) -> list[str]:

@@ -224,7 +224,7 @@ class ReducedModel(SentenceModel):
             exact=False,
             score=on_demand,
             # Whole sentences are scored.
-            price=np.maximum(inner.price, 1.0),
+            hints=replace(inner.hints, cost=np.maximum(inner.hints.cost, 1.0)),
         )
 
 

@@ -4,11 +4,10 @@ A model's estimate e of a candidate's score takes a part of it, u = upper - e, f
 it is or from a guess. The exact score differs from e because that part changes with the candidate.
 The change is taken to be a straight line in the least such part of any candidate (l), in what this
 candidate's has above it (u - l), in how far the candidate lies from the sentence as it is
-(d = e - present score), in how many tokens the candidate has beyond one, up to three (k), and in
-how far another model's opinion, if there is one, lies from the estimate (o), with an error that
-grows with u:
+(d = e - present score), and in how many tokens the candidate has beyond one, up to three (k),
+with an error that grows with u:
 
-    exact - e = a l + b (u - l) + c d + g u k / 3 + h o + u noise,   noise ~ N(0, s^2).
+    exact - e = a l + b (u - l) + c d + g u k / 3 + u noise,   noise ~ N(0, s^2).
 
 Words of one token and longer ones have a, b, c and s of their own, for what is guessed of a longer
 word's tokens differs. At each position the coefficients are fitted anew to the exact scores known
@@ -31,12 +30,12 @@ __all__ = ["Belief", "Outlook", "expected_gain"]
 
 # Before anything is known: a new word fits a little worse; spread of the coefficients, and s of
 # words of one token and of several, with the number of scores it is worth.
-_PRIOR_MEAN = np.array([-0.1, -0.1, 0.0, -0.1, -0.1, 0.0, 0.0, 0.2])
-_PRIOR_SPREAD = np.array([0.1, 0.1, 0.15, 0.1, 0.1, 0.15, 0.1, 0.2])
+_PRIOR_MEAN = np.array([-0.1, -0.1, 0.0, -0.1, -0.1, 0.0, 0.0])
+_PRIOR_SPREAD = np.array([0.1, 0.1, 0.15, 0.1, 0.1, 0.15, 0.1])
 _PRIOR_NOISE, _PRIOR_COUNT = np.array([0.08, 0.12]), 4.0
 # How much the coefficients may differ between positions, in parts of s.
-_BETWEEN = np.array([0.7, 0.5, 0.7, 0.7, 0.5, 0.7, 0.7, 0.7])
-_OF = np.array([0, 0, 0, 1, 1, 1, 1, 0])
+_BETWEEN = np.array([0.7, 0.5, 0.7, 0.7, 0.5, 0.7, 0.7])
+_OF = np.array([0, 0, 0, 1, 1, 1, 1])
 # Column of the features in which longer words stand out.
 _EXTRA = 6
 _LARGEST_EXTRA = 3
@@ -52,7 +51,7 @@ class Belief:
     ----------
     features, targets
         Of each exact score the features, (l, u - l, d) / u of short words and of longer ones,
-        k / 3 and o / u, and (exact - e) / u.
+        and k / 3, and (exact - e) / u.
     """
 
     features: list[FloatArray] = field(default_factory=list)
@@ -72,15 +71,11 @@ class Belief:
         lowest = scale.min() / scale
         distance = (table.estimate - present) / scale
         extra = np.zeros(len(scale))
-        if table.n_tokens is not None:
-            extra = np.minimum(table.n_tokens - 1, _LARGEST_EXTRA) / _LARGEST_EXTRA
+        if table.hints.n_tokens is not None:
+            extra = np.minimum(table.hints.n_tokens - 1, _LARGEST_EXTRA) / _LARGEST_EXTRA
         common = np.column_stack([lowest, 1.0 - lowest, distance])
         one = (extra == 0)[:, None]
-        opinion = np.zeros(len(scale))
-        if table.opinion is not None:
-            opinion = (table.opinion - table.estimate) / scale
-            opinion[~np.isfinite(opinion)] = 0.0
-        features = np.hstack([common * one, common * ~one, extra[:, None], opinion[:, None]])
+        features = np.hstack([common * one, common * ~one, extra[:, None]])
         mean, spread, noise = _PRIOR_MEAN, _PRIOR_SPREAD, _PRIOR_NOISE
         if self.features:
             x, y = np.concatenate(self.features)[-_KEPT:], np.concatenate(self.targets)[-_KEPT:]
@@ -105,7 +100,7 @@ def _noise(x: FloatArray, y: FloatArray, mean: FloatArray, prior: FloatArray) ->
 def _posterior(
     x: FloatArray, y: FloatArray, mean: FloatArray, spread: FloatArray, noise: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return mean (8,) and covariance (8, 8) of the coefficients given data, noise known."""
+    """Return mean (7,) and covariance (7, 7) of the coefficients given data, noise known."""
     weighted = x / noise[_several(x), None] ** 2
     precision = np.diag(spread**-2.0)
     covariance = np.asarray(np.linalg.inv(precision + x.T @ weighted), dtype=np.float64)
@@ -121,9 +116,9 @@ class Outlook:
     belief
         Where exact scores seen here are put for later positions.
     estimate, scale, features
-        Of the V candidates: e, u, and the features, shape (V, 8).
+        Of the V candidates: e, u, and the features, shape (V, 7).
     mean, spread
-        What the coefficients (8,) are likely to be at a new position.
+        What the coefficients (7,) are likely to be at a new position.
     noise
         s of candidates of one token and of several, (2,).
     """
@@ -135,7 +130,7 @@ class Outlook:
     mean: FloatArray
     spread: FloatArray
     noise: FloatArray
-    _x: FloatArray = field(default_factory=lambda: np.empty((0, 8)))
+    _x: FloatArray = field(default_factory=lambda: np.empty((0, 7)))
     _y: FloatArray = field(default_factory=lambda: np.empty(0))
 
     def learn(self, index: NDArray[np.int64], exact: FloatArray, *, keep: bool = True) -> None:

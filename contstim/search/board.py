@@ -150,7 +150,7 @@ class Board:
     def prices(self, role: Role) -> FloatArray:
         """Return what an exact score of each candidate costs, (V,): 0 where all are known."""
         table = self.table(role)
-        price = np.asarray(0.0 if table.exact else table.price, dtype=np.float64)
+        price = np.asarray(0.0 if table.exact else table.hints.cost, dtype=np.float64)
         return np.broadcast_to(price, table.upper.shape)
 
     def work(self, role: Role) -> float:
@@ -158,8 +158,9 @@ class Board:
 
         In multiply-additions where both models say how many an input takes, else in inputs.
         """
-        known = all(self.table(r).work is not None for r in ROLES)
-        return float(self.prices(role).min()) * ((self.table(role).work or 1.0) if known else 1.0)
+        known = all(self.table(r).hints.multiply_adds is not None for r in ROLES)
+        input_cost = self.table(role).hints.multiply_adds if known else None
+        return float(self.prices(role).min()) * (input_cost or 1.0)
 
     def open(self) -> IntArray:
         """Return the candidates that no bound rules out."""

@@ -176,7 +176,8 @@ class _Regression:
     def _extremes(self, role: Role) -> Generator[Ask | Pick, FloatArray | bool, None]:
         """Score the most and the least probable completion, the first points of the regression."""
         table, board = self.board.table(role), self.board
-        x = table.estimate if table.completion is None else table.completion()
+        completion = table.hints.completion
+        x = table.estimate if completion is None else completion()
         ends = self.index[[int(x[self.index].argmax()), int(x[self.index].argmin())]]
         yield from self._score(role, np.unique(ends))
         if board.present is not None:

@@ -20,7 +20,6 @@ from contstim.search.board import ROLES, Ask, Board, Memory, Role, Strategy
 from contstim.search.likelihood import likelihood, likelihood_by_name
 from contstim.search.objective import Constraint, Objective
 from contstim.search.proposals import WordReplacement
-from contstim.search.second_opinion import with_estimate
 from contstim.search.strategies import strategy
 from contstim.text.bundled import bundled_vocabulary
 from contstim.text.sentence import Sentence, WordList
@@ -67,8 +66,6 @@ class Synthesis:
         The models' specs.
     strategy, seed, attempt
         How it was searched.
-    estimate
-        The spec of the cheap model that helped to order candidates, or empty.
     finished
         False if the strategy's inputs did not suffice to look at all candidates that might have
         brought an improvement.
@@ -87,7 +84,6 @@ class Synthesis:
     strategy: str
     seed: int
     attempt: int
-    estimate: str = ""
     finished: bool = True
 
     @property
@@ -125,8 +121,6 @@ class Search:
         The word search.
     seed, attempt
         Order the sweeps and the strategy's chance; another attempt searches in another order.
-    estimate
-        A cheap model that orders candidates for the rejecting one; see `with_estimate`.
     n_scores
         Exact scores asked of the rejecting and the accepting model so far.
     steps
@@ -139,7 +133,6 @@ class Search:
     strategy: Strategy
     seed: int
     attempt: int = 0
-    estimate: SentenceModel | None = None
     n_scores: tuple[int, int] = field(default=(0, 0), init=False)
     steps: list[Step] = field(default_factory=list, init=False)
     _memory: Memory = field(default_factory=Memory, init=False)
@@ -206,7 +199,7 @@ class Search:
         text = [str(sentence)]
         return np.array([self.reject.score(text)[0], self.accept.score(text)[0]])
 
-    def _place(self, sentence: Sentence, position: int, present: float, minimum: float) -> _Place:
+    def _place(self, sentence: Sentence, position: int) -> _Place:
         """Return what is known of a position, computing estimates and bounds if they are not."""
         place = self._places.get(position)
         if place is None:
@@ -214,11 +207,6 @@ class Search:
             allowed = self.proposal.allowed(sentence, position, words)
             reject = self.reject.replacements(sentence, position, words)
             accept = self.accept.replacements(sentence, position, words)
-            if self.estimate is not None:
-                open_ones = allowed & (accept.upper >= minimum)
-                reject = with_estimate(
-                    reject, self.estimate, sentence, position, words, open_ones, present
-                )
             place = _Place(words, allowed, {"reject": reject, "accept": accept})
             self._places[position] = place
         return place
@@ -232,7 +220,7 @@ class Search:
         depth: int,
         rng: np.random.Generator,
     ) -> Board:
-        place = self._place(sentence, position, float(scores[0]), constraint.minimum)
+        place = self._place(sentence, position)
         return Board(
             place.tables["reject"],
             place.tables["accept"],
@@ -311,7 +299,6 @@ def synthesize(
     seed: int = 0,
     attempt: int = 0,
     proposal: WordReplacement | None = None,
-    estimate: SentenceModel | None = None,
 ) -> Synthesis:
     """Write a sentence that `accept` finds no less probable than `sentence` and `reject` far less.
 
@@ -334,9 +321,6 @@ def synthesize(
         attempt visits the positions in another order.
     proposal
         Candidates prepared for this pair of models, when many sentences share them.
-    estimate
-        A cheap model that imitates the rejecting one, such as its student: it orders the
-        candidates that a guided strategy scores first. Exact scores decide all the same.
 
     Returns
     -------
@@ -371,7 +355,7 @@ def synthesize(
     if proposal is None:
         words = bundled_vocabulary() if vocabulary is None else vocabulary
         proposal = WordReplacement(words, (reject, accept))
-    search = Search(reject, accept, proposal, _strategy(strategy), seed, attempt, estimate)
+    search = Search(reject, accept, proposal, _strategy(strategy), seed, attempt)
     found, constraint, objective, scores = search.run(sentence)
     return Synthesis(
         natural=str(Sentence.parse(sentence)),
@@ -387,7 +371,6 @@ def synthesize(
         strategy=strategy if isinstance(strategy, str) else repr(strategy),
         seed=seed,
         attempt=attempt,
-        estimate="" if estimate is None else estimate.spec,
         finished=search.finished,
     )
 

@@ -7,14 +7,12 @@ Synthetic sentence 1 is accepted by model 1 and rejected by model 2, sentence 2 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from contstim.errors import InputError
 from contstim.models.base import SentenceModel
 from contstim.search.proposals import WordReplacement
 from contstim.search.search import Synthesis, synthesize
-from contstim.search.second_opinion import estimate_for
 from contstim.search.strategies import Strategy
 from contstim.text.vocabulary import Vocabulary
 
@@ -126,7 +124,6 @@ def triplets(
     strategy: str | Strategy = "exhaustive",
     seed: int = 0,
     minimum_drop: float = 0.0,
-    estimates: Sequence[SentenceModel] = (),
 ) -> list[Triplet]:
     """Write the synthetic sentences for one natural sentence, both ways round.
 
@@ -142,8 +139,6 @@ def triplets(
         As for :func:`~contstim.search.search.synthesize`.
     minimum_drop
         By how many nats each rejecting model's log-probability must fall at least.
-    estimates
-        Students; each orders the candidates when the model that it imitates rejects.
 
     Returns
     -------
@@ -170,7 +165,6 @@ def triplets(
                 seed=seed,
                 attempt=attempt,
                 proposal=pair.proposal,
-                estimate=estimate_for(reject, estimates),
             )
             for reject, accept in ((pair.model_2, pair.model_1), (pair.model_1, pair.model_2))
         )

@@ -22,7 +22,6 @@ from typing import IO, Any
 import numpy as np
 
 from contstim.errors import InputError, OutputError
-from contstim.models.base import SentenceModel
 from contstim.progress import track
 from contstim.search.strategies import Strategy
 from contstim.search.triplets import ModelPair, Triplet, check_request, triplets
@@ -48,7 +47,6 @@ def write_triplets(
     strategy: str | Strategy = "exhaustive",
     seed: int = 0,
     minimum_drop: float = 0.0,
-    estimates: Sequence[SentenceModel] = (),
 ) -> Iterator[Triplet]:
     """Make the triplets of every pair and sentence, writing each to `out` before it is yielded.
 
@@ -64,7 +62,7 @@ def write_triplets(
         The CSV file (UTF-8); None to yield the triplets only.
     settings
         Everything that the rows depend on, as JSON values; compared on continuing.
-    per_sentence, strategy, seed, minimum_drop, estimates
+    per_sentence, strategy, seed, minimum_drop
         As for :func:`~contstim.search.triplets.triplets`.
 
     Raises
@@ -92,7 +90,6 @@ def write_triplets(
             strategy=strategy,
             seed=seed,
             minimum_drop=minimum_drop,
-            estimates=estimates,
         )
 
     if out is None:

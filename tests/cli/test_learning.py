@@ -69,22 +69,6 @@ def test_distill_and_use(bert: Path, text: Path, tmp_path: Path, capsys) -> None
     message = _fails(capsys, "score", "--by", "word", "--model", f"student:{out}", held)
     assert "words have no share of it" in message
     assert "exists; choose another folder, or remove it" in _fails(capsys, *command)
-    words = tmp_path / "words.txt"
-    words.write_text("The\nA\ndog\ncat\nman\nsaw\nran\nold\nfast\n")
-    search = ["synthesize", "--vocabulary", words, "--estimate", f"student:{out}"]
-    sentence = "The old man ran."
-    one_way = ["--reject", teacher, "--accept", "contstim:bigram", sentence]
-    assert main([str(c) for c in [*search, *one_way]]) == 0
-    assert len(capsys.readouterr().out.splitlines()) == 2
-    pair = ["--pair", "contstim:bigram", teacher, "--out", tmp_path / "t.csv", sentence]
-    assert main([str(c) for c in [*search, *pair]]) == 0
-    assert "imitates" in (tmp_path / "t.csv.meta.json").read_text()
-    capsys.readouterr()
-    wrong = ["--reject", "contstim:bigram", "--accept", teacher, sentence]
-    assert _fails(capsys, *search, *wrong) == (
-        f"--estimate student:{out} imitates none of contstim:bigram; give the student of a model "
-        "that rejects"
-    )
 
 
 def test_finetune_and_use(bert: Path, cola: Path, tmp_path: Path, capsys) -> None:

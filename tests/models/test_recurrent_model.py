@@ -178,7 +178,7 @@ def test_replacements_equal_the_sentences_scored_afresh(load, cell, query):
             after = n_units - len(model.parts([" ".join(sentence.words[: position + 1])])[0].units)
             if "?" not in query:
                 # The end is a unit of both.
-                assert found.price * n_units == pytest.approx(after + 1)
+                assert found.hints.cost * n_units == pytest.approx(after + 1)
             now = candidates.index.get(sentence.words[position])
             if now is not None:
                 assert found.estimate[now] == pytest.approx(afresh[now], abs=1e-4)

@@ -8,7 +8,7 @@ import pytest
 from tables import TableModel
 
 from contstim.errors import InputError, SpecError, UnknownNameError
-from contstim.models.base import Event, Replacements, SentenceParts
+from contstim.models.base import Event, Hints, Replacements, SentenceParts
 from contstim.models.check import check_model
 from contstim.models.measures import corpus_perplexity, surprisal
 from contstim.models.reductions import REDUCTIONS, ReducedModel
@@ -91,10 +91,10 @@ def test_rescaled_scores_cost_a_whole_sentence(monkeypatch: pytest.MonkeyPatch) 
     inner = _SubWords(WORDS, 4, exact="none")
     plain = inner.replacements
     part = np.linspace(0.2, 3.0, len(WORDS))
-    monkeypatch.setattr(inner, "replacements", lambda *a: replace(plain(*a), price=part))
+    monkeypatch.setattr(inner, "replacements", lambda *a: replace(plain(*a), hints=Hints(part)))
     model = ReducedModel(inner, "mean", ModelSpec("table", "4"))
     table = model.replacements(Sentence.parse(SENTENCES[0]), 1, WordList.of(WORDS))
-    assert np.asarray(table.price).tolist() == np.maximum(part, 1.0).tolist()
+    assert np.asarray(table.hints.cost).tolist() == np.maximum(part, 1.0).tolist()
 
 
 def test_perplexity_is_no_score_to_search_with() -> None:

@@ -7,7 +7,7 @@ from tables import TableModel
 
 from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InputError, UnknownNameError, UnknownWordError
-from contstim.models.base import Replacements
+from contstim.models.base import Hints, Replacements
 from contstim.models.registry import FAMILIES, register_family
 from contstim.search.likelihood import likelihood_by_name
 from contstim.search.proposals import WordReplacement
@@ -184,7 +184,7 @@ class _Priced(TableModel):
             self.spent += self.price * len(index)
             return table.score(index)
 
-        return replace(table, price=self.price, score=score)
+        return replace(table, hints=Hints(self.price), score=score)
 
 
 def test_inputs_bound_what_a_sentence_costs() -> None:

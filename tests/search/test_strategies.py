@@ -8,7 +8,7 @@ import pytest
 
 from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InputError, UnknownNameError
-from contstim.models.base import Replacements
+from contstim.models.base import Hints, Replacements
 from contstim.search.belief import Belief, expected_gain
 from contstim.search.board import ROLES
 from contstim.search.paper import regression_line
@@ -137,12 +137,14 @@ def test_candidates_within_rounding_of_a_bound_are_left_to_verification() -> Non
     assert _play(exhaustive, board)[0] == [3]
 
 
-def _table(values: list[float], **more: object) -> Replacements:
+def _table(values: list[float], **more: Any) -> Replacements:
     """A table of scores known on demand; `upper` and `estimate` say nothing unless given."""
     scores = np.array(values)
     nothing = np.zeros(len(scores))
     fields: dict[str, Any] = {"upper": nothing, "estimate": nothing, "exact": False}
-    return Replacements(**{**fields, **more}, score=lambda i: scores[i])
+    own = {name: more.pop(name) for name in ("upper", "estimate") if name in more}
+    hints = Hints(**more)
+    return Replacements(**{**fields, **own}, score=lambda i: scores[i], hints=hints)
 
 
 def _known(values: list[float]) -> Replacements:
@@ -232,7 +234,7 @@ def test_bounded_leaves_out_candidates_whose_scores_it_could_not_pay(
 ) -> None:
     # Both are feasible, and candidate 1 promises a nat more; its score and its verification
     # would cost 200.
-    reject = _table([-40.0, -41.0], estimate=np.array([-40.0, -41.0]), price=np.array([1.0, 100.0]))
+    reject = _table([-40.0, -41.0], estimate=np.array([-40.0, -41.0]), cost=np.array([1.0, 100.0]))
     everything = np.ones(2, np.bool_)
     board = Board(reject, _known([-5.0, -5.0]), everything, -6.0, -20.0, np.random.default_rng(0))
     board = replace(board, accepted=-5.0)
@@ -264,7 +266,7 @@ def test_what_verifies_the_best_word_is_kept_back(inputs: int, cheap: int) -> No
     # Candidate 0 costs 100 and looks best; once it is found, 100 more are needed to keep it.
     estimate = np.array([-60.0, *np.linspace(-50.0, -45.0, 39)])
     price = np.array([100.0, *[1.0] * 39])
-    reject = _table([-41.0, *[-40.0] * 39], estimate=estimate, price=price)
+    reject = _table([-41.0, *[-40.0] * 39], estimate=estimate, cost=price)
     accept = _known([-5.0] * 40)
     board = Board(reject, accept, np.ones(40, np.bool_), -6.0, -20.0, np.random.default_rng(0))
     board = replace(board, accepted=-5.0)
@@ -281,7 +283,7 @@ def test_what_verifies_the_best_word_is_kept_back(inputs: int, cheap: int) -> No
 def test_inputs_that_just_suffice_are_no_limit(inputs: int, n: int, limited: bool) -> None:
     # Ten candidates, each better than the last, at 1 a score, and 1 to verify the best.
     values = list(-40.0 - np.arange(10.0))
-    reject = _table(values, estimate=np.linspace(-50.0, -49.0, 10), price=1.0)
+    reject = _table(values, estimate=np.linspace(-50.0, -49.0, 10), cost=1.0)
     accept = _known([-5.0] * 10)
     board = Board(reject, accept, np.ones(10, np.bool_), -6.0, -20.0, np.random.default_rng(0))
     board.memory.gain, board.memory.n_scores = 1e-12, 1.0
@@ -295,7 +297,7 @@ def test_inputs_that_just_suffice_are_no_limit(inputs: int, n: int, limited: boo
 @pytest.mark.parametrize(("inputs", "n"), [(500, 5), (499, 4), (300, 1), (299, 0)])
 def test_bounded_asks_for_no_more_than_it_can_pay(inputs: int, n: int) -> None:
     values = list(np.random.default_rng(0).normal(-30, 5, size=50))
-    tables = _table(values, price=100.0), _table(values, price=50.0)
+    tables = _table(values, cost=100.0), _table(values, cost=50.0)
     board = Board(*tables, np.ones(50, np.bool_), -20.0, -20.0, np.random.default_rng(0))
     # 50 for each, and for one of them 100 by the other model and 150 when it is kept.
     _, asked = _play(Bounded(64, inputs=inputs), replace(board, accepted=-20.0))
@@ -304,7 +306,7 @@ def test_bounded_asks_for_no_more_than_it_can_pay(inputs: int, n: int) -> None:
 
 def test_the_default_inputs_are_worth_48_scores_of_the_natural_sentence() -> None:
     for price, present, limit in ((9000.0, 0, 48 * 18_000.0), (2.0, 0, 25_000.0)):
-        tables = _table([-9.0, -9.0], price=price), _table([-9.0, -9.0], price=price)
+        tables = _table([-9.0, -9.0], cost=price), _table([-9.0, -9.0], cost=price)
         board = Board(*tables, np.ones(2, np.bool_), -9.5, -9.0, np.random.default_rng(0))
         board = replace(board, present=present, accepted=-9.0)
         board.memory.cost = limit - 4 * price
@@ -321,8 +323,8 @@ def test_the_model_whose_scores_are_less_work_scores_first(
     works: tuple[float | None, float | None], first: str
 ) -> None:
     values = list(np.random.default_rng(0).normal(-30, 5, size=200))
-    reject = replace(_table(values, price=9.0), work=works[0])
-    accept = replace(_table(values, price=0.5), work=works[1])
+    reject = _table(values, cost=9.0, multiply_adds=works[0])
+    accept = _table(values, cost=0.5, multiply_adds=works[1])
     board = Board(reject, accept, np.ones(200, np.bool_), -30.0, -30.0, np.random.default_rng(0))
     _, asked = _play(Bounded(4), replace(board, accepted=-30.0))
     other = "reject" if first == "accept" else "accept"
@@ -338,7 +340,7 @@ def test_bounded_asks_for_nothing_twice_and_keeps_to_its_budget() -> None:
         for depth in range(6):
             board = Board(
                 reject,
-                replace(accept, price=0.25),
+                replace(accept, hints=Hints(0.25)),
                 np.ones(200, np.bool_),
                 -24.0,
                 -45.0,
@@ -405,11 +407,15 @@ def test_bad_strategies() -> None:
 def test_a_belief_tells_words_of_several_tokens_from_short_ones() -> None:
     # Estimates of longer words are 20 nats too high and scatter; those of short words are right.
     rng = np.random.default_rng(4)
-    n_tokens = np.repeat([1, 2], 60)
+    n_tokens = np.repeat(np.array([1, 2], dtype=np.int64), 60)
     estimate = rng.normal(-40, 5, size=120)
     exact = estimate - np.where(n_tokens == 2, 20 + rng.normal(0, 6, size=120), 0.0)
     table = Replacements(
-        estimate + 35, estimate, False, lambda i: exact[i], n_tokens=n_tokens.astype(np.int64)
+        estimate + 35,
+        estimate,
+        False,
+        lambda i: exact[i],
+        Hints(n_tokens=n_tokens),
     )
     outlook = Belief().outlook(table, -40.0)
     seen = np.r_[np.arange(40), np.arange(60, 100)]

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from contstim.arrays import FloatArray, IntArray
-from contstim.models.base import Replacements
+from contstim.models.base import Hints, Replacements
 from contstim.models.hf.network import Before
 from contstim.models.hf.trie import TokenTrie
 from contstim.text.sentence import Sentence, WordList
@@ -187,7 +187,7 @@ def causal_replacements(
     candidates = model.tokenizer.candidates(sentence, position, words)
     before = _before(model, chain, position)
     scorer = _Scorer(model, sentence, position, words, candidates.tokens, before)
-    work = float(len(chain.ids) * sum(model.network.weights))
+    multiply_adds = float(len(chain.ids) * sum(model.network.weights))
     if before is None:
         # Without a prefix the first word is what the others are conditioned on.
         whole = np.full(len(words), values.sum())
@@ -196,8 +196,7 @@ def causal_replacements(
             whole,
             exact=False,
             score=scorer,
-            work=work,
-            n_tokens=candidates.n_tokens,
+            hints=Hints(multiply_adds=multiply_adds, n_tokens=candidates.n_tokens),
         )
     trie = candidates.trie
     steps, chosen = _beyond(model, before, trie, len(chain.ids))
@@ -213,9 +212,7 @@ def causal_replacements(
         estimate,
         exact=exact,
         score=scorer,
-        price=_price(before, candidates.n_tokens),
-        work=work,
-        n_tokens=candidates.n_tokens,
+        hints=Hints(_cost(before, candidates.n_tokens), multiply_adds, None, candidates.n_tokens),
     )
 
 
@@ -254,7 +251,7 @@ def guessed_steps(trie: TokenTrie, steps: FloatArray, chosen: IntArray) -> Float
     return guess
 
 
-def _price(before: _Before, n_tokens: IntArray) -> FloatArray:
+def _cost(before: _Before, n_tokens: IntArray) -> FloatArray:
     """Return what part of a whole input the score of each candidate costs, (V,)."""
     if before.branch is None:
         return np.ones(len(n_tokens))

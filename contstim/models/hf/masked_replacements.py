@@ -22,7 +22,7 @@ import numpy as np
 import torch
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
-from contstim.models.base import Replacements
+from contstim.models.base import Hints, Replacements
 from contstim.models.hf.encoding import Encoded
 from contstim.models.hf.limits import check_length
 from contstim.models.hf.options import MaskedOptions
@@ -125,7 +125,7 @@ class _Gap:
         return cls(model, frame, n, plan, blind, seeing, slots, 0.0, own, done)
 
     @property
-    def price(self) -> int:
+    def cost(self) -> int:
         """How many inputs see the candidate; under permutation more than twice as many a token."""
         rows = self.plan.row[self.seeing]
         # Terms are in the order of their rows.
@@ -368,10 +368,10 @@ def masked_replacements(
     known = dict(zip(present.others(common), values[common].tolist(), strict=True))
     upper = np.zeros(len(words), dtype=np.float64)
     estimate = np.zeros(len(words), dtype=np.float64)
-    price = np.ones(len(words), dtype=np.float64)
+    cost = np.ones(len(words), dtype=np.float64)
     for n, (members, ids) in by_length.items():
         gap = gaps[n]
-        price[members] = gap.price
+        cost[members] = gap.cost
         own = gap.own_terms(ids)
         upper[members] = gap.common + own
         scale = gap.own_scale()
@@ -393,8 +393,12 @@ def masked_replacements(
         estimate,
         exact=False,
         score=partial(scorer),
-        price=price,
-        work=float(present.length * model.network.weights[0] + model.network.weights[1]),
-        completion=completion,
-        n_tokens=candidates.n_tokens,
+        hints=Hints(
+            cost=cost,
+            multiply_adds=float(
+                present.length * model.network.weights[0] + model.network.weights[1]
+            ),
+            completion=completion,
+            n_tokens=candidates.n_tokens,
+        ),
     )

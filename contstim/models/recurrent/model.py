@@ -10,7 +10,14 @@ import torch
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import SpecError
-from contstim.models.base import Event, Replacements, SentenceModel, SentenceParts, as_sentences
+from contstim.models.base import (
+    Event,
+    Hints,
+    Replacements,
+    SentenceModel,
+    SentenceParts,
+    as_sentences,
+)
 from contstim.models.recurrent.checkpoint import load_network
 from contstim.models.recurrent.config import END, START
 from contstim.models.recurrent.layers import State
@@ -126,8 +133,10 @@ class RecurrentModel(SentenceModel):
             upper + float(terms[k + 1 :].sum()),
             exact=False,
             score=score,
-            price=max(len(tail), 1) / len(terms),
-            work=float(len(terms) * network.n_multiplications),
+            hints=Hints(
+                cost=max(len(tail), 1) / len(terms),
+                multiply_adds=float(len(terms) * network.n_multiplications),
+            ),
         )
 
     def _started(self, ids: IntArray) -> IntArray:

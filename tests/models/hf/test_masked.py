@@ -252,10 +252,12 @@ def test_words_that_no_input_hides_whole_are_estimated_from_their_completion(tin
     model = load_model(f"hf:{tiny('bert')}?metric=pll")
     words = WordList.of(["dog", "unhappy", "dogs", "cats", "olds", "mans", "cat", "happily"])
     table = model.replacements(Sentence.parse("the old dog saw us"), 2, words)
-    assert table.n_tokens is not None
-    assert table.completion is not None
-    completion = table.completion()
-    groups = [np.flatnonzero(table.n_tokens == n) for n in np.unique(table.n_tokens) if n > 1]
+    assert table.hints.n_tokens is not None
+    assert table.hints.completion is not None
+    completion = table.hints.completion()
+    groups = [
+        np.flatnonzero(table.hints.n_tokens == n) for n in np.unique(table.hints.n_tokens) if n > 1
+    ]
     assert max(len(group) for group in groups) > 1
     for group in groups:
         order = group[np.argsort(completion[group])]
@@ -270,9 +272,9 @@ def test_completions_are_those_with_the_whole_word_hidden(tiny: Tiny, metric: st
     sentence = Sentence.parse("the old dog saw us")
     words = WordList.of(["dog", "cat", "unhappy", "ran"])
     table = model.replacements(sentence, 2, words)
-    assert table.completion is not None
-    assert (np.asarray(table.price) > 1).all()
-    found = table.completion()
+    assert table.hints.completion is not None
+    assert (np.asarray(table.hints.cost) > 1).all()
+    found = table.hints.completion()
     tokenizer = AutoTokenizer.from_pretrained(folder)
     network = AutoModelForMaskedLM.from_pretrained(folder).eval()
     for word, value in zip(words, found, strict=True):

@@ -83,10 +83,10 @@ def test_scoring_leaves_the_network_as_it_was(tiny: Tiny) -> None:
 
 
 @pytest.mark.parametrize(("name", "every"), [("gpt2", True), ("llama", True), ("bert", False)])
-def test_the_work_of_an_input_is_its_multiply_additions(tiny: Tiny, name: str, every: bool) -> None:
+def test_hints_count_multiply_additions_of_an_input(tiny: Tiny, name: str, every: bool) -> None:
     model = load_model(f"hf:{tiny(name)}")
     sentence = Sentence.parse("The old dog saw a cat.")
-    work = model.replacements(sentence, 3, WordList.of(["saw", "ate", "bit"])).work
+    hints = model.replacements(sentence, 3, WordList.of(["saw", "ate", "bit"])).hints
     base = model.base(str(sentence))[0]
     ids = torch.from_numpy(base.ids)[None]
     # A causal model reads the next token at every place, a masked one a token at a time.
@@ -96,5 +96,5 @@ def test_the_work_of_an_input_is_its_multiply_additions(tiny: Tiny, name: str, e
     # Each is counted as two operations; those of attention itself pass no weights. Of a masked
     # model's last layer, one of two here, a part is computed at the places read alone.
     operations = counter.get_total_flops() / 2
-    assert work is not None
-    assert 0.7 * operations < work < (1.1 if every else 1.6) * operations
+    assert hints.multiply_adds is not None
+    assert 0.7 * operations < hints.multiply_adds < (1.1 if every else 1.6) * operations

@@ -210,4 +210,4 @@ def test_a_score_costs_the_tokens_that_are_its_own(
         tokens.clear()
         table.score(np.arange(len(WORDS)))
         # The last token is only predicted.
-        assert float(table.price @ whole) == pytest.approx(sum(tokens) + len(WORDS))
+        assert float(table.hints.cost @ whole) == pytest.approx(sum(tokens) + len(WORDS))
