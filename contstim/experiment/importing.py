@@ -12,7 +12,14 @@ from typing import Any
 
 from contstim.errors import InputError
 from contstim.experiment.messages import parse_json
-from contstim.experiment.recording import Received, record_answers, record_events
+from contstim.experiment.recording import (
+    GRACE_S,
+    Received,
+    is_over,
+    outcome_of,
+    record_answers,
+    record_events,
+)
 from contstim.experiment.schema import DATA_FILE, writing
 from contstim.experiment.study import Study
 from contstim.experiment.trials import Trial
@@ -154,12 +161,7 @@ def _add(logs: dict[str, _Log], study: Study, line: Mapping[str, Any]) -> None:
 
 
 def _store(connection: sqlite3.Connection, study: Study, session: str, log: _Log) -> Received:
-    times = [
-        time
-        for value in (log.consent, *log.answers, *log.events)
-        if isinstance(value, dict)
-        if (time := _seconds(value.get("answered_at", value.get("at")))) is not None
-    ]
+    times = [at for value in (log.consent, *log.answers, *log.events) if (at := _at(value))]
     row = connection.execute("SELECT * FROM sessions WHERE session = ?", (session,)).fetchone()
     if row is None:
         _create(connection, study, session, log, min(times, default=0.0), max(times, default=0.0))
@@ -168,11 +170,27 @@ def _store(connection: sqlite3.Connection, study: Study, session: str, log: _Log
     trials: dict[str, Trial] = {
         trial.trial: trial for trial in (*study.practice_trials, *study.design.trials[log.seat])
     }
-    last = max(times, default=0.0)
-    answers = record_answers(connection, session, trials, log.answers, last, late=False)
+    started, last = connection.execute(
+        "SELECT started_at, max(last_at, ?) FROM sessions WHERE session = ?",
+        (max(times, default=0.0), session),
+    ).fetchone()
+    refused: tuple[tuple[str | None, str], ...] = ()
+    for late in (False, True):
+        answers = [
+            answer
+            for answer in log.answers
+            if is_over(study, started, _at(answer), GRACE_S) == late
+        ]
+        refused += record_answers(connection, session, trials, answers, last, late).refused
     events = record_events(connection, session, len(trials), log.events, last)
-    _finish(connection, study, session, log.seat, last)
-    return Received((), (), answers.refused + events.refused)
+    outcome, _ = outcome_of(connection, study, session, last)
+    connection.execute(
+        # A later file may hold what was missing; a server's own word stands.
+        "UPDATE sessions SET finished_at = ?, outcome = ?, last_at = ? WHERE session = ?"
+        " AND (outcome IS NULL OR source = 'import')",
+        (last if outcome else None, outcome, last, session),
+    )
+    return Received((), (), refused + events.refused)
 
 
 def _create(
@@ -212,30 +230,15 @@ def _create(
     )
 
 
-def _finish(
-    connection: sqlite3.Connection, study: Study, session: str, seat: int, last: float
-) -> None:
-    """Note that a session is complete once all its trials have answers."""
-    rows = connection.execute(
-        "SELECT trial FROM answers WHERE session = ? AND conflict = 0", (session,)
-    )
-    answered = {row["trial"] for row in rows}
-    if all(trial.trial in answered for trial in study.design.trials[seat]):
-        connection.execute(
-            "UPDATE sessions SET finished_at = ?, outcome = 'complete'"
-            " WHERE session = ? AND outcome IS NULL",
-            (last, session),
-        )
-
-
 def _n_answers(connection: sqlite3.Connection) -> int:
     return int(connection.execute("SELECT count(*) FROM answers").fetchone()[0])
 
 
-def _seconds(text: object) -> float | None:
-    if not isinstance(text, str):
-        return None
+def _at(value: object) -> float:
+    """Return when a row was made, in seconds since 1970, 0 if it does not say."""
+    if not isinstance(value, Mapping):
+        return 0.0
     try:
-        return datetime.fromisoformat(text).timestamp()
-    except ValueError:
-        return None
+        return datetime.fromisoformat(str(value.get("answered_at", value.get("at")))).timestamp()
+    except (ValueError, OverflowError):
+        return 0.0

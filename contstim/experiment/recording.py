@@ -9,9 +9,13 @@ from typing import Any
 
 from contstim.errors import InputError
 from contstim.experiment.messages import Answer, named_id, read_answer, read_event
+from contstim.experiment.study import Study
 from contstim.experiment.trials import Trial
 
-__all__ = ["Received", "record_answers", "record_events"]
+__all__ = ["GRACE_S", "Received", "is_over", "outcome_of", "record_answers", "record_events"]
+
+#: An answer so many seconds after the time limit still counts as in time.
+GRACE_S = 60.0
 
 #: Rows that a session may add, in multiples of its trials; only a fault or malice comes near.
 _ANSWERS_A_TRIAL = 20
@@ -117,6 +121,38 @@ def record_events(
         ).rowcount
         acknowledged.append(event.event)
     return Received(tuple(acknowledged), (), tuple(refused))
+
+
+def is_over(study: Study, started_at: float, now: float, grace: float = 0.0) -> bool:
+    """Return whether a session's time is over, if there is a limit; all in seconds."""
+    limit = study.session.time_limit_minutes * 60
+    return bool(limit) and now - started_at > limit + grace
+
+
+def outcome_of(
+    connection: sqlite3.Connection, study: Study, session: str, now: float
+) -> tuple[str | None, list[str]]:
+    """Return how a session ends, by its answers and the time, and the trials without an answer.
+
+    The outcome is None where trials have no answer and the time is not over.
+    """
+    row = connection.execute(
+        "SELECT seat, started_at FROM sessions WHERE session = ?", (session,)
+    ).fetchone()
+    answers = connection.execute(
+        "SELECT trial, choice, late FROM answers WHERE session = ? AND conflict = 0", (session,)
+    ).fetchall()
+    choices = {answer["trial"]: answer["choice"] for answer in answers}
+    trials = study.design.trials[row["seat"]]
+    missing = [trial.trial for trial in trials if trial.trial not in choices]
+    if any(answer["late"] for answer in answers):
+        return "time_limit", missing
+    if missing:
+        return "time_limit" if is_over(study, row["started_at"], now) else None, missing
+    checks = [trial for trial in trials if trial.kind == "attention"]
+    failed = sum((choices[trial.trial] < 0) != (trial.expected == "left") for trial in checks)
+    least = study.session.failed_checks_from
+    return "failed_checks" if least and failed >= least else "complete", missing
 
 
 def _stored(connection: sqlite3.Connection, session: str, answer: Answer) -> bool | None:

@@ -13,16 +13,20 @@ from typing import Any
 from contstim.experiment.allocation import release_stale, return_to_seat, take_seat
 from contstim.experiment.bundle import make_bundle, outcome_link
 from contstim.experiment.messages import Opening, RefusedError
-from contstim.experiment.recording import Received, record_answers, record_events
+from contstim.experiment.recording import (
+    GRACE_S,
+    Received,
+    is_over,
+    outcome_of,
+    record_answers,
+    record_events,
+)
 from contstim.experiment.study import Study
 from contstim.experiment.trials import Trial
 
-__all__ = ["GRACE_S", "Sessions"]
+__all__ = ["Sessions"]
 
 _TOKENS = 200  # times that a session may be opened; only a fault or malice comes near
-
-#: An answer received so long after the time limit still counts as in time.
-GRACE_S = 60.0
 
 
 class Sessions:
@@ -131,8 +135,7 @@ class Sessions:
         session = self.whose(connection, token)
         self._come_back(connection, session, now)
         row = _session(connection, session)
-        limit = self.study.session.time_limit_minutes * 60
-        late = bool(limit) and now - row["started_at"] > limit + GRACE_S
+        late = is_over(self.study, row["started_at"], now, GRACE_S)
         trials = self._trials[row["seat"]]
         return record_answers(connection, session, trials, answers, now, late)
 
@@ -165,7 +168,9 @@ class Sessions:
         row = _session(connection, session)
         outcome = row["outcome"]
         if outcome is None:
-            outcome = self._outcome(connection, row, now)
+            outcome, missing = outcome_of(connection, self.study, session, now)
+            if outcome is None:
+                raise RefusedError(409, f"{len(missing)} trials have no answer", missing=missing)
             connection.execute(
                 "UPDATE sessions SET finished_at = ?, outcome = ?, last_at = ? WHERE session = ?",
                 (now, outcome, now, session),
@@ -178,26 +183,6 @@ class Sessions:
         connection.execute(
             "INSERT INTO counts VALUES ('declined', 1) ON CONFLICT (name) DO UPDATE SET n = n + 1"
         )
-
-    def _outcome(self, connection: sqlite3.Connection, row: sqlite3.Row, now: float) -> str:
-        rows = connection.execute(
-            "SELECT trial, choice, late FROM answers WHERE session = ? AND conflict = 0",
-            (row["session"],),
-        ).fetchall()
-        choices = {r["trial"]: r["choice"] for r in rows}
-        own = self.study.design.trials[row["seat"]]
-        missing = [trial.trial for trial in own if trial.trial not in choices]
-        limit = self.study.session.time_limit_minutes * 60
-        if any(r["late"] for r in rows):
-            return "time_limit"
-        if missing:
-            if limit and now - row["started_at"] > limit:
-                return "time_limit"
-            raise RefusedError(409, f"{len(missing)} trials have no answer", missing=missing)
-        checks = [trial for trial in own if trial.kind == "attention"]
-        failed = sum((choices[t.trial] < 0) != (t.expected == "left") for t in checks)
-        least = self.study.session.failed_checks_from
-        return "failed_checks" if least and failed >= least else "complete"
 
     def _release(self, connection: sqlite3.Connection, now: float) -> None:
         minutes = self.study.allocation.release_after_minutes

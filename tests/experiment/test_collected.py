@@ -2,14 +2,13 @@
 
 import json
 import re
-import sqlite3
 import uuid
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
-from studies import ATTENTION, RECRUITER, add
+from studies import ATTENTION, RECRUITER, add, edit
 from talking import answer, answers_to, event, opening, play
 
 from contstim.cli import main
@@ -22,7 +21,7 @@ from contstim.experiment.lists import trial_lists
 from contstim.experiment.messages import RefusedError
 from contstim.experiment.payment import Bonus, pay_table, release_sessions, replacement_table
 from contstim.experiment.psychds import DICTIONARY, check_psychds, write_psychds
-from contstim.experiment.schema import open_data
+from contstim.experiment.schema import open_data, writing
 from contstim.experiment.store import Store
 from contstim.experiment.study import Study
 
@@ -226,6 +225,40 @@ def test_faults_in_raw_logs_cost_what_has_them(
         import_logs(study, [_empty(tmp_path), study.folder / "none-such"])
 
 
+def test_imported_sessions_end_as_the_server_would_have_ended_them(
+    study: Study, tmp_path: Path
+) -> None:
+    study = edit(add(study, ATTENTION), "failed_checks_from = 2", "failed_checks_from = 1")
+    study = edit(study, "time_limit_minutes = 0", "time_limit_minutes = 10")
+    failed = log(study, 1, "session-1")  # chooses the left side everywhere
+    late = log(study, 2, "session-2")
+    slow = log(study, 3, "session-3", 2)
+    for line in (*late, *slow):
+        for value in line.get("answers", []):
+            value["choice"] = 1 if value["trial"] == "a2" else -1
+    late[-2]["answers"][0]["answered_at"] = "2026-11-21T12:10:00Z"  # 12 minutes after consent
+    slow[-1]["events"][0]["at"] = "2026-11-21T12:08:30Z"
+    right = log(study, 4, "session-4")
+    for line in right:
+        for value in line.get("answers", []):
+            value["choice"] = 1 if value["trial"] == "a2" else -1
+    import_logs(study, [write(tmp_path / "x.jsonl", failed + late + slow + right)])
+    collected = read_collected(study)
+    ends = collected.sessions.set_index("session")["outcome"].to_dict()
+    assert ends == {
+        "session-1": "failed_checks",
+        "session-2": "time_limit",
+        "session-3": "time_limit",
+        "session-4": "complete",
+    }
+    write(tmp_path / "rest.jsonl", log(study, 3, "session-3")[3:])
+    assert import_logs(study, [tmp_path / "rest.jsonl"]).added == 6
+    ends = read_collected(study).sessions.set_index("session")["outcome"].to_dict()
+    assert (ends["session-1"], ends["session-3"]) == ("failed_checks", "complete")
+    pay = pay_table(collected, recruiter_ids(study)).set_index("session")["pay"].to_dict()
+    assert [pay[f"session-{n}"] for n in (1, 2, 3, 4)] == ["review", "review", "review", "yes"]
+
+
 def test_a_file_without_any_log_is_refused_and_nothing_is_made(
     study: Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -272,19 +305,23 @@ def test_data_that_cannot_be_written_are_one_line_and_nothing_is_kept(
 ) -> None:
     path = study.folder / "collected.sqlite3"
     open_data(path, study).close()
-    with sqlite3.connect(path) as connection:
-        connection.execute(
-            "CREATE TRIGGER full BEFORE UPDATE ON sessions BEGIN"
-            " SELECT RAISE(FAIL, 'database or disk is full'); END"
-        )
-    connection.close()
+
+    def fill(statement: str) -> None:
+        with writing(path) as connection:
+            connection.execute("DROP TRIGGER IF EXISTS full")
+            connection.execute(
+                f"CREATE TRIGGER full BEFORE {statement} BEGIN"
+                " SELECT RAISE(FAIL, 'database or disk is full'); END"
+            )
+
+    fill("INSERT ON events")
     logs = write(tmp_path / "x.jsonl", log(study, 1, "session-1"))
     assert main(["experiment", "import", str(study.folder), str(logs)]) == 2
     what = f"contstim: cannot use {path} as the study's data: database or disk is full\n"
     assert capsys.readouterr().err == what
     assert read_collected(study).sessions.empty
-    logs = write(tmp_path / "x.jsonl", log(study, 1, "session-1", 1))
-    assert import_logs(study, [logs]).added == 1
+    fill("UPDATE OF released_at ON sessions")
+    assert import_logs(study, [logs]).added == 6
     release = ["experiment", "release", str(study.folder), "--session", "session-1"]
     assert main(release) == 2
     assert capsys.readouterr().err == what
