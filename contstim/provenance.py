@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import platform
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -10,6 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from contstim import __version__
+from contstim.files import digest
 from contstim.models.base import SentenceModel
 from contstim.text.vocabulary import Vocabulary
 
@@ -60,7 +60,7 @@ def run_settings(
         "versions": versions(),
         "vocabulary": {"digest": vocabulary.digest, "words": len(vocabulary.elsewhere)},
         "sentences": {
-            "digest": hashlib.sha256(text.encode()).hexdigest()[:16],
+            "digest": digest(text)[:16],
             "number": len(sentences),
         },
         **parameters,

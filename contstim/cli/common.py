@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO, NoReturn
 
 from contstim.errors import InputError, OutputError
+from contstim.files import is_stream, replacing
 from contstim.text.vocabulary import Vocabulary, WordRules
 from contstim.text.wordtable import WordTable
 
@@ -127,7 +128,7 @@ def refuse_overwriting(path: str | Path, inputs: Iterable[str | Path | None]) ->
         # A source may be no path at all, such as nltk:brown or standard input.
         with suppress(OSError, ValueError):
             same = source is not None and os.path.samefile(source, path)
-        if same and not _is_stream(Path(path)):
+        if same and not is_stream(Path(path)):
             raise InputError(f"{path} would be both read and written; choose another output")
 
 
@@ -157,34 +158,10 @@ def write_output(path: str, reading: Iterable[str | None] = ()) -> Iterator[IO[s
         yield sys.stdout
         return
     refuse_overwriting(path, reading)
-    target = Path(path)
-    if _is_stream(target):
-        try:
-            with target.open("w", encoding="utf-8", newline="") as stream:
-                yield stream
-        except OSError as error:
-            raise OutputError(f"cannot write {target}: {error.strerror or error}") from None
-        return
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    if os.path.isdir(target):
-        raise OutputError(f"cannot write {target}: it is a folder; give a file name")
-    try:
-        file = temporary.open("w", encoding="utf-8", newline="")
-    except OSError as error:
-        raise OutputError(
-            f"cannot write {target}: {error.strerror}; choose another output"
-        ) from None
-    try:
-        with file:
-            yield file
-        temporary.replace(target)
-    except OSError as error:
-        raise OutputError(f"cannot write {target}: {error.strerror or error}") from None
-    finally:
-        with suppress(FileNotFoundError):
-            temporary.unlink()
-
-
-def _is_stream(target: Path) -> bool:
-    # os.path answers False where pathlib raises: for names that are too long.
-    return os.path.exists(target) and not (os.path.isfile(target) or os.path.isdir(target))
+    if os.path.isdir(path):
+        raise OutputError(f"cannot write {path}: it is a folder; give a file name")
+    with (
+        replacing(Path(path), hint="choose another output") as place,
+        place.open("w", encoding="utf-8", newline="") as file,
+    ):
+        yield file

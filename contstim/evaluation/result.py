@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from contstim.errors import OutputError
 from contstim.evaluation.options import EvaluationOptions
+from contstim.files import write_whole
 
 __all__ = ["COMPARISON_COLUMNS", "MODEL_COLUMNS", "Evaluation"]
 
@@ -144,14 +144,10 @@ class Evaluation:
         """
         place = Path(folder)
         written = []
-        try:
-            place.mkdir(parents=True, exist_ok=True)
-            for name, table in self.tables().items():
-                if len(table) or name in ("models", "comparisons", "excluded"):
-                    written.append(place / f"{name}.csv")
-                    table.to_csv(written[-1], index=False)
-        except OSError as error:
-            raise OutputError(f"cannot write tables to {str(place)!r}: {error}") from error
+        for name, table in self.tables().items():
+            if len(table) or name in ("models", "comparisons", "excluded"):
+                written.append(place / f"{name}.csv")
+                write_whole(written[-1], table.to_csv(index=False))
         return written
 
     def report(self, folder: str | Path) -> Path:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from contstim.durable import write_whole
 from contstim.experiment.following import following_table, influence_table, read_votes
 from contstim.experiment.patterns import PatternRules, pattern_table
+from contstim.files import write_whole
 
 __all__ = ["Audit", "audit"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sqlite3
 from collections.abc import Iterable, Mapping
@@ -16,6 +15,7 @@ import pandas as pd
 from contstim.experiment.schema import DATA_FILE, open_data, read_salt
 from contstim.experiment.study import Study
 from contstim.experiment.trials import Trial, rating_of
+from contstim.files import digest
 from contstim.records import CHOICES
 
 __all__ = ["Collected", "participant_hash", "read_collected", "recruiter_ids"]
@@ -80,7 +80,7 @@ def participant_hash(salt: str, session: str, recruiter_id: str | None) -> str:
     own, which no table holds.
     """
     known = f"session:{session}" if recruiter_id is None else f"id:{recruiter_id}"
-    return hashlib.sha256(f"{salt}:{known}".encode()).hexdigest()[:16]
+    return digest(f"{salt}:{known}")[:16]
 
 
 def read_collected(study: Study, data: Path | None = None) -> Collected:

@@ -10,11 +10,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from contstim.durable import digest_of
-from contstim.errors import OutputError
 from contstim.experiment.jatos_rules import WORKER_TYPES, check_jatos_archive
 from contstim.experiment.pages import index_html, study_files
 from contstim.experiment.study import Study
+from contstim.files import digest_of, write_whole
 
 __all__ = ["check_jatos_archive", "jatos_archive", "write_jatos"]
 
@@ -34,16 +33,7 @@ def write_jatos(study: Study, path: str | Path) -> Path:
         If the place cannot be written to.
     """
     path = Path(path)
-    archive = jatos_archive(study)
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
-    try:
-        try:
-            temporary.write_bytes(archive)
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
-    except OSError as error:
-        raise OutputError(f"cannot write {path}: {error.strerror or error}") from None
+    write_whole(path, jatos_archive(study))
     return path
 
 

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from contstim.errors import OutputError, UnknownNameError
+from contstim.errors import UnknownNameError
 from contstim.experiment.study import Study
 from contstim.experiment.trials import Trial
+from contstim.files import write_whole
 
 __all__ = ["PLATFORMS", "trial_lists", "write_trial_lists"]
 
@@ -110,10 +111,6 @@ def write_trial_lists(study: Study, platform: str, folder: Path) -> list[Path]:
     written = []
     for name, table in trial_lists(study, platform).items():
         path = folder / name
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            table.to_csv(path, index=False, lineterminator="\n")
-        except OSError as error:
-            raise OutputError(f"cannot write {path}: {error.strerror or error}") from None
+        write_whole(path, table.to_csv(index=False, lineterminator="\n"))
         written.append(path)
     return written

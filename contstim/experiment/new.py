@@ -7,11 +7,11 @@ import re
 from importlib.resources import files
 from pathlib import Path
 
-from contstim.durable import write_whole
 from contstim.errors import InputError, OutputError
 from contstim.experiment.study import Study, read_study
 from contstim.experiment.texts import default_source
 from contstim.experiment.trials import read_design
+from contstim.files import write_whole
 from contstim.text.textfile import numbered_lines
 
 __all__ = ["new_study"]

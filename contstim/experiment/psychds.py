@@ -15,10 +15,10 @@ from typing import Any
 
 import pandas as pd
 
-from contstim.durable import write_whole
 from contstim.errors import InputError, ValidationError
 from contstim.experiment.collected import Collected
 from contstim.experiment.study import Study
+from contstim.files import write_whole
 
 __all__ = ["check_psychds", "data_files", "write_psychds"]
 

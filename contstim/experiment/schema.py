@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import platform
@@ -16,6 +15,7 @@ from filelock import FileLock, Timeout
 
 from contstim.errors import InputError, OutputError
 from contstim.experiment.study import Study
+from contstim.files import digest
 
 __all__ = ["DATA_FILE", "connect", "design_digest", "hold", "open_data", "read_salt", "writing"]
 
@@ -111,7 +111,7 @@ def design_digest(study: Study) -> str:
         for seat, own in study.design.trials.items()
     }
     text = json.dumps(trials, ensure_ascii=False, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()
+    return digest(text)
 
 
 def connect(path: Path) -> sqlite3.Connection:

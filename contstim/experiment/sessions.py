@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import secrets
 import sqlite3
@@ -23,6 +22,7 @@ from contstim.experiment.recording import (
 )
 from contstim.experiment.study import Study
 from contstim.experiment.trials import Trial
+from contstim.files import digest
 
 __all__ = ["Sessions"]
 
@@ -91,7 +91,7 @@ class Sessions:
             401 if there is none.
         """
         row = connection.execute(
-            "SELECT session FROM tokens WHERE sha256 = ?", (_sha256(token),)
+            "SELECT session FROM tokens WHERE sha256 = ?", (digest(token),)
         ).fetchone()
         if row is None:
             raise RefusedError(401, "there is no such session; open the study again")
@@ -257,7 +257,7 @@ class Sessions:
         if connection.execute(count, (session,)).fetchone()[0] >= _TOKENS:
             raise RefusedError(429, "this session was opened too often; tell the researchers")
         token = secrets.token_urlsafe(32)
-        connection.execute("INSERT INTO tokens VALUES (?, ?, ?)", (_sha256(token), session, now))
+        connection.execute("INSERT INTO tokens VALUES (?, ?, ?)", (digest(token), session, now))
         return token
 
 
@@ -266,7 +266,3 @@ def _session(connection: sqlite3.Connection, session: str) -> sqlite3.Row:
         "SELECT * FROM sessions WHERE session = ?", (session,)
     ).fetchone()
     return row
-
-
-def _sha256(token: str) -> str:
-    return hashlib.sha256(token.encode()).hexdigest()

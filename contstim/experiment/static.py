@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import html
-import os
-import shutil
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from contstim.errors import InputError, OutputError
 from contstim.experiment.pages import index_html, study_files
 from contstim.experiment.study import Study
+from contstim.files import replacing
 
 __all__ = ["write_static"]
 
@@ -71,19 +70,13 @@ def write_static(
     try:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise InputError(f"{folder} is there already and not empty; choose another folder")
-        temporary = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
-        try:
-            for path, content in files.items():
-                target = temporary / path
-                target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_bytes(content)
-            if folder.exists():
-                folder.rmdir()
-            temporary.rename(folder)
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
     except OSError as error:
         raise OutputError(f"cannot write {folder}: {error.strerror or error}") from None
+    with replacing(folder) as temporary:
+        for path, content in files.items():
+            target = temporary / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(content)
     return folder
 
 

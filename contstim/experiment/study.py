@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -21,6 +20,7 @@ from contstim.experiment.options import (
 )
 from contstim.experiment.texts import default_texts, read_texts
 from contstim.experiment.trials import Design, Trial, practice_trials, read_design
+from contstim.files import digest
 from contstim.strict import build
 
 __all__ = ["CONSENT_PLACEHOLDER", "Study", "read_study"]
@@ -72,7 +72,7 @@ class Study:
     @property
     def consent_sha256(self) -> str:
         """The SHA-256 of the consent text (UTF-8), as stored with each consent."""
-        return hashlib.sha256(self.consent_text.encode()).hexdigest()
+        return digest(self.consent_text)
 
     @property
     def practice_trials(self) -> tuple[Trial, ...]:

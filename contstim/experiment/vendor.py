@@ -7,14 +7,14 @@ never committed. This module needs nothing but the standard library: the wheel's
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import subprocess
 import tempfile
 from pathlib import Path
 
-from contstim.errors import MissingExtraError, OutputError
+from contstim.errors import MissingExtraError
+from contstim.files import write_whole
 
 __all__ = ["PAGE", "VENDORED", "fetch_vendor", "vendor_files"]
 
@@ -77,13 +77,7 @@ def fetch_vendor(page: Path = PAGE) -> list[Path]:
         for name, source in VENDORED.items():
             text = (Path(folder) / "node_modules" / source).read_text("utf-8")
             target = page / "vendor" / name
-            try:
-                target.parent.mkdir(exist_ok=True)
-                temporary = target.with_name(f".{name}.{os.getpid()}.tmp")
-                temporary.write_text(_SOURCE_MAP.sub("", text), "utf-8")
-                temporary.replace(target)
-            except OSError as error:
-                raise OutputError(f"cannot write {target}: {error.strerror}") from None
+            write_whole(target, _SOURCE_MAP.sub("", text))
             written.append(target)
     return written
 

@@ -6,7 +6,6 @@ All results are float64 and in nats; a log-probability is never above 0.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -16,6 +15,7 @@ import numpy as np
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError
+from contstim.files import digest
 from contstim.models.spec import ModelSpec
 from contstim.text.sentence import Sentence, WordList
 
@@ -73,7 +73,7 @@ class Event:
     def digest(self) -> str:
         """First 16 hexadecimal digits of the SHA-256 of the event's fields."""
         text = json.dumps(asdict(self), sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        return digest(text)[:16]
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from contstim.durable import digest_of, write_whole
 from contstim.errors import InputError
+from contstim.files import digest_of, write_whole
 from contstim.models.base import SentenceModel, Totals
 from contstim.provenance import describe_model, versions
 

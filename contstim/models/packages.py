@@ -6,17 +6,16 @@ files is kept in a folder of the user's, whole or not at all.
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import importlib.metadata
 import os
-import shutil
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from filelock import FileLock
-
 from contstim.errors import MissingExtraError, ModelFileError, OutputError
+from contstim.files import file_digest, lock, remove, replacing
 
 __all__ = ["cache_folder", "convert_once", "digest_of_files", "package_file"]
 
@@ -77,8 +76,7 @@ def digest_of_files(paths: Iterable[Path]) -> str:
     whole = hashlib.sha256()
     for path in paths:
         try:
-            with path.open("rb") as file:
-                whole.update(hashlib.file_digest(file, "sha256").digest())
+            whole.update(bytes.fromhex(file_digest(path)))
         except OSError as error:
             raise ModelFileError(f"cannot read {str(path)!r}: {error.strerror}") from error
     return whole.hexdigest()[:16]
@@ -108,37 +106,18 @@ def convert_once(name: str, write: Callable[[Path], object]) -> Path:
         return target
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(target.with_name(f".{name}.lock")):
+        with lock(target.with_name(f".{name}.lock"), str(target), wait=True):
             if not target.exists():
                 print(f"converting a model, once, into {target}", file=sys.stderr)
-                temporary = target.with_name(f".{name}.part")
-                _remove(temporary)  # of a conversion that was cut short
-                try:
+                for left in target.parent.glob(f".{glob.escape(name)}.*.tmp"):
+                    remove(left)  # of a conversion that was cut short
+                with replacing(target) as temporary:
                     write(temporary)
-                    _synchronise(temporary)
-                    temporary.rename(target)
-                finally:
-                    _remove(temporary)
     except OutputError:
         raise
-    except (OSError, NotImplementedError) as error:  # filelock's, where a file system has no locks
-        reason = getattr(error, "strerror", None) or error
+    except OSError as error:
         raise OutputError(
-            f"cannot write the cache folder {str(target.parent)!r}: {reason}; set CONTSTIM_CACHE "
-            "to a folder that can be written"
+            f"cannot write the cache folder {str(target.parent)!r}: {error.strerror or error}; set "
+            "CONTSTIM_CACHE to a folder that can be written"
         ) from error
     return target
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
-
-
-def _synchronise(path: Path) -> None:
-    """Have a file, or the files of a folder, on the disk before going on."""
-    for part in path.iterdir() if path.is_dir() else [path]:
-        with part.open("rb") as file:
-            os.fsync(file.fileno())

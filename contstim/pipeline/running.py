@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import statistics
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import chdir, closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, chdir, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from contstim.durable import write_whole
 from contstim.errors import ContstimError, InputError, OutputError, UnknownNameError
+from contstim.files import holder_of, lock, write_whole
 from contstim.pipeline.executors import Executor
-from contstim.pipeline.lock import RunLock, holders
 from contstim.pipeline.plan import StudyPlan
 from contstim.pipeline.stages import Stages, needed, stages_of
 from contstim.pipeline.tasklist import TaskList, shard_of
@@ -101,22 +100,41 @@ def run_study(
     folder = Path(plan.out if out is None else out).resolve()
     cache = folder / "scores" if scores is None else Path(scores).resolve()
     name = "run" if shard is None else f"shard-{shard[0]}-of-{shard[1]}"
-    with RunLock(folder / "locks", name).held() as lock:
+    with _alone(folder, name) as check:
         tasklist = TaskList.of(plan)
         saved = {"models": tasklist.models, "versions": tasklist.versions}
         write_whole(folder / _PLAN, json.dumps(saved, indent=1) + "\n")
-        run = _Run(Stages(tasklist, folder, cache), executor, lock, RunReport(folder))
+        run = _Run(Stages(tasklist, folder, cache), executor, check, RunReport(folder))
         for one in there if stage is None else needed(plan, stage):
             if not run.stage(one, shard):
                 break
         return run.report
 
 
+@contextmanager
+def _alone(folder: Path, name: str) -> Iterator[Callable[[], None]]:
+    """Hold the lock of a whole run, ``run``, or of a shard; give what `contstim.files.lock` does.
+
+    Shards of one run do not disturb each other, but a shard and the whole run do.
+    """
+
+    def held(name: str) -> AbstractContextManager[Callable[[], None]]:
+        part = "the run" if name == "run" else name
+        return lock(folder / "locks" / f"{name}.lock", f"{folder} is being worked on: {part}")
+
+    with held(name) as check:
+        for path in (folder / "locks").glob("*.lock"):
+            if path.stem != name and "run" in (path.stem, name):
+                with held(path.stem):
+                    pass  # its holder died
+        yield check
+
+
 @dataclass
 class _Run:
     stages: Stages
     executor: Executor
-    lock: RunLock
+    check: Callable[[], None]
     report: RunReport
 
     def stage(self, name: str, shard: tuple[int, int] | None) -> bool:
@@ -129,7 +147,7 @@ class _Run:
         for outcome in progress:
             if outcome.error is not None:
                 self.report.failed.append((by_key[outcome.key], outcome.error))
-            self.lock.check()
+            self.check()
         self._see_all(name, keys)
         if shard is not None:
             return True
@@ -243,7 +261,8 @@ def run_status(
         done = len(tasks) - len(left)
         found.append(StageStatus(name, len(tasks), done, tuple(errors), table, seconds))
     who = [
-        f"{h['name']}: process {h['pid']} on {h['host']} since {h['since']}"
-        for h in holders(folder / "locks")
+        f"{path.stem}: {holder}"
+        for path in sorted((folder / "locks").glob("*.lock"))
+        if (holder := holder_of(path)) is not None
     ]
     return found, who

@@ -15,7 +15,7 @@ from typing import Any
 
 import pandas as pd
 
-from contstim.durable import digest_of
+from contstim.files import digest_of
 from contstim.models.cache import CachedScore, ScoreCache
 from contstim.pipeline.plan import StudyPlan
 from contstim.pipeline.store import RunStore

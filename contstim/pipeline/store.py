@@ -14,8 +14,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from contstim.durable import write_whole
 from contstim.errors import InputError
+from contstim.files import write_whole
 from contstim.pipeline.tasks import Task
 
 __all__ = ["RunStore"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import hashlib
 import io
 import json
 from collections.abc import Iterable, Sequence
@@ -14,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from contstim.durable import digest_of, write_whole
+from contstim.files import digest_of, file_digest, write_whole
 
 __all__ = ["StageTable", "csv_text", "frame_text"]
 
@@ -63,7 +62,7 @@ class StageTable:
     @property
     def sha256(self) -> str:
         """Digest of the file's bytes."""
-        return hashlib.sha256(self.path.read_bytes()).hexdigest()
+        return file_digest(self.path)
 
     def write(self, text: str, inputs: Any, notes: dict[str, Any]) -> None:
         """Put the table in place; without its meta file, written last, it does not hold."""

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from contstim.durable import digest_of
 from contstim.errors import InputError
+from contstim.files import digest_of
 from contstim.models.registry import load_model
 from contstim.models.spec import ModelSpec
 from contstim.pipeline.plan import StudyPlan

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
-from contstim.durable import digest_of
+from contstim.files import digest_of
 from contstim.search.search import Step, Synthesis
 
 __all__ = ["Outcome", "Task", "synthesis_from", "synthesis_record"]

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from contstim.errors import OutputError
+from contstim.files import replacing
 
 __all__ = ["PALETTE", "colour", "new_figure", "save_figure", "short", "svg_text"]
 
@@ -69,11 +69,8 @@ def save_figure(figure: Figure, path: str | Path) -> Path:
     """
     place = Path(path)
     metadata = {"Date": None} if place.suffix == ".svg" else None
-    try:
-        with mpl.rc_context(_SETTINGS):
-            figure.savefig(place, dpi=300, metadata=metadata)
-    except OSError as error:
-        raise OutputError(f"cannot write the figure {str(place)!r}: {error}") from error
+    with replacing(place) as temporary, mpl.rc_context(_SETTINGS):
+        figure.savefig(temporary, format=place.suffix[1:] or None, dpi=300, metadata=metadata)
     return place
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.figure import Figure
 
-from contstim.errors import OutputError
 from contstim.evaluation import Evaluation
+from contstim.files import write_whole
 from contstim.models.units import score_unit
 from contstim.report.control_figures import feature_figure, normalisation_figure
 from contstim.report.model_figure import MEASURE_LABELS, model_figure
@@ -84,10 +84,7 @@ def write_report(evaluation: Evaluation, folder: str | Path) -> Path:
         )
         page.table(evaluation.instructive)
     path = place / "report.html"
-    try:
-        path.write_text(str(page), encoding="utf-8")
-    except OSError as error:
-        raise OutputError(f"cannot write {str(path)!r}: {error}") from error
+    write_whole(path, str(page))
     return path
 
 
@@ -103,10 +100,7 @@ def _units(columns: Iterable[str]) -> str:
 def _add(page: Page, place: Path, name: str, figure: Figure, caption: str) -> None:
     svg = svg_text(figure)
     path = place / f"{_file_name(name)}.svg"
-    try:
-        path.write_text(svg, encoding="utf-8")
-    except OSError as error:
-        raise OutputError(f"cannot write {str(path)!r}: {error}") from error
+    write_whole(path, svg)
     page.figure(svg, caption)
 
 

@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 
 from contstim.arrays import FloatArray, IntArray
-from contstim.durable import write_whole
 from contstim.errors import InputError
+from contstim.files import write_whole
 from contstim.rescoring.bootstrap import Resamples
 from contstim.rescoring.measures import Measure
 from contstim.rescoring.nbest import SPLITS, NBest, Utterance

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,7 +14,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from contstim.errors import InputError, OutputError, UnknownNameError
+from contstim.errors import InputError, UnknownNameError
+from contstim.files import digest, replacing
 from contstim.text.sentence import WordList, capitalize, split_word
 from contstim.text.textfile import numbered_lines
 from contstim.text.wordrules import ENGLISH_REPEATABLE, WordRules
@@ -260,7 +260,7 @@ class Vocabulary:
     @property
     def digest(self) -> str:
         """First 16 hexadecimal digits of the SHA-256 of the saved form, for provenance."""
-        return hashlib.sha256(str(self._table()).encode()).hexdigest()[:16]
+        return digest(str(self._table()))[:16]
 
     def at(self, position: int) -> WordList:
         """Return the words allowed at `position`, counted from 0; always the same object."""
@@ -319,10 +319,8 @@ class Vocabulary:
         OutputError
             If the file cannot be written.
         """
-        try:
-            Path(path).write_text(str(self._table()), encoding="utf-8", newline="")
-        except OSError as error:
-            raise OutputError(f"cannot write {path}: {error.strerror}") from None
+        with replacing(Path(path)) as temporary:
+            temporary.write_text(str(self._table()), encoding="utf-8", newline="")
 
     def _table(self) -> WordTable:
         words = (*self.first, *self.elsewhere)

@@ -25,8 +25,8 @@ from firstpass import (
     train_language_model,
 )
 
-from contstim.durable import write_whole
 from contstim.errors import ContstimError
+from contstim.files import write_whole
 from contstim.models.cache import ScoreCache
 from contstim.models.registry import load_model
 from contstim.progress import track

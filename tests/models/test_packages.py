@@ -69,10 +69,10 @@ def test_an_interrupted_conversion_leaves_nothing(cache: Path) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         convert_once("model", interrupted)
-    assert [p.name for p in cache.iterdir() if p.suffix != ".lock"] == []
+    assert list(cache.iterdir()) == []
     # A process that was killed could not tidy up.
-    (cache / ".model.part").mkdir()
-    (cache / ".model.part" / "half").write_text("half")
+    (cache / ".model.0.tmp").mkdir()
+    (cache / ".model.0.tmp" / "half").write_text("half")
 
     def whole(target: Path) -> None:
         target.mkdir()
@@ -80,7 +80,7 @@ def test_an_interrupted_conversion_leaves_nothing(cache: Path) -> None:
 
     assert convert_once("model", whole) == cache / "model"
     assert [p.name for p in (cache / "model").iterdir()] == ["whole"]
-    assert not (cache / ".model.part").exists()
+    assert not (cache / ".model.0.tmp").exists()
     assert convert_once("model", interrupted) == cache / "model"
 
 

@@ -16,9 +16,10 @@ from small import make_study, marked, tables
 from contstim import load_model, synthesize
 from contstim.cli import main
 from contstim.errors import InputError, OutputError
+from contstim.files import LockedError
 from contstim.pipeline.executors import InProcess, LocalWorkers, Outcomes
 from contstim.pipeline.plan import StudyPlan, read_study_plan
-from contstim.pipeline.running import run_status, run_study
+from contstim.pipeline.running import _alone, run_status, run_study
 from contstim.pipeline.tasklist import TaskList
 from contstim.pipeline.tasks import Task
 from contstim.pipeline.work import Workplace
@@ -378,3 +379,16 @@ def test_a_script_for_a_job_array(study: StudyPlan, capsys: pytest.CaptureFixtur
     script = capsys.readouterr().out
     assert "#SBATCH --array=1-3\n" in script
     assert f'exec contstim run {file} --shard "$SLURM_ARRAY_TASK_ID/3"' in script
+
+
+def test_shards_go_together_but_not_with_the_whole_run(tmp_path: Path) -> None:
+    with _alone(tmp_path, "shard-1-of-2"):
+        with _alone(tmp_path, "shard-2-of-2"):
+            assert len(list((tmp_path / "locks").iterdir())) == 2
+        with pytest.raises(LockedError, match="shard-1-of-2 is held"), _alone(tmp_path, "run"):
+            pass
+    with _alone(tmp_path, "run"):
+        with pytest.raises(LockedError) as error, _alone(tmp_path, "shard-1-of-2"):
+            pass
+        assert str(error.value).startswith(f"{tmp_path} is being worked on: the run is held by ")
+    assert not list((tmp_path / "locks").iterdir())

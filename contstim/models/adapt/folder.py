@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import uuid
 from pathlib import Path
 from typing import Any
 
 from contstim.errors import OutputError
+from contstim.files import replacing
 
 __all__ = ["RECORD", "check_new", "write_checkpoint"]
 
@@ -40,18 +39,9 @@ def write_checkpoint(folder: Path, model: Any, tokenizer: Any, record: dict[str,
     OutputError
         If the place cannot be written to.
     """
-    temporary = folder.with_name(f".{folder.name}.{uuid.uuid4().hex}.tmp")
-    try:
+    with replacing(folder) as temporary:
         temporary.mkdir()
         model.save_pretrained(temporary)
         tokenizer.save_pretrained(temporary)
         text = json.dumps(record, indent=1, ensure_ascii=False) + "\n"
         (temporary / RECORD).write_text(text, encoding="utf-8")
-        for path in temporary.iterdir():
-            with path.open("rb") as file:
-                os.fsync(file.fileno())
-        temporary.rename(folder)
-    except OSError as error:
-        raise OutputError(f"cannot write {folder}: {error.strerror or error}") from None
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)

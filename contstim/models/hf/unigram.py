@@ -14,7 +14,6 @@ p = (c + 1) / (N + V).
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +23,7 @@ import numpy as np
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError
+from contstim.files import file_digest
 from contstim.models.base import Event, Replacements, SentenceModel, SentenceParts
 from contstim.models.bundled import bundled_folder
 from contstim.models.hf.causal import CausalModel
@@ -108,7 +108,7 @@ class TokenUnigram(SentenceModel):
     @property
     def fingerprint(self) -> str:
         """SHA-256 of the word counts; the tokenizer is part of the transformer's own."""
-        return hashlib.sha256(self.path.read_bytes()).hexdigest()
+        return file_digest(self.path)
 
     def knows(self, words: Sequence[str]) -> BoolArray:
         """Say which words the transformer knows; shape (V,)."""

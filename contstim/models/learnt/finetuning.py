@@ -13,8 +13,8 @@ import numpy as np
 import torch
 
 from contstim.arrays import IntArray
-from contstim.durable import digest_of
 from contstim.errors import InfeasibleError, InputError, UnknownNameError
+from contstim.files import digest_of
 from contstim.models.hf.checkpoint import digest_weights
 from contstim.models.hf.limits import check_length
 from contstim.models.learnt.card import classifier_card

@@ -11,8 +11,6 @@ from __future__ import annotations
 import copy
 import json
 import os
-import shutil
-import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +22,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from contstim.errors import ModelFileError, OutputError
+from contstim.files import replacing
 from contstim.models.hf.checkpoint import digest_weights, quiet
 from contstim.models.learnt import CARD
 from contstim.models.learnt.encoder import Encoder, open_encoder
@@ -100,8 +99,7 @@ def write_learnt(
     OutputError
         If the place is taken or cannot be written to.
     """
-    temporary = out.with_name(f".{out.name}.{uuid.uuid4().hex}.tmp")
-    try:
+    with replacing(out) as temporary:
         temporary.mkdir(parents=True)
         with quiet():
             encoder.network.save_pretrained(temporary / _ENCODER)
@@ -113,13 +111,6 @@ def write_learnt(
         (temporary / _RECORD).write_text(text, "utf-8")
         (temporary / CARD).write_text(card, "utf-8")
         check_new_folder(out)
-        temporary.rename(out)
-    except OSError as error:
-        if isinstance(error, OutputError):
-            raise
-        raise OutputError(f"cannot write {str(out)!r}: {error.strerror or error}") from None
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def read_record(folder: Path, kind: str) -> dict[str, Any]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import uuid
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,10 +10,10 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 
 from contstim.arrays import FloatArray
-from contstim.errors import OutputError
+from contstim.files import write_whole
 
 __all__ = ["Restart", "RestartStore"]
 
@@ -69,19 +67,9 @@ class RestartStore:
     def add(self, restart: Restart) -> None:
         """Keep a restart; it is on the disk, whole, when this returns."""
         path = self._path(int(restart.row["seed"]))
-        temporary = path.with_name(f".{uuid.uuid4().hex}.tmp")
         tensors = {f"w.{n}": t.cpu().contiguous() for n, t in restart.weights.items()}
         tensors.update({f"m.{n}": torch.from_numpy(v) for n, v in restart.margins.items()})
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            save_file(tensors, temporary, {"row": json.dumps(restart.row)})
-            with temporary.open("rb+") as file:
-                os.fsync(file.fileno())
-            temporary.replace(path)
-        except OSError as error:
-            raise OutputError(f"cannot write {path}: {error.strerror or error}") from None
-        finally:
-            temporary.unlink(missing_ok=True)
+        write_whole(path, save(tensors, {"row": json.dumps(restart.row)}))
 
     def clear(self, seeds: range) -> None:
         """Remove what is not needed any more, and the folder if it is then empty."""

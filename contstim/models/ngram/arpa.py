@@ -5,15 +5,13 @@ from __future__ import annotations
 import contextlib
 import gzip
 import io
-import os
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, cast
 
 import numpy as np
 
-from contstim.errors import OutputError
+from contstim.files import replacing
 from contstim.models.ngram.table import NgramTable
 
 __all__ = ["write_arpa"]
@@ -53,27 +51,6 @@ def _sections(table: NgramTable, digits: int) -> Iterator[str]:
     yield "\n\\end\\\n"
 
 
-@contextlib.contextmanager
-def _replacing(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file beside `path` that takes its place when all has been written."""
-    try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    except OSError as error:
-        raise OutputError(f"cannot write {str(path)!r}: {error.strerror}") from error
-    temporary = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as raw:
-            yield raw
-        umask = os.umask(0)
-        os.umask(umask)
-        temporary.chmod(0o666 & ~umask)
-        temporary.replace(path)
-    except OSError as error:
-        raise OutputError(f"cannot write {str(path)!r}: {error.strerror}") from error
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
 def write_arpa(table: NgramTable, path: Path, *, digits: int = 7) -> None:
     """Write a model as ARPA text, gzipped if the name ends in ``.gz``; never half a file.
 
@@ -92,7 +69,8 @@ def write_arpa(table: NgramTable, path: Path, *, digits: int = 7) -> None:
     OutputError
         If the file cannot be written.
     """
-    with _replacing(path) as raw, contextlib.ExitStack() as stack:
+    with replacing(path) as place, contextlib.ExitStack() as stack:
+        raw = stack.enter_context(place.open("wb"))
         binary: IO[bytes] = raw
         if path.name.endswith(".gz"):
             # Without name and time of writing, so that the same model gives the same bytes.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import re
 import tempfile
@@ -16,6 +15,7 @@ import numpy as np
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import ModelFileError, UnknownWordError
+from contstim.files import file_digest
 from contstim.models.base import (
     Event,
     Replacements,
@@ -151,8 +151,7 @@ class NgramModel(SentenceModel):
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of the file."""
-        with self.path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        return file_digest(self.path)
 
     @cached_property
     def _table(self) -> NgramTable | None:

@@ -8,9 +8,7 @@ float32 once loaded.
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -21,7 +19,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
-from contstim.errors import InputError, ModelFileError, OutputError, UnknownNameError
+from contstim.errors import InputError, ModelFileError, UnknownNameError
+from contstim.files import digest, replacing
 from contstim.models.recurrent.config import STORAGES, NetworkConfig, Vocabulary
 from contstim.models.recurrent.network import Network
 
@@ -36,13 +35,9 @@ def write_tensors(path: Path, tensors: dict[str, Tensor], record: dict[str, Any]
     data = np.frombuffer(json.dumps(record, ensure_ascii=False).encode(), dtype=np.uint8)
     everything = {name: tensor.contiguous() for name, tensor in tensors.items()}
     everything["record"] = torch.from_numpy(data.copy())
-    partial = path.with_name(path.name + ".partial")
-    try:
-        # Written by hand: the library's own writer makes files that only their owner can read.
-        partial.write_bytes(save(everything))
-        os.replace(partial, path)
-    except OSError as error:
-        raise OutputError(f"cannot write {str(path)!r}: {error.strerror}") from error
+    # Written by hand: the library's own writer makes files that only their owner can read.
+    with replacing(path) as temporary:
+        temporary.write_bytes(save(everything))
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any], str]:
@@ -61,7 +56,7 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any], str]:
             f"{str(path)!r} is damaged or is no recurrent network of contstim; "
             "copy it anew, or train one with `contstim models train`"
         ) from error
-    return tensors, record, hashlib.sha256(data).hexdigest()
+    return tensors, record, digest(data)
 
 
 def save_network(path: Path, network: Network, training: dict[str, Any], storage: str) -> None:

@@ -1,0 +1,303 @@
+"""Files and folders that are there whole or not at all, their digests, and locks on them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from filelock import SoftFileLease, Timeout
+
+from contstim.errors import InputError, OutputError
+
+__all__ = [
+    "PATIENCE",
+    "Holder",
+    "LockedError",
+    "digest",
+    "digest_of",
+    "file_digest",
+    "holder_of",
+    "is_stream",
+    "lock",
+    "remove",
+    "replacing",
+    "write_whole",
+]
+
+#: Seconds between two signs of life of a lock's holder.
+HEARTBEAT = 20.0
+
+#: Seconds without a sign of life after which a holder on another machine is taken for dead.
+PATIENCE = 120.0
+
+
+def digest(content: str | bytes) -> str:
+    """Return the SHA-256 of bytes, or of a text's UTF-8, as 64 hexadecimal digits."""
+    return hashlib.sha256(content.encode() if isinstance(content, str) else content).hexdigest()
+
+
+def digest_of(value: Any) -> str:
+    """Return 32 hexadecimal digits of the SHA-256 of a JSON value, keys in order."""
+    text = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return digest(text)[:32]
+
+
+def file_digest(path: Path) -> str:
+    """Return the SHA-256 of a file as 64 hexadecimal digits.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be read.
+    """
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@contextmanager
+def replacing(path: Path, *, hint: str = "") -> Iterator[Path]:
+    """Give a place for a file or folder that takes the name `path` when the block ends.
+
+    What the block writes to that place, beside `path`, is synchronised and renamed; then the
+    folder around it is synchronised. That holds on local disks and on the network file systems of
+    clusters: readers see what was there before or the new thing, and what was seen survives a
+    power cut. If the block fails, nothing of it stays. What is there but is no file, such as a
+    pipe or ``/dev/null``, is written to as it is.
+
+    Parameters
+    ----------
+    path
+        The file or folder; a file may be there already, a folder only if it is empty.
+    hint
+        What to do where `path` cannot be written, for the message.
+
+    Raises
+    ------
+    OutputError
+        If the place cannot be written to.
+    """
+    if is_stream(path):
+        temporary = path
+    else:
+        # Another process, on another machine too, may write the same file at the same time.
+        temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+    try:
+        yield temporary
+        if temporary != path:
+            _synchronise_all(temporary)
+            temporary.replace(path)
+            _synchronise(path.parent)
+    except OutputError:
+        raise
+    except OSError as error:
+        advice = f"; {hint}" if hint else ""
+        raise OutputError(f"cannot write {path}: {error.strerror or error}{advice}") from None
+    finally:
+        if temporary != path:
+            with suppress(OSError):
+                remove(temporary)
+
+
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Put `content`, bytes or text (UTF-8), at `path` in one step, on the disk before returning.
+
+    Folders that are not there are made.
+
+    Raises
+    ------
+    OutputError
+        If the place cannot be written to.
+    """
+    with replacing(path) as temporary:
+        _make_folder(path.parent)
+        temporary.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+def is_stream(path: Path) -> bool:
+    """Return whether something is at `path` that is neither file nor folder, such as a pipe."""
+    # os.path answers False where pathlib raises: for names that are too long.
+    return os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path))
+
+
+def remove(path: Path) -> None:
+    """Remove a file, or a folder with all that is in it; it need not be there.
+
+    Raises
+    ------
+    OSError
+        If it cannot be removed.
+    """
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _make_folder(folder: Path) -> None:
+    if not folder.is_dir():
+        _make_folder(folder.parent)
+        folder.mkdir(exist_ok=True)
+        _synchronise(folder.parent)
+
+
+def _synchronise_all(path: Path) -> None:
+    """Have a file, or a folder and all that is in it, on the disk."""
+    if path.is_dir():
+        for part in path.iterdir():
+            _synchronise_all(part)
+    _synchronise(path)
+
+
+def _synchronise(path: Path) -> None:
+    if os.name != "posix":
+        return  # Windows synchronises no file opened for reading; its renames are journalled.
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+class LockedError(InputError):
+    """Another process works on what was to be worked on."""
+
+
+class Holder(NamedTuple):
+    """Who holds a lock: a process, its machine, and the local time since when."""
+
+    pid: int
+    host: str
+    since: str
+
+    def __str__(self) -> str:
+        return f"process {self.pid} on {self.host} since {self.since}"
+
+
+def holder_of(path: Path) -> Holder | None:
+    """Return the holder of a lock, or None if it has no living one.
+
+    On this machine the dead are known; a holder on another one counts as living.
+    """
+    if not path.is_file():
+        return None
+    try:
+        with _lease(path).acquire(timeout=0):
+            return None
+    except (Timeout, PermissionError):  # held, or in a folder that may only be looked at
+        return _read_holder(path)
+
+
+@contextmanager
+def lock(path: Path, what: str, *, wait: bool = False) -> Iterator[Callable[[], None]]:
+    """Hold a lock for the duration of a block.
+
+    The lock is a small file, so that it works between the machines of a cluster, and says who
+    holds it. A dead holder cannot keep it: on the holder's own machine it is recognised at once;
+    a holder on another machine is dead when it gives no sign of life for `PATIENCE` seconds,
+    which are waited for.
+
+    Parameters
+    ----------
+    path
+        The file that is the lock; its folder is made if need be.
+    what
+        What it protects, for messages.
+    wait
+        Whether to wait until the lock is free.
+
+    Yields
+    ------
+    callable
+        Raises a `LockedError` if the lock was lost, as happens to a process that was suspended.
+
+    Raises
+    ------
+    LockedError
+        If a living process holds the lock; the message says which, where, and since when.
+    OutputError
+        If the lock cannot be written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lease = _lease(path)
+        _acquire(lease, path, what, wait=wait)
+        with path.open("a", encoding="utf-8") as file:
+            file.write(f"since={time.strftime('%Y-%m-%d %H:%M:%S')}\n")
+    except OSError as error:
+        raise OutputError(f"cannot lock {path}: {error.strerror or error}") from None
+
+    def check() -> None:
+        if lease.compromise is not None:
+            raise LockedError(f"the lock {path} was taken over by another process; this one stops")
+
+    try:
+        yield check
+    finally:
+        lease.release()
+
+
+def _lease(path: Path) -> SoftFileLease:
+    return SoftFileLease(
+        path, lease_duration=PATIENCE, heartbeat_interval=HEARTBEAT, thread_local=False
+    )
+
+
+def _acquire(lease: SoftFileLease, path: Path, what: str, *, wait: bool) -> None:
+    """Acquire a lease, waiting for one of another machine as long as it may be dead."""
+    first = _last_sign(path)
+    told = False
+    while True:
+        try:
+            # Long enough to outlast one who only looks at it.
+            lease.acquire(timeout=0.5)
+        except Timeout:
+            holder = _read_holder(path)
+            if wait or holder is None:
+                continue
+            first = first or _last_sign(path)
+            if holder.host == _this_host(path) or _last_sign(path) != first:
+                raise LockedError(
+                    f"{what} is held by {holder}; wait for it, or end it first"
+                ) from None
+            if not told:
+                print(
+                    f"waiting for a sign of life of {holder}, which holds {path}", file=sys.stderr
+                )
+                told = True
+        else:
+            return
+
+
+def _read_holder(path: Path) -> Holder | None:
+    owner = _lease(path).owner
+    if owner is None:
+        return None
+    try:
+        text = path.read_text("utf-8")
+    except OSError:
+        return None
+    since = next((x[6:] for x in text.splitlines() if x.startswith("since=")), "just now")
+    return Holder(owner.pid, owner.hostname, since)
+
+
+def _this_host(beside: Path) -> str | None:
+    """Return the name by which locks in a folder know this machine."""
+    own = _lease(beside.with_name(f".{secrets.token_hex(8)}.tmp"))
+    with own:
+        return own.owner and own.owner.hostname
+
+
+def _last_sign(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except FileNotFoundError:
+        return 0

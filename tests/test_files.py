@@ -1,0 +1,249 @@
+"""Files and folders that are there whole or not at all, and who may work on them."""
+
+import hashlib
+import os
+import platform
+import re
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from contstim import files
+from contstim.errors import OutputError
+from contstim.files import (
+    LockedError,
+    digest,
+    digest_of,
+    file_digest,
+    holder_of,
+    lock,
+    replacing,
+    write_whole,
+)
+
+
+def test_digests_of_text_bytes_and_files_are_sha256(tmp_path: Path) -> None:
+    expected = hashlib.sha256("é".encode()).hexdigest()
+    (tmp_path / "file").write_bytes("é".encode())
+    assert digest("é") == digest("é".encode()) == file_digest(tmp_path / "file") == expected
+
+
+def test_the_digest_is_of_the_value_not_of_its_order() -> None:
+    assert digest_of({"a": 1, "b": [1.5, "é"]}) == digest_of({"b": [1.5, "é"], "a": 1})
+    assert digest_of([1]) != digest_of(["1"])
+    assert len(digest_of(None)) == 32
+
+
+def test_a_file_that_could_not_be_finished_leaves_the_old_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "new" / "deep" / "file.json"
+    write_whole(path, "old é")
+    assert path.read_text("utf-8") == "old é"
+
+    def fail(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(OutputError, match="No space left"):
+        write_whole(path, "new")
+    assert path.read_text("utf-8") == "old é"
+    assert os.listdir(path.parent) == ["file.json"]
+
+
+def test_file_and_folder_are_synchronised_before_it_returns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synchronised = []
+    fsync = os.fsync
+
+    def record(descriptor: int) -> None:
+        synchronised.append(os.fstat(descriptor).st_ino)
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", record)
+    path = tmp_path / "file.json"
+    write_whole(path, "text")
+    assert synchronised == [path.stat().st_ino, tmp_path.stat().st_ino]
+
+
+def test_a_folder_appears_whole_or_not_at_all(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+
+    def write(place: Path) -> None:
+        (place / "deep").mkdir(parents=True)
+        (place / "deep" / "file").write_text("whole")
+
+    def interrupted(place: Path) -> None:
+        write(place)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), replacing(out) as place:
+        interrupted(place)
+    assert os.listdir(tmp_path) == []
+    with replacing(out) as place:
+        write(place)
+        assert not out.exists()
+    assert (out / "deep" / "file").read_text() == "whole"
+    with pytest.raises(OutputError) as error, replacing(out) as place:
+        write(place)
+    assert str(error.value) == f"cannot write {out}: Directory not empty"
+    assert os.listdir(tmp_path) == ["out"]
+
+
+def test_a_pipe_is_written_to_as_it_is(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    read: list[str] = []
+    reader = threading.Thread(target=lambda: read.append((tmp_path / "pipe").read_text()))
+    reader.start()
+    with replacing(tmp_path / "pipe") as place:
+        place.write_text("text")
+    reader.join(10)
+    assert read == ["text"]
+    assert (tmp_path / "pipe").is_fifo()
+
+
+def _forge(path: Path, old: str, new: str) -> None:
+    """Leave a lock that a process would leave, with a line of it changed."""
+    with lock(path, "it"):
+        text = path.read_text("utf-8")
+    changed = re.sub(old, new, text, flags=re.MULTILINE)
+    assert changed != text
+    path.write_text(changed, "utf-8")
+
+
+def test_the_second_is_told_who_holds_it(tmp_path: Path) -> None:
+    path = tmp_path / "locks" / "run.lock"
+    with lock(path, "the run") as check:
+        holder = holder_of(path)
+        assert holder is not None
+        assert abs(time.mktime(time.strptime(holder.since, "%Y-%m-%d %H:%M:%S")) - time.time()) < 60
+        with pytest.raises(LockedError) as error, lock(path, "the run"):
+            pass
+        assert str(error.value) == (
+            f"the run is held by process {os.getpid()} on {holder.host} since {holder.since}; "
+            "wait for it, or end it first"
+        )
+        assert holder.host.startswith(platform.node())
+        check()
+    assert list(path.parent.iterdir()) == []
+    assert holder_of(path) is None
+    with lock(path, "the run"):
+        pass
+
+
+def test_a_dead_process_of_this_machine_loses_it_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    process = subprocess.Popen([sys.executable, "-c", "pass"])
+    process.wait()
+    for _ in range(2):
+        _forge(path, r"^pid=.*", f"pid={process.pid}")
+        begun = time.monotonic()
+        with lock(path, "it") as check:
+            check()
+        assert time.monotonic() - begun < 2
+    _forge(path, r"^pid=.*", f"pid={process.pid}")
+    assert holder_of(path) is None
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="needs the start times of processes")
+def test_a_process_number_used_again_is_not_taken_for_the_holder(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    with lock(path, "it"), pytest.raises(LockedError), lock(path, "it"):
+        pass
+    _forge(path, r"^start=.*", "start=1")
+    with lock(path, "it"):
+        pass
+
+
+def test_another_machine_is_believed_while_it_gives_signs_of_life(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(files, "PATIENCE", 3.0)
+    monkeypatch.setattr(files, "HEARTBEAT", 1.0)
+    path = tmp_path / "lock"
+    _forge(path, r"^host=.*", "host=elsewhere")
+    done = threading.Event()
+
+    def beat() -> None:
+        while not done.wait(0.7):
+            os.utime(path)
+
+    beating = threading.Thread(target=beat)
+    beating.start()
+    try:
+        with pytest.raises(LockedError, match="on elsewhere since"), lock(path, "it"):
+            pass
+    finally:
+        done.set()
+        beating.join()
+    begun = time.monotonic()
+    with lock(path, "it"):
+        assert 2.5 < time.monotonic() - begun < 20
+    assert "waiting for a sign of life of process" in capsys.readouterr().err
+
+
+def test_signs_of_life_and_a_lock_that_was_taken_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "HEARTBEAT", 0.02)
+    path = tmp_path / "lock"
+    with lock(path, "it") as check:
+        os.utime(path, (1, 1))
+        deadline = time.monotonic() + 10
+        while path.stat().st_mtime < 2 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert path.stat().st_mtime > 2
+        check()
+        (tmp_path / "other").write_text(path.read_text("utf-8"), "utf-8")
+        (tmp_path / "other").replace(path)
+        time.sleep(0.5)
+        with pytest.raises(LockedError) as error:
+            check()
+        assert str(error.value) == (
+            f"the lock {path} was taken over by another process; this one stops"
+        )
+    assert path.exists()
+
+
+def test_of_many_at_once_one_holds_it(tmp_path: Path) -> None:
+    """Also when all find the lock of a dead process."""
+    path = tmp_path / "lock"
+    _forge(path, r"^pid=.*", f"pid={2**22 + 1}")
+    inside = threading.Semaphore(1)
+    start = threading.Barrier(8)
+    held, refused, clashes = [], [], []
+
+    def contend(number: int) -> None:
+        start.wait()
+        try:
+            with lock(path, "it"):
+                if not inside.acquire(blocking=False):
+                    clashes.append(number)
+                    return
+                time.sleep(0.02)
+                held.append(number)
+                inside.release()
+        except LockedError:
+            refused.append(number)
+
+    threads = [threading.Thread(target=contend, args=(i,)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not clashes
+    assert held
+    assert len(held) + len(refused) == 8
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_lock_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    refused = pytest.raises(OutputError, match="^cannot lock .*: (Not a directory|File exists)$")
+    with refused, lock(tmp_path / "file" / "lock", "it"):
+        pass
