@@ -157,3 +157,18 @@ def test_leaving_the_page_is_counted(
     assert first["focus_losses"] == 1
     assert 450 <= first["hidden_ms"] <= 5000
     assert (second["focus_losses"], second["hidden_ms"]) == (0, 0)
+
+
+def test_the_feedback_of_practice_can_be_read(
+    page: Page, make_study: Callable[..., Study], serve: Callable[[Study], Server]
+) -> None:
+    player = Player(page)
+    page.goto(serve(make_study()).url)
+    for name in ("consent", "instructions", "practice"):
+        player.leave(name)
+    player.screen("trial")
+    player.answer("Digit1")
+    page.wait_for_selector("#notice:not(:empty)")
+    page.wait_for_timeout(1000)  # by now the answer is acknowledged, which changes the notice
+    assert page.inner_text("#notice") == "Your answer was taken."
+    page.wait_for_selector("#notice:empty", state="attached")

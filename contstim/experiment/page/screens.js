@@ -205,14 +205,31 @@ export class Screens {
     this.#bar.hidden = true;
   }
 
-  /** Say something at the foot of the page for a moment. */
+  #lasting = "";
+  #moment = null; // the timer of what is said for a moment
+
+  /** Say something at the foot of the page for a moment, whatever is said there otherwise. */
   flash(text) {
-    this.notice(text);
-    setTimeout(() => this.#notice.textContent === text && this.notice(""), FLASH_MS);
+    clearTimeout(this.#moment);
+    this.#say(text);
+    this.#moment = setTimeout(() => {
+      this.#moment = null;
+      this.#say(this.#lasting);
+    }, FLASH_MS);
   }
 
   /** Say something lasting at the foot of the page; an empty text takes it away. */
   notice(text) {
+    this.#lasting = text;
+    // What matters is said at once; that nothing is the matter can wait.
+    if (text || this.#moment === null) {
+      clearTimeout(this.#moment);
+      this.#moment = null;
+      this.#say(text);
+    }
+  }
+
+  #say(text) {
     if (this.#notice.textContent !== text) this.#notice.textContent = text;
   }
 }
