@@ -173,7 +173,7 @@ def _release(args: argparse.Namespace) -> int:
 
 
 def _audit(args: argparse.Namespace) -> int:
-    from contstim.experiment.audit import audit
+    from contstim.evaluation.audit import audit
     from contstim.models.registry import load_model
     from contstim.selection.files import read_scores
 

@@ -6,6 +6,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from studies import ATTENTION, RECRUITER, add, edit
@@ -511,3 +512,25 @@ def test_trial_lists_for_other_platforms(
     assert set(pd.read_csv(files[0])["display"]) == {"practice", "choice"}
     with pytest.raises(InputError, match="unknown platform 'pc'"):
         trial_lists(study, "pc")
+
+
+def test_the_audit_of_a_study(
+    study: Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["experiment", "audit", str(study.folder), "--out", str(tmp_path / "audit")]
+    with Store(study) as store:
+        assert main([*command, "--model", "contstim:bigram"]) == 2
+        assert "nobody has answered every trial" in capsys.readouterr().err
+        for name in "ABC":
+            play(store, name)
+    assert main(command) == 2
+    assert "give --scores, or --model" in capsys.readouterr().err
+    sentences = {t.left for own in study.design.trials.values() for t in own}
+    sentences |= {t.right for own in study.design.trials.values() for t in own}
+    scores = pd.DataFrame({"sentence": sorted(sentences)})
+    scores["m1"] = np.arange(len(scores), dtype=float)
+    scores["m2"] = -scores["m1"]
+    scores.to_csv(tmp_path / "scores.csv", index=False)
+    assert main([*command, "--scores", str(tmp_path / "scores.csv")]) == 0
+    assert "0 participants have a flag" in capsys.readouterr().out
+    assert (tmp_path / "audit" / "audit.md").exists()

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from scipy.optimize import brentq
 from scipy.special import expit, logit
-from scipy.stats import norm
+from scipy.stats import false_discovery_control, norm
 
 from contstim.arrays import FloatArray
 from contstim.errors import InputError
@@ -137,7 +138,8 @@ def following_table(votes: Sequence[Votes], models: Sequence[str]) -> pd.DataFra
             spread = 1.4826 * (values - middle).abs().median()
             table.loc[own.index, "z"] = (own["z"] - middle) / max(1.0, float(spread))
     table["p"] = norm.sf(table["z"].to_numpy())
-    table["q"] = _adjusted(table["p"])
+    judged = table["p"].notna()
+    table.loc[judged, "q"] = false_discovery_control(table.loc[judged, "p"])
     return table
 
 
@@ -164,19 +166,19 @@ def _participant(group: Votes, i: int, name: str, models: Sequence[str]) -> list
 
 
 def _slope(x: FloatArray, y: FloatArray) -> float:
-    """Return the maximum-likelihood slope of a logistic regression through the origin."""
-    slope = 1.0
-    for _ in range(50):
-        mu = expit(slope * x)
-        information = float((x**2 * mu * (1 - mu)).sum())
-        if information < 1e-9:
-            break
-        step = float((x * (y - mu)).sum()) / information
-        new = float(np.clip(slope + np.clip(step, -1, 1), -_STEEPEST, _STEEPEST))
-        if abs(new - slope) < 1e-9:
-            break
-        slope = new
-    return slope
+    """Return the maximum-likelihood slope of a logistic regression through the origin.
+
+    The gradient falls as the slope grows; its zero is looked for up to `_STEEPEST` on either side.
+    """
+
+    def gradient(slope: float) -> float:
+        return float((x * (y - expit(slope * x))).sum())
+
+    if gradient(_STEEPEST) >= 0:
+        return _STEEPEST
+    if gradient(-_STEEPEST) <= 0:
+        return -_STEEPEST
+    return float(brentq(gradient, -_STEEPEST, _STEEPEST))
 
 
 def _score(x: FloatArray, y: FloatArray, m: FloatArray, mu: FloatArray) -> float:
@@ -188,14 +190,6 @@ def _score(x: FloatArray, y: FloatArray, m: FloatArray, mu: FloatArray) -> float
     if variance < 1e-9:
         return float("nan")  # the model prefers what the group does, trial by trial
     return float((m * (y - mu)).sum() / np.sqrt(variance))
-
-
-def _adjusted(p: pd.Series) -> pd.Series:
-    """Return Benjamini-Hochberg q-values; missing p-values do not count."""
-    known = p.dropna().sort_values()
-    ranks = np.arange(1, len(known) + 1)
-    q = (known * len(known) / ranks)[::-1].cummin()[::-1].clip(upper=1.0)
-    return q.reindex(p.index)
 
 
 def influence_table(

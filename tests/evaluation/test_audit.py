@@ -9,23 +9,18 @@ import pandas as pd
 import pytest
 from scipy.special import expit
 from scipy.stats import false_discovery_control
-from talking import play
 
-from contstim.cli import main
 from contstim.errors import InputError
-from contstim.experiment.audit import audit
-from contstim.experiment.following import (
+from contstim.evaluation.audit import audit
+from contstim.evaluation.following import (
     Votes,
-    _adjusted,
     _score,
     _slope,
     following_table,
     influence_table,
     read_votes,
 )
-from contstim.experiment.patterns import _holm, _longest_run, pattern_table
-from contstim.experiment.store import Store
-from contstim.experiment.study import Study
+from contstim.evaluation.patterns import _holm, _longest_run, pattern_table
 
 MODELS = ("m0", "m1", "m2")
 
@@ -99,11 +94,22 @@ def test_the_score_is_that_of_the_likelihood() -> None:
     assert _score(x, y, m, expit(slope * x)) == pytest.approx(gradient / np.sqrt(efficient), 1e-4)
 
 
-def test_corrections_agree_with_scipy_and_by_hand() -> None:
-    p = pd.Series(np.random.default_rng(1).random(30) ** 3)
-    assert _adjusted(p).to_numpy() == pytest.approx(false_discovery_control(p.to_numpy()))
-    with_gap = pd.concat([p, pd.Series([np.nan])], ignore_index=True)
-    assert _adjusted(with_gap).isna().tolist() == [False] * 30 + [True]
+def test_the_slope_is_bounded_and_free_where_nothing_is_known() -> None:
+    x = np.array([1.0, 2.0, -1.0])
+    assert _slope(x, np.array([1.0, 1.0, 0.0])) == 6
+    assert _slope(x, np.array([0.0, 0.0, 1.0])) == -6
+    assert _score(x * 0, np.ones(3), np.ones(3), expit(_slope(x * 0, np.ones(3)) * x * 0)) == (
+        pytest.approx(3**0.5)
+    )
+
+
+def test_q_values_leave_out_who_is_not_judged() -> None:
+    groups = people(0, groups=2)
+    few = Votes(("few-1",), groups[0].chose_2[:1], groups[0].prefers)
+    table = following_table([*groups, few], MODELS)
+    assert table["q"].isna().sum() == len(MODELS)
+    judged = table[table["q"].notna()]
+    assert judged["q"].to_numpy() == pytest.approx(false_discovery_control(judged["p"]))
     assert _holm(pd.Series([0.01, 0.04, 0.03])).tolist() == pytest.approx([0.03, 0.06, 0.06])
 
 
@@ -215,23 +221,3 @@ def test_the_report(tmp_path: Path) -> None:
     assert "p3: follows m1 (100% of 60 choices" in text
     assert set(found.influence["k"]) == {1, 2, 5, 10}
     assert pd.read_csv(tmp_path / "influence.csv").shape == (12, 8)
-
-
-def test_the_command(study: Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    command = ["experiment", "audit", str(study.folder), "--out", str(tmp_path / "audit")]
-    with Store(study) as store:
-        assert main([*command, "--model", "contstim:bigram"]) == 2
-        assert "nobody has answered every trial" in capsys.readouterr().err
-        for name in "ABC":
-            play(store, name)
-    assert main(command) == 2
-    assert "give --scores, or --model" in capsys.readouterr().err
-    sentences = {t.left for own in study.design.trials.values() for t in own}
-    sentences |= {t.right for own in study.design.trials.values() for t in own}
-    scores = pd.DataFrame({"sentence": sorted(sentences)})
-    scores["m1"] = np.arange(len(scores), dtype=float)
-    scores["m2"] = -scores["m1"]
-    scores.to_csv(tmp_path / "scores.csv", index=False)
-    assert main([*command, "--scores", str(tmp_path / "scores.csv")]) == 0
-    assert "0 participants have a flag" in capsys.readouterr().out
-    assert (tmp_path / "audit" / "audit.md").exists()

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from contstim.experiment.following import following_table, influence_table, read_votes
-from contstim.experiment.patterns import PatternRules, pattern_table
+from contstim.evaluation.following import following_table, influence_table, read_votes
+from contstim.evaluation.patterns import PatternRules, pattern_table
 from contstim.files import write_whole
 
 __all__ = ["Audit", "audit"]
