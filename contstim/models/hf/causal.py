@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import torch
@@ -18,7 +17,6 @@ from contstim.models.hf.encoding import Encoded, SubwordTokenizer
 from contstim.models.hf.events import CausalEvent
 from contstim.models.hf.limits import check_length, resolution
 from contstim.models.hf.options import CAUSAL_OPTIONS, CausalOptions, SharedOptions
-from contstim.models.hf.prefix_tree import takes_trees
 from contstim.models.spec import ModelSpec
 from contstim.text.sentence import Sentence, WordList
 
@@ -249,11 +247,6 @@ class CausalModel(SentenceModel):
             for i, values in zip(group, np.split(table, cuts), strict=True):
                 found[i] = self.from_reads(chains[i], values)
         return found
-
-    @cached_property
-    def takes_trees(self) -> bool:
-        """Whether the network can compute sentences that begin alike as one tree of tokens."""
-        return takes_trees(self.network)
 
     def reads(self, chain: Chain) -> IntArray:
         """Return the places read: before each scored unit, and the last one for a correction."""

@@ -52,14 +52,20 @@ class _Before:
     branch: Before | None
 
 
-def _before(model: CausalModel, chain: Chain, position: int) -> _Before | None:
-    """Compute what stands before the word at `position`; None if nothing does."""
+def _before(model: CausalModel, chain: Chain, position: int, most: int) -> _Before | None:
+    """Compute what stands before the word at `position`, of at most `most` tokens; None if nothing.
+
+    Candidates go on from it where the network has been seen to do so rightly.
+    """
     own = chain.encoded.scored[chain.encoded.word_of == position] + len(model.prefix)
     start, stop = int(own[0]), int(own[-1]) + 1
     ids, after = chain.ids[:start], chain.ids[stop:]
     if len(ids) == 0:
         return None
     logits, branch = model.network.read_on(ids)
+    longest = start + most + len(after)
+    if not model.network.goes_on(longest, model.checkpoint.max_tokens, model.prefix):
+        branch = None
     n_scored = int((chain.places < start).sum())
     table = model.look_up(logits, np.append(ids[1:], 0))
     reads = chain.places[:n_scored] - 1
@@ -185,7 +191,7 @@ def causal_replacements(
     """Score `sentence` with the word at `position` replaced by each of `words`."""
     chain, values = model.base(str(sentence))
     candidates = model.tokenizer.candidates(sentence, position, words)
-    before = _before(model, chain, position)
+    before = _before(model, chain, position, int(candidates.n_tokens.max(initial=1)))
     scorer = _Scorer(model, sentence, position, words, candidates.tokens, before)
     multiply_adds = float(len(chain.ids) * sum(model.network.weights))
     if before is None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from contstim.arrays import FloatArray, IntArray
-from contstim.models.hf.prefix_tree import TreeRow, plan_rows, read_row
+from contstim.models.hf.prefix_tree import ROW_TOKENS, TreeRow, plan_rows, read_row, takes_trees
 
 if TYPE_CHECKING:
     from contstim.models.hf.causal import CausalModel, Chain
@@ -25,15 +25,24 @@ def shared_values(model: CausalModel, chains: Sequence[Chain]) -> list[FloatArra
     Returns
     -------
     list or None
-        S arrays (T,), nats; None where sentences share too little, or the network takes no trees.
+        S arrays (T,), nats; None where sentences share too little or are longer than half a row,
+        or where the network takes no trees as large as theirs.
     """
     if len(chains) < 2:
         return None
     reads = [model.reads(chain) for chain in chains]
     # Nothing is read off a last token unless a correction asks for it.
     used = [chain.ids[: int(r.max()) + 1] for chain, r in zip(chains, reads, strict=True)]
-    rows = plan_rows(used)
-    if sum(len(row.ids) for row in rows) > _WORTH * sum(map(len, used)) or not model.takes_trees:
+    # A row is no longer than an input may be.
+    most = min(ROW_TOKENS, model.checkpoint.max_tokens or ROW_TOKENS)
+    longest = max(map(len, used))
+    if 2 * longest > most:
+        return None
+    rows = plan_rows(used, most)
+    sizes = [len(row.ids) for row in rows]
+    if sum(sizes) > _WORTH * sum(map(len, used)):
+        return None
+    if not takes_trees(model.network, max(sizes), longest, most, model.prefix):
         return None
     found: list[FloatArray] = [np.zeros(0)] * len(chains)
     for row in rows:

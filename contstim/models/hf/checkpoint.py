@@ -25,7 +25,7 @@ from transformers.models.auto.modeling_auto import (
 from transformers.utils import logging as messages
 
 from contstim.errors import MissingExtraError, ModelFileError, SpecError
-from contstim.models.hf.network import Network
+from contstim.models.hf.network import UNCOMPUTABLE, Network
 from contstim.models.hf.options import DTYPES, SHARED_OPTIONS
 from contstim.models.spec import ModelSpec
 
@@ -237,7 +237,14 @@ def _read(
             f"the tokenizer of {spec.location!r} has no mask token; use a masked language model's"
         )
     model.eval().requires_grad_(False).to(device)
-    network = Network(model, device)
+    try:
+        network = Network(model, device)
+    except UNCOMPUTABLE as error:
+        raise ModelFileError(
+            f"{spec.location!r} is a model of type {model.config.model_type!r} that cannot be "
+            f"computed here from tokens alone ({' '.join(str(error).split())[:200]}); use another "
+            "checkpoint"
+        ) from error
     if tokenizer.vocab_size > network.n_logits:
         raise ModelFileError(
             f"the tokenizer of {spec.location!r} has {tokenizer.vocab_size} tokens and its network "

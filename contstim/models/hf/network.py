@@ -8,7 +8,7 @@ language-model head, whatever it is, never sees the others.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -19,13 +19,27 @@ from transformers import DynamicCache
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 
-__all__ = ["Before", "Network", "Normaliser"]
+__all__ = ["UNCOMPUTABLE", "Before", "Network", "Normaliser"]
+
+#: What networks of transformers raise for inputs, masks or caches that they cannot take.
+UNCOMPUTABLE = (
+    RuntimeError,
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    AssertionError,
+    ImportError,
+)
 
 # Tokens and logits of one forward pass. Blocks of this size are reused by the allocator on a
 # CPU; a GPU wants larger ones.
 _CPU_TOKENS, _GPU_TOKENS = 2048, 65_536
 _CPU_LOGITS, _GPU_LOGITS = 2**22, 2**28
 _HALF = (torch.float16, torch.bfloat16)
+# How far log-probabilities may differ between two ways of computing them, nats, on average (root
+# mean square) over the vocabulary.
+_ALIKE, _HALF_ALIKE = 1e-4, 0.1
 
 
 class _Narrow:
@@ -152,6 +166,10 @@ class Network:
         self.dtype: torch.dtype = next(model.parameters()).dtype
         # Softmax in float32 or wider, whatever the network computes in.
         self._wide = torch.float64 if self.dtype == torch.float64 else torch.float32
+        # Nothing is kept of a row unless it is asked for.
+        model.config.use_cache = False
+        #: What has been tried on this network, and whether it held.
+        self.tried: dict[tuple[object, ...], bool] = {}
         self._narrow = self._find_narrowing()
 
     def _find_narrowing(self) -> _Narrow | None:
@@ -184,7 +202,7 @@ class Network:
             narrow.index = places
             try:
                 logits = self.model(input_ids=ids).logits
-            except (RuntimeError, ValueError, TypeError):
+            except UNCOMPUTABLE:
                 # A network that cannot do without the other places.
                 return False
             finally:
@@ -302,6 +320,64 @@ class Network:
             values[read] = normaliser.log_probs(logits, wanted).cpu().numpy()
         return values
 
+    def alike(self, one: torch.Tensor, other: torch.Tensor) -> bool:
+        """Whether logits (m, V) computed in two ways give like log-probabilities at every place."""
+        difference = one.log_softmax(dim=1) - other.log_softmax(dim=1)
+        limit = _HALF_ALIKE if self.half else _ALIKE
+        return bool((difference.square().mean(dim=1).sqrt() <= limit).all())
+
+    def trial(self, length: int, prefix: Sequence[int]) -> IntArray:
+        """Return token ids to try something on, shape (length,), that begin with `prefix`."""
+        ids = np.random.default_rng(0).integers(self.n_logits, size=length)
+        ids[: len(prefix)] = prefix[:length]
+        return ids
+
+    def goes_on(self, length: int, limit: int | None, prefix: Sequence[int]) -> bool:
+        """Whether rows may go on from what is kept of their beginning, to `length` tokens.
+
+        Tried once for each power of two that the length does not exceed, from beginnings of many
+        lengths: windows, chunks and recurrent states make a difference only beyond some length.
+
+        Parameters
+        ----------
+        length
+            Tokens of the longest row.
+        limit
+            Most tokens of an input, if there is a limit.
+        prefix
+            What every row begins with. Some networks count positions from a token of it.
+        """
+        length = max(4, 2 ** (length - 1).bit_length())
+        length = length if limit is None else min(length, limit)
+        key = ("goes on", length, tuple(prefix))
+        if key not in self.tried:
+            try:
+                self.tried[key] = self._goes_on(self.trial(length, prefix))
+            except UNCOMPUTABLE:
+                # A network that keeps something else, or cannot go on by several tokens.
+                self.tried[key] = False
+        return self.tried[key]
+
+    def _goes_on(self, ids: IntArray) -> bool:
+        """Compare two rows that go on from beginnings of `ids` (L,) with the whole row."""
+        n = len(ids)
+        starts = {1, n // 4 + 1, n // 2, 3 * n // 4 + 1, n - 2, n - 1}
+        row = torch.from_numpy(ids[None]).to(self.device)
+        for start in sorted(start for start in starts if 0 < start < n):
+            before = self.read_on(ids[:start])[1]
+            if before is None:
+                return False
+            places = torch.tensor([start, n - 1], device=self.device)
+            rows = torch.tensor([0, 0, 1, 1], device=self.device)
+            with torch.inference_mode():
+                whole = self.logits(row, torch.zeros_like(places), places)
+                rest = row[:, start:].repeat(2, 1)
+                more = before.branched(2, n - start)
+                found = self.logits(rest, rows, (places - start).repeat(2), **more)
+            if not self.alike(found, whole.repeat(2, 1)):
+                return False
+        return True
+
     def read_on(self, ids: IntArray) -> tuple[torch.Tensor, Before | None]:
         """Run one row and keep its keys and values.
 
@@ -315,7 +391,8 @@ class Network:
         tensor
             Logits at every place, shape (L, V).
         Before or None
-            What to go on from, or None where the network keeps nothing that can be branched.
+            What to go on from, or None where the network keeps nothing of the kind. Whether rows
+            that go on from it are right, `goes_on` tells.
         """
         with torch.inference_mode():
             row = torch.from_numpy(ids[None]).to(self.device)

@@ -14,12 +14,12 @@ import numpy as np
 import torch
 
 from contstim.arrays import BoolArray, IntArray
-from contstim.models.hf.network import Network
+from contstim.models.hf.network import UNCOMPUTABLE, Network
 
-__all__ = ["TreeRow", "plan_rows", "read_row", "takes_trees"]
+__all__ = ["ROW_TOKENS", "TreeRow", "plan_rows", "read_row", "takes_trees"]
 
-# Tokens of a row. Each token is compared with all of its row, which must not outweigh the rest.
-_ROW_TOKENS = 256
+#: Tokens of a row. Each token is compared with all of its row, which must not outweigh the rest.
+ROW_TOKENS = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +56,7 @@ class TreeRow:
         return seen
 
 
-def plan_rows(sequences: Sequence[IntArray], most: int = _ROW_TOKENS) -> list[TreeRow]:
+def plan_rows(sequences: Sequence[IntArray], most: int = ROW_TOKENS) -> list[TreeRow]:
     """Lay sequences of token ids out as trees of at most `most` tokens, if one alone is no longer.
 
     Sequences are taken in lexicographic order, where those that begin alike are neighbours.
@@ -140,25 +140,53 @@ def read_row(network: Network, row: TreeRow, places: IntArray) -> torch.Tensor:
         )
 
 
-def takes_trees(network: Network) -> bool:
-    """Whether a network gives the tokens of a small tree the logits they have in their sequences.
+def takes_trees(
+    network: Network, n_tokens: int, depth: int, most: int, prefix: Sequence[int]
+) -> bool:
+    """Whether a network gives the tokens of trees the logits they have in their sequences.
 
     Not so where it computes from left to right without attention, keeps to positions of its own,
-    or sees a window of the row.
+    or sees a window or chunk of a row: then on large trees or long sequences alone. So it is tried
+    on a tree as large as any that is asked for, once for each pair of powers of two.
+
+    Parameters
+    ----------
+    network
+        The network.
+    n_tokens, depth
+        Tokens of the largest tree, and of its longest sequence, at most half of `most`.
+    most
+        Tokens of the largest tree of all.
+    prefix
+        What every sequence begins with. Some networks count positions from a token of it.
     """
-    some = np.arange(12) % network.n_logits
-    sequences = [some[:5], np.append(some[:3], some[6:9]), np.append(some[:1], some[9:12])]
-    row = plan_rows(sequences, most=100)[0]
-    try:
-        together = read_row(network, row, np.arange(len(row.ids)))
-        for number, path in zip(row.sequences, row.paths, strict=True):
-            ids = torch.from_numpy(sequences[number])[None].to(network.device)
-            at = torch.arange(len(path), device=network.device)
-            with torch.inference_mode():
-                alone = network.logits(ids, torch.zeros_like(at), at)
-            if not torch.allclose(together[path], alone, rtol=1e-3, atol=1e-3):
-                return False
-    except (RuntimeError, ValueError, TypeError, IndexError):
-        # A network that takes no such mask or positions.
-        return False
+    depth = min(max(4, 2 ** (depth - 1).bit_length()), most // 2)
+    n_tokens = min(max(2 ** (n_tokens - 1).bit_length(), 2 * depth), most)
+    key = ("trees", n_tokens, depth, tuple(prefix))
+    if key not in network.tried:
+        try:
+            network.tried[key] = _takes_tree(network, network.trial(n_tokens, prefix), depth)
+        except UNCOMPUTABLE:
+            # A network that takes no such mask or positions.
+            network.tried[key] = False
+    return network.tried[key]
+
+
+def _takes_tree(network: Network, ids: IntArray, depth: int) -> bool:
+    """Compare a tree of `ids` (N,) with its sequences, which share a first half or quarter."""
+    sequences, fresh = [ids[:depth]], ids[depth:]
+    while len(fresh):
+        shared = sequences[0][: depth // (2 if len(sequences) % 2 else 4)]
+        new = depth - len(shared)
+        sequences.append(np.append(shared, fresh[:new]))
+        fresh = fresh[new:]
+    row = plan_rows(sequences, most=len(ids))[0]
+    for number, path in zip(row.sequences, row.paths, strict=True):
+        own = torch.from_numpy(sequences[number])[None].to(network.device)
+        at = np.unique(np.linspace(0, len(path) - 1, 9).astype(np.int64))
+        places = torch.from_numpy(at).to(network.device)
+        with torch.inference_mode():
+            alone = network.logits(own, torch.zeros_like(places), places)
+        if not network.alike(read_row(network, row, path[at]), alone):
+            return False
     return True

@@ -26,7 +26,6 @@ def test_shared_and_alone_are_equal(
 ) -> None:
     folder = save_checkpoint(name, tmp_path_factory.mktemp(name))
     model = load_model(f"hf:{folder}{options}")
-    assert model.takes_trees == (name != "mamba")
     shared = causal_shared.shared_values(model, model.chains(LISTS))
     assert (shared is None) == (name == "mamba")
     together = model.score(LISTS)

@@ -1,0 +1,139 @@
+"""Networks with windows, chunks, states or positions of their own score as transformers do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from tiny_transformers import save_network, save_tokenizer
+
+from contstim.arrays import FloatArray
+from contstim.models.hf.causal_shared import shared_values
+from contstim.models.registry import load_model
+from contstim.text.sentence import Sentence, WordList
+
+WINDOW = 16
+SMALL: dict[str, Any] = {
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 2,
+    "intermediate_size": 48,
+    "head_dim": 16,
+    "max_position_embeddings": 256,
+    "bos_token_id": 0,
+    "eos_token_id": 0,
+    "pad_token_id": 0,
+}
+SLIDING = {"sliding_window": WINDOW, "layer_types": ["sliding_attention", "full_attention"]}
+# The sliding and chunked ones; one whose rows are bounded by its positions; one that counts
+# positions from elsewhere; and two that keep states which rows cannot go on from.
+NETWORKS: dict[str, dict[str, Any]] = {
+    "olmo3": {**SMALL, **SLIDING},
+    "mistral": {**SMALL, "sliding_window": WINDOW},
+    "cohere2": {**SMALL, **SLIDING},
+    "modernbert-decoder": {
+        **SMALL,
+        "local_attention": 2 * WINDOW,
+        "layer_types": SLIDING["layer_types"],
+    },
+    "llama4_text": {
+        **SMALL,
+        "attention_chunk_size": WINDOW,
+        "intermediate_size_mlp": 48,
+        "num_local_experts": 2,
+        "layer_types": ["chunked_attention", "full_attention"],
+    },
+    "gpt_neo": {
+        "hidden_size": 32,
+        "num_layers": 2,
+        "num_heads": 2,
+        "attention_types": [[["global", "local"], 1]],
+        "window_size": WINDOW,
+        "max_position_embeddings": 64,
+    },
+    "roberta": {**SMALL, "is_decoder": True},
+    "lfm2": {**SMALL, "layer_types": ["conv", "full_attention"]},
+    "falcon_h1": {
+        **SMALL,
+        "mamba_d_ssm": 32,
+        "mamba_n_heads": 4,
+        "mamba_d_head": 8,
+        "mamba_d_state": 4,
+        "mamba_chunk_size": WINDOW,
+    },
+}
+SHORT = [
+    f"The dog {verb}{mark}" for verb in ("saw", "ran", "barked") for mark in (".", "!", " us.")
+]
+BEGINNING = "The old man's dogs saw a cat, don't bark and then"
+LONG = [f"{BEGINNING} {end}" for end in ("ran.", "ran fast!", "a woman barked.", "the cat saw.")]
+
+
+def made(name: str, folder: Path) -> Path:
+    """Make a tiny checkpoint of an architecture of transformers with a tokenizer of bytes."""
+    tokenizer = save_tokenizer("gpt2", folder)
+    config = transformers.CONFIG_MAPPING[name](vocab_size=len(tokenizer), **NETWORKS[name])
+    torch.manual_seed(0)
+    save_network(transformers.AutoModelForCausalLM.from_config(config), folder)
+    return folder
+
+
+def plain(folder: Path, sentences: list[str]) -> FloatArray:
+    """Return scores by transformers, each sentence by itself."""
+    network = transformers.AutoModelForCausalLM.from_pretrained(folder).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    scores = []
+    for sentence in sentences:
+        ids = torch.tensor([[0, *tokenizer(sentence)["input_ids"]]])
+        with torch.inference_mode():
+            log_probs = network(input_ids=ids).logits[0, :-1].double().log_softmax(dim=1)
+        scores.append(float(log_probs.gather(1, ids[0, 1:, None]).sum()))
+    return np.array(scores)
+
+
+@pytest.fixture(scope="module", params=NETWORKS)
+def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    name: str = request.param
+    return made(name, tmp_path_factory.mktemp(name))
+
+
+def test_sentences_that_begin_alike_score_as_alone(folder: Path) -> None:
+    model = load_model(f"hf:{folder}")
+    lengths = [len(chain.ids) for chain in model.chains(LONG)]
+    assert min(lengths) > WINDOW
+    for sentences in (SHORT, LONG, LONG[:2] + SHORT):
+        np.testing.assert_allclose(model.score(sentences), plain(folder, sentences), atol=1e-4)
+
+
+def test_candidates_score_as_sentences(folder: Path) -> None:
+    model = load_model(f"hf:{folder}")
+    words = WordList.of(["saw", "unhappy", "a", "us", "woman"])
+    for text, position in ((SHORT[0], 1), (LONG[0], 2), (LONG[0], 9), (LONG[0], 10)):
+        sentence = Sentence.parse(text)
+        found = model.replacements(sentence, position, words)
+        expected = plain(folder, [str(sentence.replace(position, w)) for w in words.words])
+        np.testing.assert_allclose(found.score(np.arange(len(words))), expected, atol=1e-4)
+        assert (found.upper > expected - 1e-4).all()
+
+
+def test_a_windowed_network_shares_what_lies_within_its_window(tmp_path: Path) -> None:
+    model = load_model(f"hf:{made('mistral', tmp_path)}")
+    assert shared_values(model, model.chains(SHORT)) is not None
+    assert shared_values(model, model.chains(LONG)) is None
+    sentence = Sentence.parse(LONG[0])
+    words = WordList.of(["saw", "ran"])
+    # What stands before a candidate is computed once on either side of the window.
+    assert (np.asarray(model.replacements(sentence, 10, words).hints.cost) < 1).all()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_windows_are_noticed_in_16_bits(tmp_path: Path, dtype: str) -> None:
+    model = load_model(f"hf:{made('mistral', tmp_path)}?dtype={dtype}")
+    assert shared_values(model, model.chains(SHORT)) is not None
+    assert shared_values(model, model.chains(LONG)) is None
+    assert model.network.goes_on(32, None, model.prefix)
