@@ -18,20 +18,17 @@ Examples:
 from __future__ import annotations
 
 import argparse
-import io
 import math
 import sys
 from collections.abc import Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-
 from contstim.cli.common import add_seed, positive, whole_number, write_output
 from contstim.errors import InputError
 from contstim.models.spec import ModelSpec
+from contstim.tables import read_table
 from contstim.text.sentences import pool, read_sentences
-from contstim.text.textfile import numbered_lines
 
 if TYPE_CHECKING:
     from contstim.evaluation.simulate import Simulation
@@ -129,7 +126,9 @@ def _simulate(args: argparse.Namespace) -> int:
 
     models, simulation = _people(args, args.follow)
     scores: Any = {spec: model.score for spec, model in models.items()} or None
-    choices = simulate_choices(_read(args.trials), scores, simulation, seed=args.seed)
+    choices = simulate_choices(
+        read_table(args.trials, cells="text"), scores, simulation, seed=args.seed
+    )
     with write_output(args.out, [args.trials]) as out:
         choices.to_csv(out, index=False, lineterminator="\n")
     return 0
@@ -145,7 +144,7 @@ def _power(args: argparse.Namespace) -> int:
         raise InputError(f"--compare names {compared[0].spec!r} twice; give two models")
     models |= {model.spec: model for model in compared}
     scores: Any = {spec: model.score for spec, model in models.items()}
-    design = _read(args.trials)
+    design = read_table(args.trials, cells="text")
     for column in ("sentence_1", "sentence_2"):
         if column not in design:
             raise InputError(
@@ -210,7 +209,7 @@ def _trials(args: argparse.Namespace) -> int:
         raise InputError(f"give --layout {args.layout} or the numbers of a layout, not both")
     layout = args.layout if args.layout is not None else Layout(**numbers)
     trials = design_trials(
-        None if args.natural is None else _read(args.natural),
+        None if args.natural is None else read_table(args.natural, cells="text"),
         None if args.triplets is None else read_triplets(args.triplets),
         read_sentences(args.pool) if args.pool else pool(),
         layout,
@@ -226,21 +225,3 @@ def _trials(args: argparse.Namespace) -> int:
         plan = plan_design(dealt.groups, comparisons, participants=dealt.participants)
         print(plan, file=sys.stderr)
     return 0
-
-
-def _read(path: str) -> pd.DataFrame:
-    text = "\n".join(line for _, line in numbered_lines(path))
-    if not text.strip():
-        raise InputError(f"{path} is empty; give a table with a header and rows")
-    # Sentences are text even where they read "null" or "12"; only an empty cell is missing.
-    try:
-        table = pd.read_csv(io.StringIO(text), dtype=str, keep_default_na=False, na_values=[""])
-    except ValueError as error:
-        raise InputError(f"cannot read {path}: {' '.join(str(error).split())}") from None
-    if not isinstance(table.index, pd.RangeIndex):
-        # pandas took the first column for row names, and so moved every cell by one column.
-        raise InputError(
-            f"the rows of {path} have more cells than its header; put quotes around sentences "
-            "with commas"
-        )
-    return table

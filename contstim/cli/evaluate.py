@@ -34,9 +34,8 @@ from contstim.evaluation.unknown import leave_out_unknown
 from contstim.models.base import SentenceModel
 from contstim.models.cache import ScoreCache
 from contstim.models.registry import load_model
-from contstim.records import SCORES
-from contstim.selection.files import read_table
 from contstim.selection.planning import unit_sentence
+from contstim.tables import SCORES, read_table
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -15,7 +15,7 @@ import pandas as pd
 
 from contstim.errors import InputError, UnknownNameError, ValidationError
 from contstim.evaluation.rows import name_rows
-from contstim.records import CHOICES
+from contstim.tables import CHOICES
 
 __all__ = [
     "CHOICE_COLUMNS",

@@ -37,7 +37,7 @@ from contstim.evaluation.result import COMPARISON_COLUMNS, MODEL_COLUMNS, Evalua
 from contstim.evaluation.scores import ScoreSource, score_table, token_table
 from contstim.evaluation.tables import comparison_rows, model_rows, person_rows, unit_rows
 from contstim.evaluation.trials import TrialData, check_targets, default_analyses
-from contstim.selection.files import read_table
+from contstim.tables import read_table
 
 __all__ = ["evaluate", "evaluate_file"]
 

@@ -17,7 +17,7 @@ from scipy.stats import false_discovery_control, norm
 
 from contstim.arrays import FloatArray
 from contstim.errors import InputError
-from contstim.records import require_columns
+from contstim.tables import require_columns
 
 __all__ = ["Votes", "following_table", "influence_table", "read_votes"]
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from contstim.arrays import IntArray
-from contstim.records import require_columns
+from contstim.tables import require_columns
 
 __all__ = ["PatternRules", "pattern_table"]
 

@@ -22,8 +22,8 @@ from contstim.evaluation.acceptability import (
     pearson,
     z_scores,
 )
-from contstim.evaluation.importers.mapping import read_table
 from contstim.models.learnt.cola import PARTS, read_cola
+from contstim.tables import read_table
 
 __all__ = ["LIAdger", "Scorer", "blimp_accuracy", "read_blimp", "run_blimp", "run_cola"]
 
@@ -221,8 +221,8 @@ class LIAdger:
             If a file or column is absent.
         """
         place = Path(folder)
-        sentences = read_table(place / "sentences_human_me.csv")
-        pairs = read_table(place / "min_pairs.csv")
+        sentences = read_table(place / "sentences_human_me.csv", cells="guessed")
+        pairs = read_table(place / "min_pairs.csv", cells="guessed")
         for table, names in (
             (sentences, ("id", "sentence", "judgement")),
             (pairs, ("gramm_id", "ungramm_id", "discard")),

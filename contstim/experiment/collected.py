@@ -16,7 +16,7 @@ from contstim.experiment.schema import DATA_FILE, open_data, read_salt
 from contstim.experiment.study import Study
 from contstim.experiment.trials import Trial, rating_of
 from contstim.files import digest
-from contstim.records import CHOICES
+from contstim.tables import CHOICES
 
 __all__ = ["Collected", "participant_hash", "read_collected", "recruiter_ids"]
 

@@ -23,7 +23,7 @@ from contstim.experiment.recording import (
 from contstim.experiment.schema import DATA_FILE, writing
 from contstim.experiment.study import Study
 from contstim.experiment.trials import Trial
-from contstim.text.textfile import numbered_lines
+from contstim.tables import numbered_lines
 
 __all__ = ["Imported", "import_logs"]
 

@@ -12,7 +12,7 @@ from contstim.experiment.study import Study, read_study
 from contstim.experiment.texts import default_source
 from contstim.experiment.trials import read_design
 from contstim.files import write_whole
-from contstim.text.textfile import numbered_lines
+from contstim.tables import numbered_lines
 
 __all__ = ["new_study"]
 

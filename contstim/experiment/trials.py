@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from contstim.errors import InputError
 from contstim.experiment.options import AttentionCheck, PracticePair
-from contstim.text.textfile import numbered_lines
+from contstim.tables import csv_rows, numbered_lines
 
 __all__ = ["CHOICES_ON_SCREEN", "Design", "Trial", "rating_of", "read_design"]
 
@@ -185,25 +183,12 @@ class _Seats:
 
 
 def _read_rows(path: Path) -> tuple[list[dict[str, str]], tuple[str, ...]]:
-    text = "\n".join(line for _, line in numbered_lines(path))
-    reader = csv.reader(io.StringIO(text), strict=True)
-    try:
-        header = tuple(next(reader, ()))
-        table = list(reader)
-    except csv.Error as error:
-        raise InputError(f"cannot read {path} as CSV: {error}") from None
+    rows = csv_rows((line for _, line in numbered_lines(path)), str(path))
+    _, header = next(rows, (0, []))
     if len(set(header)) < len(header):
         twice = next(name for name in header if header.count(name) > 1)
         raise InputError(f"{path} has two columns {twice!r}; keep one")
-    rows = []
-    for number, cells in enumerate(table, start=1):
-        if len(cells) != len(header):
-            raise InputError(
-                f"{path}, row {number} has {len(cells)} cells, the header {len(header)}; put "
-                "quotes around sentences with commas"
-            )
-        rows.append(dict(zip(header, cells, strict=True)))
-    return rows, header
+    return [dict(zip(header, cells, strict=True)) for _, cells in rows], tuple(header)
 
 
 def _whole(row: Mapping[str, str], name: str) -> int:

@@ -22,12 +22,12 @@ from contstim.pipeline.store import RunStore
 from contstim.pipeline.tables import StageTable, csv_text, frame_text
 from contstim.pipeline.tasklist import TaskList
 from contstim.pipeline.tasks import Task, synthesis_from
-from contstim.records import SCORES, TRIPLETS
 from contstim.search.triplets import Triplet
 from contstim.selection.design import design_trials
 from contstim.selection.features import repeats_no_word
 from contstim.selection.natural import select_natural_pairs
 from contstim.selection.triplets import select_triplets
+from contstim.tables import SCORES, TRIPLETS
 from contstim.text.sentences import read_words
 
 __all__ = ["STAGES", "Stages", "needed", "stages_of"]

@@ -12,7 +12,7 @@ from os import PathLike
 from typing import Any
 
 from contstim.errors import InputError
-from contstim.text.textfile import numbered_lines
+from contstim.tables import numbered_lines
 
 __all__ = ["SPLITS", "NBest", "Utterance", "read_nbest"]
 

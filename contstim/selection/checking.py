@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from contstim.errors import ValidationError
-from contstim.records import require_columns
+from contstim.tables import require_columns
 
 __all__ = ["check_design"]
 

@@ -10,9 +10,9 @@ import pandas as pd
 
 from contstim.arrays import IntArray
 from contstim.errors import InfeasibleError, InputError, UnknownNameError
-from contstim.records import CHOICES, require_columns
 from contstim.selection.checking import check_design
 from contstim.selection.dealing import Hand, deal, spread
+from contstim.tables import CHOICES, require_columns
 from contstim.text.sentence import Sentence, split_word
 
 __all__ = ["CONDITIONS", "LAYOUTS", "Layout", "design_trials"]
@@ -107,7 +107,7 @@ def design_trials(
     pandas.DataFrame
         A row a participant and trial, in the order of presentation: ``participant, group, trial,
         condition, sentence_1, sentence_2, model_1, model_2`` as in
-        :data:`contstim.records.CHOICES`, then ``item`` (the same for all who see the same two
+        :data:`contstim.tables.CHOICES`, then ``item`` (the same for all who see the same two
         sentences), ``side_1`` (``left`` or ``right``: where sentence 1 is shown) and ``catch``.
         Participants, groups, trials and items count from 1. In a catch trial sentence 1 is the
         natural one. Random and catch trials have no models (missing). In ``.attrs``: ``seed``,

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 import zipfile
 from pathlib import Path
-from typing import IO
 
 import numpy as np
 import pandas as pd
 
-from contstim.errors import InputError, MissingExtraError
-from contstim.records import TRIPLETS, require_columns
+from contstim.errors import InputError
+from contstim.tables import MISSING, TRIPLETS, read_table
 
-__all__ = ["read_scores", "read_table", "read_triplets"]
-
-#: What stands for no number.
-_MISSING = ("", "NA", "NaN", "nan", "None", "null")
+__all__ = ["read_scores", "read_triplets"]
 
 _LONG = ("sentence", "model", "log_prob")
 
@@ -57,7 +52,7 @@ def read_scores(path: str | Path) -> pd.DataFrame:
 
 
 def read_triplets(path: str | Path) -> pd.DataFrame:
-    """Read a table of triplets, with the columns of :data:`contstim.records.TRIPLETS` and others.
+    """Read a table of triplets, with the columns of :data:`contstim.tables.TRIPLETS` and others.
 
     Parameters
     ----------
@@ -69,59 +64,9 @@ def read_triplets(path: str | Path) -> pd.DataFrame:
     InputError
         Naming file and fault.
     """
-    table = read_table(path)
-    require_columns(table, TRIPLETS, str(path))
+    table = read_table(path, TRIPLETS)
     _refuse_text(table[[*TRIPLETS[5:]]], path)
     return table
-
-
-def read_table(path: str | Path) -> pd.DataFrame:
-    """Read a CSV file (``-``: standard input) or Parquet file in which sentences are text.
-
-    Raises
-    ------
-    InputError
-        Naming file and fault.
-    MissingExtraError
-        If the file is Parquet and pyarrow is not installed.
-    """
-    if str(path).endswith((".parquet", ".pq")):
-        try:
-            return pd.read_parquet(path)
-        except ImportError as error:
-            raise MissingExtraError(
-                f"reading {path} needs pyarrow; pip install pyarrow, or save the table as CSV"
-            ) from error
-        except (OSError, ValueError) as error:
-            raise InputError(f"cannot read {path}: {_one_line(error)}") from error
-    source: str | Path | IO[str] = sys.stdin if str(path) == "-" else path
-    try:
-        # As text first: a sentence may read "null" or "12".
-        table = pd.read_csv(source, dtype=str, keep_default_na=False, encoding="utf-8")
-    except (OSError, ValueError) as error:
-        raise InputError(f"cannot read {path}: {_one_line(error)}") from error
-    if not isinstance(table.index, pd.RangeIndex):
-        # pandas took the first column for row names, and so moved every cell by one column.
-        raise InputError(
-            f"the rows of {path} have more cells than its header; put quotes around sentences "
-            "with commas"
-        )
-    text = {str(table.columns[0]), "sentence", "model", *TRIPLETS[:5]}
-    typed = {name: own if name in text else _typed(own) for name, own in table.items()}
-    return pd.DataFrame(typed)
-
-
-def _typed(column: pd.Series) -> pd.Series:
-    """Return a column of text as numbers if it holds nothing else, else as it is."""
-    missing = column.isin(_MISSING)
-    try:
-        if column.str.fullmatch(r"-?\d{1,18}").all():
-            return column.astype(np.int64)
-        # Python's own parser, by way of objects: it reads back exactly what was written.
-        numbers = column.mask(missing, "nan").to_numpy(dtype=object).astype(np.float64)
-    except ValueError:
-        return column
-    return pd.Series(numbers, index=column.index)
 
 
 def _one_line(error: Exception) -> str:
@@ -173,7 +118,7 @@ def _refuse_text(table: pd.DataFrame, path: str | Path) -> None:
     for name, column in table.items():
         if not pd.api.types.is_numeric_dtype(column):
             numbers = pd.to_numeric(column, errors="coerce")
-            bad = column[numbers.isna() & ~column.isin(_MISSING)]
+            bad = column[numbers.isna() & ~column.isin(MISSING)]
             value = bad.iloc[0] if len(bad) else column.iloc[0]
             raise InputError(f"column {name!r} of {path} holds {value!r}, not a number")
 

@@ -13,7 +13,7 @@ from scipy.stats import rankdata
 from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InfeasibleError, InputError, UnknownNameError
 from contstim.models.units import gives_log_probabilities
-from contstim.records import require_columns
+from contstim.tables import require_columns
 
 __all__ = [
     "OBJECTIVES",
@@ -122,7 +122,7 @@ def select_triplets(
     Parameters
     ----------
     triplets
-        A table with the columns of :data:`contstim.records.TRIPLETS` (the log-probabilities of the
+        A table with the columns of :data:`contstim.tables.TRIPLETS` (the log-probabilities of the
         synthetic sentences under the models that accept them are not needed).
     per_pair
         Triplets wanted for each model pair, a multiple of `strata`.

@@ -7,8 +7,8 @@ from os import PathLike
 from typing import Any
 
 from contstim.errors import InputError, UnknownNameError
+from contstim.tables import numbered_lines
 from contstim.text.sentence import split_word
-from contstim.text.textfile import numbered_lines
 
 __all__ = ["SPLITTERS", "corpus_sentences", "detokenize", "split_sentences", "splitter_for"]
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from contstim.errors import InfeasibleError, InputError, UnknownNameError
+from contstim.tables import csv_rows, numbered_lines
 from contstim.text.sentence import Sentence
-from contstim.text.textfile import numbered_lines
 from contstim.text.vocabulary import Vocabulary
 from contstim.text.wordrules import ENGLISH_REPEATABLE
 
@@ -100,21 +100,7 @@ def _column(name: str, lines: list[str], header: list[str]) -> list[tuple[str, i
     if header.count("sentence") > 1:
         raise InputError(f"{name} has two columns 'sentence'; leave one")
     column = header.index("sentence")
-    reader = csv.reader((line + "\n" for line in lines), strict=True)
-    rows = []
-    try:
-        for row in reader:
-            if len(row) > len(header):
-                raise InputError(
-                    f"{name}, line {reader.line_num} has {len(row)} cells, the header "
-                    f"{len(header)}; put quotes around sentences with commas"
-                )
-            rows.append((row[column] if len(row) > column else "", reader.line_num))
-    except csv.Error as error:
-        raise InputError(
-            f"{name}, line {reader.line_num} is not CSV ({error}); check its quotes, or give one "
-            "sentence a line"
-        ) from None
+    rows = [(row[column], number) for number, row in csv_rows(lines, name, fill=True)]
     if len(rows) < 2:
         raise InputError(f"{name} holds no sentence, only a header; add rows")
     return rows[1:]

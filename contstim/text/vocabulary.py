@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from contstim.errors import InputError, UnknownNameError
 from contstim.files import digest, replacing
+from contstim.tables import numbered_lines
 from contstim.text.sentence import WordList, capitalize, split_word
-from contstim.text.textfile import numbered_lines
 from contstim.text.wordrules import ENGLISH_REPEATABLE, WordRules
 from contstim.text.wordtable import WordTable
 

@@ -6,11 +6,12 @@ import csv
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from os import PathLike
 from pathlib import Path
 
 from contstim.errors import InputError
-from contstim.text.textfile import numbered_lines
+from contstim.tables import csv_rows, numbered_lines
 
 __all__ = ["WordTable"]
 
@@ -58,11 +59,11 @@ class WordTable:
             words = [line.strip() for line in lines if line.strip()]
             return cls(words, None, None, None, {})
         rows = []
-        for number, cells in enumerate(csv.reader(lines[1:]), start=2):
-            row = dict(zip(header, (cell.strip() for cell in cells), strict=False))
-            if row and not row.get("word"):
+        for number, cells in islice(csv_rows(lines, str(path), fill=True), 1, None):
+            row = dict(zip(header, (cell.strip() for cell in cells), strict=True))
+            if any(row.values()) and not row["word"]:
                 raise InputError(f"{path}, row {number} has no word; fill the column 'word'")
-            if row:
+            if row["word"]:
                 rows.append(row)
         column = _Columns(str(path), rows)
         repeatable = column.flagged("repeatable") if "repeatable" in header else None

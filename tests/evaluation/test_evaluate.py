@@ -368,7 +368,7 @@ def test_from_files_to_a_folder(make_study, tmp_path):
     assert list(written.columns) == list(MODEL_COLUMNS)
     np.testing.assert_allclose(written["value"], expected.models["value"])
     assert (tmp_path / "out" / "report.html").exists()
-    with pytest.raises(InputError, match="there is no such file"):
+    with pytest.raises(InputError, match="there is no file"):
         evaluate_file(tmp_path / "choices.csv", scores=tmp_path / "none.csv")
 
 

@@ -195,10 +195,10 @@ def test_faults_in_the_form_of_the_trials(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="two columns 'a'"):
         read_design(path)
     path.write_text("a,b\n1,2,3\n", "utf-8")
-    with pytest.raises(InputError, match="row 1 has 3 cells, the header 2"):
+    with pytest.raises(InputError, match="line 2 has 3 cells, the header 2"):
         read_design(path)
     path.write_text('a,b\n"1,2\n', "utf-8")
-    with pytest.raises(InputError, match="as CSV"):
+    with pytest.raises(InputError, match="is not CSV"):
         read_design(path)
 
 

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from contstim.errors import InputError, MissingExtraError
-from contstim.records import TRIPLETS
 from contstim.selection import read_scores, read_triplets
+from contstim.tables import TRIPLETS
 
 WIDE = 'sentence,m1,m2\n"Yes, null",-1.5,-inf\nnull,-2,\n12,-3.25,-4\n'
 
@@ -28,7 +28,7 @@ def test_wide_table(tmp_path):
 
 
 def test_standard_input(monkeypatch):
-    monkeypatch.setattr(sys, "stdin", io.StringIO(WIDE))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(WIDE.encode())))
     pd.testing.assert_frame_equal(read_scores("-"), expected(), check_index_type=False)
 
 
@@ -71,7 +71,7 @@ def test_arrays(tmp_path):
             "sentence,model,log_prob\na,m,1\na,m,2\n",
             "{} has two scores of 'a' under 'm'; keep one",
         ),
-        ("", "cannot read {}: No columns to parse from file"),
+        ("", "{} is empty; give a table with a header and rows"),
     ],
 )
 def test_faulty_tables(tmp_path, text, message):
@@ -85,7 +85,7 @@ def test_faulty_tables(tmp_path, text, message):
 def test_missing_and_damaged_files(tmp_path):
     with pytest.raises(InputError) as caught:
         read_scores(tmp_path / "none.csv")
-    assert str(caught.value) == f"cannot read {tmp_path / 'none.csv'}: there is no such file"
+    assert str(caught.value) == f"there is no file {tmp_path / 'none.csv'}; check the path"
     with pytest.raises(InputError, match=r"none\.npz: there is no such file"):
         read_scores(tmp_path / "none.npz")
     bad = tmp_path / "bad.npz"
@@ -94,7 +94,7 @@ def test_missing_and_damaged_files(tmp_path):
         read_scores(bad)
     latin = tmp_path / "latin.csv"
     latin.write_bytes("sentence,m1,m2\nCafé,1,2\n".encode("latin-1"))
-    with pytest.raises(InputError, match=r"cannot read .*latin\.csv: 'utf-8' codec"):
+    with pytest.raises(InputError, match=r"latin\.csv, line 2 is not UTF-8 text"):
         read_scores(latin)
 
 

@@ -16,8 +16,8 @@ from contstim.evaluation.choices import (
     clean_choices,
     rescale,
 )
-from contstim.evaluation.importers.mapping import read_table
 from contstim.evaluation.rows import name_rows
+from contstim.tables import read_table
 
 __all__ = ["CONDITIONS", "read_golan2023"]
 
@@ -65,7 +65,7 @@ def read_golan2023(source: str | Path | pd.DataFrame) -> HumanData:
         If a column is absent, a response code, sentence kind or log-probability is not known,
         or the table breaks what `check_choices` asks.
     """
-    raw = source if isinstance(source, pd.DataFrame) else read_table(source)
+    raw = source if isinstance(source, pd.DataFrame) else read_table(source, cells="guessed")
     for column in _NEEDED:
         if column not in raw.columns:
             raise InputError(f"a golan2023 file needs the column {column!r}, which is absent")

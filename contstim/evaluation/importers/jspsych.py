@@ -17,8 +17,8 @@ from contstim.evaluation.choices import (
     clean_choices,
     rescale,
 )
-from contstim.evaluation.importers.mapping import read_table
 from contstim.evaluation.rows import name_rows
+from contstim.tables import read_table
 
 __all__ = ["read_jspsych"]
 
@@ -164,7 +164,7 @@ def _read(path: Path) -> pd.DataFrame:
             raise InputError(f"the folder {str(path)!r} holds no .json, .jsonl or .csv file")
         return pd.concat([_read(p) for p in files], ignore_index=True)
     if path.suffix not in (".json", ".jsonl", ".txt"):
-        return read_table(path)
+        return read_table(path, cells="guessed")
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError as error:

@@ -19,8 +19,9 @@ from contstim.evaluation.choices import (
     rescale,
 )
 from contstim.evaluation.rows import name_rows
+from contstim.tables import read_table
 
-__all__ = ["BLIMP", "SPROUSE2013", "TIDY", "ColumnMapping", "read_mapped", "read_table"]
+__all__ = ["BLIMP", "SPROUSE2013", "TIDY", "ColumnMapping", "read_mapped"]
 
 
 @dataclass(frozen=True)
@@ -86,24 +87,6 @@ BLIMP = ColumnMapping(
 )
 
 
-def read_table(path: str | Path) -> pd.DataFrame:
-    """Read a CSV, TSV (by its name) or compressed file as a table.
-
-    Raises
-    ------
-    InputError
-        If the file is missing, empty or not a table.
-    """
-    place = Path(path)
-    separator = "\t" if ".tsv" in place.suffixes else ","
-    try:
-        return pd.read_csv(place, sep=separator, low_memory=False)
-    except FileNotFoundError as error:
-        raise InputError(f"there is no file {str(place)!r}") from error
-    except (pd.errors.EmptyDataError, pd.errors.ParserError, UnicodeDecodeError, OSError) as error:
-        raise InputError(f"{str(place)!r} is not a table that can be read: {error}") from error
-
-
 def read_mapped(table: pd.DataFrame | str | Path, mapping: ColumnMapping) -> HumanData:
     """Turn a table or file into human data as `mapping` says.
 
@@ -112,7 +95,7 @@ def read_mapped(table: pd.DataFrame | str | Path, mapping: ColumnMapping) -> Hum
     InputError
         If a mapped column is absent, or the rows break what `check_choices` asks.
     """
-    raw = table if isinstance(table, pd.DataFrame) else read_table(table)
+    raw = table if isinstance(table, pd.DataFrame) else read_table(table, cells="guessed")
     renames = {source: name for name, source in mapping.columns}
     for source in renames:
         if source not in raw.columns:

@@ -28,8 +28,8 @@ from contstim.models.base import Event, Replacements, SentenceModel, SentencePar
 from contstim.models.bundled import bundled_folder
 from contstim.models.hf.causal import CausalModel
 from contstim.models.spec import ModelSpec
+from contstim.tables import numbered_lines
 from contstim.text.sentence import Sentence, WordList
-from contstim.text.textfile import numbered_lines
 
 if TYPE_CHECKING:
     from contstim.models.hf.masked import MaskedModel

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from contstim.arrays import IntArray
 from contstim.errors import InputError
-from contstim.text.textfile import numbered_lines
+from contstim.tables import numbered_lines
 
 __all__ = ["PARTS", "LabelledSentences", "matthews_correlation", "read_cola", "read_cola_folder"]
 

@@ -1,0 +1,284 @@
+"""Reading the text files and tables that people have, and the columns of tables.
+
+Text is UTF-8, with a byte-order mark or without, gzip-compressed by the file's ending, and ``-`` is
+standard input, wherever a file is read.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import re
+import sys
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
+from os import PathLike
+from pathlib import Path
+from typing import IO, Literal, cast
+
+import numpy as np
+import pandas as pd
+
+from contstim.errors import InputError, MissingExtraError, near_matches
+
+__all__ = [
+    "CHOICES",
+    "MISSING",
+    "SCORES",
+    "TRIPLETS",
+    "csv_rows",
+    "numbered_lines",
+    "read_table",
+    "require_columns",
+]
+
+#: One row a sentence and model; `log_prob` in nats.
+SCORES = ("sentence", "model", "log_prob", "n_tokens", "n_words", "stderr")
+
+#: One row a trial and participant; `rating` is negative where sentence 1 was chosen.
+CHOICES = (
+    "participant",
+    "group",
+    "trial",
+    "condition",
+    "sentence_1",
+    "sentence_2",
+    "model_1",
+    "model_2",
+    "rating",
+    "rt_ms",
+)
+
+#: One row a triplet; ``..._lp_k`` is the log-probability under model k, nats.
+TRIPLETS = (
+    "model_1",
+    "model_2",
+    "natural",
+    "synthetic_1",
+    "synthetic_2",
+    "natural_lp_1",
+    "natural_lp_2",
+    "synthetic_1_lp_1",
+    "synthetic_1_lp_2",
+    "synthetic_2_lp_1",
+    "synthetic_2_lp_2",
+)
+
+#: Columns that hold text even where every cell of them reads as a number.
+_TEXT = frozenset({"sentence", "model", *TRIPLETS[:5]})
+
+#: What stands for no number.
+MISSING = ("", "NA", "NaN", "nan", "None", "null")
+
+_BOM = "\ufeff"
+
+
+def require_columns(frame: pd.DataFrame, columns: Iterable[str], what: str) -> None:
+    """Refuse a table that lacks one of `columns`.
+
+    Parameters
+    ----------
+    frame
+        The table.
+    columns
+        Names that must be among its columns.
+    what
+        What the table is, for the message, e.g. ``the triplets table``.
+
+    Raises
+    ------
+    InputError
+        Naming the first column that is missing.
+    """
+    present = [str(column) for column in frame.columns]
+    for column in columns:
+        if column not in present:
+            hint = near_matches(column, present) if present else "it has no column"
+            raise InputError(f"{what} has no column {column!r}; {hint}")
+
+
+def read_table(
+    path: str | PathLike[str],
+    columns: Iterable[str] = (),
+    *,
+    cells: Literal["typed", "text", "guessed"] = "typed",
+) -> pd.DataFrame:
+    """Read a table: CSV, TSV if the name has the ending ``.tsv``, or Parquet.
+
+    Parameters
+    ----------
+    path
+        The file; ``-`` is standard input.
+    columns
+        Columns that it must have.
+    cells
+        What the cells of a CSV or TSV file are. ``typed``: numbers in columns that hold nothing
+        else, otherwise text, be it ``null`` or ``12``; the first column and those of sentences
+        and models are always text. ``text``: all text, empty ones missing. ``guessed``: what
+        pandas takes them for, for data of other programs.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read or lacks a column; the message names file and place.
+    MissingExtraError
+        If the file is Parquet and pyarrow is not installed.
+    """
+    name = _shown(path)
+    if str(path).endswith((".parquet", ".pq")):
+        table = _read_parquet(path)
+    else:
+        table = _parse(name, path, cells)
+    require_columns(table, columns, name)
+    return table
+
+
+def _read_parquet(path: str | PathLike[str]) -> pd.DataFrame:
+    try:
+        return pd.read_parquet(path)
+    except ImportError as error:
+        raise MissingExtraError(
+            f"reading {path} needs pyarrow; pip install pyarrow, or save the table as CSV"
+        ) from error
+    except FileNotFoundError:
+        raise InputError(f"there is no file {path}; check the path") from None
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot read {path}: {' '.join(str(error).split())}") from error
+
+
+def _parse(
+    name: str, path: str | PathLike[str], cells: Literal["typed", "text", "guessed"]
+) -> pd.DataFrame:
+    text = "\n".join(line for _, line in numbered_lines(path))
+    if not text.strip():
+        raise InputError(f"{name} is empty; give a table with a header and rows")
+    source, separator = io.StringIO(text), "\t" if ".tsv" in Path(path).suffixes else ","
+    try:
+        if cells == "guessed":
+            table = pd.read_csv(source, sep=separator, low_memory=False)
+        else:
+            missing = [] if cells == "typed" else [""]
+            table = pd.read_csv(
+                source, sep=separator, dtype=str, keep_default_na=False, na_values=missing
+            )
+    except ValueError as error:
+        uneven = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", str(error))
+        if uneven:
+            raise InputError(
+                f"{name}, line {uneven[2]} has {uneven[3]} cells, the header {uneven[1]}; put "
+                "quotes around sentences with commas"
+            ) from None
+        raise InputError(f"cannot read {name}: {' '.join(str(error).split())}") from None
+    if not isinstance(table.index, pd.RangeIndex):
+        # pandas took the first column for row names, and so moved every cell by one column.
+        raise InputError(
+            f"the rows of {name} have more cells than its header; put quotes around sentences "
+            "with commas"
+        )
+    if cells == "typed":
+        as_text = {str(table.columns[0])} | _TEXT
+        table = pd.DataFrame(
+            {key: own if key in as_text else _typed(own) for key, own in table.items()}
+        )
+    return table
+
+
+def _typed(column: pd.Series) -> pd.Series:
+    """Return a column of text as numbers if it holds nothing else, else as it is."""
+    missing = column.isin(MISSING)
+    try:
+        if column.str.fullmatch(r"-?\d{1,18}").all():
+            return column.astype(np.int64)
+        # Python's own parser, by way of objects: it reads back exactly what was written.
+        numbers = column.mask(missing, "nan").to_numpy(dtype=object).astype(np.float64)
+    except ValueError:
+        return column
+    return pd.Series(numbers, index=column.index)
+
+
+def csv_rows(
+    lines: Iterable[str], name: str, *, fill: bool = False
+) -> Iterator[tuple[int, list[str]]]:
+    """Yield the rows of a CSV file, the header first, each with the number of its last line.
+
+    Parameters
+    ----------
+    lines
+        The file's lines, without line ends.
+    name
+        The file, for messages.
+    fill
+        Whether rows shorter than the header are filled up with empty cells, not refused.
+
+    Raises
+    ------
+    InputError
+        If a row has more or fewer cells than the header or is not CSV; the message names the line.
+    """
+    reader = csv.reader((line + "\n" for line in lines), strict=True)
+    width = None
+    try:
+        for row in reader:
+            width = len(row) if width is None else width
+            if fill:
+                row += [""] * (width - len(row))
+            if len(row) != width:
+                raise InputError(
+                    f"{name}, line {reader.line_num} has {len(row)} cells, the header {width}; "
+                    "put quotes around sentences with commas"
+                )
+            yield reader.line_num, row
+    except csv.Error as error:
+        raise InputError(
+            f"{name}, line {reader.line_num} is not CSV ({error}); check its quotes"
+        ) from None
+
+
+def numbered_lines(path: str | PathLike[str]) -> Iterator[tuple[int, str]]:
+    """Yield each line of a text file, without its line end, and its number from 1.
+
+    Parameters
+    ----------
+    path
+        A UTF-8 file (a byte-order mark is skipped), gzip-compressed if its name ends in
+        ``.gz``; ``-`` is standard input.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be opened, is not what its ending promises, or holds a line that is
+        not UTF-8; the message names the file and the line.
+    """
+    name = _shown(path)
+    number = 0
+    try:
+        with _open(path) as file:
+            for number, raw in enumerate(file, start=1):
+                line = raw.decode("utf-8").rstrip("\r\n")
+                yield number, line.removeprefix(_BOM) if number == 1 else line
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{name}, line {number} is not UTF-8 text ({error.reason}); save the file as UTF-8"
+        ) from None
+    except FileNotFoundError:
+        raise InputError(f"there is no file {name}; check the path") from None
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise InputError(f"{name} is not a whole gzip file ({error}); make it anew") from None
+    except OSError as error:
+        raise InputError(f"cannot read {name}: {error.strerror or error}") from None
+
+
+def _open(path: str | PathLike[str]) -> IO[bytes] | nullcontext[IO[bytes]]:
+    if str(path) == "-":
+        if sys.stdin is None:
+            raise InputError("standard input is closed; give a file")
+        return nullcontext(sys.stdin.buffer)
+    if Path(path).suffix == ".gz":
+        return cast("IO[bytes]", gzip.open(path, "rb"))
+    return Path(path).open("rb")
+
+
+def _shown(path: str | PathLike[str]) -> str:
+    return "standard input" if str(path) == "-" else str(path)

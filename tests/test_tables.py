@@ -1,0 +1,102 @@
+"""Reading text files and tables as people have them, and the columns of tables."""
+
+import gzip
+import io
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from contstim.errors import InputError
+from contstim.tables import CHOICES, csv_rows, numbered_lines, read_table, require_columns
+
+
+def test_columns_that_are_there():
+    require_columns(pd.DataFrame(columns=[*CHOICES, "more"]), CHOICES, "the choices")
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (["ratings"], "the choices has no column 'rating'; did you mean 'ratings'?"),
+        (["x", "y"], "the choices has no column 'rating'; choose one of 'x', 'y'"),
+        ([], "the choices has no column 'rating'; it has no column"),
+    ],
+)
+def test_columns_that_are_missing(columns, message):
+    with pytest.raises(InputError) as caught:
+        require_columns(pd.DataFrame(columns=columns), ["rating"], "the choices")
+    assert str(caught.value) == message
+
+
+def test_line_ends_and_the_byte_order_mark_are_dropped(tmp_path):
+    path = tmp_path / "text.txt.gz"
+    path.write_bytes(gzip.compress("\ufeffOne \r\n\nThré\ufeffe".encode()))
+    assert list(numbered_lines(path)) == [(1, "One "), (2, ""), (3, "Thré\ufeffe")]
+
+
+TABLE = "\ufeffsentence,n,score\nnull,1,NA\n12,2,0.1\n"
+
+
+@pytest.mark.parametrize("way", ["plain", "gzip", "input"])
+def test_tables_as_people_have_them(tmp_path, monkeypatch, way):
+    path = tmp_path / ("table.csv.gz" if way == "gzip" else "table.csv")
+    data = TABLE.encode()
+    path.write_bytes(gzip.compress(data) if way == "gzip" else data)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+    table = read_table("-" if way == "input" else path, ["score"])
+    assert table["sentence"].tolist() == ["null", "12"]
+    assert table["n"].tolist() == [1, 2]
+    assert np.isnan(table["score"][0])
+    assert table["score"][1] == 0.1
+    text = read_table(path, cells="text")
+    assert text.to_numpy().tolist() == [["null", "1", "NA"], ["12", "2", "0.1"]]
+    guessed = read_table(path, cells="guessed")
+    assert np.isnan(guessed["sentence"][0])
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "{} is empty; give a table with a header and rows"),
+        (
+            b"a,b\n1,2\n1,2,3\n",
+            "{}, line 3 has 3 cells, the header 2; put quotes around sentences with commas",
+        ),
+        (
+            b"a,b\n1,2,3\n4,5,6\n",
+            "the rows of {} have more cells than its header; put quotes "
+            "around sentences with commas",
+        ),
+        (
+            b"a,b\n\xff,2\n",
+            "{}, line 2 is not UTF-8 text (invalid start byte); save the file as UTF-8",
+        ),
+        (b"a,c\n1,2\n", "{} has no column 'b'; choose one of 'a', 'c'"),
+    ],
+)
+def test_tables_that_cannot_be_used(tmp_path, content, message):
+    path = tmp_path / "table.csv"
+    path.write_bytes(content)
+    with pytest.raises(InputError) as caught:
+        read_table(path, ["b"])
+    assert str(caught.value) == message.format(path)
+
+
+def test_cells_of_any_length_and_the_line_of_a_fault(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text("a,b\n" + "x" * 200_000 + ",1\n")
+    assert read_table(path)["a"].str.len().tolist() == [200_000]
+    with pytest.raises(InputError) as caught:
+        list(csv_rows(["a,b", "1,2", "x" * 200_000 + ",2"], "words.csv"))
+    assert str(caught.value) == (
+        "words.csv, line 3 is not CSV (field larger than field limit (131072)); check its quotes"
+    )
+    assert list(csv_rows(["a,b", '"1', '2",', "3"], "x", fill=True)) == [
+        (1, ["a", "b"]),
+        (3, ["1\n2", ""]),
+        (4, ["3", ""]),
+    ]
+    with pytest.raises(InputError, match="^x, line 2 has 1 cells, the header 2; put quotes"):
+        list(csv_rows(["a,b", "3"], "x"))
