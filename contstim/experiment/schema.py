@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
-import platform
 import secrets
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
-
-from filelock import FileLock, Timeout
 
 from contstim.errors import InputError, OutputError
 from contstim.experiment.study import Study
 from contstim.files import digest
 
-__all__ = ["DATA_FILE", "connect", "design_digest", "hold", "open_data", "read_salt", "writing"]
+__all__ = ["DATA_FILE", "connect", "design_digest", "open_data", "read_salt", "writing"]
 
 #: The file's name in the study's folder.
 DATA_FILE = "collected.sqlite3"
@@ -152,43 +148,6 @@ def open_data(path: Path, study: Study | None = None) -> sqlite3.Connection:
         kind = OutputError if isinstance(error, sqlite3.OperationalError) else InputError
         raise kind(_unusable(path, error)) from None
     return connection
-
-
-def hold(path: Path) -> FileLock:
-    """Take a data file for this process, which serves it; the holder releases the lock.
-
-    The lock is the operating system's: it ends with the process, however that dies.
-
-    Raises
-    ------
-    InputError
-        If another server has the file; the message says which process it is.
-    OutputError
-        If the lock's file, beside the data, cannot be written.
-    """
-    lock = FileLock(path.with_name(f"{path.name}.lock"), timeout=0, thread_local=False)
-    key = "server"
-    try:
-        lock.acquire()
-    except Timeout:
-        with closing(connect(path)) as connection:
-            row = connection.execute("SELECT value FROM about WHERE key = ?", (key,)).fetchone()
-        holder = "another process" if row is None else row["value"]
-        raise InputError(
-            f"{path} is served already, by {holder}; stop that server first, or give another file "
-            "with --data"
-        ) from None
-    except (OSError, NotImplementedError) as error:  # the latter where there are no locks
-        reason = getattr(error, "strerror", None) or error
-        raise OutputError(f"cannot lock {path}: {reason}; put the data elsewhere") from None
-    try:
-        with writing(path) as connection:
-            value = f"process {os.getpid()} on {platform.node()}"
-            connection.execute("INSERT OR REPLACE INTO about VALUES (?, ?)", (key, value))
-    except BaseException:
-        lock.release()
-        raise
-    return lock
 
 
 @contextmanager

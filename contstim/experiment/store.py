@@ -2,27 +2,64 @@
 
 from __future__ import annotations
 
+import json
+import secrets
 import sqlite3
 import time
+import uuid
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import ExitStack
+from functools import wraps
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-from contstim.experiment.messages import Opening
-from contstim.experiment.recording import Received
-from contstim.experiment.schema import DATA_FILE, hold, open_data
-from contstim.experiment.sessions import Sessions
+from contstim.experiment.allocation import release_stale, return_to_seat, take_seat
+from contstim.experiment.bundle import make_bundle, outcome_link
+from contstim.experiment.messages import Opening, RefusedError
+from contstim.experiment.recording import (
+    GRACE_S,
+    Received,
+    is_over,
+    outcome_of,
+    record_answers,
+    record_events,
+)
+from contstim.experiment.schema import DATA_FILE, open_data
 from contstim.experiment.study import Study
 from contstim.experiment.summary import summarise
+from contstim.experiment.trials import Trial
 from contstim.experiment.writer import Writer
+from contstim.files import digest, lock
 
 __all__ = ["Store"]
+
+_TOKENS = 200  # times that a session may be opened; only a fault or malice comes near
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+
+def _step(
+    method: Callable[Concatenate[Store, sqlite3.Connection, float, Arguments], Result],
+) -> Callable[Concatenate[Store, Arguments], Future[Result]]:
+    """Have a method run by the writer, who gives it the connection and the time.
+
+    Callers get a future, which is done after the commit.
+    """
+
+    @wraps(method)
+    def submit(self: Store, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Future[Result]:
+        return self._writer.submit(lambda c: method(self, c, self._clock(), *args, **kwargs))
+
+    return submit
 
 
 class Store:
     """What a server does with a study's data; every result is a future, done after the commit.
+
+    Each step is stored whole or, if it raises, not at all.
 
     Parameters
     ----------
@@ -38,7 +75,7 @@ class Store:
     Raises
     ------
     InputError, OutputError
-        As `open_data` and `hold`.
+        As `open_data`, and as `lock` if another server has the data.
     """
 
     def __init__(
@@ -51,13 +88,17 @@ class Store:
         self.study = study
         self.path = study.folder / DATA_FILE if path is None else path
         self._clock = clock
-        self._sessions = Sessions(study)
+        practice = {trial.trial: trial for trial in study.practice_trials}
+        self._trials: dict[int, dict[str, Trial]] = {
+            seat: practice | {trial.trial: trial for trial in own}
+            for seat, own in study.design.trials.items()
+        }
         self._writer = Writer(lambda: open_data(self.path, study), say)
-        try:
-            self._lock = hold(self.path)
-        except BaseException:
-            self._writer.close()
-            raise
+        with ExitStack() as stack:
+            stack.callback(self._writer.close)
+            held = self.path.with_name(f"{self.path.name}.lock")
+            stack.enter_context(lock(held, f"the data file {self.path}"))
+            self._stack = stack.pop_all()
 
     def __enter__(self) -> Self:
         return self
@@ -72,41 +113,236 @@ class Store:
 
     def close(self) -> None:
         """Commit what was asked for, close the file and leave it to others."""
-        self._writer.close()
-        self._lock.release()
+        self._stack.close()
 
-    def open(self, opening: Opening) -> Future[tuple[str, dict[str, Any], bool]]:
-        """Open a session; see `Sessions.open`."""
-        return self._writer.submit(lambda c: self._sessions.open(c, opening, self._clock()))
+    @_step
+    def open(
+        self, connection: sqlite3.Connection, now: float, opening: Opening
+    ) -> tuple[str, dict[str, Any], bool]:
+        """Open a session or find the one that the participant has.
 
-    def resume(self, token: str) -> Future[dict[str, Any]]:
-        """Return a session's bundle; see `Sessions.resume`."""
-        return self._writer.submit(lambda c: self._sessions.resume(c, token, self._clock()))
+        Returns
+        -------
+        tuple
+            A token of the session, its bundle, and whether it is new.
 
-    def add_answers(self, token: str, answers: Sequence[Any]) -> Future[Received]:
-        """Store answers; see `Sessions.add_answers`."""
-        return self._writer.submit(
-            lambda c: self._sessions.add_answers(c, token, answers, self._clock())
+        Raises
+        ------
+        RefusedError
+            400 if the consent is to another text or the participant's id is missing, 409 if the
+            session is finished, 503 if no seat is free.
+        """
+        study = self.study
+        agreed = (opening.consent.version, opening.consent.sha256)
+        if agreed != (study.consent.version, study.consent_sha256):
+            raise RefusedError(
+                400, "consent is to another version of the text; load the page again"
+            )
+        if study.recruiter is not None and study.recruiter.required and not opening.participant:
+            raise RefusedError(
+                400, f"the participant's id ({study.recruiter.participant}) is missing"
+            )
+        self._release(connection, now)
+        session = self._known(connection, opening)
+        new = session is None
+        if session is None:
+            session = self._create(connection, opening, now)
+        else:
+            self._refuse_finished(connection, session)
+            self._come_back(connection, session, now)
+        return self._token(connection, session, now), self._bundle(connection, session, now), new
+
+    @_step
+    def resume(self, connection: sqlite3.Connection, now: float, token: str) -> dict[str, Any]:
+        """Return the bundle of the token's session, back in its seat if that is free.
+
+        Raises
+        ------
+        RefusedError
+            401 if there is no such session.
+        """
+        session = self._whose(connection, token)
+        self._come_back(connection, session, now)
+        return self._bundle(connection, session, now)
+
+    @_step
+    def add_answers(
+        self, connection: sqlite3.Connection, now: float, token: str, answers: Sequence[Any]
+    ) -> Received:
+        """Store answers; see `record_answers`.
+
+        Raises
+        ------
+        RefusedError
+            401 if there is no such session.
+        """
+        session = self._whose(connection, token)
+        self._come_back(connection, session, now)
+        row = _session(connection, session)
+        late = is_over(self.study, row["started_at"], now, GRACE_S)
+        trials = self._trials[row["seat"]]
+        return record_answers(connection, session, trials, answers, now, late)
+
+    @_step
+    def add_events(
+        self, connection: sqlite3.Connection, now: float, token: str, events: Sequence[Any]
+    ) -> Received:
+        """Store events; see `record_events`.
+
+        Raises
+        ------
+        RefusedError
+            401 if there is no such session.
+        """
+        session = self._whose(connection, token)
+        self._come_back(connection, session, now)
+        trials = self._trials[_session(connection, session)["seat"]]
+        return record_events(connection, session, len(trials), events, now)
+
+    @_step
+    def finish(self, connection: sqlite3.Connection, now: float, token: str) -> dict[str, Any]:
+        """End a session and return its outcome, completion code and the address to return to.
+
+        Raises
+        ------
+        RefusedError
+            401 if there is no such session; 409, with the ids of the missing trials, if trials
+            have no answer while there is time.
+        """
+        session = self._whose(connection, token)
+        self._come_back(connection, session, now)
+        row = _session(connection, session)
+        outcome = row["outcome"]
+        if outcome is None:
+            outcome, missing = outcome_of(connection, self.study, session, now)
+            if outcome is None:
+                raise RefusedError(409, f"{len(missing)} trials have no answer", missing=missing)
+            connection.execute(
+                "UPDATE sessions SET finished_at = ?, outcome = ?, last_at = ? WHERE session = ?",
+                (now, outcome, now, session),
+            )
+        link = outcome_link(self.study, outcome)
+        return {"complete": outcome == "complete", "outcome": outcome, **link}
+
+    @_step
+    def decline(self, connection: sqlite3.Connection, _: float) -> None:
+        """Count somebody who declined; nothing else is stored."""
+        connection.execute(
+            "INSERT INTO counts VALUES ('declined', 1) ON CONFLICT (name) DO UPDATE SET n = n + 1"
         )
 
-    def add_events(self, token: str, events: Sequence[Any]) -> Future[Received]:
-        """Store events; see `Sessions.add_events`."""
-        return self._writer.submit(
-            lambda c: self._sessions.add_events(c, token, events, self._clock())
-        )
-
-    def finish(self, token: str) -> Future[dict[str, Any]]:
-        """End a session; see `Sessions.finish`."""
-        return self._writer.submit(lambda c: self._sessions.finish(c, token, self._clock()))
-
-    def decline(self) -> Future[None]:
-        """Count somebody who declined."""
-        return self._writer.submit(self._sessions.decline)
-
-    def summary(self) -> Future[dict[str, Any]]:
+    @_step
+    def summary(self, connection: sqlite3.Connection, now: float) -> dict[str, Any]:
         """Return what the dashboard shows; see `summarise`."""
+        return summarise(connection, self.study, now)
 
-        def job(connection: sqlite3.Connection) -> dict[str, Any]:
-            return summarise(connection, self.study, self._clock())
+    def _whose(self, connection: sqlite3.Connection, token: str) -> str:
+        """Return the session of a token.
 
-        return self._writer.submit(job)
+        Raises
+        ------
+        RefusedError
+            401 if there is none.
+        """
+        row = connection.execute(
+            "SELECT session FROM tokens WHERE sha256 = ?", (digest(token),)
+        ).fetchone()
+        if row is None:
+            raise RefusedError(401, "there is no such session; open the study again")
+        return str(row["session"])
+
+    def _bundle(self, connection: sqlite3.Connection, session: str, now: float) -> dict[str, Any]:
+        """Return the bundle of a session with what was answered."""
+        row = _session(connection, session)
+        rows = connection.execute(
+            "SELECT trial, answer, choice FROM answers WHERE session = ? AND conflict = 0"
+            " ORDER BY sequence",
+            (session,),
+        )
+        answered = {r["trial"]: {"id": r["answer"], "choice": r["choice"]} for r in rows}
+        elapsed = round(max(0.0, now - row["started_at"]), 3)
+        bundle = make_bundle(self.study, row["seat"], session, answered, elapsed)
+        return {**bundle, "finished": row["outcome"]}
+
+    def _release(self, connection: sqlite3.Connection, now: float) -> None:
+        minutes = self.study.allocation.release_after_minutes
+        if minutes:
+            release_stale(connection, now - minutes * 60, now)
+
+    def _known(self, connection: sqlite3.Connection, opening: Opening) -> str | None:
+        row = None
+        if opening.participant is not None:
+            row = connection.execute(
+                "SELECT session FROM sessions JOIN participants USING (participant)"
+                " WHERE recruiter_id = ?",
+                (opening.participant,),
+            ).fetchone()
+        elif opening.request is not None:
+            row = connection.execute(
+                "SELECT session FROM sessions JOIN participants USING (participant)"
+                " WHERE request = ? AND recruiter_id IS NULL",
+                (opening.request,),
+            ).fetchone()
+        return None if row is None else str(row["session"])
+
+    def _create(self, connection: sqlite3.Connection, opening: Opening, now: float) -> str:
+        session = str(uuid.uuid4())
+        # Only an opening without a recruiter's id is known again by its request.
+        request = opening.request if opening.participant is None else None
+        connection.execute(
+            "INSERT OR IGNORE INTO consents VALUES (?, ?, ?)",
+            (self.study.consent_sha256, self.study.consent.version, self.study.consent_text),
+        )
+        participant = connection.execute(
+            "INSERT INTO participants (recruiter_id, parameters) VALUES (?, ?)",
+            (opening.participant, json.dumps(dict(opening.parameters))),
+        ).lastrowid
+        seat = take_seat(connection, session, now)
+        if seat is None:
+            link = outcome_link(self.study, "full")
+            raise RefusedError(503, "no place is free", **link)
+        connection.execute(
+            "INSERT INTO sessions (session, participant, request, source, seat, group_number,"
+            " consent_version, consent_sha256, started_at, last_at)"
+            " VALUES (?, ?, ?, 'server', ?, ?, ?, ?, ?, ?)",
+            (
+                session,
+                participant,
+                request,
+                *seat,
+                opening.consent.version,
+                opening.consent.sha256,
+                now,
+                now,
+            ),
+        )
+        return session
+
+    def _refuse_finished(self, connection: sqlite3.Connection, session: str) -> None:
+        outcome = _session(connection, session)["outcome"]
+        if outcome is not None:
+            link = outcome_link(self.study, outcome)
+            raise RefusedError(
+                409, "this participant has finished already", outcome=outcome, **link
+            )
+
+    def _come_back(self, connection: sqlite3.Connection, session: str, now: float) -> None:
+        row = _session(connection, session)
+        if row["released_why"] == "abandoned":
+            return_to_seat(connection, session, now)
+        connection.execute("UPDATE sessions SET last_at = ? WHERE session = ?", (now, session))
+
+    def _token(self, connection: sqlite3.Connection, session: str, now: float) -> str:
+        count = "SELECT count(*) FROM tokens WHERE session = ?"
+        if connection.execute(count, (session,)).fetchone()[0] >= _TOKENS:
+            raise RefusedError(429, "this session was opened too often; tell the researchers")
+        token = secrets.token_urlsafe(32)
+        connection.execute("INSERT INTO tokens VALUES (?, ?, ?)", (digest(token), session, now))
+        return token
+
+
+def _session(connection: sqlite3.Connection, session: str) -> sqlite3.Row:
+    row: sqlite3.Row = connection.execute(
+        "SELECT * FROM sessions WHERE session = ?", (session,)
+    ).fetchone()
+    return row

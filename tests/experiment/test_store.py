@@ -2,6 +2,7 @@
 
 import os
 import platform
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -450,13 +451,14 @@ def test_what_is_removed_while_a_commit_is_made_is_not_acknowledged(tmp_path: Pa
 def test_a_second_server_of_a_study_is_refused(
     study: Study, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    here = f"process {os.getpid()} on {platform.node()}"
     path = study.folder / "collected.sqlite3"
     with Store(study) as store:
         assert main(["experiment", "serve", str(study.folder), "--port", "0"]) == 2
-        assert capsys.readouterr().err == (
-            f"contstim: {path} is served already, by {here}; stop that server first, or give "
-            "another file with --data\n"
+        holder = re.escape(f"process {os.getpid()} on {platform.node()}")
+        assert re.fullmatch(
+            f"contstim: the data file {re.escape(str(path))} is held by {holder} since [-0-9: ]+; "
+            "wait for it, or end it first\n",
+            capsys.readouterr().err,
         )
         store.open(opening(study, "A")).result()  # the first goes on
         Store(study, study.folder / "pilot.sqlite3").close()
