@@ -62,6 +62,31 @@ def _roberta() -> Any:
     return transformers.RobertaTokenizer(**_byte_level(["<s>", "<pad>", "</s>", "<unk>", "<mask>"]))
 
 
+def _modernbert() -> Any:
+    """Return a tokenizer of bytes that came to its mask late, as ModernBERT's.
+
+    Beside tokens of the text its vocabulary holds control tokens without a role, runs of spaces
+    and places kept free, all added later.
+    """
+    core = tokenizers.ByteLevelBPETokenizer()
+    core.train_from_iterator(TEXT, vocab_size=300, min_frequency=2, show_progress=False)
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=core._tokenizer,
+        unk_token="[UNK]",
+        cls_token="[CLS]",
+        sep_token="[SEP]",
+        pad_token="[PAD]",
+        mask_token="[MASK]",
+    )
+    controls = [tokenizers.AddedToken(f"<|{word}|>", special=True) for word in ("end", "fill")]
+    tokenizer.add_tokens([*controls, *(" " * n for n in range(9, 1, -1)), "[unused0]", "|||IP|||"])
+    ends = [("[CLS]", tokenizer.cls_token_id), ("[SEP]", tokenizer.sep_token_id)]
+    tokenizer.backend_tokenizer.post_processor = tokenizers.processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=ends
+    )
+    return tokenizer
+
+
 def _gpt2() -> Any:
     return transformers.GPT2Tokenizer(**_byte_level(["<|endoftext|>"]))
 
@@ -151,6 +176,22 @@ def _xlm_net(n: int) -> Any:
     return transformers.XLMWithLMHeadModel(config)
 
 
+def _modernbert_net(n: int) -> Any:
+    # More logits than tokens, as real ones have.
+    config = transformers.ModernBertConfig(
+        vocab_size=n + 5,
+        max_position_embeddings=40,
+        local_attention=8,
+        pad_token_id=0,
+        bos_token_id=0,
+        eos_token_id=0,
+        cls_token_id=0,
+        sep_token_id=0,
+        **_SMALL,
+    )
+    return transformers.ModernBertForMaskedLM(config)
+
+
 def _gpt2_net(n: int) -> Any:
     config = transformers.GPT2Config(
         vocab_size=n, n_embd=32, n_layer=2, n_head=2, n_positions=40, bos_token_id=0, eos_token_id=0
@@ -177,6 +218,7 @@ MASKED: dict[str, tuple[Callable[..., Any], Callable[[int], Any]]] = {
     "bert": (_wordpiece, _bert),
     "roberta": (_roberta, _roberta_net),
     "electra": (_wordpiece, _electra),
+    "modernbert": (_modernbert, _modernbert_net),
     "xlm": (_xlm, _xlm_net),
 }
 CAUSAL: dict[str, tuple[Callable[..., Any], Callable[[int], Any]]] = {

@@ -112,7 +112,7 @@ class SubwordTokenizer:
                 f"{name!r} asks for unknown=unk, but its tokenizer has no unknown-word token whose "
                 "place in a sentence it reports; leave the option out"
             )
-        self._special_ids = frozenset(tokenizer.all_special_ids)
+        self._special_ids = frozenset(np.flatnonzero(self.forms.special).tolist())
         self.first = self._first_form()
 
     def _first_form(self) -> str:

@@ -7,6 +7,7 @@ Byte-level BPE and SentencePiece mark the white space before a word on the token
 
 from __future__ import annotations
 
+import string
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any
@@ -18,8 +19,9 @@ from contstim.arrays import BoolArray
 __all__ = ["TokenForms"]
 
 # What a token's first character looks like when the token begins with white space: byte-level
-# BPE's space, new line, tab and return, and SentencePiece's space.
-_SPACES = ("Ġ", "Ċ", "ĉ", "č", "▁")
+# BPE's space, new line, tab and return, SentencePiece's space, and, in tokens added later, white
+# space itself.
+_SPACES = ("Ġ", "Ċ", "ĉ", "č", "▁", *string.whitespace)
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +36,7 @@ class TokenForms:
         Which tokens are of either class, shape (V,); special tokens are of neither. With
         ``</w>`` `starting` holds the tokens that end a word, the class of one-token words.
     special
-        Which tokens are special, shape (V,).
+        Which tokens are special, those without a role among them, shape (V,).
     """
 
     mark: str
@@ -47,7 +49,8 @@ class TokenForms:
         """Read the forms off a tokenizer's vocabulary."""
         ids: dict[str, int] = tokenizer.get_vocab()
         special = np.zeros(max(ids.values()) + 1, dtype=np.bool_)
-        special[[i for i in tokenizer.all_special_ids if i < len(special)]] = True
+        control = [i for i, token in tokenizer.added_tokens_decoder.items() if token.special]
+        special[[i for i in (*tokenizer.all_special_ids, *control) if i < len(special)]] = True
         counts: Counter[str] = Counter()
         for token in ids:
             counts["##"] += token.startswith("##") and len(token) > 2

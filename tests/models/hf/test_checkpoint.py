@@ -5,9 +5,11 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 import transformers
 from tiny_transformers import save_network, save_tokenizer
 
@@ -212,4 +214,83 @@ def test_a_tokenizer_of_another_model_is_refused(tiny: Tiny, folder: Path) -> No
     assert _refusal(f"hf:{folder}") == (
         f"the tokenizer of '{folder}' has {n} tokens and its network 50; they are of different "
         "models"
+    )
+
+
+# A tokenizer and a network of transformers each, masked, with what its configuration needs.
+SPECIAL = {"max_position_embeddings": 42, "pad_token_id": 1, **SMALL}
+XMOD = {"languages": ["en_XX", "de_DE"], **SPECIAL}
+FLAUBERT = {
+    "emb_dim": 32,
+    "n_layers": 2,
+    "n_heads": 2,
+    "max_position_embeddings": 40,
+    "mask_token_id": 4,
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "more"),
+    [
+        ("xmod", {**XMOD, "default_language": "de_DE"}),
+        ("ibert", SPECIAL),
+        ("ibert", {**SPECIAL, "quant_mode": True}),
+        ("yoso", {**SPECIAL, "use_expectation": True}),
+    ],
+)
+def test_networks_that_cannot_be_narrowed_score_as_transformers_do(
+    tmp_path: Path, name: str, more: dict[str, Any]
+) -> None:
+    tokenizer = save_tokenizer("roberta", tmp_path)
+    config = transformers.CONFIG_MAPPING[name](vocab_size=len(tokenizer), **more)
+    save_network(transformers.AutoModelForMaskedLM.from_config(config), tmp_path)
+    network = transformers.AutoModelForMaskedLM.from_pretrained(tmp_path).eval()
+    sentences = ["The old dog saw a cat.", "the cat ran"]
+    expected = []
+    for sentence in sentences:
+        ids = torch.tensor(tokenizer(sentence)["input_ids"])
+        places = torch.arange(1, len(ids) - 1)
+        rows = ids.repeat(len(places), 1)
+        rows[torch.arange(len(places)), places] = tokenizer.mask_token_id
+        with torch.inference_mode():
+            logits = torch.cat([network(input_ids=row[None]).logits for row in rows])
+        log_probs = logits.double().log_softmax(dim=2)
+        expected.append(float(log_probs[torch.arange(len(places)), places, ids[places]].sum()))
+    found = load_model(f"hf:{tmp_path}?metric=pll").score(sentences)
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "name", "more", "reason"),
+    [
+        (
+            "roberta",
+            "xmod",
+            XMOD,
+            "Input language unknown. Please call `XmodPreTrainedModel.set_default_language()`",
+        ),
+        (
+            "xlm",
+            "flaubert",
+            {**FLAUBERT, "pre_norm": True},
+            "'EncoderDecoderCache' object is not subscriptable",
+        ),
+        (
+            "roberta",
+            "yoso",
+            {**SPECIAL, "use_expectation": False},
+            "'NoneType' object has no attribute 'fast_hash'",
+        ),
+    ],
+)
+def test_networks_that_transformers_cannot_compute_are_refused_by_name(
+    tmp_path: Path, tokens: str, name: str, more: dict[str, Any], reason: str
+) -> None:
+    tokenizer = save_tokenizer(tokens, tmp_path)
+    n = max(tokenizer.get_vocab().values()) + 1
+    config = transformers.CONFIG_MAPPING[name](vocab_size=n, **more)
+    save_network(transformers.AutoModelForMaskedLM.from_config(config), tmp_path)
+    assert _refusal(f"hf:{tmp_path}") == (
+        f"'{tmp_path}' is a model of type {name!r} that cannot be computed here from tokens alone "
+        f"({reason}); use another checkpoint"
     )

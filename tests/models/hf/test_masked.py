@@ -54,7 +54,7 @@ class _Brute:
         if any(t.endswith("</w>") for t in tokens):
             return np.array([t.endswith("</w>") for t in tokens])
         if any(t.startswith("Ġ") for t in tokens):
-            return np.array([t.startswith(("Ġ", "Ċ", "ĉ", "č")) for t in tokens])
+            return np.array([t.startswith(("Ġ", "Ċ", "ĉ", "č", " ")) for t in tokens])
         return np.array([not t.startswith("##") for t in tokens])
 
     def term(self, ids: list[int], hidden: frozenset[int], place: int) -> float:
@@ -67,8 +67,10 @@ class _Brute:
         kept = np.ones(len(logits), dtype=bool)
         if self.restricted:
             classes = self._class()
-            kept = classes == classes[ids[place]]
-            kept[self.tokenizer.all_special_ids] = False
+            kept[len(classes) :] = False
+            kept[: len(classes)] = classes == classes[ids[place]]
+            added = self.tokenizer.added_tokens_decoder.items()
+            kept[[*self.tokenizer.all_special_ids, *(i for i, t in added if t.special)]] = False
         return float(logits[ids[place]] - np.log(np.exp(logits[kept]).sum()))
 
     def score(self, sentence: str, metric: str) -> float:
@@ -372,6 +374,13 @@ def test_tokens_without_marks_have_no_classes_to_restrict_to(tiny: Tiny, tmp_pat
         "word-continuing tokens; leave the option out"
     )
     assert np.isfinite(load_model(f"hf:{folder}").score(["the old dog saw us"]))[0]
+
+
+def test_control_tokens_without_a_role_are_no_words(tiny: Tiny) -> None:
+    model = load_model(f"hf:{tiny('modernbert')}")
+    assert not model.knows(["<|end|>"])[0]
+    with pytest.raises(InputError, match=r"'<\|end\|>' in 'a <\|end\|>' spells '<\|end\|>'"):
+        model.score(["a <|end|>"])
 
 
 def test_unknown_words_cannot_be_unk_without_such_a_token(tiny: Tiny, tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ SMALL: dict[str, Any] = {
 }
 SLIDING = {"sliding_window": WINDOW, "layer_types": ["sliding_attention", "full_attention"]}
 # The sliding and chunked ones; one whose rows are bounded by its positions; one that counts
-# positions from elsewhere; and two that keep states which rows cannot go on from.
+# positions from elsewhere; and three that keep states which rows cannot go on from.
 NETWORKS: dict[str, dict[str, Any]] = {
     "olmo3": {**SMALL, **SLIDING},
     "mistral": {**SMALL, "sliding_window": WINDOW},
@@ -66,6 +66,7 @@ NETWORKS: dict[str, dict[str, Any]] = {
         "mamba_d_state": 4,
         "mamba_chunk_size": WINDOW,
     },
+    "xlstm": {"hidden_size": 128, "num_blocks": 2, "num_heads": 2, "chunk_size": WINDOW},
 }
 SHORT = [
     f"The dog {verb}{mark}" for verb in ("saw", "ran", "barked") for mark in (".", "!", " us.")
