@@ -197,7 +197,9 @@ def check(study: Study, people: list[Participant]) -> tuple[int, int]:
     rows = connection.execute(
         "SELECT session, answer, trial, choice, conflict FROM answers"
     ).fetchall()
-    seats = connection.execute("SELECT count(session) FROM seats GROUP BY group_number").fetchall()
+    assignments = connection.execute(
+        "SELECT count(session) FROM seats GROUP BY group_number"
+    ).fetchall()
     connection.close()
     stored = {(session, answer): (trial, choice) for session, answer, trial, choice, _ in rows}
     wanted = {(p.session, answer): what for p in people for answer, what in p.sent.items()}
@@ -207,7 +209,7 @@ def check(study: Study, people: list[Participant]) -> tuple[int, int]:
     assert stored == wanted, "an answer is not as it was sent"
     assert not any(row[4] for row in rows), "there are conflicts"
     assert {p.outcome for p in people} == {"complete"}
-    taken = [n for (n,) in seats]
+    taken = [n for (n,) in assignments]
     assert max(taken) - min(taken) <= 1, f"groups are not balanced: {taken}"
     return len(rows), max(taken) - min(taken)
 

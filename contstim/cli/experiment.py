@@ -11,9 +11,10 @@ jatos: as a study archive that JATOS imports. trial-lists: CSV for PCIbex, Goril
 
 And back. import: adds raw logs of static pages and JATOS to the study's data. export: writes
 choices.csv, as `contstim evaluate` reads it, further tables and a Psych-DS data set; the raw log
-stays as it is. pay: who is to be paid (personal data). replace: whose seat another participant
-should take, by the exclusion rules of `contstim evaluate`. release: frees seats. audit: flags
-participants who follow one model suspiciously well, and other patterns.
+stays as it is. pay: who is to be paid (personal data). replace: whose assignment (order and sides
+of the trials) another participant should take, by the exclusion rules of `contstim evaluate`.
+release: frees assignments. audit: flags participants who follow one model suspiciously well, and
+other patterns.
 
 Examples:
   contstim experiment new my-study --trials trials.csv
@@ -126,8 +127,8 @@ def _describe(study: Study) -> None:
     design = study.design
     groups = len(set(design.groups.values()))
     print(
-        f"{study.study.name}: {len(design.groups)} seats in {groups} groups, {design.n_trials} "
-        f"trials each, {len(study.practice)} practice trials"
+        f"{study.study.name}: {len(design.groups)} assignments in {groups} groups, "
+        f"{design.n_trials} trials each, {len(study.practice)} practice trials"
     )
     for note in study.notes:
         print(f"note: {note}")

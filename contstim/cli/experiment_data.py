@@ -38,11 +38,11 @@ def add_data(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         "--bonus-from", type=float, default=0.0, metavar="SHARE", help="of catch trials right (0)"
     )
     pay.add_argument("--out", default="-", metavar="CSV", help="(default: standard output)")
-    replace = _study_parser(actions, "replace", "say whose seat somebody else should take")
+    replace = _study_parser(actions, "replace", "say whose assignment somebody else should take")
     add_exclusions(replace, "exclusions, as of `contstim evaluate`")
-    replace.add_argument("--release", action="store_true", help="and release these seats")
+    replace.add_argument("--release", action="store_true", help="and release these assignments")
     replace.add_argument("--out", default="-", metavar="CSV", help="(default: standard output)")
-    release = _study_parser(actions, "release", "give seats to whoever comes next")
+    release = _study_parser(actions, "release", "give assignments to whoever comes next")
     release.add_argument(
         "--session", action="append", default=[], metavar="ID", help="may be given several times"
     )
@@ -144,7 +144,7 @@ def _replace(args: argparse.Namespace) -> int:
     if args.release:
         why = dict.fromkeys(table["session"], "excluded")
         done = release_sessions(study, why, data=_data(args))
-        print(f"{len(done)} seats released", file=sys.stderr)
+        print(f"{len(done)} assignments released", file=sys.stderr)
     return 0
 
 
@@ -163,12 +163,12 @@ def _excluded(collected: Collected, args: argparse.Namespace) -> pd.DataFrame:
 
 def _release(args: argparse.Namespace) -> int:
     if not args.session and args.idle is None:
-        raise InputError("say which seats: --session ID, or --idle MINUTES")
+        raise InputError("say which assignments: --session ID, or --idle MINUTES")
     why = dict.fromkeys(args.session, args.why)
     done = release_sessions(read_study(args.study), why, args.idle, _data(args))
     for session in done:
         print(session)
-    print(f"{len(done)} seats released", file=sys.stderr)
+    print(f"{len(done)} assignments released", file=sys.stderr)
     return 0
 
 

@@ -1,22 +1,24 @@
-"""Who sits where: balanced seats, committed before the first trial, released when abandoned."""
+"""Allocation: balanced over groups, committed before the first trial, released if abandoned."""
 
 from __future__ import annotations
 
 import sqlite3
 
-__all__ = ["release_seat", "release_stale", "return_to_seat", "take_seat"]
+__all__ = ["release_assignment", "release_stale", "return_to_assignment", "take_assignment"]
 
 
-def take_seat(connection: sqlite3.Connection, session: str, now: float) -> tuple[int, int] | None:
-    """Give `session` a seat: the first free one of the group with the fewest sessions.
+def take_assignment(
+    connection: sqlite3.Connection, session: str, now: float
+) -> tuple[int, int] | None:
+    """Give `session` an assignment: the first free one of the group with the fewest sessions.
 
-    So groups differ by at most one session while all have free seats and none was released, and
-    return to that as released seats are taken again.
+    So groups differ by at most one session while all have free assignments and none was released,
+    and return to that as released assignments are taken again.
 
     Returns
     -------
     tuple or None
-        Seat and group; None if no seat is free.
+        Assignment and group; None if no assignment is free.
     """
     row = connection.execute(
         """
@@ -34,13 +36,13 @@ def take_seat(connection: sqlite3.Connection, session: str, now: float) -> tuple
     return row["seat"], row["group_number"]
 
 
-def return_to_seat(connection: sqlite3.Connection, session: str, now: float) -> bool:
-    """Give a released session its seat back if nobody has taken it.
+def return_to_assignment(connection: sqlite3.Connection, session: str, now: float) -> bool:
+    """Give a released session its assignment back if nobody has taken it.
 
     Returns
     -------
     bool
-        Whether it has its seat now. If not, it goes on without one: its data are kept and its
+        Whether it has its assignment now. If not, it goes on without one: its data are kept and its
         group has one session more.
     """
     row = connection.execute(
@@ -59,7 +61,7 @@ def return_to_seat(connection: sqlite3.Connection, session: str, now: float) -> 
 
 
 def release_stale(connection: sqlite3.Connection, before: float, now: float) -> list[str]:
-    """Release the seats of unfinished sessions that have sent nothing since `before`."""
+    """Release the assignments of unfinished sessions that have sent nothing since `before`."""
     rows = connection.execute(
         """
         SELECT session FROM sessions
@@ -68,12 +70,12 @@ def release_stale(connection: sqlite3.Connection, before: float, now: float) -> 
         (before,),
     ).fetchall()
     for row in rows:
-        release_seat(connection, row["session"], "abandoned", now)
+        release_assignment(connection, row["session"], "abandoned", now)
     return [row["session"] for row in rows]
 
 
-def release_seat(connection: sqlite3.Connection, session: str, why: str, now: float) -> bool:
-    """Release the seat of a session; its data stay. Returns whether it had one."""
+def release_assignment(connection: sqlite3.Connection, session: str, why: str, now: float) -> bool:
+    """Release the assignment of a session; its data stay. Returns whether it had one."""
     row = connection.execute("SELECT seat FROM seats WHERE session = ?", (session,)).fetchone()
     if row is None:
         return False
@@ -87,16 +89,16 @@ def release_seat(connection: sqlite3.Connection, session: str, why: str, now: fl
 
 
 def _occupy(
-    connection: sqlite3.Connection, seat: int, session: str, now: float, action: str, why: str
+    connection: sqlite3.Connection, assignment: int, session: str, now: float, action: str, why: str
 ) -> None:
-    connection.execute("UPDATE seats SET session = ? WHERE seat = ?", (session, seat))
-    _note(connection, seat, session, now, action, why)
+    connection.execute("UPDATE seats SET session = ? WHERE seat = ?", (session, assignment))
+    _note(connection, assignment, session, now, action, why)
 
 
 def _note(
-    connection: sqlite3.Connection, seat: int, session: str, now: float, action: str, why: str
+    connection: sqlite3.Connection, assignment: int, session: str, now: float, action: str, why: str
 ) -> None:
     connection.execute(
         "INSERT INTO allocations (at, action, seat, session, why) VALUES (?, ?, ?, ?, ?)",
-        (now, action, seat, session, why),
+        (now, action, assignment, session, why),
     )

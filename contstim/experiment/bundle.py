@@ -45,7 +45,7 @@ def study_info(study: Study) -> dict[str, Any]:
 
 def make_bundle(
     study: Study,
-    seat: int,
+    assignment: int,
     session: str = "",
     answered: Mapping[str, Mapping[str, Any]] | None = None,
     elapsed_s: float = 0.0,
@@ -56,7 +56,7 @@ def make_bundle(
     ----------
     study
         The study.
-    seat
+    assignment
         The participant of the design's table whose order and sides are shown.
     session
         The session's id.
@@ -74,17 +74,17 @@ def make_bundle(
     Raises
     ------
     InputError
-        If the design has no such seat.
+        If the design has no such assignment.
     """
-    if seat not in study.design.trials:
-        raise InputError(f"the design has no participant {seat!r}")
-    trials = study.design.trials[seat]
+    if assignment not in study.design.trials:
+        raise InputError(f"the design has no participant {assignment!r}")
+    trials = study.design.trials[assignment]
     return {
         **study_info(study),
         "settings": _settings(study, len(trials)),
         "session": session,
-        "seat": seat,
-        "group": study.design.groups[seat],
+        "seat": assignment,
+        "group": study.design.groups[assignment],
         "practice": [_shown(trial) for trial in study.practice_trials],
         "trials": [_shown(trial) for trial in trials],
         "answered": {trial: dict(answer) for trial, answer in (answered or {}).items()},
@@ -92,10 +92,12 @@ def make_bundle(
     }
 
 
-def make_bundles(study: Study, seats: Iterable[int] | None = None) -> dict[int, dict[str, Any]]:
-    """Return the bundle of every seat, or of those given: what a page without a server ships."""
-    chosen = study.design.trials if seats is None else seats
-    return {seat: make_bundle(study, seat) for seat in chosen}
+def make_bundles(
+    study: Study, assignments: Iterable[int] | None = None
+) -> dict[int, dict[str, Any]]:
+    """Return the bundle of every assignment, or of those given, for a page without a server."""
+    chosen = study.design.trials if assignments is None else assignments
+    return {assignment: make_bundle(study, assignment) for assignment in chosen}
 
 
 def outcome_link(study: Study, outcome: str) -> dict[str, str | None]:

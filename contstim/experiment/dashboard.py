@@ -12,7 +12,7 @@ _EVERY_S = 5
 
 _SESSION_COLUMNS = {
     "session": "session",
-    "seat": "seat",
+    "seat": "assignment",
     "group": "group",
     "state": "state",
     "answered": "answered",
@@ -22,7 +22,12 @@ _SESSION_COLUMNS = {
     "median_rt_ms": "median ms",
     "conflicts": "conflicts",
 }
-_GROUP_COLUMNS = {"group": "group", "seats": "seats", "taken": "taken", "complete": "complete"}
+_GROUP_COLUMNS = {
+    "group": "group",
+    "seats": "assignments",
+    "taken": "taken",
+    "complete": "complete",
+}
 
 
 def dashboard_page(summary: Mapping[str, Any]) -> str:
@@ -34,7 +39,7 @@ def dashboard_page(summary: Mapping[str, Any]) -> str:
         What `summarise` returns.
     """
     numbers = {
-        "seats": summary["seats"],
+        "assignments": summary["seats"],
         "free": summary["free"],
         **summary["outcomes"],
         "declined": summary["declined"],

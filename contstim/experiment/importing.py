@@ -56,7 +56,7 @@ class Imported:
 class _Log:
     """The lines of one session."""
 
-    seat: int
+    assignment: int
     consent: Mapping[str, Any] = field(default_factory=dict)
     answers: list[Any] = field(default_factory=list)
     events: list[Any] = field(default_factory=list)
@@ -138,18 +138,22 @@ def _files(path: Path) -> list[Path]:
 
 
 def _add(logs: dict[str, _Log], study: Study, line: Mapping[str, Any]) -> None:
-    session, seat = line.get("session"), line.get("seat")
+    session, assignment = line.get("session"), line.get("seat")
     if not isinstance(session, str) or not _SESSION.fullmatch(session):
         raise InputError("it has no session")
-    if type(seat) is not int or seat not in study.design.trials:
-        raise InputError(f"its seat is {seat!r}, which the design has not")
-    if line.get("group") != study.design.groups[seat]:
-        raise InputError(f"its group is {line.get('group')!r}, which is not that of seat {seat}")
+    if type(assignment) is not int or assignment not in study.design.trials:
+        raise InputError(f"its seat is {assignment!r}, which the design has not")
+    if line.get("group") != study.design.groups[assignment]:
+        raise InputError(
+            f"its group is {line.get('group')!r}, which is not that of seat {assignment}"
+        )
     if line.get("study", study.study.name) != study.study.name:
         raise InputError(f"it is of the study {line['study']!r}")
-    log = logs.get(session, _Log(seat))
-    if log.seat != seat:
-        raise InputError(f"its seat is {seat}, but earlier lines of the session have {log.seat}")
+    log = logs.get(session, _Log(assignment))
+    if log.assignment != assignment:
+        raise InputError(
+            f"its seat is {assignment}, but earlier lines of the session have {log.assignment}"
+        )
     for name in ("answers", "events"):
         if not isinstance(line.get(name, []), list):
             raise InputError(f"its {name} are no list")
@@ -165,10 +169,11 @@ def _store(connection: sqlite3.Connection, study: Study, session: str, log: _Log
     row = connection.execute("SELECT * FROM sessions WHERE session = ?", (session,)).fetchone()
     if row is None:
         _create(connection, study, session, log, min(times, default=0.0), max(times, default=0.0))
-    elif row["seat"] != log.seat:
+    elif row["seat"] != log.assignment:
         return Received((), (), ((None, f"the data have it on seat {row['seat']}"),))
     trials: dict[str, Trial] = {
-        trial.trial: trial for trial in (*study.practice_trials, *study.design.trials[log.seat])
+        trial.trial: trial
+        for trial in (*study.practice_trials, *study.design.trials[log.assignment])
     }
     started, last = connection.execute(
         "SELECT started_at, max(last_at, ?) FROM sessions WHERE session = ?",
@@ -217,8 +222,8 @@ def _create(
         (
             session,
             participant,
-            log.seat,
-            study.design.groups[log.seat],
+            log.assignment,
+            study.design.groups[log.assignment],
             agreed["version"],
             agreed["sha256"],
             first,
@@ -226,7 +231,7 @@ def _create(
         ),
     )
     connection.execute(
-        "UPDATE seats SET session = ? WHERE seat = ? AND session IS NULL", (session, log.seat)
+        "UPDATE seats SET session = ? WHERE seat = ? AND session IS NULL", (session, log.assignment)
     )
 
 

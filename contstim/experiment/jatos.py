@@ -73,7 +73,10 @@ def _add(archive: zipfile.ZipFile, path: str, content: str | bytes) -> None:
 
 
 def _properties(study: Study, folder: str) -> dict[str, Any]:
-    trials = {seat: [asdict(trial) for trial in own] for seat, own in study.design.trials.items()}
+    trials = {
+        assignment: [asdict(trial) for trial in own]
+        for assignment, own in study.design.trials.items()
+    }
     root = uuid.uuid5(uuid.NAMESPACE_URL, f"contstim:{study.study.name}:{digest_of(trials)}")
     title = _plain(study.study.title)
     component = {

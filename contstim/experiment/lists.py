@@ -15,11 +15,11 @@ from contstim.files import write_whole
 __all__ = ["PLATFORMS", "trial_lists", "write_trial_lists"]
 
 
-def _plain(study: Study, seat: int, trial: Trial) -> dict[str, object]:
+def _plain(study: Study, assignment: int, trial: Trial) -> dict[str, object]:
     one = {"left": "1", "right": "2"}
     return {
-        "seat": seat,
-        "group": study.design.groups[seat],
+        "seat": assignment,
+        "group": study.design.groups[assignment],
         "number": trial.number,
         "trial": trial.trial,
         "kind": trial.kind,
@@ -31,9 +31,9 @@ def _plain(study: Study, seat: int, trial: Trial) -> dict[str, object]:
     }
 
 
-def _pcibex(study: Study, seat: int, trial: Trial) -> dict[str, object]:
+def _pcibex(study: Study, assignment: int, trial: Trial) -> dict[str, object]:
     # PennController gives a participant the rows of one value of the column Group.
-    plain = _plain(study, seat, trial)
+    plain = _plain(study, assignment, trial)
     names = {
         "Group": "seat",
         "DesignGroup": "group",
@@ -49,13 +49,13 @@ def _pcibex(study: Study, seat: int, trial: Trial) -> dict[str, object]:
     return {name: plain[key] for name, key in names.items()}
 
 
-def _gorilla(study: Study, seat: int, trial: Trial) -> dict[str, object]:
+def _gorilla(study: Study, assignment: int, trial: Trial) -> dict[str, object]:
     # A spreadsheet of Gorilla's task builder: `display` names the screen that shows the row.
-    plain = _plain(study, seat, trial)
+    plain = _plain(study, assignment, trial)
     return {"display": trial.kind, "randomise_trials": "", **plain}
 
 
-#: Platforms, how a row is made, and whether each seat has a file of its own.
+#: Platforms, how a row is made, and whether each assignment has a file of its own.
 PLATFORMS: dict[str, tuple[Callable[[Study, int, Trial], dict[str, object]], bool]] = {
     "pcibex": (_pcibex, False),
     "gorilla": (_gorilla, True),
@@ -71,8 +71,9 @@ def trial_lists(study: Study, platform: str) -> dict[str, pd.DataFrame]:
     study
         The study; practice trials come first, with ``kind`` saying which they are.
     platform
-        ``pcibex``: one table, a value of ``Group`` for each seat. ``gorilla``: a spreadsheet for
-        each seat, to be chosen by a counterbalance. ``generic``: one table of all seats.
+        ``pcibex``: one table, a value of ``Group`` for each assignment. ``gorilla``: a
+        spreadsheet for each assignment, to be chosen by a counterbalance. ``generic``: one table of
+        all assignments.
 
     Returns
     -------
@@ -89,12 +90,12 @@ def trial_lists(study: Study, platform: str) -> dict[str, pd.DataFrame]:
         raise UnknownNameError.among("platform", platform, PLATFORMS)
     row, apart = PLATFORMS[platform]
     tables = {
-        seat: pd.DataFrame(row(study, seat, t) for t in (*study.practice_trials, *own))
-        for seat, own in study.design.trials.items()
+        assignment: pd.DataFrame(row(study, assignment, t) for t in (*study.practice_trials, *own))
+        for assignment, own in study.design.trials.items()
     }
     name = f"{study.study.name}_{platform}"
     if apart:
-        return {f"{name}_seat{seat}.csv": table for seat, table in tables.items()}
+        return {f"{name}_seat{assignment}.csv": table for assignment, table in tables.items()}
     return {f"{name}.csv": pd.concat(tables.values(), ignore_index=True)}
 
 

@@ -87,7 +87,7 @@ class Opening:
         The recruiter's id, if there is one.
     request
         An id that the page made for this opening; the same again opens the same session, so that
-        a reply that was lost costs no seat.
+        a reply that was lost costs no assignment.
     parameters
         Parameters of the address that the study keeps.
     """

@@ -126,9 +126,9 @@ class SessionOptions:
 
 @dataclass(frozen=True)
 class AllocationOptions:
-    """``[allocation]``: when the seat of an abandoned session is given to the next participant.
+    """``[allocation]``: when an abandoned session's assignment goes to the next participant.
 
-    `release_after_minutes` without an answer, 0 for never. Who comes back before the seat is
+    `release_after_minutes` without an answer, 0 for never. Who comes back before the assignment is
     taken gets it back.
     """
 

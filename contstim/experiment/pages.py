@@ -17,8 +17,8 @@ __all__ = ["index_html", "page_files", "study_files"]
 _OWN = ("*.js", "page.css", "*.svg", "transports/*.js", "THIRD_PARTY.txt")
 #: How a session can end where no server of ours decides.
 _OUTCOMES = ("complete", "declined", "time_limit", "unsent")
-#: What a page without a server ships in the folder `bundles`, one file a seat.
-_OF_SEAT = ("seat", "group", "settings", "practice", "trials")
+#: What a page without a server ships in the folder `bundles`, one file an assignment.
+_OF_ASSIGNMENT = ("seat", "group", "settings", "practice", "trials")
 
 
 def page_files() -> dict[str, Path]:
@@ -80,8 +80,8 @@ def study_files(study: Study, index: str, collect: Mapping[str, Any]) -> dict[st
     -------
     dict
         ``index.html``, the files under ``static/``, ``study.json`` (what is shown before consent,
-        the seats in the order in which they are given out, the completion codes) and
-        ``bundles/SEAT.json``, the trials of each seat: a participant's browser loads one of them.
+        the assignments in the order in which they are given out, the completion codes) and
+        ``bundles/N.json``, the trials of assignment N: a participant's browser loads one of them.
 
     Raises
     ------
@@ -89,22 +89,28 @@ def study_files(study: Study, index: str, collect: Mapping[str, Any]) -> dict[st
         If the files of other projects are not there.
     """
     info = study_info(study)
-    info["seats"] = [{"seat": seat, "group": study.design.groups[seat]} for seat in _order(study)]
+    info["seats"] = [
+        {"seat": assignment, "group": study.design.groups[assignment]}
+        for assignment in _order(study)
+    ]
     info["links"] = {name: outcome_link(study, name) for name in _OUTCOMES}
     info["collect"] = dict(collect)
     files = {"index.html": index.encode(), "study.json": _json(info)}
     files |= {path: source.read_bytes() for path, source in page_files().items()}
-    for seat in study.design.trials:
-        bundle = make_bundle(study, seat)
-        files[f"bundles/{seat}.json"] = _json({name: bundle[name] for name in _OF_SEAT})
+    for assignment in study.design.trials:
+        bundle = make_bundle(study, assignment)
+        files[f"bundles/{assignment}.json"] = _json({name: bundle[name] for name in _OF_ASSIGNMENT})
     return files
 
 
 def _order(study: Study) -> list[int]:
-    """Return the seats so that groups fill evenly: the first seat of each, then the second."""
+    """Return the assignments so that groups fill evenly: the first of each, then the second."""
     groups = study.design.groups
-    place = {seat: study.design.seats_of(group).index(seat) for seat, group in groups.items()}
-    return sorted(groups, key=lambda seat: (place[seat], groups[seat]))
+    place = {
+        assignment: study.design.assignments_of(group).index(assignment)
+        for assignment, group in groups.items()
+    }
+    return sorted(groups, key=lambda assignment: (place[assignment], groups[assignment]))
 
 
 def _json(value: Mapping[str, Any]) -> bytes:

@@ -1,4 +1,4 @@
-"""Who is to be paid, who gets a bonus, whose seat is to be filled again, each with the reason."""
+"""Who is to be paid, who gets a bonus, whose assignment is given again, each with the reason."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from contstim.errors import InputError
-from contstim.experiment.allocation import release_seat, release_stale
+from contstim.experiment.allocation import release_assignment, release_stale
 from contstim.experiment.collected import Collected
 from contstim.experiment.schema import DATA_FILE, writing
 from contstim.experiment.study import Study
@@ -94,7 +94,7 @@ def _pay(session: Mapping[Hashable, Any]) -> tuple[str, str]:
 
 
 def replacement_table(collected: Collected, excluded: pd.DataFrame) -> pd.DataFrame:
-    """Say which seats another participant should take, and why.
+    """Say which assignments another participant should take, and why.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ def replacement_table(collected: Collected, excluded: pd.DataFrame) -> pd.DataFr
     -------
     pandas.DataFrame
         ``participant, session, group, seat, released, reason``, for sessions that are excluded or
-        not whole; ``released`` says why the seat is free already, if it is.
+        not whole; ``released`` says why the assignment is free already, if it is.
     """
     reasons = {
         str(who): "; ".join(f"{row.rule}: {row.detail}" for row in own.itertuples())
@@ -133,7 +133,9 @@ def release_sessions(
     idle_minutes: float | None = None,
     data: Path | None = None,
 ) -> list[str]:
-    """Give seats to whoever comes next; the data of the sessions stay. A server may be running.
+    """Give assignments to whoever comes next; the data of the sessions stay.
+
+    A server may be running.
 
     Parameters
     ----------
@@ -149,7 +151,7 @@ def release_sessions(
     Returns
     -------
     list of str
-        The sessions whose seats were released; others had none.
+        The sessions whose assignments were released; others had none.
 
     Raises
     ------
@@ -172,4 +174,4 @@ def _release(connection: sqlite3.Connection, session: str, why: str, now: float)
         raise InputError(
             f"there is no session {session!r}; `contstim experiment export` lists them"
         )
-    return release_seat(connection, session, why, now)
+    return release_assignment(connection, session, why, now)

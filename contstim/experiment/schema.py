@@ -101,10 +101,13 @@ BEGIN SELECT RAISE(ABORT, 'the raw log is append only'); END;
 
 
 def design_digest(study: Study) -> str:
-    """Return a digest of what answers refer to: the seats and their trials."""
+    """Return a digest of what answers refer to: the assignments and their trials."""
     trials = {
-        seat: [study.design.groups[seat], *([t.trial, t.left, t.right, t.side_1] for t in own)]
-        for seat, own in study.design.trials.items()
+        assignment: [
+            study.design.groups[assignment],
+            *([t.trial, t.left, t.right, t.side_1] for t in own),
+        ]
+        for assignment, own in study.design.trials.items()
     }
     text = json.dumps(trials, ensure_ascii=False, separators=(",", ":"))
     return digest(text)

@@ -22,8 +22,8 @@ def write_static(
 ) -> Path:
     """Write a study as a folder of files for a web host that runs no program of ours.
 
-    Participants get a seat drawn at random, or the one that ``?seat=N`` or a seat of the group
-    that ``?group=N`` in the address names.
+    Participants get an assignment drawn at random, or the one that ``?seat=N`` in the address
+    names, or one of the group that ``?group=N`` names.
 
     Parameters
     ----------

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-from contstim.experiment.allocation import release_stale, return_to_seat, take_seat
+from contstim.experiment.allocation import release_stale, return_to_assignment, take_assignment
 from contstim.experiment.bundle import make_bundle, outcome_link
 from contstim.experiment.messages import Opening, RefusedError
 from contstim.experiment.recording import (
@@ -90,8 +90,8 @@ class Store:
         self._clock = clock
         practice = {trial.trial: trial for trial in study.practice_trials}
         self._trials: dict[int, dict[str, Trial]] = {
-            seat: practice | {trial.trial: trial for trial in own}
-            for seat, own in study.design.trials.items()
+            assignment: practice | {trial.trial: trial for trial in own}
+            for assignment, own in study.design.trials.items()
         }
         self._writer = Writer(lambda: open_data(self.path, study), say)
         with ExitStack() as stack:
@@ -130,7 +130,7 @@ class Store:
         ------
         RefusedError
             400 if the consent is to another text or the participant's id is missing, 409 if the
-            session is finished, 503 if no seat is free.
+            session is finished, 503 if no assignment is free.
         """
         study = self.study
         agreed = (opening.consent.version, opening.consent.sha256)
@@ -154,7 +154,7 @@ class Store:
 
     @_step
     def resume(self, connection: sqlite3.Connection, now: float, token: str) -> dict[str, Any]:
-        """Return the bundle of the token's session, back in its seat if that is free.
+        """Return the bundle of the token's session, back in its assignment if that is free.
 
         Raises
         ------
@@ -297,8 +297,8 @@ class Store:
             "INSERT INTO participants (recruiter_id, parameters) VALUES (?, ?)",
             (opening.participant, json.dumps(dict(opening.parameters))),
         ).lastrowid
-        seat = take_seat(connection, session, now)
-        if seat is None:
+        assignment = take_assignment(connection, session, now)
+        if assignment is None:
             link = outcome_link(self.study, "full")
             raise RefusedError(503, "no place is free", **link)
         connection.execute(
@@ -309,7 +309,7 @@ class Store:
                 session,
                 participant,
                 request,
-                *seat,
+                *assignment,
                 opening.consent.version,
                 opening.consent.sha256,
                 now,
@@ -329,7 +329,7 @@ class Store:
     def _come_back(self, connection: sqlite3.Connection, session: str, now: float) -> None:
         row = _session(connection, session)
         if row["released_why"] == "abandoned":
-            return_to_seat(connection, session, now)
+            return_to_assignment(connection, session, now)
         connection.execute("UPDATE sessions SET last_at = ? WHERE session = ?", (now, session))
 
     def _token(self, connection: sqlite3.Connection, session: str, now: float) -> str:

@@ -52,7 +52,7 @@ class Study:
     texts
         Every text of the page, by key.
     design
-        The seats and their trials.
+        The assignments and their trials.
     folder
         Where all this was read from.
     """

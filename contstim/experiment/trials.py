@@ -1,4 +1,4 @@
-"""The design's trials as participants see them: one list a seat, sides and order resolved."""
+"""The design's trials as participants see them: one list an assignment, all resolved."""
 
 from __future__ import annotations
 
@@ -59,17 +59,18 @@ class Trial:
 
 @dataclass(frozen=True)
 class Design:
-    """All seats of an experiment.
+    """All assignments of an experiment.
 
-    A seat is one participant of the design's table: a group, an order and sides. People take seats
-    as they come; whoever replaces an excluded participant takes the same one.
+    An assignment is one participant of the design's table: a group, an order and sides. It is
+    what stored tables and files call a ``seat``. People take assignments as they come; whoever
+    replaces an excluded participant takes the same one.
 
     Attributes
     ----------
     groups
-        The group of each seat, by the seat's number, in order.
+        The group of each assignment, by the assignment's number, in order.
     trials
-        The trials of each seat, in the order of presentation.
+        The trials of each assignment, in the order of presentation.
     columns
         The columns of the design's table, for exports.
     """
@@ -80,12 +81,12 @@ class Design:
 
     @property
     def n_trials(self) -> int:
-        """The most trials of any seat, attention checks counted."""
+        """The most trials of any assignment, attention checks counted."""
         return max(len(own) for own in self.trials.values())
 
-    def seats_of(self, group: int) -> list[int]:
-        """Return the seats of a group, in order; empty if there is no such group."""
-        return [seat for seat, own in self.groups.items() if own == group]
+    def assignments_of(self, group: int) -> list[int]:
+        """Return the assignments of a group, in order; empty if there is no such group."""
+        return [assignment for assignment, own in self.groups.items() if own == group]
 
 
 def rating_of(choice: int, side_1: str) -> float:
@@ -140,45 +141,52 @@ def read_design(path: Path, checks: Sequence[AttentionCheck] = ()) -> Design:
             raise InputError(
                 f"{path} has no column {name!r}; give what `contstim design trials` writes"
             )
-    seats = _Seats()
+    assignments = _Assignments()
     for number, row in enumerate(rows, start=1):
         try:
-            seats.add(row)
+            assignments.add(row)
         except InputError as error:
             raise InputError(f"{path}, row {number}: {error}") from None
-    if not seats.trials:
+    if not assignments.trials:
         raise InputError(f"{path} has no rows; lay out trials with `contstim design trials`")
-    for seat, own in seats.trials.items():
+    for assignment, own in assignments.trials.items():
         if sorted(own) != list(range(1, len(own) + 1)) or len(own) > _MOST:
             raise InputError(
-                f"{path}: the {len(own)} trials of participant {seat} are not numbered "
+                f"{path}: the {len(own)} trials of participant {assignment} are not numbered "
                 f"1 to {min(len(own), _MOST)}"
             )
-    trials = {seat: _with_checks(seats.trials[seat], checks) for seat in sorted(seats.trials)}
-    return Design({seat: seats.groups[seat] for seat in trials}, trials, columns)
+    trials = {
+        assignment: _with_checks(assignments.trials[assignment], checks)
+        for assignment in sorted(assignments.trials)
+    }
+    return Design(
+        {assignment: assignments.groups[assignment] for assignment in trials}, trials, columns
+    )
 
 
-class _Seats:
-    """The seats of a table, filled row by row."""
+class _Assignments:
+    """The assignments of a table, filled row by row."""
 
     def __init__(self) -> None:
-        self.trials: dict[int, dict[int, Trial]] = {}  # by seat and place
+        self.trials: dict[int, dict[int, Trial]] = {}  # by assignment and place
         self.groups: dict[int, int] = {}
         self._seen: set[tuple[int, str]] = set()
         self._items: dict[tuple[str, ...], str] = {}
         self._contents: dict[str, tuple[str, ...]] = {}
 
     def add(self, row: Mapping[str, str]) -> None:
-        seat, group, place = (_whole(row, name) for name in ("participant", "group", "trial"))
+        assignment, group, place = (_whole(row, name) for name in ("participant", "group", "trial"))
         trial = _trial(row, place, self._items, self._contents)
-        own = self.trials.setdefault(seat, {})
-        if self.groups.setdefault(seat, group) != group:
-            raise InputError(f"participant {seat} is in groups {self.groups[seat]} and {group}")
+        own = self.trials.setdefault(assignment, {})
+        if self.groups.setdefault(assignment, group) != group:
+            raise InputError(
+                f"participant {assignment} is in groups {self.groups[assignment]} and {group}"
+            )
         if place in own:
-            raise InputError(f"participant {seat} has trial {place} twice")
-        if (seat, trial.trial) in self._seen:
-            raise InputError(f"participant {seat} has item {trial.trial[1:]} twice")
-        self._seen.add((seat, trial.trial))
+            raise InputError(f"participant {assignment} has trial {place} twice")
+        if (assignment, trial.trial) in self._seen:
+            raise InputError(f"participant {assignment} has item {trial.trial[1:]} twice")
+        self._seen.add((assignment, trial.trial))
         own[place] = trial
 
 
@@ -238,7 +246,7 @@ def _trial(
 
 
 def _with_checks(own: Mapping[int, Trial], checks: Sequence[AttentionCheck]) -> tuple[Trial, ...]:
-    """Put attention checks between the trials of a seat and number all of them."""
+    """Put attention checks between the trials of an assignment and number all of them."""
     shown = [*own.values()]
     shown.sort(key=lambda trial: trial.number)
     # From the last to the first, so that those before keep their places.

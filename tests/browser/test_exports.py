@@ -76,15 +76,15 @@ def lines(text: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def expect_whole(study: Study, found: list[dict[str, Any]], seat: int) -> None:
+def expect_whole(study: Study, found: list[dict[str, Any]], assignment: int) -> None:
     """Check a raw log: one session, consent, each trial answered once, in order."""
     assert len({line["session"] for line in found}) == 1
-    assert {(line["study"], line["seat"]) for line in found} == {(study.study.name, seat)}
+    assert {(line["study"], line["seat"]) for line in found} == {(study.study.name, assignment)}
     assert [line["consent"]["sha256"] for line in found if "consent" in line] == [
         study.consent_sha256
     ]
     answers = {a["id"]: a for line in found for a in line.get("answers", ())}
-    own = study.design.trials[seat]
+    own = study.design.trials[assignment]
     shown = {trial.trial: trial for trial in own}
     stored = [answer for answer in answers.values() if answer["trial"] in shown]
     assert [answer["trial"] for answer in stored] == [trial.trial for trial in own]
@@ -137,7 +137,7 @@ def test_a_static_page_sends_files_to_an_endpoint_that_fails(
     found = [line for body in host.received for line in lines(body["data"])]
     ids = [answer["id"] for line in found for answer in line.get("answers", ())]
     assert len(ids) == len(set(ids)) == 46  # two of practice
-    expect_whole(study, found, seat=3)
+    expect_whole(study, found, assignment=3)
     expect_import(study, tmp_path / "static.jsonl", found)
     # The endpoint publishes what it gets: the recruiter's id is not among it.
     assert "5f00" not in json.dumps(host.received)
@@ -165,7 +165,7 @@ def test_a_static_page_without_an_endpoint_lets_participants_save_their_data(
     player.screen("done")
     download.value.save_as(tmp_path / "data.jsonl")
     found = lines((tmp_path / "data.jsonl").read_text("utf-8"))
-    expect_whole(study, found, seat=found[0]["seat"])
+    expect_whole(study, found, assignment=found[0]["seat"])
     expect_import(study, tmp_path / "saved.jsonl", found)
     assert not host.calls
 
@@ -196,7 +196,7 @@ def test_jatos_gets_every_answer_though_every_second_append_fails(
     ids = [answer["id"] for line in found for answer in line.get("answers", ())]
     # What was stored although it seemed to fail is there twice, with the same id.
     assert len(set(ids)) == 26 < len(ids)
-    expect_whole(study, found, seat=1)
+    expect_whole(study, found, assignment=1)
     expect_import(study, tmp_path / "jatos.jsonl", found)
     assert [end[1:] for end in told["ended"]] == [[True, None]]
     after = told["appended"][told["ended"][0][0] :]

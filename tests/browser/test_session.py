@@ -48,9 +48,9 @@ def wait_for_rows(page: Page, study: Study, number: int) -> None:
     assert len(rows(study)) == number
 
 
-def expect_whole(study: Study, seat: int = 1) -> None:
+def expect_whole(study: Study, assignment: int = 1) -> None:
     """Check that each trial was answered once, in order, by the keys that were pressed."""
-    shown = [trial for trial in study.design.trials[seat] if trial.kind == "choice"]
+    shown = [trial for trial in study.design.trials[assignment] if trial.kind == "choice"]
     stored = rows(study)
     assert [row["trial"] for row in stored] == [trial.trial for trial in shown]
     assert [row["choice"] for row in stored] == [choice_of(trial.number) for trial in shown]

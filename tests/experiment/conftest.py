@@ -26,6 +26,6 @@ def template(trials: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest.fixture
 def study(template: Path, tmp_path: Path) -> Study:
-    """Two groups of two seats, six trials each."""
+    """Two groups of two assignments, six trials each."""
     shutil.copytree(template, tmp_path / "study")
     return read_study(tmp_path / "study")

@@ -134,9 +134,9 @@ def test_without_data_there_is_one_line(study: Study, capsys: pytest.CaptureFixt
     assert "there are no data" in capsys.readouterr().err
 
 
-def log(study: Study, seat: int, session: str, n: int | None = None) -> list[dict[str, Any]]:
+def log(study: Study, assignment: int, session: str, n: int | None = None) -> list[dict[str, Any]]:
     """Return the lines that a page without a server keeps."""
-    head = {"session": session, "group": study.design.groups[seat], "seat": seat}
+    head = {"session": session, "group": study.design.groups[assignment], "seat": assignment}
     consent = {
         "version": study.consent.version,
         "sha256": study.consent_sha256,
@@ -144,7 +144,9 @@ def log(study: Study, seat: int, session: str, n: int | None = None) -> list[dic
         "at": "2026-11-21T11:58:00.000Z",
     }
     lines: list[dict[str, Any]] = [{**head, "study": study.study.name, "consent": consent}]
-    lines += [{**head, "answers": [a]} for a in answers_to(make_bundle(study, seat)["trials"][:n])]
+    lines += [
+        {**head, "answers": [a]} for a in answers_to(make_bundle(study, assignment)["trials"][:n])
+    ]
     return [*lines, {**head, "events": [event()]}]
 
 
@@ -171,7 +173,7 @@ def test_raw_logs_give_the_tables_that_the_server_gives(study: Study, tmp_path: 
     assert collected.sessions["minutes"].iloc[0] == 2.0
     assert collected.sessions["consent_sha256"].iloc[0] == study.consent_sha256
     with Store(study, tmp_path / "other.sqlite3") as store:
-        for wanted in (1, 3, 2):  # the seats in the order in which a server gives them
+        for wanted in (1, 3, 2):  # the assignments in the order in which a server gives them
             token, bundle, _ = store.open(opening(study)).result()
             assert bundle["seat"] == wanted
         sent = [line["answers"][0] for line in lines if "answers" in line]
@@ -383,18 +385,18 @@ def test_replacement_frees_the_seats(
     out = tmp_path / "replace.csv"
     command = ["experiment", "replace", str(filled.folder), "--min-catch-correct", "0.91"]
     assert main([*command, "--release", "--out", str(out)]) == 0
-    assert "3 seats released" in capsys.readouterr().err
+    assert "3 assignments released" in capsys.readouterr().err
     table = pd.read_csv(out)
     assert table["reason"].tolist() == [
         "catch trials: 0.500 of catch trials right",
         "unfinished: 2 of 6 trials answered",
         "unfinished: 1 of 6 trials answered",
     ]
-    seat = int(table["seat"][0])
+    assignment = int(table["seat"][0])
     with Store(filled) as store:
-        seats = [store.open(opening(filled, name)).result()[1]["seat"] for name in "XYZ"]
-        assert seat in seats
-        # Excluded sessions do not take their seats back.
+        assignments = [store.open(opening(filled, name)).result()[1]["seat"] for name in "XYZ"]
+        assert assignment in assignments
+        # Excluded sessions do not take their assignments back.
         assert store.summary().result()["free"] == 0
     assert len(read_collected(filled).choices) == 15
     assert main([*command, "--out", str(out)]) == 0
@@ -496,9 +498,9 @@ def test_trial_lists_for_other_platforms(
 ) -> None:
     generic = trial_lists(study, "generic")["study_generic.csv"]
     assert len(generic) == 4 * (2 + 6)
-    for seat, own in generic.groupby("seat"):
+    for assignment, own in generic.groupby("seat"):
         shown = own[own["kind"] == "choice"]
-        wanted = study.design.trials[int(str(seat))]
+        wanted = study.design.trials[int(str(assignment))]
         assert shown["left"].tolist() == [t.left for t in wanted]
         one_left = [t.side_1 == "left" for t in wanted]
         assert (shown["left_is"] == "1").tolist() == one_left

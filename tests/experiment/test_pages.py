@@ -151,7 +151,7 @@ def test_a_static_site_has_a_bundle_for_each_seat(
     study = add(study, '[recruiter]\nname = "x"\n[recruiter.codes]\ncomplete = "C1"\n')
     site = write_static(study, tmp_path / "site", "https://pipe.example/api/data/", "abc")
     info = read_site(site)
-    # Seats are given out so that groups fill evenly.
+    # Assignments are given out so that groups fill evenly.
     assert [one["group"] for one in info["seats"]] == [1, 2, 1, 2]
     assert info["links"]["complete"] == {"code": "C1", "redirect": None}
     assert info["collect"] == {

@@ -1,4 +1,4 @@
-"""Seats, answers and the end of sessions, on the disk before they are reported."""
+"""Assignments, answers and the end of sessions, on the disk before they are reported."""
 
 import os
 import platform
@@ -235,11 +235,11 @@ def test_the_time_limit_is_the_servers(study: Study, clock: Clock) -> None:
 def test_abandoned_seats_go_to_the_next_and_late_returns_come_first(
     store: Store, study: Study, clock: Clock
 ) -> None:
-    tokens, seats = [], []
+    tokens, assignments = [], []
     for name in "ABCD":
         token, bundle, _ = store.open(opening(study, name)).result()
         tokens.append(token)
-        seats.append(bundle["seat"])
+        assignments.append(bundle["seat"])
         clock.now += 1
     clock.now += 60 * 60
     done = store.resume(tokens[3]).result()
@@ -249,12 +249,12 @@ def test_abandoned_seats_go_to_the_next_and_late_returns_come_first(
     clock.now += 61 * 60
     # A and B have been silent for two hours, C for one, and D is done.
     _, bundle, _ = store.open(opening(study, "E")).result()
-    assert bundle["seat"] in seats[:2]
+    assert bundle["seat"] in assignments[:2]
     states = {one["seat"]: one["state"] for one in store.summary().result()["sessions"][1:]}
-    left = ({*seats[:2]} - {bundle["seat"]}).pop()
+    left = ({*assignments[:2]} - {bundle["seat"]}).pop()
     assert states[left] == "released"
-    # Whose seat is free has it again; whose seat is taken goes on all the same.
-    back = seats.index(left)
+    # Whose assignment is free has it again; whose assignment is taken goes on all the same.
+    back = assignments.index(left)
     store.resume(tokens[back]).result()
     assert rows(store, "SELECT count(session) FROM seats") == [(4,)]
     lost = store.resume(tokens[1 - back]).result()

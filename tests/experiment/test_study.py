@@ -23,10 +23,10 @@ from contstim.experiment.trials import rating_of, read_design
 def test_a_new_study_is_read_back_as_the_design_says(study: Study, trials: pd.DataFrame) -> None:
     design = study.design
     assert dict(design.groups) == {1: 1, 2: 1, 3: 2, 4: 2}
-    assert design.seats_of(2) == [3, 4]
-    assert design.seats_of(7) == []
-    for seat, own in trials.groupby("participant"):
-        shown = design.trials[int(seat)]
+    assert design.assignments_of(2) == [3, 4]
+    assert design.assignments_of(7) == []
+    for assignment, own in trials.groupby("participant"):
+        shown = design.trials[int(assignment)]
         assert [t.number for t in shown] == [*range(1, 7)]
         for trial, row in zip(shown, own.to_dict("records"), strict=True):
             assert trial.trial == f"t{row['item']}"
@@ -45,7 +45,9 @@ def test_items_are_found_where_the_table_does_not_number_them(
     path = study.folder / "trials.csv"
     trials.drop(columns="item").to_csv(path, index=False)
     design = read_study(study.folder).design
-    ids = [{t.trial: {t.left, t.right} for t in design.trials[seat]} for seat in (1, 2, 3)]
+    ids = [
+        {t.trial: {t.left, t.right} for t in design.trials[assignment]} for assignment in (1, 2, 3)
+    ]
     assert ids[0] == ids[1]
     assert not set(ids[0]) & set(ids[2])
 
@@ -232,7 +234,7 @@ def test_the_commands(study: Study, tmp_path: Path, capsys: pytest.CaptureFixtur
     table = str(study.folder / "trials.csv")
     assert main(["experiment", "new", str(tmp_path / "My study!"), "--trials", table]) == 0
     out = capsys.readouterr().out
-    assert "My-study: 4 seats in 2 groups, 6 trials each, 2 practice trials" in out
+    assert "My-study: 4 assignments in 2 groups, 6 trials each, 2 practice trials" in out
     assert main(["experiment", "check", str(tmp_path / "My study!")]) == 0
     assert "note: consent.md" in capsys.readouterr().out
     assert main(["experiment", "new", str(tmp_path / "My study!"), "--trials", table]) == 2

@@ -14,7 +14,7 @@ function readFile(path) {
 export class FilesTransport {
   knows = false;
 
-  /** Read `study.json`, which lists the seats besides what is shown before consent. */
+  /** Read `study.json`, which lists the assignments (seats) besides what is shown before consent. */
   async open() {
     this.info = await readFile("study.json");
     return this.info;
@@ -30,7 +30,7 @@ export class FilesTransport {
     return this.participant ?? "";
   }
 
-  /** Begin a session on a seat that `seat()` of the class draws. */
+  /** Begin a session on the assignment that `seat()` of the class draws. */
   async start(consent) {
     const seat = await this.seat(this.info.seats);
     const own = await readFile(`bundles/${seat}.json`);

@@ -35,8 +35,8 @@ export class JatosTransport extends FilesTransport {
   }
 
   /**
-   * The next seat: the batch session counts how many were given, and its versions make sure that
-   * two runs never read the same count. Without a batch channel the run's id says the seat.
+   * The next assignment: the batch session counts how many were given, and its versions make sure that
+   * two runs never read the same count. Without a batch channel the run's id says it.
    */
   async seat(seats) {
     const { batchSession } = this.#jatos;

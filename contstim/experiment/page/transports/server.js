@@ -19,7 +19,7 @@ export class ServerTransport {
   collects = true;
 
   #info;
-  #request = uuid(); // the same in every attempt to begin: a reply that is lost costs no seat
+  #request = uuid(); // the same in every attempt to begin: a reply that is lost costs no assignment
 
   constructor(parameters) {
     this.parameters = parameters;

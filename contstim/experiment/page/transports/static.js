@@ -28,7 +28,7 @@ export class StaticTransport extends FilesTransport {
     return Boolean(this.info?.collect.endpoint);
   }
 
-  /** The seat that the address names, or one of the group that it names, or any. */
+  /** The assignment that the address names, or one of the group that it names, or any. */
   async seat(seats) {
     const wanted = ["seat", "group"].find((name) => this.parameters.has(name));
     const value = Number(this.parameters.get(wanted));
