@@ -1,0 +1,291 @@
+"""Means over people and sentences that are both sampled: standard errors, intervals, p-values.
+
+A study's claim is about people and sentences like those at hand, so both are a sample, crossed:
+every participant judged several pairs and most pairs were judged by several participants. What is
+averaged is written as one number a choice (a *cell*: this participant, this pair); the mean weighs
+participants alike. Its variance has a part from participants, one from pairs, and one from what is
+left, and no bootstrap is needed to find them.
+
+Measures that are no plain means over trials, such as the signed-rank cosine, enter by their
+jackknife pseudo-values, n v - (n - 1) v without the trial, which are such cells.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.stats import t as student
+
+from contstim.arrays import FloatArray, IntArray
+from contstim.evaluation.ranks import RankPlan, square_sum
+
+__all__ = [
+    "POPULATIONS",
+    "CellDesign",
+    "SampledMean",
+    "accuracy_cells",
+    "cosine_cells",
+]
+
+#: What a test speaks of: these sentences (people are sampled), or such sentences (both are).
+POPULATIONS = ("such sentences", "these sentences")
+
+# Fewer people or sentences than this say nothing about others like them.
+_FEWEST = 3
+
+
+@dataclass(frozen=True)
+class SampledMean:
+    """An estimate, and how far it would move with other people and sentences.
+
+    Attributes
+    ----------
+    value
+        The mean.
+    stderr
+        Its standard error; NaN where the design cannot tell, 0 where every cell is alike.
+    df
+        Degrees of freedom of Student's distribution that interval and p-value share.
+    """
+
+    value: float
+    stderr: float
+    df: float
+
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        """Return the ends of the two-sided interval; NaN without a standard error."""
+        reach = float(student.ppf((1 + level) / 2, self.df)) * self.stderr
+        return self.value - reach, self.value + reach
+
+    def p(self, null: float = 0.0) -> float:
+        """Return the two-sided p-value of the hypothesis that the mean is `null`.
+
+        It is below 0.05 exactly where the 95 % interval leaves `null` out; NaN without a standard
+        error, 1 where all cells are `null`.
+        """
+        if self.stderr == 0.0:
+            return 1.0 if self.value == null else 0.0
+        return float(2 * student.sf(abs(self.value - null) / self.stderr, self.df))
+
+    def p_equivalence(self, margin: float) -> float:
+        """Return the p-value of the hypothesis that the mean is `margin` or more away from 0.
+
+        The larger of two one-sided p-values (Schuirmann 1987, doi 10.1007/BF01068419); below 0.05
+        exactly where the 90 % interval lies within the margin.
+        """
+        if self.stderr == 0.0:
+            return 0.0 if abs(self.value) < margin else 1.0
+        return float(student.sf((margin - abs(self.value)) / self.stderr, self.df))
+
+
+@dataclass(frozen=True, eq=False)
+class CellDesign:
+    """Which of N participants judged which of K pairs: C cells.
+
+    Attributes
+    ----------
+    person, pair
+        Codes of each cell's participant and pair, shape (C,); a participant has a pair once.
+
+    Notes
+    -----
+    With weights w_c = 1 / (N n_p) for the n_p cells of participant p and deviations
+    e_c = x_c - mean, let Q_p, Q_i and Q_e be the sums of squares of w e added up by participant, by
+    pair and by cell. The variance of the mean is estimated by a_p Q_p + a_i Q_i + a_e Q_e: the
+    coefficients are those that make it unbiased if x sums independent effects of participant,
+    pair and cell, whatever cells are missing. With all cells present this is the textbook
+    (MS_p + MS_i - MS_e) / (N K); with many participants and pairs the coefficients tend to 1, 1
+    and -1, which needs no such model. The estimate is never taken to be less than
+    that of cells without effects of participant or pair. Degrees of freedom are
+    Satterthwaite's, with 1 / sum w_p^2 - 1 for participants, likewise for pairs, and their product.
+
+    Sources: Cameron, Gelbach & Miller (2011), doi 10.1198/jbes.2010.07136, for the sum of three
+    parts; Gao & Owen (2017), doi 10.1214/17-EJS1236, for moments with missing cells; Schütt et al.
+    (2023), doi 10.7554/eLife.82566, who correct a two-factor bootstrap to the same end: naive
+    resampling of both estimates the part of the cells three times.
+    """
+
+    person: IntArray
+    pair: IntArray
+
+    @cached_property
+    def weight(self) -> FloatArray:
+        """The weight of each cell in the mean, shape (C,)."""
+        sizes = np.bincount(self.person)
+        return np.asarray(1.0 / (np.count_nonzero(sizes) * sizes[self.person]))
+
+    @cached_property
+    def _squares(self) -> tuple[float, float, float]:
+        """Sums of squared weights of participants, pairs and cells."""
+        w = self.weight
+        by_person, by_pair = np.bincount(self.person, w), np.bincount(self.pair, w)
+        return float(by_person @ by_person), float(by_pair @ by_pair), float(w @ w)
+
+    @cached_property
+    def coefficients(self) -> FloatArray:
+        """a_p, a_i and a_e."""
+        w = self.weight
+        by_person, by_pair = np.bincount(self.person, w), np.bincount(self.pair, w)
+        of_person, of_pair = by_person[self.person], by_pair[self.pair]
+        p2, i2, c2 = self._squares
+        # Expectation of each Q (rows) if one component alone had variance 1 (columns).
+        pp = p2 - 2 * (by_person**3).sum() + p2 * p2
+        ii = i2 - 2 * (by_pair**3).sum() + i2 * i2
+        ee = c2 - 2 * (w**3).sum() + c2 * c2
+        pi = c2 - 2 * (w * of_person * of_pair).sum() + p2 * i2
+        pe = c2 - 2 * (w * w * of_person).sum() + p2 * c2
+        ie = c2 - 2 * (w * w * of_pair).sum() + i2 * c2
+        moments = np.array([[pp, pi, pe], [pi, ii, ie], [pe, ie, ee]])
+        # Where each pair has one cell, pairs and cells are one; any solution will do.
+        return np.asarray(np.linalg.lstsq(moments, np.array([p2, i2, c2]), rcond=1e-10)[0])
+
+    @cached_property
+    def sizes(self) -> tuple[float, float]:
+        """Numbers of participants and of pairs, counted by their weight in the mean."""
+        p2, i2, _ = self._squares
+        return 1 / p2, 1 / i2
+
+    def deviations(self, cells: FloatArray) -> FloatArray:
+        """Return w (x - mean) of each cell, shape (C,), which `mean_of` takes."""
+        return np.asarray(self.weight * (cells - self.weight @ cells))
+
+    def mean(self, cells: FloatArray, population: str = POPULATIONS[0]) -> SampledMean:
+        """Return the mean of `cells` (C,) over participants and its standard error."""
+        return mean_of(
+            float(self.weight @ cells),
+            self.deviations(cells),
+            self.person,
+            self.pair,
+            (self,),
+            population,
+        )
+
+
+def mean_of(
+    value: float,
+    deviations: FloatArray,
+    person: IntArray,
+    pair: IntArray,
+    designs: tuple[CellDesign, ...],
+    population: str = POPULATIONS[0],
+) -> SampledMean:
+    """Return a mean, or a difference of means, with its standard error.
+
+    Parameters
+    ----------
+    value
+        The estimate.
+    deviations
+        What each cell adds to it beyond its share, `CellDesign.deviations`, shape (C,); for a
+        difference of means over different cells the difference of both, 0 where a cell is missing.
+    person, pair
+        Codes of each cell, shape (C,).
+    designs
+        Of the means that it is made of; the less informative sets coefficients and degrees of
+        freedom.
+    population
+        One of `POPULATIONS`.
+    """
+    people = min(design.sizes[0] for design in designs)
+    pairs = min(design.sizes[1] for design in designs)
+    if people < _FEWEST or (population == POPULATIONS[0] and pairs < _FEWEST):
+        return SampledMean(value, np.nan, np.nan)
+    q_person = float((np.bincount(person, deviations) ** 2).sum())
+    if population == POPULATIONS[1]:
+        return SampledMean(value, float(np.sqrt(q_person * people / (people - 1))), people - 1)
+    q = np.array(
+        [q_person, (np.bincount(pair, deviations) ** 2).sum(), deviations @ deviations],
+        dtype=np.float64,
+    )
+    if q[2] == 0.0:
+        return SampledMean(value, 0.0, people + pairs - 2)
+    parts = max((design.coefficients for design in designs), key=lambda a: float(a @ q)) * q
+    variance = max(float(parts.sum()), float(q[2]))
+    df_person, df_pair = people - 1, pairs - 1
+    spread = parts**2 / np.array([df_person, df_pair, df_person * df_pair])
+    return SampledMean(value, float(np.sqrt(variance)), max(1.0, variance**2 / float(spread.sum())))
+
+
+def accuracy_cells(rating: FloatArray, prediction: FloatArray) -> FloatArray:
+    """Return for each choice 1 if prediction and rating agree in sign, 0 if not, 1/2 for a tie."""
+    return np.asarray(0.5 + 0.5 * np.sign(rating) * np.sign(prediction))
+
+
+def cosine_cells(
+    rating: FloatArray, prediction: FloatArray, person: IntArray, n_people: int
+) -> FloatArray:
+    """Return the pseudo-values of each participant's signed-rank cosine, shape (C,).
+
+    Parameters
+    ----------
+    rating, prediction
+        Of C choices, sorted by participant.
+    person
+        The participant of each, 0 ... n_people - 1.
+    n_people
+        How many there are.
+
+    Returns
+    -------
+    array
+        n v - (n - 1) v_without for each choice, where v is its participant's cosine over n choices
+        and v_without the cosine when this one is left out; NaN for a participant for whom either is
+        not defined. Leaving a choice out lowers the ranks of larger ones by 1 and of those tied
+        with it by 1/2, so all are found at once.
+
+    Source
+    ------
+    Tukey (1958), doi 10.1214/aoms/1177706647, for pseudo-values; the cosine is that of
+    :func:`~contstim.evaluation.ranks.signed_rank_cosine`.
+    """
+    sign = np.sign(rating) * np.sign(prediction)
+    humans = RankPlan(rating, person, n_people)
+    models = RankPlan(prediction, person, n_people)
+    (r_human, n_human), (r_model, n_model) = humans.ranks(), models.ranks()
+    product = r_human * r_model
+    dot = np.bincount(person, product, n_people)
+    above_rating = _Above(rating, person, n_people)
+    above_prediction = _Above(prediction, person, n_people)
+    without = dot[person] - product
+    without -= above_rating.sum(sign * np.abs(r_model))
+    without -= above_prediction.sum(sign * np.abs(r_human))
+    size = np.abs(rating)
+    for level in np.unique(size[size > 0]):
+        drop = np.where(size < level, 1.0, np.where(size == level, 0.5, 0.0)) * (size > 0)
+        without += drop * above_prediction.sum(np.where(size == level, sign, 0.0))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        whole = dot / np.sqrt(square_sum(n_human) * square_sum(n_model))
+        norm = square_sum(n_human[person] - (rating != 0))
+        norm = norm * square_sum(n_model[person] - (prediction != 0))
+        part = without / np.sqrt(norm)
+    n = np.bincount(person, minlength=n_people)[person]
+    cells = n * whole[person] - (n - 1) * part
+    undefined = np.bincount(person, ~np.isfinite(cells), n_people) > 0
+    return np.where(undefined[person], np.nan, cells)
+
+
+class _Above:
+    """For each choice sums over those of the same participant that it lowers the rank of."""
+
+    def __init__(self, values: FloatArray, person: IntArray, n_people: int) -> None:
+        size = np.abs(values)
+        self._order = np.lexsort((size, person))
+        where, ordered = person[self._order], size[self._order]
+        new = np.ones(len(values), dtype=bool)
+        new[1:] = (ordered[1:] != ordered[:-1]) | (where[1:] != where[:-1])
+        self._tie = np.cumsum(new) - 1
+        self._end_of_tie = np.append(np.flatnonzero(new)[1:], len(values))[self._tie]
+        self._end_of_person = np.cumsum(np.bincount(person, minlength=n_people))[where]
+        self._counts = ordered > 0
+
+    def sum(self, values: FloatArray) -> FloatArray:
+        """Return the sum of `values` of greater ones plus half of those tied with each, (C,)."""
+        ordered = values[self._order]
+        running = np.concatenate([[0.0], np.cumsum(ordered)])
+        tied = np.bincount(self._tie, ordered)[self._tie] - ordered
+        sums = running[self._end_of_person] - running[self._end_of_tie] + tied / 2
+        out: FloatArray = np.empty(len(sums))
+        out[self._order] = np.where(self._counts, sums, 0.0)
+        return out

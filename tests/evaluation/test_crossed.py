@@ -1,0 +1,175 @@
+"""Means over crossed people and sentences, against textbook formulas, brute force and chance."""
+
+import numpy as np
+import pytest
+from scipy.stats import rankdata, ttest_1samp
+
+from contstim.evaluation.crossed import (
+    POPULATIONS,
+    CellDesign,
+    SampledMean,
+    cosine_cells,
+    mean_of,
+)
+from contstim.evaluation.ranks import signed_rank_cosine
+
+SUCH, THESE = POPULATIONS
+
+
+def crossed(n: int, k: int) -> CellDesign:
+    return CellDesign(np.repeat(np.arange(n), k), np.tile(np.arange(k), n))
+
+
+def drawn(design: CellDesign, rng: np.random.Generator, person: float, pair: float) -> np.ndarray:
+    people = person * rng.normal(size=design.person.max() + 1)
+    pairs = pair * rng.normal(size=design.pair.max() + 1)
+    return people[design.person] + pairs[design.pair] + rng.normal(size=len(design.person))
+
+
+def test_a_full_table_gives_the_textbook_variance() -> None:
+    rng = np.random.default_rng(1)
+    n, k = 7, 11
+    design = crossed(n, k)
+    x = drawn(design, rng, 0.7, 0.9)
+    table = x.reshape(n, k)
+    rows, columns = table.mean(axis=1), table.mean(axis=0)
+    ms_rows = k * rows.var(ddof=1)
+    ms_columns = n * columns.var(ddof=1)
+    left = table - rows[:, None] - columns + table.mean()
+    ms_left = (left**2).sum() / ((n - 1) * (k - 1))
+    assert ms_rows > ms_left < ms_columns
+    result = design.mean(x)
+    assert result.value == pytest.approx(table.mean())
+    assert result.stderr**2 == pytest.approx((ms_rows + ms_columns - ms_left) / (n * k))
+
+
+def test_these_sentences_are_tested_by_student_across_people() -> None:
+    rng = np.random.default_rng(2)
+    design = crossed(9, 5)
+    x = drawn(design, rng, 1.0, 1.0) + 0.5
+    expected = ttest_1samp(x.reshape(9, 5).mean(axis=1), 0.0)
+    result = design.mean(x, THESE)
+    assert result.p() == pytest.approx(expected.pvalue)
+    assert result.interval() == pytest.approx(tuple(expected.confidence_interval(0.95)))
+
+
+@pytest.mark.parametrize("shape", ["full", "holes", "groups", "one each"])
+def test_the_variance_is_unbiased_whatever_cells_are_missing(shape: str) -> None:
+    rng = np.random.default_rng(3)
+    design = crossed(8, 12)
+    if shape == "holes":
+        stays = rng.random(96) < np.repeat(np.linspace(0.3, 1, 8), 12)
+        design = CellDesign(design.person[stays], design.pair[stays])
+    if shape == "groups":  # pairs of their own for each of four groups of two
+        stays = design.person // 2 == design.pair // 3
+        design = CellDesign(design.person[stays], design.pair[stays])
+    if shape == "one each":
+        design = CellDesign(np.repeat(np.arange(8), 3), np.arange(24))
+    variances, means = [], []
+    for _ in range(4000):
+        x = drawn(design, rng, 0.5, 0.7)
+        deviations = design.deviations(x)
+        q = [
+            (np.bincount(design.person, deviations) ** 2).sum(),
+            (np.bincount(design.pair, deviations) ** 2).sum(),
+            deviations @ deviations,
+        ]
+        variances.append(design.coefficients @ np.array(q))
+        means.append(design.weight @ x)
+    assert np.mean(variances) == pytest.approx(np.var(means), rel=0.08)
+
+
+def test_five_percent_of_null_studies_are_significant() -> None:
+    rng = np.random.default_rng(4)
+    design = crossed(10, 20)
+    p, p_fixed = [], []
+    for _ in range(2000):
+        x = drawn(design, rng, 0.4, 0.8)
+        p.append(design.mean(x).p())
+        p_fixed.append(design.mean(x, THESE).p())
+    assert 0.038 < np.mean(np.array(p) < 0.05) < 0.062
+    assert np.mean(np.array(p_fixed) < 0.05) > 0.12  # wrong of sentences like these
+
+
+def brute_cosine(rating: np.ndarray, prediction: np.ndarray) -> float:
+    def ranks(x: np.ndarray) -> np.ndarray:
+        out = np.zeros(len(x))
+        out[x != 0] = np.sign(x[x != 0]) * rankdata(np.abs(x[x != 0]))
+        return out
+
+    def norm(x: np.ndarray) -> float:
+        return float((np.arange(1, np.count_nonzero(x) + 1) ** 2).sum())
+
+    return float(ranks(rating) @ ranks(prediction) / np.sqrt(norm(rating) * norm(prediction)))
+
+
+def test_pseudo_values_of_the_cosine_are_those_of_leaving_each_choice_out() -> None:
+    rng = np.random.default_rng(5)
+    sizes = (9, 4, 13)
+    person = np.repeat(np.arange(3), sizes)
+    rating = rng.choice([-2.5, -1.5, -0.5, 0.0, 0.5, 1.5, 2.5], size=len(person))
+    prediction = np.round(rng.normal(size=len(person)), 1)  # some ties, some zeros
+    prediction[3] = 0.0
+    cells = cosine_cells(rating, prediction, person, 3)
+    for one in range(3):
+        rows = np.flatnonzero(person == one)
+        n, whole = len(rows), signed_rank_cosine(rating[rows], prediction[rows])
+        for i, row in enumerate(rows):
+            rest = np.delete(rows, i)
+            part = brute_cosine(rating[rest], prediction[rest])
+            assert cells[row] == pytest.approx(n * whole - (n - 1) * part)
+
+
+def test_a_person_without_direction_has_no_pseudo_values() -> None:
+    rating = np.array([0.5, -0.5, 0.0, 2.5])
+    person = np.array([0, 0, 1, 1])
+    cells = cosine_cells(rating, np.array([1.0, 2.0, 3.0, 4.0]), person, 2)
+    assert np.isfinite(cells[:2]).all()
+    assert np.isnan(cells[2:]).all()
+
+
+def test_interval_and_p_value_cannot_contradict() -> None:
+    rng = np.random.default_rng(6)
+    for _ in range(300):
+        mean = SampledMean(rng.normal(), rng.uniform(0.1, 1), rng.uniform(1, 50))
+        low, high = mean.interval()
+        assert (mean.p() < 0.05) == (low > 0 or high < 0)
+        low, high = mean.interval(0.90)
+        margin = rng.uniform(0.1, 3)
+        assert (mean.p_equivalence(margin) < 0.05) == (-margin < low and high < margin)
+
+
+def test_too_few_people_or_sentences_give_no_standard_error() -> None:
+    rng = np.random.default_rng(7)
+    few_pairs, few_people = crossed(20, 2), crossed(2, 20)
+    assert np.isnan(few_pairs.mean(rng.normal(size=40)).stderr)
+    assert few_pairs.mean(rng.normal(size=40), THESE).stderr > 0
+    for population in POPULATIONS:
+        assert np.isnan(few_people.mean(rng.normal(size=40), population).p())
+
+
+def test_cells_that_are_all_alike_leave_no_doubt() -> None:
+    design = crossed(5, 6)
+    same = design.mean(np.zeros(30))
+    assert (same.stderr, same.p(), same.p_equivalence(0.01)) == (0.0, 1.0, 0.0)
+
+
+def test_a_difference_over_different_pairs_adds_both_variances() -> None:
+    rng = np.random.default_rng(8)
+    whole = crossed(12, 40)
+    first = whole.pair < 20
+    one = CellDesign(whole.person[first], whole.pair[first])
+    two = CellDesign(whole.person[~first], whole.pair[~first] - 20)
+    p, differences, squares = [], [], []
+    for _ in range(1500):
+        x = drawn(whole, rng, 0.3, 0.6)
+        deviations = np.zeros(len(x))
+        deviations[first] = one.deviations(x[first])
+        deviations[~first] = -two.deviations(x[~first])
+        value = float(one.weight @ x[first] - two.weight @ x[~first])
+        mean = mean_of(value, deviations, whole.person, whole.pair, (one, two))
+        p.append(mean.p())
+        differences.append(value)
+        squares.append(mean.stderr**2)
+    assert np.mean(squares) == pytest.approx(np.var(differences), rel=0.12)
+    assert 0.035 < np.mean(np.array(p) < 0.05) < 0.065
