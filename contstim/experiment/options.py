@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, field, fields
+from dataclasses import field
+from typing import Annotated
 from urllib.parse import urlsplit
 
-from contstim.errors import InputError, UnknownNameError
+from pydantic import AfterValidator, Field
+
+from contstim.errors import InputError
+from contstim.settings import Count, Natural, Several, matching, one_of, settings
 
 __all__ = [
     "OUTCOMES",
@@ -24,10 +27,24 @@ __all__ = [
 #: session: its code is shown while answers that were given do not arrive.
 OUTCOMES = ("complete", "declined", "failed_checks", "time_limit", "full", "unsent")
 
-_LONGEST = 2000  # characters of a sentence
+
+def _text_of(longest: int) -> AfterValidator:
+    return matching(rf"(?s)(?=.*\S).{{1,{longest}}}", f"give 1 to {longest} characters")
 
 
-@dataclass(frozen=True)
+_Sentence = Annotated[str, _text_of(2000)]
+
+_Code = Annotated[
+    str, matching(r"[A-Za-z0-9._-]{1,64}", "use up to 64 letters, digits, '.', '-' and '_'")
+]
+
+#: The name of a parameter of a web address.
+_Parameter = Annotated[
+    str, matching(r"[A-Za-z0-9_-]{1,64}", "that is no name of a parameter of an address")
+]
+
+
+@settings
 class StudyOptions:
     """``[study]``: what the study is called and the script it is written in.
 
@@ -45,38 +62,27 @@ class StudyOptions:
         One or two sentences for the data set; participants do not see them.
     """
 
-    name: str
-    title: str
-    language: str = "en"
-    direction: str = "ltr"
+    name: Annotated[
+        str,
+        matching(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", "use up to 64 letters, digits, '-' and '_'"),
+    ]
+    title: Annotated[str, _text_of(255)]
+    language: Annotated[
+        str, matching(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*", "give a tag such as 'en'")
+    ] = "en"
+    direction: Annotated[str, one_of(("ltr", "rtl"), "study.direction")] = "ltr"
     description: str = ""
 
-    def __post_init__(self) -> None:
-        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", self.name):
-            raise InputError(
-                f"study.name is {self.name!r}; use up to 64 letters, digits, '-' and '_'"
-            )
-        if not self.title.strip() or len(self.title) > 255:
-            raise InputError(f"study.title is {self.title[:40]!r}; give 1 to 255 characters")
-        if not re.fullmatch(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*", self.language):
-            raise InputError(f"study.language is {self.language!r}; give a tag such as 'en'")
-        if self.direction not in ("ltr", "rtl"):
-            raise UnknownNameError.among("study.direction", self.direction, ("ltr", "rtl"))
 
-
-@dataclass(frozen=True)
+@settings
 class ConsentOptions:
     """``[consent]``: the version that is stored with each consent, and the file of the text."""
 
-    version: str
+    version: Annotated[str, matching(r".*\S.*", "give the version that your board approved")]
     file: str = "consent.md"
 
-    def __post_init__(self) -> None:
-        if not self.version.strip():
-            raise InputError("consent.version is empty; give the version that your board approved")
 
-
-@dataclass(frozen=True)
+@settings
 class SessionOptions:
     """``[session]``: how a session runs.
 
@@ -97,26 +103,12 @@ class SessionOptions:
         count) ends with the outcome ``failed_checks``; 0 for never.
     """
 
-    time_limit_minutes: float = 0
-    minimum_rt_ms: int = 200
-    break_every: int = 0
-    break_after: tuple[int, ...] = ()
+    time_limit_minutes: Annotated[float, Field(ge=0, le=100_000)] = 0
+    minimum_rt_ms: Annotated[int, Field(ge=0, le=100_000)] = 200
+    break_every: Annotated[int, Field(ge=0, le=100_000)] = 0
+    break_after: Several[Count] = ()
     feedback: bool = False
-    failed_checks_from: int = 2
-
-    def __post_init__(self) -> None:
-        for name in (
-            "time_limit_minutes",
-            "minimum_rt_ms",
-            "break_every",
-            "failed_checks_from",
-        ):
-            value = getattr(self, name)
-            if not 0 <= value <= 100_000:
-                raise InputError(f"session.{name} is {value}; give 0 or more")
-        for number in self.break_after:
-            if number < 1:
-                raise InputError(f"session.break_after holds {number}; trials count from 1")
+    failed_checks_from: Annotated[int, Field(ge=0, le=100_000)] = 2
 
     def breaks(self, n_trials: int) -> list[int]:
         """Return the numbers of the trials after which there is a break, the last excluded."""
@@ -124,7 +116,7 @@ class SessionOptions:
         return sorted({number for number in (*regular, *self.break_after) if number < n_trials})
 
 
-@dataclass(frozen=True)
+@settings
 class AllocationOptions:
     """``[allocation]``: when an abandoned session's assignment goes to the next participant.
 
@@ -132,38 +124,22 @@ class AllocationOptions:
     taken gets it back.
     """
 
-    release_after_minutes: float = 0
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.release_after_minutes <= 1_000_000:
-            raise InputError(
-                f"allocation.release_after_minutes is {self.release_after_minutes}; "
-                "give 0 (never) or more"
-            )
+    release_after_minutes: Annotated[float, Field(ge=0, le=1_000_000)] = 0
 
 
-@dataclass(frozen=True)
+@settings
 class Codes:
     """``[recruiter.codes]``: the completion code of each outcome."""
 
-    complete: str | None = None
-    declined: str | None = None
-    failed_checks: str | None = None
-    time_limit: str | None = None
-    full: str | None = None
-    unsent: str | None = None
-
-    def __post_init__(self) -> None:
-        for item in fields(self):
-            code = getattr(self, item.name)
-            if code is not None and not re.fullmatch(r"[A-Za-z0-9._-]{1,64}", code):
-                raise InputError(
-                    f"recruiter.codes.{item.name} is {code!r}; use up to 64 letters, digits, "
-                    "'.', '-' and '_'"
-                )
+    complete: _Code | None = None
+    declined: _Code | None = None
+    failed_checks: _Code | None = None
+    time_limit: _Code | None = None
+    full: _Code | None = None
+    unsent: _Code | None = None
 
 
-@dataclass(frozen=True)
+@settings
 class Recruiter:
     """``[recruiter]``: where participants come from and go back to.
 
@@ -184,16 +160,13 @@ class Recruiter:
     """
 
     name: str
-    participant: str | None = None
+    participant: _Parameter | None = None
     required: bool = False
-    parameters: tuple[str, ...] = ()
+    parameters: Several[_Parameter] = ()
     redirect: str | None = None
     codes: Codes = field(default_factory=Codes)
 
     def __post_init__(self) -> None:
-        for name in (*self.parameters, *([self.participant] if self.participant else [])):
-            if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name):
-                raise InputError(f"recruiter: {name!r} is no name of a parameter of an address")
         if self.required and not self.participant:
             raise InputError("recruiter.required is true; say which parameter in participant")
         if self.redirect is not None:
@@ -214,18 +187,15 @@ class Recruiter:
         return code, self.redirect.replace("{code}", code or "")
 
 
-@dataclass(frozen=True)
+@settings
 class PracticePair:
     """One ``[[practice]]``: two sentences to try the keys on."""
 
-    left: str
-    right: str
-
-    def __post_init__(self) -> None:
-        _check_pair("practice", self.left, self.right)
+    left: _Sentence
+    right: _Sentence
 
 
-@dataclass(frozen=True)
+@settings
 class AttentionCheck:
     """One ``[[attention]]``: a trial whose text says what to answer.
 
@@ -239,20 +209,7 @@ class AttentionCheck:
         The side to choose, ``left`` or ``right``.
     """
 
-    after: int
-    left: str
-    right: str
-    expected: str
-
-    def __post_init__(self) -> None:
-        if self.after < 0:
-            raise InputError(f"attention.after is {self.after}; give 0 or more")
-        _check_pair("attention", self.left, self.right)
-        if self.expected not in ("left", "right"):
-            raise UnknownNameError.among("attention.expected", self.expected, ("left", "right"))
-
-
-def _check_pair(what: str, left: str, right: str) -> None:
-    for side, text in (("left", left), ("right", right)):
-        if not text.strip() or len(text) > _LONGEST:
-            raise InputError(f"{what}.{side} is {text[:40]!r}; give 1 to {_LONGEST} characters")
+    after: Natural
+    left: _Sentence
+    right: _Sentence
+    expected: Annotated[str, one_of(("left", "right"), "attention.expected")]

@@ -5,34 +5,28 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pandas as pd
+from pydantic import Field
 
 from contstim.errors import InputError
 from contstim.experiment.allocation import release_assignment, release_stale
 from contstim.experiment.collected import Collected
 from contstim.experiment.schema import DATA_FILE, writing
 from contstim.experiment.study import Study
+from contstim.settings import settings
 
 __all__ = ["Bonus", "pay_table", "release_sessions", "replacement_table"]
 
 
-@dataclass(frozen=True)
+@settings
 class Bonus:
     """A bonus for complete sessions with at least this share of catch trials right."""
 
-    amount: float
-    min_catch_correct: float = 0.0
-
-    def __post_init__(self) -> None:
-        if not self.amount > 0 or not 0 <= self.min_catch_correct <= 1:
-            raise InputError(
-                f"a bonus of {self.amount} from {self.min_catch_correct} of the catch trials; give "
-                "an amount above 0 and a share from 0 to 1"
-            )
+    amount: Annotated[float, Field(gt=0)]
+    min_catch_correct: Annotated[float, Field(ge=0, le=1)] = 0.0
 
 
 def pay_table(collected: Collected, ids: pd.DataFrame, bonus: Bonus | None = None) -> pd.DataFrame:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +20,7 @@ from contstim.experiment.options import (
 from contstim.experiment.texts import default_texts, read_texts
 from contstim.experiment.trials import Design, Trial, practice_trials, read_design
 from contstim.files import digest
-from contstim.strict import build
+from contstim.settings import build, read_toml
 
 __all__ = ["CONSENT_PLACEHOLDER", "Study", "read_study"]
 
@@ -114,7 +113,7 @@ def read_study(folder: str | Path) -> Study:
     path = folder / "study.toml"
     if not folder.is_dir():
         raise InputError(f"there is no folder {folder}; make one with `contstim experiment new`")
-    table = _toml(path)
+    table = read_toml(path, "make a study with `contstim experiment new`")
     try:
         parts = _parts(table)
     except InputError as error:
@@ -130,17 +129,6 @@ def read_study(folder: str | Path) -> Study:
         design=design,
         folder=folder,
     )
-
-
-def _toml(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text("utf-8"))
-    except FileNotFoundError:
-        raise InputError(
-            f"there is no file {path}; make a study with `contstim experiment new`"
-        ) from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise InputError(f"cannot read {path} as TOML: {error}") from None
 
 
 def _parts(table: Mapping[str, Any]) -> dict[str, Any]:

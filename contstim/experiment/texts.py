@@ -10,6 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from contstim.errors import InputError, UnknownNameError
+from contstim.settings import read_toml
 
 __all__ = ["default_source", "default_texts", "read_texts"]
 
@@ -41,12 +42,8 @@ def read_texts(path: Path) -> dict[str, str]:
         Naming file and key: a key that no page uses, something that is no text, a text that is
         empty or names something in braces that the page cannot fill in there.
     """
-    try:
-        table = tomllib.loads(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise InputError(f"cannot read {path} as TOML: {error}") from None
     texts = default_texts()
-    for key, text in _checked(table, texts, path):
+    for key, text in _checked(read_toml(path), texts, path):
         texts[key] = text
     return texts
 

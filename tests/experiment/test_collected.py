@@ -350,7 +350,7 @@ def test_pay(filled: Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert main(["experiment", "pay", str(filled.folder), "--out", str(out)]) == 0
     assert "yes 2, no 2" in capsys.readouterr().err
     assert pd.read_csv(out)["recruiter_id"].tolist()[0] == "GOOD"
-    with pytest.raises(InputError, match="give an amount above 0"):
+    with pytest.raises(InputError, match="amount is 0; give more than 0"):
         Bonus(0)
 
 

@@ -1,0 +1,189 @@
+"""Settings that are checked as they are made: options, tables of TOML files, messages in JSON.
+
+`settings` makes a frozen dataclass of which pydantic checks the types and ranges, strictly: no
+text is taken for a number, no number for a truth value. What is wrong is said in one line that
+names the key by its path, what it holds and what to do.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import field, fields, is_dataclass
+from functools import wraps
+from inspect import unwrap
+from pathlib import Path
+from typing import Annotated, Any, TypeVar, cast, dataclass_transform, get_args, get_type_hints
+
+from pydantic import AfterValidator, ConfigDict, Field, Strict, ValidationError
+from pydantic.dataclasses import dataclass as checked_dataclass
+
+from contstim.errors import ContstimError, InputError, UnknownNameError, near_matches
+
+__all__ = ["Count", "Natural", "Several", "build", "matching", "one_of", "read_toml", "settings"]
+
+Kind = TypeVar("Kind")
+Item = TypeVar("Item")
+
+#: Any number of items, which a list may give, in the order given.
+Several = Annotated[tuple[Item, ...], Strict(False)]
+
+#: A whole number of at least 1.
+Count = Annotated[int, Field(ge=1)]
+
+#: A whole number of at least 0.
+Natural = Annotated[int, Field(ge=0)]
+
+_NAMES = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
+
+_WANTED = {
+    "string_type": _NAMES[str],
+    "int_type": _NAMES[int],
+    "float_type": _NAMES[float],
+    "bool_type": _NAMES[bool],
+    "tuple_type": "a list",
+    "dict_type": "a table",
+    "dataclass_type": "a table",
+    "finite_number": "a finite number",
+    "too_short": "at least {min_length}",
+    "greater_than": "more than {gt:g}",
+    "greater_than_equal": "at least {ge:g}",
+    "less_than": "less than {lt:g}",
+    "less_than_equal": "at most {le:g}",
+}
+
+
+class _UnknownValueError(ValueError):
+    """A value that is none of those offered."""
+
+
+def one_of(known: Collection[str], kind: str | None = None) -> AfterValidator:
+    """Return a mark for ``Annotated``: one of the texts `known`.
+
+    `kind` says in messages what is chosen, ``unknown KIND 'value'``, in place of the key's path.
+    """
+
+    def check(value: str) -> str:
+        if value not in known:
+            if kind is not None:
+                raise UnknownNameError.among(kind, value, known)
+            raise _UnknownValueError(near_matches(value, known))
+        return value
+
+    return AfterValidator(check)
+
+
+def matching(pattern: str, advice: str) -> AfterValidator:
+    """Return a mark for ``Annotated``: a text that matches `pattern` wholly, else say `advice`."""
+    wanted = re.compile(pattern)
+
+    def check(value: str) -> str:
+        if not wanted.fullmatch(value):
+            raise ValueError(advice)
+        return value
+
+    return AfterValidator(check)
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+def settings(kind: type[Kind]) -> type[Kind]:
+    """Make a class a frozen dataclass whose fields are checked, strictly, whenever it is made.
+
+    What does not fit a field's type is an `InputError`. Rules that several fields keep together
+    stand in its ``__post_init__``, which raises one.
+    """
+    config = ConfigDict(strict=True, arbitrary_types_allowed=True)
+    made: Any = checked_dataclass(frozen=True, config=config)(kind)
+    make = made.__init__
+
+    @wraps(make)
+    def init(self: Kind, *args: Any, **values: Any) -> None:
+        _fill(make, self, args, values, "")
+
+    made.__init__ = init
+    return cast("type[Kind]", made)
+
+
+def build(kind: type[Kind], table: object, where: str) -> Kind:
+    """Make settings from a table of a TOML file or an object of JSON.
+
+    Parameters
+    ----------
+    kind
+        A class made by `settings`; a field that is of such a class itself is a table.
+    table
+        What the file holds.
+    where
+        The table's name, for messages.
+
+    Raises
+    ------
+    InputError
+        Naming the key by its path, what it holds and what it should.
+    """
+    if not isinstance(table, Mapping):
+        raise InputError(f"{where} is {table!r}; make it a table, [{where}]")
+    values = dict(table)
+    for key, hint in get_type_hints(kind).items():
+        for part in (hint, *get_args(hint)):
+            if key in values and is_dataclass(part) and isinstance(part, type):
+                values[key] = build(part, values[key], f"{where}.{key}")
+    made = object.__new__(kind)
+    _fill(unwrap(kind.__init__), made, (), values, f"{where}.")
+    return made
+
+
+def read_toml(path: Path, hint: str = "check the path") -> dict[str, Any]:
+    """Read a TOML file.
+
+    Parameters
+    ----------
+    path
+        The file.
+    hint
+        What to do if it is not there, for the message.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read or is not TOML.
+    """
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"there is no file {path}; {hint}") from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise InputError(f"cannot read {path} as TOML: {error}") from None
+
+
+def _fill(
+    make: Callable[..., None], made: Any, args: Sequence[Any], values: dict[str, Any], where: str
+) -> None:
+    """Call the checking `make` of settings; say in one line what is wrong."""
+    keys = [item.name for item in fields(made)]
+    for key in values:
+        if key not in keys:
+            raise InputError(f"unknown key {where}{key}; {near_matches(str(key), keys)}")
+    try:
+        make(made, *args, **values)
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+    else:
+        return
+    context = fault.get("ctx", {})
+    said = context.get("error")
+    if isinstance(said, ContstimError):
+        raise said
+    first, *rest = fault["loc"]
+    name = keys[first] if isinstance(first, int) else first
+    path = f"{where}{name}{''.join(f'[{part}]' for part in rest)}"
+    if fault["type"] == "missing":
+        hint = get_type_hints(type(made))[name]
+        raise InputError(f"{path} is missing; give {_NAMES.get(hint, 'a table')}")
+    value = repr(fault["input"])
+    value = value if len(value) <= 80 else f"{value[:77]}..."
+    if isinstance(said, _UnknownValueError):
+        raise UnknownNameError(f"{path} is {value}; {said}")
+    wanted = _WANTED.get(fault["type"], fault["msg"]).format(**context)
+    raise InputError(f"{path} is {value}; {f'give {wanted}' if said is None else said}")

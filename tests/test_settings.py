@@ -1,0 +1,101 @@
+"""Settings: what is accepted, and what is said of what is not."""
+
+import pickle
+from collections.abc import Callable
+from dataclasses import asdict, field, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import pytest
+from pydantic import Field
+
+from contstim.errors import InputError, UnknownNameError
+from contstim.settings import Count, Several, build, matching, one_of, read_toml, settings
+
+
+@settings
+class Codes:
+    """Settings within settings."""
+
+    complete: str | None = None
+
+
+@settings
+class Options:
+    """Settings with a field of each kind."""
+
+    name: Annotated[str, matching("[a-z]+", "use letters")]
+    n: Count = 3
+    share: Annotated[float, Field(gt=0, le=1)] = 0.5
+    flag: bool = False
+    numbers: Several[int] = ()
+    side: Annotated[str, one_of(("left", "right"))] = "left"
+    kind: Annotated[str, one_of(("one", "two"), "kind")] = "one"
+    codes: Codes = field(default_factory=Codes)
+
+    def __post_init__(self) -> None:
+        if self.n > 3 and not self.numbers:
+            raise InputError(f"n is {self.n}, but there are no numbers")
+
+
+def test_what_is_accepted() -> None:
+    table = {"name": "a", "share": 1, "numbers": [2, 1], "codes": {"complete": "x"}}
+    options = build(Options, table, "options")
+    assert options == Options("a", share=1.0, numbers=(2, 1), codes=Codes("x"))
+    assert isinstance(options.share, float)
+    assert asdict(options)["codes"] == {"complete": "x"}
+    assert pickle.loads(pickle.dumps(options)) == options
+    assert hash(replace(options, n=2)) != hash(options)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Options("1"), "name is '1'; use letters"),
+        (lambda: Options(name=1), "name is 1; give text"),
+        (lambda: Options(), "name is missing; give text"),
+        (lambda: Options("a", n=0), "n is 0; give at least 1"),
+        (lambda: Options("a", n="2"), "n is '2'; give a whole number"),
+        (lambda: Options("a", n=True), "n is True; give a whole number"),
+        (lambda: Options("a", n=2.5), "n is 2.5; give a whole number"),
+        (lambda: Options("a", share=float("nan")), "share is nan; give at most 1"),
+        (lambda: Options("a", share=2.0), "share is 2.0; give at most 1"),
+        (lambda: Options("a", flag=1), "flag is 1; give true or false"),
+        (lambda: Options("a", numbers="12"), "numbers is '12'; give a list"),
+        (lambda: Options("a", numbers=[1, "x"]), "numbers[1] is 'x'; give a whole number"),
+        (lambda: Options("a", nam=1), "unknown key nam; did you mean 'name'?"),
+        (lambda: replace(Options("a"), n=4), "n is 4, but there are no numbers"),
+        (lambda: build(Options, {"n": 1}, "run"), "run.name is missing; give text"),
+        (lambda: build(Options, {"name": "a", "codes": 1}, "run"),
+         "run.codes is 1; make it a table, [run.codes]"),
+        (lambda: build(Options, {"name": "a", "codes": {"complete": 1}}, "run"),
+         "run.codes.complete is 1; give text"),
+        (lambda: build(Options, {"name": "a", "codes": {"compete": 1}}, "run"),
+         "unknown key run.codes.compete; did you mean 'complete'?"),
+    ],
+)  # fmt: skip
+def test_what_is_refused(make: Callable[[], Any], message: str) -> None:
+    with pytest.raises(InputError) as error:
+        make()
+    assert str(error.value) == message
+
+
+def test_values_that_are_not_offered() -> None:
+    with pytest.raises(UnknownNameError) as error:
+        build(Options, {"name": "a", "side": "lef"}, "run")
+    assert str(error.value) == "run.side is 'lef'; did you mean 'left'?"
+    with pytest.raises(UnknownNameError) as error:
+        Options("a", kind="x")
+    assert str(error.value) == "unknown kind 'x'; choose one of 'one', 'two'"
+
+
+def test_toml_files(tmp_path: Path) -> None:
+    path = tmp_path / "file.toml"
+    with pytest.raises(InputError) as error:
+        read_toml(path, "make one")
+    assert str(error.value) == f"there is no file {path}; make one"
+    path.write_text("a = 1", "utf-8")
+    assert read_toml(path) == {"a": 1}
+    path.write_text("a = ", "utf-8")
+    with pytest.raises(InputError, match="cannot read .*file.toml as TOML: "):
+        read_toml(path)
