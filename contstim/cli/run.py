@@ -30,10 +30,9 @@ from contstim.cli.common import positive
 from contstim.errors import InputError
 from contstim.pipeline.cluster import DaskWorkers
 from contstim.pipeline.executors import Executor, InProcess, LocalWorkers
-from contstim.pipeline.plan import StudyPlan, read_study_plan
+from contstim.pipeline.plan import STAGES, StudyPlan, read_study_plan
 from contstim.pipeline.running import run_status, run_study
 from contstim.pipeline.slurm import slurm_script
-from contstim.pipeline.stages import STAGES
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -61,7 +60,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--shard", type=_shard, metavar="I/N", help="only the I-th of N parts of the tasks"
     )
     parser.add_argument(
-        "--stage", metavar="NAME", help=f"only this stage and what it rests on: {', '.join(STAGES)}"
+        "--stage",
+        metavar="NAME",
+        help=f"only this stage and what it rests on: {', '.join(one.name for one in STAGES)}",
     )
     parser.add_argument("--out", metavar="DIR", help="the run's folder (default: as the file says)")
     parser.add_argument(

@@ -11,14 +11,11 @@ import threading
 import uuid
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import asdict
 from typing import Any, Self
 
 from contstim.errors import InputError, MissingExtraError, OutputError
-from contstim.pipeline.executors import Outcomes, worker_environment
-from contstim.pipeline.store import RunStore
-from contstim.pipeline.tasks import Outcome, Task
-from contstim.pipeline.work import TRIES, Worker, Workplace
+from contstim.pipeline.executors import THREADS, TaskResults
+from contstim.pipeline.work import TRIES, RunContext, RunStore, Task, TaskResult, Worker
 
 __all__ = ["DaskWorkers"]
 
@@ -31,20 +28,19 @@ SETTINGS = {
 
 _SECONDS_TO_CONNECT = 30
 
-_workers: dict[Workplace, Worker] = {}
+_workers: dict[RunContext, Worker] = {}
 _one_at_a_time = threading.Lock()
 
 
-def _do(workplace: dict[str, Any], config: dict[str, Any]) -> dict[str, Any]:
+def _do(context: RunContext, task: Task) -> TaskResult:
     """Do one task on a Dask worker; models stay loaded from task to task."""
-    here = Workplace(**workplace)
     # A worker's threads share its working folder and its models.
     with _one_at_a_time:
-        os.chdir(here.folder)
-        if here not in _workers:
+        os.chdir(context.folder)
+        if context not in _workers:
             _workers.clear()
-            _workers[here] = Worker(here)
-        return asdict(_workers[here].run(Task(config)))
+            _workers[context] = Worker(context)
+        return _workers[context].run(task)
 
 
 class DaskWorkers:
@@ -118,7 +114,7 @@ class DaskWorkers:
                 processes=True,
                 memory_limit=0,
                 dashboard_address=None,
-                env={name: worker_environment()[name] for name in ("OMP_NUM_THREADS",)},
+                env=THREADS,
             )
         try:
             from dask_jobqueue import SLURMCluster
@@ -137,7 +133,7 @@ class DaskWorkers:
         cluster.adapt(minimum=self.number, maximum=self.number)
         return cluster
 
-    def run(self, workplace: Workplace, tasks: Sequence[Task]) -> Outcomes:
+    def run(self, context: RunContext, tasks: Sequence[Task]) -> TaskResults:
         """Do `tasks`, those of the first pairs first."""
         from distributed import as_completed
 
@@ -146,8 +142,8 @@ class DaskWorkers:
             # A name of its own: a scheduler may remember an earlier run's task of this key.
             future = self.client.submit(
                 _do,
-                asdict(workplace),
-                dict(task.config),
+                context,
+                task,
                 key=f"{task.key}-{uuid.uuid4().hex}",
                 priority=-number,
                 pure=False,
@@ -157,21 +153,22 @@ class DaskWorkers:
             waiting = as_completed([future for future, _ in of.values()], loop=self.client.loop)
             for future in waiting:
                 _, task = of.pop(future.key)
-                yield self._outcome(future, task, workplace)
+                yield self._result(future, task, context)
         finally:
             self.client.cancel([future for future, _ in of.values()])
 
     @staticmethod
-    def _outcome(future: Any, task: Task, workplace: Workplace) -> Outcome:
+    def _result(future: Any, task: Task, context: RunContext) -> TaskResult:
         if future.status == "finished":
-            return Outcome(**future.result())
-        store = RunStore(workplace.store)
+            result: TaskResult = future.result()
+            return result
+        store = RunStore(context.store, context.scores)
         error = future.exception() if future.status == "error" else None
         if isinstance(error, OutputError):
             raise error
-        if store.has(task.key):
-            return Outcome(task.key)
+        if task.is_done(store):
+            return TaskResult(task.key)
         message = "Dask gave the task up" if error is None else type(error).__name__
         message += f": {' '.join(str(error).split())}" if error is not None else ""
         store.fail(task, message, "")
-        return Outcome(task.key, message)
+        return TaskResult(task.key, message)

@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-import json
+import multiprocessing
 import os
-import selectors
-import subprocess
-import sys
-from collections import deque
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import asdict, dataclass, field
-from types import TracebackType
+import signal
+import threading
+from collections import Counter, deque
+from collections.abc import Generator, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from multiprocessing.process import BaseProcess
+from types import FrameType, TracebackType
 from typing import Protocol, Self
 
-from contstim.errors import OutputError
-from contstim.pipeline.store import RunStore
-from contstim.pipeline.tasks import Outcome, Task
-from contstim.pipeline.work import TRIES, Worker, Workplace
+from contstim.pipeline.work import TRIES, RunContext, RunStore, Task, TaskResult, Worker
 
-__all__ = ["Executor", "InProcess", "LocalWorkers", "Outcomes", "worker_environment"]
+__all__ = ["THREADS", "Executor", "InProcess", "LocalWorkers", "TaskResults"]
 
-#: Outcomes as they come; closing the generator ends the work.
-Outcomes = Generator[Outcome, None, None]
+#: Results as they come; closing the generator ends the work.
+TaskResults = Generator[TaskResult, None, None]
 
-#: Seconds that an ended worker may take over its last task.
-_GRACE = 10.0
+#: The environment of a worker: one thread.
+THREADS = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 
 
 class Executor(Protocol):
@@ -40,8 +39,8 @@ class Executor(Protocol):
         trace: TracebackType | None,
     ) -> None: ...
 
-    def run(self, workplace: Workplace, tasks: Sequence[Task]) -> Outcomes:
-        """Do `tasks` in any order, yielding each one's outcome once it is on the disk."""
+    def run(self, context: RunContext, tasks: Sequence[Task]) -> TaskResults:
+        """Do `tasks` in any order, yielding each one's result once it is on the disk."""
         ...
 
 
@@ -57,30 +56,55 @@ class InProcess:
     def __exit__(self, *_: object) -> None:
         self._worker = None
 
-    def run(self, workplace: Workplace, tasks: Sequence[Task]) -> Outcomes:
+    def run(self, context: RunContext, tasks: Sequence[Task]) -> TaskResults:
         """Do `tasks` in their order."""
-        if self._worker is None or self._worker.workplace != workplace:
-            self._worker = Worker(workplace)
+        if self._worker is None or self._worker.context != context:
+            self._worker = Worker(context)
         for task in tasks:
             yield self._worker.run(task)
 
 
-def worker_environment(device: str | None = None) -> dict[str, str]:
-    """Return the environment of a worker: one thread, and one GPU if a list of them is given."""
-    environment = {**os.environ}
-    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-        environment[name] = "1"
-    if device is not None:
-        environment["CUDA_VISIBLE_DEVICES"] = device
-    return environment
+# What a worker process runs; it has one Worker for its life.
+_worker: Worker | None = None
+
+
+def _begin(context: RunContext) -> None:
+    global _worker
+    # Ctrl-C reaches the whole process group; the process that hands out tasks decides.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, _leave)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    # What models print must not come into the tables of the process that hands out tasks.
+    os.dup2(2, 1)
+    os.chdir(context.folder)
+    _worker = Worker(context)
+
+
+def _leave(number: int, frame: FrameType | None) -> None:
+    # As an exception it removes what is half written.
+    raise SystemExit
+
+
+def _end_with_parent() -> None:
+    # A pool's process would wait for tasks for ever if the one that hands them out were killed.
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def _do(task: Task) -> TaskResult:
+    assert _worker is not None
+    return _worker.run(task)
 
 
 @dataclass(eq=False)
-class _Process:
-    """One worker process, and the task that it has in hand."""
+class _LocalWorker:
+    """One worker: a pool of one process, so that a death is blamed on one task alone."""
 
     number: int
-    popen: subprocess.Popen[str]
+    pool: ProcessPoolExecutor
+    process: BaseProcess | None = None
     group: str | None = None
     task: Task | None = None
 
@@ -92,8 +116,8 @@ class _Queue:
     groups: dict[str, deque[Task]] = field(default_factory=dict)
 
     def add(self, task: Task, *, first: bool = False) -> None:
-        own = self.groups.setdefault(task.group, deque())
-        own.appendleft(task) if first else own.append(task)
+        waiting = self.groups.setdefault(task.group, deque())
+        waiting.appendleft(task) if first else waiting.append(task)
 
     def take(self, group: str | None, busy: Sequence[str | None]) -> Task | None:
         """Take a task of `group`; if it has none left, of the group with most left a worker."""
@@ -101,15 +125,18 @@ class _Queue:
             if not self.groups:
                 return None
             group = max(self.groups, key=lambda g: len(self.groups[g]) / (1 + busy.count(g)))
-        own = self.groups[group]
-        task = own.popleft()
-        if not own:
+        waiting = self.groups[group]
+        task = waiting.popleft()
+        if not waiting:
             del self.groups[group]
         return task
 
 
 class LocalWorkers:
     """Does tasks in worker processes on this machine; a worker that dies is replaced.
+
+    A script that uses it must guard what it does by ``if __name__ == "__main__"``, as with all of
+    Python's process pools.
 
     Parameters
     ----------
@@ -122,9 +149,8 @@ class LocalWorkers:
     def __init__(self, number: int, devices: Sequence[str] = ()) -> None:
         self.number = number
         self.devices = tuple(devices)
-        self._folder = os.getcwd()
-        self._processes: list[_Process] = []
-        self._workplace: Workplace | None = None
+        self._workers: list[_LocalWorker] = []
+        self._context: RunContext | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -133,117 +159,109 @@ class LocalWorkers:
         # Stopped by an error or by hand, workers drop what they have in hand: it is not committed.
         self._end(at_once=kind is not None)
 
-    def run(self, workplace: Workplace, tasks: Sequence[Task]) -> Outcomes:
+    def run(self, context: RunContext, tasks: Sequence[Task]) -> TaskResults:
         """Do `tasks`; one that kills its worker is tried again, `TRIES` times in all."""
-        if self._workplace != workplace:
+        if self._context != context:
             self._end()
-            self._workplace = workplace
+            self._context = context
         queue = _Queue()
         for task in tasks:
             queue.add(task)
-        deaths: dict[str, int] = {}
-        numbers = sorted({*range(self.number)} - {process.number for process in self._processes})
-        for number in numbers[: max(0, len(tasks) - len(self._processes))]:
-            self._processes.append(self._start(workplace, number))
-        with selectors.DefaultSelector() as selector:
-            for process in self._processes:
-                self._watch(selector, process)
-                self._hand(process, queue)
-            while any(process.task for process in self._processes):
-                for key, _ in selector.select():
-                    yield from self._answer(key.data, queue, deaths, selector)
+        while len(self._workers) < min(self.number, len(tasks)):
+            self._workers.append(_LocalWorker(len(self._workers), self._pool(context)))
+        deaths: Counter[str] = Counter()
+        in_hand: dict[Future[TaskResult], _LocalWorker] = {}
+        for worker in self._workers:
+            self._hand(worker, queue, in_hand)
+        while in_hand:
+            for future in wait(in_hand, return_when=FIRST_COMPLETED).done:
+                worker = in_hand.pop(future)
+                result = self._result(future, worker, context, deaths)
+                if result is None and worker.task is not None:
+                    queue.add(worker.task, first=True)
+                self._hand(worker, queue, in_hand)
+                if result is not None:
+                    yield result
 
-    def _answer(
+    def _result(
         self,
-        process: _Process,
-        queue: _Queue,
-        deaths: dict[str, int],
-        selector: selectors.BaseSelector,
-    ) -> Iterator[Outcome]:
-        assert process.popen.stdout is not None
-        line = process.popen.stdout.readline()
-        task, process.task = process.task, None
-        if line.endswith("\n"):
-            answer = json.loads(line)
-            if "fatal" in answer:
-                raise OutputError(answer["fatal"])
-            outcome = Outcome(**answer)
-        else:
-            selector.unregister(process.popen.stdout)
-            status = _close(process.popen)
-            if task is None:
-                self._processes.remove(process)
-                return
-            assert self._workplace is not None
-            process.popen = self._start(self._workplace, process.number).popen
-            self._watch(selector, process)
-            outcome = Outcome(task.key)
-            store = RunStore(self._workplace.store)
-            if not store.has(task.key):
-                deaths[task.key] = deaths.get(task.key, 0) + 1
-                if deaths[task.key] < TRIES:
-                    queue.add(task, first=True)
-                    self._hand(process, queue)
-                    return
-                error = f"its worker process ended with status {status}, {TRIES} times"
-                store.fail(task, error, "")
-                outcome = Outcome(task.key, error)
-        self._hand(process, queue)
-        yield outcome
+        future: Future[TaskResult],
+        worker: _LocalWorker,
+        context: RunContext,
+        deaths: Counter[str],
+    ) -> TaskResult | None:
+        """Return what became of a worker's task; None if it is to be tried again."""
+        try:
+            return future.result()
+        except BrokenProcessPool:
+            status = self._replace(worker)
+        task, store = worker.task, RunStore(context.store, context.scores)
+        assert task is not None
+        if task.is_done(store):
+            return TaskResult(task.key)
+        deaths[task.key] += 1
+        if deaths[task.key] < TRIES:
+            return None
+        error = f"its worker process ended with status {status}, {TRIES} times"
+        store.fail(task, error, "")
+        return TaskResult(task.key, error)
 
-    def _hand(self, process: _Process, queue: _Queue) -> None:
-        busy = [other.group for other in self._processes if other is not process and other.task]
-        process.task = queue.take(process.group, busy)
-        if process.task is None:
+    def _hand(
+        self, worker: _LocalWorker, queue: _Queue, in_hand: dict[Future[TaskResult], _LocalWorker]
+    ) -> None:
+        busy = [other.group for other in self._workers if other is not worker and other.task]
+        worker.task = queue.take(worker.group, busy)
+        if worker.task is None:
             return
-        process.group = process.task.group
-        # A worker that has just died is noticed when its output ends.
-        with suppress(BrokenPipeError):
-            self._send(process.popen, process.task.config)
+        worker.group = worker.task.group
+        try:
+            in_hand[self._submit(worker, worker.task)] = worker
+        except BrokenProcessPool:  # it died when it had nothing in hand
+            self._replace(worker)
+            in_hand[self._submit(worker, worker.task)] = worker
+
+    def _submit(self, worker: _LocalWorker, task: Task) -> Future[TaskResult]:
+        device = self.devices[worker.number % len(self.devices)] if self.devices else None
+        before = {*multiprocessing.active_children()}
+        with _environment(device):  # the pool starts its process at its first task
+            future = worker.pool.submit(_do, task)
+        if worker.process is None:
+            worker.process = next(iter({*multiprocessing.active_children()} - before), None)
+        return future
+
+    def _replace(self, worker: _LocalWorker) -> int | None:
+        """Give a worker that died another process, and return the exit status of the first."""
+        worker.pool.shutdown()
+        status = None if worker.process is None else worker.process.exitcode
+        assert self._context is not None
+        worker.pool, worker.process = self._pool(self._context), None
+        return status
 
     @staticmethod
-    def _watch(selector: selectors.BaseSelector, process: _Process) -> None:
-        assert process.popen.stdout is not None
-        selector.register(process.popen.stdout, selectors.EVENT_READ, process)
-
-    def _start(self, workplace: Workplace, number: int) -> _Process:
-        device = self.devices[number % len(self.devices)] if self.devices else None
-        popen = subprocess.Popen(
-            [sys.executable, "-m", "contstim.pipeline.worker"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            encoding="utf-8",
-            env=worker_environment(device),
-            cwd=self._folder,
-        )
-        with suppress(BrokenPipeError):
-            self._send(popen, asdict(workplace))
-        return _Process(number, popen)
-
-    @staticmethod
-    def _send(popen: subprocess.Popen[str], value: Mapping[str, object]) -> None:
-        assert popen.stdin is not None
-        popen.stdin.write(json.dumps(value) + "\n")
-        popen.stdin.flush()
+    def _pool(context: RunContext) -> ProcessPoolExecutor:
+        spawn = multiprocessing.get_context("spawn")
+        return ProcessPoolExecutor(1, spawn, initializer=_begin, initargs=(context,))
 
     def _end(self, *, at_once: bool = False) -> None:
-        for process in self._processes:
-            if at_once:
-                process.popen.terminate()
-            _close(process.popen)
-        self._processes = []
+        for worker in self._workers:
+            if at_once and worker.process is not None:
+                worker.process.terminate()
+        for worker in self._workers:
+            worker.pool.shutdown(cancel_futures=True)
+        self._workers = []
 
 
-def _close(popen: subprocess.Popen[str]) -> int:
-    """End a worker that waits, or is dead already, and return its exit status."""
-    assert popen.stdin is not None
-    assert popen.stdout is not None
-    with suppress(BrokenPipeError):
-        popen.stdin.close()
+@contextmanager
+def _environment(device: str | None) -> Iterator[None]:
+    """Let processes that are started now have one thread, and one GPU if there is a list."""
+    changed = THREADS | ({} if device is None else {"CUDA_VISIBLE_DEVICES": device})
+    before = {name: os.environ.get(name) for name in changed}
+    os.environ.update(changed)
     try:
-        popen.wait(_GRACE)
-    except subprocess.TimeoutExpired:
-        popen.kill()
-    popen.stdout.close()
-    return popen.wait()
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

@@ -5,24 +5,101 @@ from __future__ import annotations
 import json
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, chdir, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from contstim.errors import ContstimError, InputError, OutputError, UnknownNameError
+from contstim.errors import ContstimError, InputError, OutputError
 from contstim.files import holder_of, lock, write_whole
 from contstim.pipeline.executors import Executor
-from contstim.pipeline.plan import StudyPlan
-from contstim.pipeline.stages import Stages, needed, stages_of
-from contstim.pipeline.tasklist import TaskList, shard_of
-from contstim.pipeline.tasks import Outcome, Task
-from contstim.pipeline.work import Workplace
+from contstim.pipeline.plan import stages_of
+from contstim.pipeline.stage import Run, Stage, StudyPlan
+from contstim.pipeline.work import ModelRecord, RunContext, RunStore, Task, TaskResult
 from contstim.progress import track
 
-__all__ = ["RunReport", "StageStatus", "run_status", "run_study"]
+__all__ = ["Engine", "RunReport", "StageStatus", "run_status", "run_study"]
 
 _PLAN = "plan.json"
+
+#: Seconds to wait, one after the other, for a result that was reported to be seen.
+_PAUSES = (0.1, 1, 5, 25, 60)
+
+
+@dataclass(eq=False)
+class Engine:
+    """Has tasks done until all that are needed are done, or have failed.
+
+    Attributes
+    ----------
+    store
+        Where results are.
+    context
+        Where the work is done.
+    executor
+        What does it.
+    check
+        Raises a `LockedError` if the lock on the store was lost.
+    failed
+        Tasks that were given up, each with its error.
+    """
+
+    store: RunStore
+    context: RunContext
+    executor: Executor
+    check: Callable[[], None]
+    failed: list[tuple[Task, str]] = field(default_factory=list)
+
+    def run(self, label: str, tasks: Callable[[], Sequence[Task]]) -> Iterator[TaskResult]:
+        """Do tasks, yielding each one's result once it is on the disk.
+
+        Parameters
+        ----------
+        label
+            What is being done, in a word.
+        tasks
+            Gives all tasks that are known to be needed; asked again when those are done.
+
+        Raises
+        ------
+        LockedError
+            If another process took the run over.
+        OutputError
+            If results cannot be written, or are not where they were written.
+        """
+        while True:
+            by_key = {task.key: task for task in tasks()}
+            left = self._left(by_key.values())
+            if not left:
+                return
+            done = len(by_key) - len(left)
+            for result in track(self._results(left), len(by_key), label, done):
+                if result.error is not None:
+                    self.failed.append((by_key[result.key], result.error))
+                self.check()
+                yield result
+            self._see_all(label, left)
+
+    def _left(self, tasks: Iterable[Task]) -> list[Task]:
+        given_up = {task.key for task, _ in self.failed}
+        return [task for task in self.store.left(tasks) if task.key not in given_up]
+
+    def _results(self, tasks: Sequence[Task]) -> Iterator[TaskResult]:
+        running = self.executor.run(self.context, tasks)
+        with chdir(self.context.folder), closing(running) as results:
+            yield from results
+
+    def _see_all(self, label: str, tasks: Sequence[Task]) -> None:
+        """Wait until every result that was reported is to be seen; network folders lag behind."""
+        for pause in _PAUSES:
+            if not self._left(tasks):
+                return
+            time.sleep(pause)
+        if unseen := self._left(tasks):
+            raise OutputError(
+                f"{len(unseen)} results of stage {label} were reported but are not in "
+                f"{self.store.folder}; the workers must write to the same files as this machine"
+            )
 
 
 @dataclass
@@ -65,7 +142,7 @@ def run_study(
     """Run a study, or go on with it: the same call again repeats no committed task.
 
     Tasks run with the study plan's folder as the working folder of this process, and
-    PyTorch on one thread.
+    PyTorch on one thread unless the plan says otherwise.
 
     Parameters
     ----------
@@ -92,23 +169,29 @@ def run_study(
     OutputError
         If results cannot be written.
     """
-    there = stages_of(plan)
-    if stage is not None and stage not in there:
-        raise UnknownNameError.among("stage of this study", stage, there)
+    stages = stages_of(plan, stage)
     if shard is not None and not 1 <= shard[0] <= shard[1]:
         raise InputError(f"there is no shard {shard[0]} of {shard[1]}; give i/n with 1 <= i <= n")
-    folder = Path(plan.out if out is None else out).resolve()
-    cache = folder / "scores" if scores is None else Path(scores).resolve()
+    store = _store(plan, out, scores)
     name = "run" if shard is None else f"shard-{shard[0]}-of-{shard[1]}"
-    with _alone(folder, name) as check:
-        tasklist = TaskList.of(plan)
-        saved = {"models": tasklist.models, "versions": tasklist.versions}
-        write_whole(folder / _PLAN, json.dumps(saved, indent=1) + "\n")
-        run = _Run(Stages(tasklist, folder, cache), executor, check, RunReport(folder))
-        for one in there if stage is None else needed(plan, stage):
-            if not run.stage(one, shard):
+    with _alone(store.folder, name) as check:
+        run = Run.of(plan, store)
+        models = {given: model.description for given, model in run.models.items()}
+        saved = {"models": models, "versions": run.versions}
+        write_whole(store.folder / _PLAN, json.dumps(saved, indent=1) + "\n")
+        words = plan.vocabulary.file
+        context = RunContext(
+            store=str(store.folder),
+            scores=str(store.scores.folder),
+            folder=str(plan.folder),
+            vocabulary=None if words is None else str((plan.folder / words).resolve()),
+        )
+        engine = Engine(store, context, executor, check)
+        report = RunReport(store.folder, failed=engine.failed)
+        for one in stages:
+            if not _do_stage(one, run, engine, report, shard):
                 break
-        return run.report
+        return report
 
 
 @contextmanager
@@ -130,73 +213,41 @@ def _alone(folder: Path, name: str) -> Iterator[Callable[[], None]]:
         yield check
 
 
-@dataclass
-class _Run:
-    stages: Stages
-    executor: Executor
-    check: Callable[[], None]
-    report: RunReport
+def _store(plan: StudyPlan, out: Path | str | None, scores: Path | str | None) -> RunStore:
+    folder = Path(plan.out if out is None else out).resolve()
+    return RunStore(folder, None if scores is None else Path(scores).resolve())
 
-    def stage(self, name: str, shard: tuple[int, int] | None) -> bool:
-        """Do a stage; say whether the next can go on."""
-        mine = shard_of(self.stages.tasks(name), shard)
-        keys = {task.key for task in mine}
-        left = [task for task in self.stages.open_tasks(name) if task.key in keys]
-        by_key = {task.key: task for task in left}
-        progress = track(self._outcomes(left), len(mine), name, len(mine) - len(left))
-        for outcome in progress:
-            if outcome.error is not None:
-                self.report.failed.append((by_key[outcome.key], outcome.error))
-            self.check()
-        self._see_all(name, keys)
-        if shard is not None:
-            return True
-        table = self.stages.tables[name].path
-        if self.stages.holds(name):
-            self.report.kept.append(table)
-            return True
-        try:
-            self.stages.make(name)
-        except OutputError:
-            raise
-        except ContstimError as error:
-            if not self.report.failed:
-                raise type(error)(f"stage {name}: {error}") from None
-            self.report.blocked = f"stage {name}: {error}"
-            return False
-        self.report.made.append(table)
+
+def _do_stage(
+    stage: Stage, run: Run, engine: Engine, report: RunReport, shard: tuple[int, int] | None
+) -> bool:
+    """Do a stage; return whether the next can go on."""
+
+    def tasks() -> list[Task]:
+        every = stage.tasks(run)
+        if shard is None:
+            return every
+        return [task for task in every if int(task.part, 16) % shard[1] == shard[0] - 1]
+
+    for _ in engine.run(stage.name, tasks):
+        pass
+    if shard is not None:
         return True
-
-    def _see_all(self, name: str, keys: set[str]) -> None:
-        """Wait until every result that was reported is to be seen; network folders lag behind."""
-        given_up = {task.key for task, _ in self.report.failed}
-        for pause in (0.1, 1, 5, 25, 60, 0):
-            unseen = [
-                task
-                for task in self.stages.open_tasks(name)
-                if task.key in keys and task.key not in given_up
-            ]
-            if not unseen:
-                return
-            time.sleep(pause)
-        raise OutputError(
-            f"{len(unseen)} results of stage {name} were reported but are not in "
-            f"{self.report.out}; the workers must write to the same files as this machine"
-        )
-
-    def _outcomes(self, tasks: Sequence[Task]) -> Iterator[Outcome]:
-        if not tasks:
-            return
-        plan = self.stages.plan
-        words = plan.vocabulary.file
-        workplace = Workplace(
-            store=str(self.stages.store.folder),
-            scores=str(self.stages.cache.folder.resolve()),
-            folder=str(plan.folder),
-            vocabulary=None if words is None else str((plan.folder / words).resolve()),
-        )
-        with chdir(plan.folder), closing(self.executor.run(workplace, tasks)) as outcomes:
-            yield from outcomes
+    path = run.table(stage).path
+    if stage.holds(run):
+        report.kept.append(path)
+        return True
+    try:
+        stage.write(run)
+    except OutputError:
+        raise
+    except ContstimError as error:
+        if not report.failed:
+            raise type(error)(f"stage {stage.name}: {error}") from None
+        report.blocked = f"stage {stage.name}: {error}"
+        return False
+    report.made.append(path)
+    return True
 
 
 @dataclass(frozen=True)
@@ -235,34 +286,38 @@ def run_status(
     InputError
         If nothing was run yet.
     """
-    folder = Path(plan.out if out is None else out).resolve()
+    store = _store(plan, out, scores)
     try:
-        saved = json.loads((folder / _PLAN).read_text("utf-8"))
+        saved = json.loads((store.folder / _PLAN).read_text("utf-8"))
         models, versions = saved["models"], saved["versions"]
     except FileNotFoundError:
-        raise InputError(f"nothing was run in {folder} yet; run the file first") from None
+        raise InputError(f"nothing was run in {store.folder} yet; run the file first") from None
     new = [spec for spec in plan.models if spec not in models]
     if new:
-        raise InputError(f"the model {new[0]} was added since {folder} was run; run the file first")
-    cache = folder / "scores" if scores is None else Path(scores).resolve()
-    stages = Stages(TaskList(plan, models, versions), folder, cache)
-    found = []
-    for name in stages_of(plan):
-        tasks = stages.tasks(name)
-        left = stages.open_tasks(name)
-        errors = [f"{task}: {error}" for task in left if (error := stages.store.error(task.key))]
-        open_keys = {task.key for task in left}
-        times = stages.store.seconds(task.key for task in tasks if task.key not in open_keys)
-        holds = not left and stages.holds(name)
-        table = "up to date" if holds else "not made"
-        if not holds and stages.tables[name].path.exists():
-            table = "out of date"
-        seconds = statistics.fmean(times) * len(left) if times else None
-        done = len(tasks) - len(left)
-        found.append(StageStatus(name, len(tasks), done, tuple(errors), table, seconds))
+        raise InputError(
+            f"the model {new[0]} was added since {store.folder} was run; run the file first"
+        )
+    records = {spec: ModelRecord(spec, models[spec]) for spec in plan.models}
+    run = Run(plan, records, versions, store)
     who = [
         f"{path.stem}: {holder}"
-        for path in sorted((folder / "locks").glob("*.lock"))
+        for path in sorted((store.folder / "locks").glob("*.lock"))
         if (holder := holder_of(path)) is not None
     ]
-    return found, who
+    return [_status(stage, run) for stage in stages_of(plan)], who
+
+
+def _status(stage: Stage, run: Run) -> StageStatus:
+    tasks = stage.tasks(run)
+    left = run.store.left(tasks)
+    errors = [f"{task}: {error}" for task in left if (error := run.store.error(task))]
+    open_keys = {task.key for task in left}
+    times = run.store.seconds(task for task in tasks if task.key not in open_keys)
+    table = "not made"
+    if not left and stage.holds(run):
+        table = "up to date"
+    elif run.table(stage).path.exists():
+        table = "out of date"
+    seconds = statistics.fmean(times) * len(left) if times else None
+    done = len(tasks) - len(left)
+    return StageStatus(stage.name, len(tasks), done, tuple(errors), table, seconds)

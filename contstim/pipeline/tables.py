@@ -51,17 +51,19 @@ class StageTable:
         return self.path.with_name(self.path.name + ".meta.json")
 
     def holds(self, inputs: Any) -> bool:
-        """Say whether the file is whole and was made from `inputs`, JSON values."""
+        """Return whether the file is whole and was made from `inputs`, JSON values."""
         try:
             meta = json.loads(self._meta.read_text("utf-8"))
-            same = meta["sha256"] == self.sha256
+            same = meta["sha256"] == self.sha256 is not None
         except (OSError, ValueError, KeyError, TypeError):
             return False
         return bool(same and meta["inputs"] == digest_of(inputs))
 
     @property
-    def sha256(self) -> str:
-        """Digest of the file's bytes."""
+    def sha256(self) -> str | None:
+        """Digest of the file's bytes; None if it is not there."""
+        if not self.path.is_file():
+            return None
         return file_digest(self.path)
 
     def write(self, text: str, inputs: Any, notes: dict[str, Any]) -> None:

@@ -1,94 +1,168 @@
-"""Tasks: the pieces of work that are spread and kept, each named by all it depends on.
+"""The kinds of tasks: scores of some sentences, and a synthesis.
 
-A task is a JSON value; its key is the digest of that value: specs, events and weights of its
-models, versions, vocabulary, strategy, seed and sentences. Chance comes from the task itself, so
-the same task gives the same result in any order and wherever it runs.
+Chance comes from the task itself, so the same task gives the same result in any order and wherever
+it runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from functools import cached_property
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, ClassVar
 
+from contstim.errors import InputError
 from contstim.files import digest_of
-from contstim.search.search import Step, Synthesis
+from contstim.models.base import SentenceModel
+from contstim.models.threads import torch_threads
+from contstim.pipeline.work import ModelRecord, RunStore, Task, Worker
+from contstim.search.search import Step, Synthesis, synthesize
+from contstim.search.strategies import Strategy, strategy
 
-__all__ = ["Outcome", "Task", "synthesis_from", "synthesis_record"]
+__all__ = ["ScoreTask", "SynthesisTask", "score_tasks", "synthesis_from", "word_search"]
+
+#: Sentences that one task scores, and that are committed together.
+BATCH = 256
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
-    """One piece of work.
+class ScoreTask(Task):
+    """Scores of some sentences under one model, for the score cache."""
 
-    Attributes
-    ----------
-    config
-        Everything that its result depends on, as JSON values. ``config["task"]`` is its kind:
-        ``score`` (one model, some sentences) or ``synthesize`` (two models, one way round, one
-        start sentence).
-    """
-
-    config: Mapping[str, Any]
-
-    @cached_property
-    def key(self) -> str:
-        """The task's name: 32 hexadecimal digits."""
-        return digest_of(self.config)
+    kind: ClassVar[str] = "score"
+    model: ModelRecord
+    sentences: tuple[str, ...]
 
     @property
-    def kind(self) -> str:
-        """``score`` or ``synthesize``."""
-        return str(self.config["task"])
+    def models(self) -> Sequence[ModelRecord]:  # noqa: D102 - as Task
+        return (self.model,)
 
     @property
-    def models(self) -> tuple[str, ...]:
-        """The specs of the models that the task loads, as the study plan gives them."""
-        return tuple(self.config["given"][role] for role in sorted(self.config["given"]))
+    def identity(self) -> dict[str, Any]:
+        """What the scores depend on: their key in the score cache."""
+        return {"model": dict(self.model.description), "versions": dict(self.versions)}
 
-    @property
-    def group(self) -> str:
-        """Tasks of one group load the same models, whichever way round."""
-        return "\n".join(sorted(self.models))
+    def is_done(self, store: RunStore) -> bool:  # noqa: D102
+        kept = store.scores.read(self.identity)
+        return all(sentence in kept for sentence in self.sentences)
+
+    def do(self, worker: Worker) -> None:
+        """Score the batch; where a sentence cannot be scored, keep the others and say which."""
+        kept = worker.store.scores.read(self.identity)
+        missing = [sentence for sentence in self.sentences if sentence not in kept]
+        if not missing:
+            return
+        (model,) = worker.load(self)
+        with torch_threads():
+            refused = self._keep(worker, model, missing)
+        if refused:
+            raise InputError(
+                f"{len(refused)} of {len(self.sentences)} sentences have no score: {refused[0]}"
+            )
+
+    def _keep(self, worker: Worker, model: SentenceModel, sentences: Sequence[str]) -> list[str]:
+        """Score sentences and keep the scores; return the errors of those that have none."""
+        try:
+            worker.store.scores.add(self.identity, sentences, model.totals(sentences))
+        except InputError as error:
+            if len(sentences) == 1:
+                return [f"{sentences[0]!r}: {error}"]
+            return [line for one in sentences for line in self._keep(worker, model, [one])]
+        return []
 
     def __str__(self) -> str:
-        config = self.config
-        if self.kind == "score":
-            sentences = config["sentences"]
-            return (
-                f"score {len(sentences)} sentences from {sentences[0]!r} on under "
-                f"{config['model']['spec']}"
-            )
         return (
-            f"synthesize from {config['sentence']!r}, rejected by {config['reject']['spec']}, "
-            f"accepted by {config['accept']['spec']}"
+            f"score {len(self.sentences)} sentences from {self.sentences[0]!r} on under "
+            f"{self.model.name}"
         )
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What became of a task: committed (`error` None), or given up.
+def score_tasks(
+    models: Sequence[ModelRecord], sentences: Sequence[str], versions: Mapping[str, str]
+) -> list[Task]:
+    """Return the tasks that score sentences under each model, model by model."""
+    return [
+        ScoreTask(versions, model, tuple(sentences[first : first + BATCH]))
+        for model in models
+        for first in range(0, len(sentences), BATCH)
+    ]
+
+
+def word_search(name: str, options: Mapping[str, Any]) -> str | Strategy:
+    """Return a strategy with its options, as :func:`~contstim.search.search.synthesize` takes it.
+
+    Parameters
+    ----------
+    name
+        The strategy's.
+    options
+        Those that are given, by name; the others keep their defaults.
+    """
+    return strategy(name, **options) if options else name
+
+
+@dataclass(frozen=True, eq=False)
+class SynthesisTask(Task):
+    """One synthesis: two models, one way round, one start sentence.
 
     Attributes
     ----------
-    key
-        The task's.
-    error
-        One line, or None.
+    vocabulary
+        Digest of the words that may be written.
+    strategy, options
+        The word search, and its options that are given.
+    seed, attempt
+        Of the search.
+    threads
+        Of PyTorch.
     """
 
-    key: str
-    error: str | None = None
+    kind: ClassVar[str] = "synthesize"
+    reject: ModelRecord
+    accept: ModelRecord
+    sentence: str
+    vocabulary: str
+    strategy: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    seed: int = 0
+    attempt: int = 0
+    threads: int = 1
 
+    @property
+    def models(self) -> Sequence[ModelRecord]:  # noqa: D102 - as Task
+        return self.reject, self.accept
 
-def synthesis_record(result: Synthesis) -> dict[str, Any]:
-    """Return a synthesis, its steps included, as JSON values."""
-    return asdict(result)
+    @property
+    def part(self) -> str:  # noqa: D102
+        # Whether there is another attempt depends on both directions.
+        return digest_of([self.group, self.sentence])
+
+    def is_done(self, store: RunStore) -> bool:  # noqa: D102
+        return store.has(self.key)
+
+    def do(self, worker: Worker) -> dict[str, Any]:  # noqa: D102
+        reject, accept = worker.load(self)
+        proposal = worker.proposal(self, self.vocabulary)
+        with torch_threads(self.threads):
+            result = synthesize(
+                self.sentence,
+                reject=reject,
+                accept=accept,
+                strategy=word_search(self.strategy, self.options),
+                seed=self.seed,
+                attempt=self.attempt,
+                proposal=proposal,
+            )
+        return asdict(result)
+
+    def __str__(self) -> str:
+        return (
+            f"synthesize from {self.sentence!r}, rejected by {self.reject.name}, accepted by "
+            f"{self.accept.name}"
+        )
 
 
 def synthesis_from(record: Mapping[str, Any]) -> Synthesis:
-    """Return the synthesis that `synthesis_record` wrote."""
+    """Return the synthesis whose JSON form is the result of a `SynthesisTask`."""
     values = dict(record)
     values["steps"] = tuple(
         Step(**{**step, "n_scores": tuple(step["n_scores"])}) for step in values["steps"]

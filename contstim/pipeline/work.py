@@ -1,37 +1,211 @@
-"""Doing tasks: what every executor runs, in this process or another."""
+"""Durable work: tasks, the store of what is finished, and the worker that does them.
+
+A task is a record whose key is the digest of its JSON form, of all that its result depends on.
+The store is a folder with one small file for each finished task: ``tasks/ab/abcd....json`` holds a
+result, ``failed/ab/abcd....json`` the error of a task that was given up; ``scores/`` is the score
+cache. Files appear whole (temporary file, fsync, rename, fsync of the folder), are named by the
+task's key and hold the whole task, so any number of processes and machines may write at once. The
+store is the truth; what spreads the work can be replaced.
+"""
 
 from __future__ import annotations
 
+import json
+import platform
 import time
 import traceback
-from collections.abc import Mapping
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar
 
 from contstim.errors import ContstimError, InputError, OutputError
+from contstim.files import digest_of, write_whole
 from contstim.models.base import SentenceModel
 from contstim.models.cache import ScoreCache
 from contstim.models.registry import load_model
-from contstim.models.threads import torch_threads
-from contstim.pipeline.plan import SynthesisOptions
-from contstim.pipeline.store import RunStore
-from contstim.pipeline.tasks import Outcome, Task, synthesis_record
+from contstim.models.spec import ModelSpec
 from contstim.provenance import describe_model, versions
 from contstim.search.proposals import WordReplacement
-from contstim.search.search import synthesize
-from contstim.search.strategies import OPTION_OF
 from contstim.text.bundled import bundled_vocabulary
 from contstim.text.vocabulary import Vocabulary
 
-__all__ = ["TRIES", "Worker", "Workplace"]
+__all__ = ["TRIES", "ModelRecord", "RunContext", "RunStore", "Task", "TaskResult", "Worker"]
 
 #: How often a task is tried before it fails; faults of its input are certain at once.
 TRIES = 3
 
+#: Models that stay loaded from task to task: those of a pair.
+_LOADED = 2
+
 
 @dataclass(frozen=True)
-class Workplace:
+class ModelRecord:
+    """A model: its spec as it was given, and what :func:`describe_model` says of it."""
+
+    given: str
+    description: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, spec: str) -> ModelRecord:
+        """Load a model and say what it is.
+
+        The model is loaded on the processor, whatever device its spec asks for: what hands out
+        the work may have no GPU.
+        """
+        parsed = ModelSpec.parse(spec)
+        elsewhere = tuple(option for option in parsed.options if option[0] != "device")
+        description = describe_model(load_model(replace(parsed, options=elsewhere)))
+        device = parsed.get("device", "cpu")
+        if device != "cpu":
+            canonical = ModelSpec.parse(description["spec"])
+            options = tuple(sorted([*canonical.options, ("device", device)]))
+            description["spec"] = str(replace(canonical, options=options))
+        return cls(spec, description)
+
+    @property
+    def name(self) -> str:
+        """The canonical spec, by which tables call the model."""
+        return str(self.description["spec"])
+
+
+@dataclass(frozen=True, eq=False)
+class Task(ABC):
+    """One piece of work; `versions` are those of the packages that numbers depend on."""
+
+    kind: ClassVar[str]
+    versions: Mapping[str, str]
+
+    @cached_property
+    def record(self) -> dict[str, Any]:
+        """The task as JSON values."""
+        return {"task": self.kind, **asdict(self)}
+
+    @cached_property
+    def key(self) -> str:
+        """The task's name: 32 hexadecimal digits."""
+        return digest_of(self.record)
+
+    @property
+    @abstractmethod
+    def models(self) -> Sequence[ModelRecord]:
+        """The models that the task loads."""
+
+    @property
+    def group(self) -> str:
+        """Tasks of one group load the same models, whichever way round."""
+        return "\n".join(sorted(model.given for model in self.models))
+
+    @property
+    def part(self) -> str:
+        """A digest: tasks of which one may have to wait for another are of one part."""
+        return self.key
+
+    @abstractmethod
+    def is_done(self, store: RunStore) -> bool:
+        """Return whether the task's result is in the store."""
+
+    @abstractmethod
+    def do(self, worker: Worker) -> dict[str, Any] | None:
+        """Return the task's result as JSON values, or None if it is kept elsewhere."""
+
+
+@dataclass(frozen=True)
+class TaskResult:
+    """What became of a task: committed (`error` None), or given up with a line that says why."""
+
+    key: str
+    error: str | None = None
+
+
+class RunStore:
+    """Results and failures of tasks in a folder.
+
+    Parameters
+    ----------
+    folder
+        The run's folder; nothing is written before the first result.
+    scores
+        The score cache's folder; by default in the run's.
+    """
+
+    def __init__(self, folder: Path | str, scores: Path | str | None = None) -> None:
+        self.folder = Path(folder)
+        self.scores = ScoreCache(self.folder / "scores" if scores is None else scores)
+        self._seen: set[str] = set()
+
+    def _path(self, kind: str, key: str) -> Path:
+        return self.folder / kind / key[:2] / f"{key}.json"
+
+    def has(self, key: str) -> bool:
+        """Return whether the task's result is committed."""
+        return key in self._seen or self._path("tasks", key).is_file()
+
+    def left(self, tasks: Iterable[Task]) -> list[Task]:
+        """Return those of the tasks whose results are not there."""
+        self._seen = {path.stem for path in (self.folder / "tasks").glob("??/*.json")}
+        return [task for task in tasks if not task.is_done(self)]
+
+    def commit(self, task: Task, result: dict[str, Any] | None, seconds: float) -> None:
+        """Put the task's result on the disk; it is there for good when this returns.
+
+        Parameters
+        ----------
+        task, result
+            The task and its result; None if that is kept elsewhere.
+        seconds
+            How long it took.
+
+        Raises
+        ------
+        OutputError
+            If the folder cannot be written to.
+        """
+        if result is not None:
+            self._write("tasks", task, result=result, seconds=round(seconds, 3))
+        self._path("failed", task.key).unlink(missing_ok=True)
+
+    def fail(self, task: Task, error: str, details: str) -> None:
+        """Record that a task was given up, and why."""
+        self._write("failed", task, error=error, details=details)
+
+    def _write(self, kind: str, task: Task, **values: Any) -> None:
+        record = {"task": task.record, **values, "host": platform.node()}
+        text = json.dumps(record, ensure_ascii=False, indent=1) + "\n"
+        write_whole(self._path(kind, task.key), text)
+
+    def result(self, key: str) -> dict[str, Any]:
+        """Return a committed result.
+
+        Raises
+        ------
+        InputError
+            If there is none, or its file is damaged.
+        """
+        path = self._path("tasks", key)
+        try:
+            record = json.loads(path.read_text("utf-8"))["result"]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise InputError(f"{path} is no result of a task ({error}); remove it") from None
+        return dict(record)
+
+    def seconds(self, tasks: Iterable[Task]) -> list[float]:
+        """Return how long the committed ones of `tasks` took."""
+        paths = [self._path("tasks", task.key) for task in tasks]
+        return [json.loads(p.read_text("utf-8"))["seconds"] for p in paths if p.is_file()]
+
+    def error(self, task: Task) -> str | None:
+        """Return the one-line error of a task that was given up, or None."""
+        path = self._path("failed", task.key)
+        if not path.is_file():
+            return None
+        return str(json.loads(path.read_text("utf-8"))["error"])
+
+
+@dataclass(frozen=True)
+class RunContext:
     """Where a run's work is done, the same for all of its tasks; all paths are absolute.
 
     Attributes
@@ -41,8 +215,8 @@ class Workplace:
     scores
         The score cache.
     folder
-        The study plan's folder, which is the working folder while tasks run: model specs
-        with relative paths mean the same to every worker.
+        The working folder while tasks run, so that model specs with relative paths mean the same
+        to every worker: that of the study plan.
     vocabulary
         The vocabulary's file; None: the bundled one.
     """
@@ -58,26 +232,25 @@ class Worker:
 
     Parameters
     ----------
-    workplace
+    context
         The run's. The working folder must be its `folder` while tasks run.
     """
 
-    def __init__(self, workplace: Workplace) -> None:
-        self.workplace = workplace
-        self.store = RunStore(workplace.store)
-        self.cache = ScoreCache(workplace.scores)
-        self._models: dict[str, tuple[SentenceModel, dict[str, Any]]] = {}
+    def __init__(self, context: RunContext) -> None:
+        self.context = context
+        self.store = RunStore(context.store, context.scores)
+        self._models: dict[str, tuple[SentenceModel, ModelRecord]] = {}
         self._versions = versions()
         self._proposal: tuple[str, WordReplacement] | None = None
 
     @cached_property
     def _vocabulary(self) -> tuple[Vocabulary, str]:
         """The words that may be written, and their digest, which takes a while to compute."""
-        path = self.workplace.vocabulary
+        path = self.context.vocabulary
         words = bundled_vocabulary() if path is None else Vocabulary.read(path)
         return words, words.digest
 
-    def run(self, task: Task) -> Outcome:
+    def run(self, task: Task) -> TaskResult:
         """Do a task, unless its result is there, and commit the result before returning.
 
         A task that raises is tried again; at last its error is put into the store.
@@ -87,13 +260,14 @@ class Worker:
         OutputError
             If the store cannot be written to: then nothing can be kept, and work must stop.
         """
-        if self.store.has(task.key):
-            return Outcome(task.key)
         tries = 0
-        while True:
+        while not task.is_done(self.store):
             tries += 1
+            started = time.monotonic()
             try:
-                self._do(task)
+                self._check_versions(task)
+                result = task.do(self)
+                self.store.commit(task, result, time.monotonic() - started)
             except OutputError:
                 raise
             except Exception as error:  # noqa: BLE001 - any fault fails its task alone, the rest goes on
@@ -101,97 +275,72 @@ class Worker:
                     continue
                 message = " ".join(f"{type(error).__name__}: {error}".split())
                 self.store.fail(task, message, traceback.format_exc())
-                return Outcome(task.key, message)
-            return Outcome(task.key)
+                return TaskResult(task.key, message)
+            break
+        return TaskResult(task.key)
 
-    def _do(self, task: Task) -> None:
-        config = task.config
-        if config["versions"] != self._versions:
+    def _check_versions(self, task: Task) -> None:
+        if task.versions != self._versions:
             raise InputError(
-                f"this worker has {_difference(self._versions, config['versions'])}; install the "
+                f"this worker has {_difference(self._versions, task.versions)}; install the "
                 "versions that the run was begun with, or start it again"
             )
-        started = time.monotonic()
-        if task.kind == "score":
-            self._score(task)
-            return
-        models = {role: self._model(config, role) for role in ("reject", "accept")}
-        if self._vocabulary[1] != config["vocabulary"]:
+
+    def load(self, task: Task) -> tuple[SentenceModel, ...]:
+        """Return a task's models, loading those that are not loaded yet.
+
+        Raises
+        ------
+        InputError
+            If a model is not what the task says that it is.
+        """
+        for record in task.models:
+            loaded = self._models.pop(record.given, None)
+            if loaded is None or loaded[1] != record:
+                self._proposal = None  # it holds on to the models before
+                wanted = {model.given for model in task.models}
+                others = [given for given in self._models if given not in wanted]
+                for given in others[: max(0, len(self._models) - _LOADED + 1)]:
+                    del self._models[given]
+                model = load_model(record.given)
+                loaded = model, ModelRecord(record.given, describe_model(model))
+                if loaded[1] != record:
+                    raise InputError(
+                        f"the model {record.given} has changed since the run was begun; start it "
+                        "again"
+                    )
+            self._models[record.given] = loaded  # the last used is last
+        return tuple(self._models[record.given][0] for record in task.models)
+
+    def proposal(self, task: Task, vocabulary: str) -> WordReplacement:
+        """Return the candidates that a task's models know, of the words that may be written.
+
+        Parameters
+        ----------
+        task
+            The task.
+        vocabulary
+            The digest of its words.
+
+        Raises
+        ------
+        InputError
+            If the words are others.
+        """
+        if self._vocabulary[1] != vocabulary:
             # A worker that outlives a run may have read the file before it was changed.
             del self._vocabulary
             self._proposal = None
-        if self._vocabulary[1] != config["vocabulary"]:
+        if self._vocabulary[1] != vocabulary:
             raise InputError("the vocabulary has changed since the run was begun; start it again")
         if self._proposal is None or self._proposal[0] != task.group:
-            both = (models["reject"], models["accept"])
-            self._proposal = (task.group, WordReplacement(self._vocabulary[0], both))
-        options = {key: config[key] for key in ("strategy", *OPTION_OF)}
-        with torch_threads():
-            result = synthesize(
-                config["sentence"],
-                reject=models["reject"],
-                accept=models["accept"],
-                strategy=SynthesisOptions(**options).word_search,
-                seed=config["seed"],
-                proposal=self._proposal[1],
-            )
-        self.store.commit(task, synthesis_record(result), time.monotonic() - started)
-
-    def _score(self, task: Task) -> None:
-        """Score a batch; where a sentence cannot be scored, keep the others and say which."""
-        config = task.config
-        identity = {"model": config["model"], "versions": config["versions"]}
-        known = self.cache.read(identity)
-        missing = [sentence for sentence in config["sentences"] if sentence not in known]
-        if not missing:
-            return
-        model = self._model(config, "model")
-        with torch_threads():
-            refused = self._keep(identity, model, missing)
-        if refused:
-            raise InputError(
-                f"{len(refused)} of {len(config['sentences'])} sentences have no score: "
-                f"{refused[0]}"
-            )
-        self.store.cleared(task.key)
-
-    def _keep(
-        self, identity: Mapping[str, Any], model: SentenceModel, sentences: list[str]
-    ) -> list[str]:
-        """Score sentences and keep the scores; return the errors of those that have none."""
-        try:
-            self.cache.add(identity, sentences, model.totals(sentences))
-        except InputError as error:
-            if len(sentences) == 1:
-                return [f"{sentences[0]!r}: {error}"]
-            return [
-                refusal
-                for sentence in sentences
-                for refusal in self._keep(identity, model, [sentence])
-            ]
-        return []
-
-    def _model(self, config: Mapping[str, Any], role: str) -> SentenceModel:
-        given = config["given"][role]
-        warm = self._models.get(given)
-        if warm is None or warm[1] != config[role]:
-            self._models.pop(given, None)
-            self._proposal = None  # it holds on to the models before
-            for other in self._models.keys() - set(config["given"].values()):
-                del self._models[other]
-            model = load_model(given)
-            warm = (model, describe_model(model))
-            if warm[1] != config[role]:
-                raise InputError(
-                    f"the model {given} has changed since the run was begun; start it again"
-                )
-            self._models[given] = warm
-        return warm[0]
+            self._proposal = task.group, WordReplacement(self._vocabulary[0], self.load(task))
+        return self._proposal[1]
 
 
-def _difference(found: Mapping[str, str], wanted: Mapping[str, str]) -> str:
-    names = [name for name in sorted({*found, *wanted}) if found.get(name) != wanted.get(name)]
+def _difference(there: Mapping[str, str], wanted: Mapping[str, str]) -> str:
+    names = [name for name in sorted({*there, *wanted}) if there.get(name) != wanted.get(name)]
     return ", ".join(
-        f"{name} {found.get(name, 'missing')} (the run: {wanted.get(name, 'none')})"
+        f"{name} {there.get(name, 'missing')} (the run: {wanted.get(name, 'none')})"
         for name in names
     )

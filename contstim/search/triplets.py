@@ -7,6 +7,7 @@ Synthetic sentence 1 is accepted by model 1 and rejected by model 2, sentence 2 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
 from contstim.errors import InputError
@@ -16,7 +17,7 @@ from contstim.search.search import Synthesis, synthesize
 from contstim.search.strategies import Strategy
 from contstim.text.vocabulary import Vocabulary
 
-__all__ = ["ModelPair", "Triplet", "check_request", "triplets"]
+__all__ = ["ModelPair", "Triplet", "attempts", "check_request", "distinct_triplets", "triplets"]
 
 _ATTEMPTS_PER_TRIPLET = 3
 
@@ -153,25 +154,48 @@ def triplets(
         :func:`~contstim.search.search.synthesize`.
     """
     check_request(per_sentence, minimum_drop)
-    found: dict[tuple[str, str], Triplet] = {}
-    attempts = 1 if per_sentence == 1 else _ATTEMPTS_PER_TRIPLET * per_sentence
-    for attempt in range(attempts):
-        first, second = (
-            synthesize(
-                sentence,
-                reject=reject,
-                accept=accept,
-                strategy=strategy,
-                seed=seed,
-                attempt=attempt,
-                proposal=pair.proposal,
-            )
-            for reject, accept in ((pair.model_2, pair.model_1), (pair.model_1, pair.model_2))
+
+    def search(reject: SentenceModel, accept: SentenceModel, attempt: int) -> Synthesis:
+        return synthesize(
+            sentence,
+            reject=reject,
+            accept=accept,
+            strategy=strategy,
+            seed=seed,
+            attempt=attempt,
+            proposal=pair.proposal,
         )
+
+    both_ways = (
+        (search(pair.model_2, pair.model_1, attempt), search(pair.model_1, pair.model_2, attempt))
+        for attempt in range(attempts(per_sentence))
+    )
+    return distinct_triplets(both_ways, per_sentence, minimum_drop)
+
+
+def attempts(per_sentence: int) -> int:
+    """Return how often both ways are searched, at most, for so many different triplets."""
+    return 1 if per_sentence == 1 else _ATTEMPTS_PER_TRIPLET * per_sentence
+
+
+def distinct_triplets(
+    both_ways: Iterable[tuple[Synthesis, Synthesis]], per_sentence: int, minimum_drop: float
+) -> list[Triplet]:
+    """Join syntheses to different triplets, taking no more of them than are needed.
+
+    Parameters
+    ----------
+    both_ways
+        Syntheses from one natural sentence: what model 1 accepts and what model 2 accepts.
+    per_sentence, minimum_drop
+        As for `triplets`.
+    """
+    distinct: dict[tuple[str, str], Triplet] = {}
+    for first, second in both_ways:
         texts = (first.sentence, second.sentence)
         enough = all(s.changed and -s.loss >= minimum_drop for s in (first, second))
-        if enough and texts not in found:
-            found[texts] = Triplet.of(first, second, repeat=len(found) + 1)
-        if len(found) == per_sentence:
+        if enough and texts not in distinct:
+            distinct[texts] = Triplet.of(first, second, repeat=len(distinct) + 1)
+        if len(distinct) == per_sentence:
             break
-    return list(found.values())
+    return list(distinct.values())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,9 @@ import numpy as np
 from contstim import Vocabulary, pool
 from contstim.models.ngram.train import train_ngram
 from contstim.pipeline.plan import StudyPlan
-from contstim.pipeline.tasklist import TaskList
+from contstim.pipeline.stage import Run
+from contstim.pipeline.stages.synthesize import searches_of
+from contstim.pipeline.work import RunStore
 
 TABLES = ("scores.csv", "natural_pairs.csv", "synthesized.csv", "triplets.csv", "trials.csv")
 
@@ -89,8 +92,18 @@ def tables(out: Path) -> dict[str, bytes]:
     return found
 
 
+def begin(plan: StudyPlan) -> Run:
+    """Return a run of a study of which nothing is done."""
+    return Run.of(plan, RunStore(plan.out))
+
+
+def seen_environment(task: object) -> tuple[str | None, ...]:
+    """Return what a worker process sees that its executor sets."""
+    return os.environ.get("OMP_NUM_THREADS"), os.environ.get("CUDA_VISIBLE_DEVICES")
+
+
 def marked(study: StudyPlan, name: str) -> str:
     """Name the first start of the last pair in a file that the faulty model reads."""
-    sentence = [*TaskList.of(study).starts.values()][-1][0]
+    sentence = [*searches_of(begin(study)).starts.values()][-1][0]
     (study.folder / f"{name}.txt").write_text(sentence + "\n", "utf-8")
     return sentence

@@ -10,11 +10,10 @@ from small import make_study, marked, run_alone, tables
 
 from contstim.errors import InputError, MissingExtraError
 from contstim.pipeline.cluster import DaskWorkers
-from contstim.pipeline.executors import InProcess, Outcomes
+from contstim.pipeline.executors import InProcess, TaskResults
 from contstim.pipeline.plan import StudyPlan, read_study_plan
 from contstim.pipeline.running import run_study
-from contstim.pipeline.tasks import Task
-from contstim.pipeline.work import Workplace
+from contstim.pipeline.work import RunContext, Task
 
 
 def test_without_dask_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,13 +34,13 @@ def test_a_killed_dask_worker_changes_nothing(tmp_path: Path) -> None:
     class Killing(DaskWorkers):
         killed = 0
 
-        def run(self, workplace: Workplace, tasks: Sequence[Task]) -> Outcomes:
-            for number, outcome in enumerate(super().run(workplace, tasks)):
+        def run(self, context: RunContext, tasks: Sequence[Task]) -> TaskResults:
+            for number, result in enumerate(super().run(context, tasks)):
                 if tasks[0].kind == "synthesize" and number == 4:
                     victim = min(self.client.run(os.getpid).values())
                     os.kill(victim, signal.SIGKILL)
                     self.killed += 1
-                yield outcome
+                yield result
 
     study = read_study_plan(make_study(tmp_path))
     run_study(study, InProcess(), out=tmp_path / "whole")

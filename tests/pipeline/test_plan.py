@@ -6,6 +6,9 @@ import pytest
 
 from contstim.errors import InputError
 from contstim.pipeline.plan import read_study_plan
+from contstim.pipeline.stages.design import DesignOptions
+from contstim.pipeline.stages.natural import NaturalOptions
+from contstim.pipeline.stages.synthesize import SynthesisOptions
 from contstim.selection.design import LAYOUTS
 
 GOOD = """\
@@ -28,11 +31,10 @@ def test_a_small_file_and_its_defaults(tmp_path: Path) -> None:
     found = read_study_plan(path)
     assert found.study.seed == 0
     assert found.out == tmp_path / "runs" / "mine"
-    assert found.natural is None
-    assert found.synthesis is not None
-    assert (found.synthesis.strategy, found.synthesis.starts) == ("bounded", "partitioned")
-    assert found.design is not None
-    assert found.design.resolved().catch == 12
+    assert found.get(NaturalOptions) is None
+    synthesis = found.table(SynthesisOptions)
+    assert (synthesis.strategy, synthesis.starts) == ("bounded", "partitioned")
+    assert found.table(DesignOptions).resolved().catch == 12
     assert found.pairs() == [("contstim:bigram", "contstim:trigram")]
 
 
@@ -40,8 +42,7 @@ def test_the_old_name_of_partitioned_starts(tmp_path: Path) -> None:
     path = tmp_path / "e.toml"
     path.write_text(GOOD + "[synthesis]\nstarts = 'dealt'\n", "utf-8")
     plan = read_study_plan(path)
-    assert plan.synthesis is not None
-    assert plan.synthesis.starts == "partitioned"
+    assert plan.table(SynthesisOptions).starts == "partitioned"
 
 
 @pytest.mark.parametrize(
@@ -96,6 +97,5 @@ def test_a_missing_file(tmp_path: Path) -> None:
 def test_published_experiments_can_be_read(path: Path) -> None:
     found = read_study_plan(path)
     assert found.study.name == f"{path.parent.name}-{path.stem}"
-    assert found.design is not None
     if path.parent.name in LAYOUTS:
-        assert found.design.layout == path.parent.name
+        assert found.table(DesignOptions).layout == path.parent.name

@@ -11,18 +11,19 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from small import make_study, marked, tables
+from small import begin, make_study, marked, seen_environment, tables
 
 from contstim import load_model, synthesize
 from contstim.cli import main
 from contstim.errors import InputError, OutputError
 from contstim.files import LockedError
-from contstim.pipeline.executors import InProcess, LocalWorkers, Outcomes
+from contstim.pipeline.executors import InProcess, LocalWorkers, TaskResults
 from contstim.pipeline.plan import StudyPlan, read_study_plan
 from contstim.pipeline.running import _alone, run_status, run_study
-from contstim.pipeline.tasklist import TaskList
-from contstim.pipeline.tasks import Task
-from contstim.pipeline.work import Workplace
+from contstim.pipeline.stages.synthesize import SynthesisOptions, searches_of
+from contstim.pipeline.stages.triplets import TripletOptions
+from contstim.pipeline.tasks import score_tasks
+from contstim.pipeline.work import ModelRecord, RunContext, Task
 from contstim.search.proposals import WordReplacement
 from contstim.search.search import Synthesis
 from contstim.search.strategies import Bounded
@@ -38,10 +39,10 @@ class Counting(InProcess):
         self.given: list[Task] = []
         self.stop_after = stop_after
 
-    def run(self, workplace: Workplace, tasks: Sequence[Task]) -> Outcomes:
+    def run(self, context: RunContext, tasks: Sequence[Task]) -> TaskResults:
         self.given.extend(tasks)
-        for number, outcome in enumerate(super().run(workplace, tasks)):
-            yield outcome
+        for number, result in enumerate(super().run(context, tasks)):
+            yield result
             if self.stop_after == number + 1:
                 raise KeyboardInterrupt
 
@@ -117,32 +118,32 @@ def test_the_word_search_is_the_one_asked_for(
         asked.append(options["strategy"])
         return synthesize(*args, **options)
 
-    monkeypatch.setattr("contstim.pipeline.work.synthesize", spy)
+    monkeypatch.setattr("contstim.pipeline.tasks.synthesize", spy)
     run_study(read_study_plan(file), InProcess(), out=tmp_path / "out", stage="synthesize")
     assert asked
     assert set(asked) == {Bounded(inputs=77)}
 
 
 def test_starts_are_partitioned_or_shared(study: StudyPlan) -> None:
-    plan = TaskList.of(study)
-    partitioned = [s for own in plan.starts.values() for s in own]
+    run = begin(study)
+
+    def starts(plan: StudyPlan, **values: Any) -> dict[tuple[str, str], list[str]]:
+        changed = plan.changed(SynthesisOptions, **values)
+        return dict(searches_of(replace(run, plan=changed)).starts)
+
+    partitioned = [s for own in starts(study).values() for s in own]
     assert len(partitioned) == len(set(partitioned)) == 12
-    assert study.synthesis is not None
-    everything = TaskList(
-        replace(study, synthesis=replace(study.synthesis, per_pair=None)),
-        plan.models,
-        plan.versions,
-    )
-    sizes = [len(own) for own in everything.starts.values()]
+    sizes = [len(own) for own in starts(study, per_pair=None).values()]
     assert sizes == [14, 13, 13]
-    shared = replace(study, synthesis=replace(study.synthesis, starts="shared"))
-    three = TaskList(shared, plan.models, plan.versions).starts
-    two = TaskList(replace(shared, models=study.models[:2]), plan.models, plan.versions).starts
+    three = starts(study, starts="shared")
+    two = starts(replace(study, models=study.models[:2]), starts="shared")
     # A model more leaves the other pairs' starts as they are.
     assert three[study.models[:2]] == two[study.models[:2]]
     assert len({tuple(own) for own in three.values()}) == 3
     other = replace(study, study=replace(study.study, seed=4))
-    assert TaskList(other, plan.models, plan.versions).starts != plan.starts
+    assert starts(other) != starts(study)
+    every = starts(other, starts="all", per_pair=None)
+    assert list(every.values()) == [run.sentences] * 3
 
 
 def test_nothing_is_done_twice(study: StudyPlan, whole: Path) -> None:
@@ -195,14 +196,13 @@ def test_a_stage_runs_with_what_it_rests_on(study: StudyPlan, tmp_path: Path) ->
 
 def test_only_what_changed_is_made_again(study: StudyPlan, whole: Path, tmp_path: Path) -> None:
     run_study(study, InProcess(), out=tmp_path)
-    assert study.triplets is not None
 
     def again(changed: StudyPlan) -> tuple[int, list[str]]:
         executor = Counting()
         report = run_study(changed, executor, out=tmp_path)
         return len(executor.given), [path.name for path in report.made]
 
-    by_rank = replace(study, triplets=replace(study.triplets, objective="worst-rank"))
+    by_rank = study.changed(TripletOptions, objective="worst-rank")
     made = again(by_rank)
     assert made[0] == 0
     assert made[1][0] == "triplets.csv"
@@ -213,8 +213,7 @@ def test_only_what_changed_is_made_again(study: StudyPlan, whole: Path, tmp_path
     path = tmp_path / "natural_pairs.csv"
     path.write_bytes(path.read_bytes()[:-30])
     assert again(study) == (0, ["natural_pairs.csv"])
-    assert study.synthesis is not None
-    fewer = replace(study, synthesis=replace(study.synthesis, strategy="exhaustive"))
+    fewer = study.changed(SynthesisOptions, strategy="exhaustive")
     assert again(fewer)[0] == 24
     reseeded = replace(study, study=replace(study.study, seed=9))
     assert again(reseeded)[0] == 24
@@ -234,18 +233,18 @@ def test_changed_weights_are_another_model(tmp_path: Path) -> None:
 def test_local_workers_make_the_same_tables(study: StudyPlan, whole: Path, tmp_path: Path) -> None:
     with LocalWorkers(2) as executor:
         report = run_study(study, executor, out=tmp_path)
-        assert len(executor._processes) == 2
+        assert len(executor._workers) == 2
     assert report.complete
     assert tables(tmp_path) == tables(whole)
 
 
 def test_a_killed_local_worker_is_replaced(study: StudyPlan, whole: Path, tmp_path: Path) -> None:
     class Killing(LocalWorkers):
-        def run(self, workplace: Workplace, tasks: Sequence[Task]) -> Outcomes:
-            for number, outcome in enumerate(super().run(workplace, tasks)):
+        def run(self, context: RunContext, tasks: Sequence[Task]) -> TaskResults:
+            for number, result in enumerate(super().run(context, tasks)):
                 if number == 2:
-                    os.kill(self._processes[0].popen.pid, signal.SIGKILL)
-                yield outcome
+                    os.kill(self._workers[0].process.pid, signal.SIGKILL)
+                yield result
 
     with Killing(2) as executor:
         assert run_study(study, executor, out=tmp_path).complete
@@ -253,19 +252,16 @@ def test_a_killed_local_worker_is_replaced(study: StudyPlan, whole: Path, tmp_pa
 
 
 def test_workers_see_one_thread_and_their_own_device(
-    study: StudyPlan, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen = []
-    monkeypatch.setattr(LocalWorkers, "_send", lambda *_: None)
-
-    def record(*arguments: object, env: dict[str, str], **_: object) -> None:
-        seen.append((env["OMP_NUM_THREADS"], env["CUDA_VISIBLE_DEVICES"]))
-
-    monkeypatch.setattr("subprocess.Popen", record)
-    executor = LocalWorkers(3, ["2", "5"])
-    for number in range(3):
-        executor._start(Workplace("", "", ""), number)
-    assert seen == [("1", "2"), ("1", "5"), ("1", "2")]
+    monkeypatch.setattr("contstim.pipeline.executors._do", seen_environment)
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    tasks = score_tasks([ModelRecord(f"m:{number}", {}) for number in range(3)], ["a b"], {})
+    context = RunContext(str(tmp_path), str(tmp_path), str(tmp_path))
+    with LocalWorkers(3, ["2", "5"]) as executor:
+        seen = list(executor.run(context, tasks))
+    assert sorted(seen) == [("1", "2"), ("1", "2"), ("1", "5")]
+    assert os.environ["OMP_NUM_THREADS"] == "7"
 
 
 def test_a_task_that_fails_fails_and_tried_by_the_next_run(
@@ -357,16 +353,16 @@ def test_bad_input_is_one_line(
 def test_two_specs_of_one_model_are_refused(study: StudyPlan) -> None:
     twice = (study.models[1], study.models[1] + "&case=keep")
     with pytest.raises(InputError, match="keep one"):
-        TaskList.of(replace(study, models=twice))
+        begin(replace(study, models=twice))
 
 
 def test_results_that_nobody_can_see_are_an_error(
     study: StudyPlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Elsewhere(InProcess):
-        def run(self, workplace: Workplace, tasks: Sequence[Task]) -> Outcomes:
+        def run(self, context: RunContext, tasks: Sequence[Task]) -> TaskResults:
             other = str(tmp_path / "other")
-            yield from super().run(replace(workplace, store=other, scores=other), tasks)
+            yield from super().run(replace(context, store=other, scores=other), tasks)
 
     monkeypatch.setattr("time.sleep", lambda seconds: None)
     with pytest.raises(OutputError, match="must write to the same files"):

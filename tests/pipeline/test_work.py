@@ -1,16 +1,16 @@
 """What a worker does besides its tasks."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
-from small import make_study
+from small import begin, make_study
 
 from contstim.models.threads import torch_threads
 from contstim.pipeline.plan import read_study_plan
-from contstim.pipeline.tasklist import TaskList, describe
-from contstim.pipeline.tasks import Task
-from contstim.pipeline.work import Worker, Workplace
+from contstim.pipeline.stages.synthesize import SYNTHESIZE
+from contstim.pipeline.work import ModelRecord, RunContext, Worker
 
 
 def test_networks_compute_on_one_thread() -> None:
@@ -24,35 +24,35 @@ def test_networks_compute_on_one_thread() -> None:
         torch.set_num_threads(before)
 
 
-def _place(folder: Path) -> Workplace:
+def _place(folder: Path) -> RunContext:
     out = folder / "out"
-    return Workplace(str(out), str(out / "scores"), str(folder), str(folder / "words.csv"))
+    return RunContext(str(out), str(out / "scores"), str(folder), str(folder / "words.csv"))
 
 
 def test_a_worker_refuses_other_versions_models_and_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plan = TaskList.of(read_study_plan(make_study(tmp_path)))
+    run = begin(read_study_plan(make_study(tmp_path)))
     monkeypatch.chdir(tmp_path)
     worker = Worker(_place(tmp_path))
-    task = plan.synthesis_tasks[0]
+    task = SYNTHESIZE.tasks(run)[0]
 
     def error(**changes: object) -> str:
-        outcome = worker.run(Task({**task.config, **changes}))
-        assert outcome.error is not None
-        return outcome.error
+        result = worker.run(replace(task, **changes))
+        assert result.error is not None
+        return result.error
 
-    assert "numpy" in error(versions={**plan.versions, "numpy": "0.1"})
-    assert "(the run: 0.1)" in error(versions={**plan.versions, "numpy": "0.1"})
+    assert "numpy" in error(versions={**run.versions, "numpy": "0.1"})
+    assert "(the run: 0.1)" in error(versions={**run.versions, "numpy": "0.1"})
     assert "vocabulary has changed" in error(vocabulary="other")
-    other = {**task.config["reject"], "weights": "0"}
+    other = replace(task.reject, description={**task.reject.description, "weights": "0"})
     assert "2.arpa?punctuation=split has changed" in error(reject=other)
     assert worker.run(task).error is None
     assert worker.store.has(task.key)
 
 
 def test_models_of_one_pair_stay_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    plan = TaskList.of(read_study_plan(make_study(tmp_path)))
+    run = begin(read_study_plan(make_study(tmp_path)))
     monkeypatch.chdir(tmp_path)
     loaded = []
     load = __import__("contstim.pipeline.work", fromlist=["load_model"]).load_model
@@ -60,16 +60,20 @@ def test_models_of_one_pair_stay_loaded(tmp_path: Path, monkeypatch: pytest.Monk
         "contstim.pipeline.work.load_model", lambda spec: loaded.append(spec) or load(spec)
     )
     worker = Worker(_place(tmp_path))
-    for task in plan.synthesis_tasks:
+    for task in SYNTHESIZE.tasks(run):
         worker.run(task)
     # Pairs in order: 1-2, 1-3, 2-3.
     assert [spec[6] for spec in loaded] == ["2", "1", "3", "2"]
 
 
+def _describe(spec: str) -> dict[str, object]:
+    return dict(ModelRecord.of(spec).description)
+
+
 def test_a_device_does_not_make_another_description(tmp_path: Path) -> None:
     make_study(tmp_path)
     plain = f"ngram:{tmp_path}/1.arpa?punctuation=split"
-    on_gpu = describe(f"ngram:{tmp_path}/1.arpa?device=cuda:1&punctuation=split")
-    assert on_gpu == {**describe(plain), "spec": on_gpu["spec"]}
+    on_gpu = _describe(f"ngram:{tmp_path}/1.arpa?device=cuda:1&punctuation=split")
+    assert on_gpu == {**_describe(plain), "spec": on_gpu["spec"]}
     assert on_gpu["spec"].endswith("1.arpa?device=cuda:1&punctuation=split")
-    assert describe(plain + "&device=cpu") == describe(plain)
+    assert _describe(plain + "&device=cpu") == _describe(plain)

@@ -19,7 +19,10 @@ from contstim.models.learnt.cola import matthews_correlation, read_cola
 from contstim.models.learnt.finetuning import finetune
 from contstim.models.learnt.fitting import FitOptions
 from contstim.models.measures import corpus_perplexity, surprisal
-from contstim.pipeline.plan import StudyOptions, StudyPlan, SynthesisOptions, TripletOptions
+from contstim.pipeline.plan import StudyPlan
+from contstim.pipeline.stage import StudyOptions
+from contstim.pipeline.stages.synthesize import SynthesisOptions
+from contstim.pipeline.stages.triplets import TripletOptions
 from contstim.report.triplets_page import triplets_page
 from contstim.search.triplets import ModelPair, triplets
 from contstim.text.sentence import WordList
@@ -133,8 +136,7 @@ def test_a_sum_of_falls_in_different_units_is_refused(classifier: Path) -> None:
         StudyPlan(
             models=(f"classifier:{classifier}", "contstim:trigram"),
             study=StudyOptions(name="x"),
-            synthesis=SynthesisOptions(),
-            triplets=TripletOptions(),
+            stages=(SynthesisOptions(), TripletOptions()),
         )
 
 

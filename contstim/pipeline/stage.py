@@ -1,0 +1,317 @@
+"""What a study is made of: its plan, its stages, and a run of it.
+
+A stage is one object: its name, its table, its part of the study plan, the stages it needs, its
+tasks, and how its table is made from what is finished.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping
+from contextlib import chdir
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, Self, TypeVar
+
+import pandas as pd
+
+from contstim.errors import InputError, UnknownNameError, near_matches
+from contstim.models.cache import CachedScore
+from contstim.pipeline.tables import StageTable
+from contstim.pipeline.work import ModelRecord, RunStore, Task
+from contstim.provenance import versions
+from contstim.text.bundled import bundled_vocabulary
+from contstim.text.sentences import length_range, pool, read_sentences
+from contstim.text.vocabulary import Vocabulary
+
+__all__ = [
+    "Run",
+    "SentenceOptions",
+    "Stage",
+    "StageOptions",
+    "StudyOptions",
+    "StudyPlan",
+    "VocabularyOptions",
+    "at_least",
+    "notes_of",
+    "one_of",
+]
+
+
+def one_of(path: str, value: str, known: Collection[str]) -> None:
+    """Refuse a key's value that is none of `known`; `path` is the key's."""
+    if value not in known:
+        raise UnknownNameError(f"{path} is {value!r}; {near_matches(value, known)}")
+
+
+def at_least(path: str, value: float | None, least: float) -> None:
+    """Refuse a key's value below `least`; `path` is the key's."""
+    if value is not None and not value >= least:
+        raise InputError(f"{path} is {value}; give at least {least:g}")
+
+
+@dataclass(frozen=True)
+class StudyOptions:
+    """``[study]``: the study's name, the seed of everything left to chance, where results go."""
+
+    name: str
+    seed: int = 0
+    out: str | None = None
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"\w[\w.-]*", self.name):
+            raise InputError(f"study.name is {self.name!r}; use letters, digits, '-', '_' and '.'")
+        at_least("study.seed", self.seed, 0)
+
+
+@dataclass(frozen=True)
+class SentenceOptions:
+    """``[sentences]``: the natural sentences.
+
+    Attributes
+    ----------
+    file
+        One a line, or a CSV with a column ``sentence``; by default the bundled pool.
+    words
+        Only sentences of this many words, ``8`` or ``6-12``.
+    limit
+        Only the first so many of them.
+    """
+
+    file: str | None = None
+    words: str | None = None
+    limit: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.words is not None:
+            length_range(self.words)
+        at_least("sentences.limit", self.limit, 1)
+
+
+@dataclass(frozen=True)
+class VocabularyOptions:
+    """``[vocabulary]``: the words that may be written; by default the bundled ones."""
+
+    file: str | None = None
+
+
+@dataclass(frozen=True)
+class StageOptions:
+    """A stage's table of the study plan: a frozen dataclass of text, numbers and lists."""
+
+    def check(self, plan: StudyPlan) -> None:
+        """Refuse what does not go with the rest of the plan."""
+
+
+Options = TypeVar("Options", bound=StageOptions)
+
+
+@dataclass(frozen=True)
+class StudyPlan:
+    """A study plan; a stage whose table is left out is left out.
+
+    Attributes
+    ----------
+    models
+        Specs of M >= 2 models; every two of them are a pair, the earlier being model 1.
+    study, sentences, vocabulary
+        The tables that no stage owns.
+    stages
+        The tables of stages, at most one of each kind.
+    folder
+        The folder of the file, to which all paths in it are relative.
+    """
+
+    models: tuple[str, ...]
+    study: StudyOptions
+    sentences: SentenceOptions = field(default_factory=SentenceOptions)
+    vocabulary: VocabularyOptions = field(default_factory=VocabularyOptions)
+    stages: tuple[StageOptions, ...] = ()
+    folder: Path = field(default_factory=Path.cwd)
+
+    def __post_init__(self) -> None:
+        if len(self.models) < 2:
+            raise InputError(f"models lists {len(self.models)} model(s); give at least two specs")
+        for spec in self.models:
+            if self.models.count(spec) > 1:
+                raise InputError(f"models lists {spec!r} twice; keep one of them")
+        for options in self.stages:
+            options.check(self)
+
+    def get(self, kind: type[Options]) -> Options | None:
+        """Return the plan's table of a kind, or None."""
+        return next((options for options in self.stages if isinstance(options, kind)), None)
+
+    def table(self, kind: type[Options]) -> Options:
+        """Return the plan's table of a kind, which is there."""
+        options = self.get(kind)
+        assert options is not None
+        return options
+
+    def changed(self, kind: type[StageOptions], **values: Any) -> StudyPlan:
+        """Return the plan with some values of one stage's table changed."""
+        stages = (replace(o, **values) if isinstance(o, kind) else o for o in self.stages)
+        return replace(self, stages=tuple(stages))
+
+    @property
+    def out(self) -> Path:
+        """Where results go: ``study.out``, or ``runs/NAME`` beside the file."""
+        return self.folder / (self.study.out or f"runs/{self.study.name}")
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """Return the model pairs, as given in the file, in order."""
+        return list(itertools.combinations(self.models, 2))
+
+
+@dataclass(eq=False)
+class Run:
+    """A run of a study: its inputs, and what of it is finished.
+
+    Attributes
+    ----------
+    plan
+        What is to be made.
+    models
+        For each spec as given in the plan, its model.
+    versions
+        Of the packages that numbers depend on.
+    store
+        What is finished.
+    """
+
+    plan: StudyPlan
+    models: Mapping[str, ModelRecord]
+    versions: Mapping[str, str]
+    store: RunStore
+
+    @classmethod
+    def of(cls, plan: StudyPlan, store: RunStore) -> Self:
+        """Begin a run; loads the plan's models, one at a time, for their fingerprints.
+
+        Raises
+        ------
+        InputError
+            If a model, the sentences or the vocabulary cannot be read; if two specs name the
+            same model.
+        """
+        with chdir(plan.folder):
+            models = {spec: ModelRecord.of(spec) for spec in plan.models}
+        names = [model.name for model in models.values()]
+        for given, model in models.items():
+            if names.count(model.name) > 1:
+                raise InputError(f"models lists {model.name!r} twice, once as {given!r}; keep one")
+        return cls(plan, models, versions(), store)
+
+    @cached_property
+    def sentences(self) -> list[str]:
+        """The natural sentences, each once, single-spaced, in the order of the file."""
+        options = self.plan.sentences
+        listed = pool() if options.file is None else read_sentences(self.plan.folder / options.file)
+        clean = list(dict.fromkeys(" ".join(sentence.split()) for sentence in listed))
+        if options.words is not None:
+            least, most = length_range(options.words)
+            clean = [s for s in clean if least <= len(s.split()) <= most]
+        clean = clean[: options.limit]
+        if not clean:
+            raise InputError(f"no sentence has {options.words} words; change sentences.words")
+        return clean
+
+    @cached_property
+    def vocabulary(self) -> Vocabulary:
+        """The words that may be written."""
+        path = self.plan.vocabulary.file
+        return bundled_vocabulary() if path is None else Vocabulary.read(self.plan.folder / path)
+
+    @cached_property
+    def vocabulary_digest(self) -> str:
+        """The digest of the vocabulary, which takes a while to compute."""
+        return self.vocabulary.digest
+
+    def identity(self, given: str) -> dict[str, Any]:
+        """Return what a model's scores depend on: its key in the score cache."""
+        return {"model": dict(self.models[given].description), "versions": dict(self.versions)}
+
+    def scores(self, given: str) -> Mapping[str, CachedScore]:
+        """Return a model's scores, as far as they are there, by sentence."""
+        return self.store.scores.read(self.identity(given))
+
+    @property
+    def log_probs(self) -> pd.DataFrame:
+        """Log-probabilities, nats: a row a sentence, a column a model; NaN where not there."""
+        columns = {
+            model.name: pd.Series(
+                {s: row.log_prob for s, row in self.scores(given).items()}, dtype="float64"
+            ).reindex(self.sentences)
+            for given, model in self.models.items()
+        }
+        return pd.DataFrame(columns)
+
+    def table(self, stage: Stage) -> StageTable:
+        """Return the place of a stage's table."""
+        return StageTable(self.store.folder / stage.file)
+
+
+class Stage(ABC):
+    """One stage of a study.
+
+    Attributes
+    ----------
+    name
+        Its name, for ``--stage``.
+    file
+        The table that it leaves in the run's folder.
+    key, options
+        Its table of the study plan and what that is read into; a stage without is always there.
+    """
+
+    name: ClassVar[str]
+    file: ClassVar[str]
+    key: ClassVar[str | None] = None
+    options: ClassVar[type[StageOptions] | None] = None
+
+    def is_in(self, plan: StudyPlan) -> bool:
+        """Return whether the plan has the stage."""
+        return self.options is None or plan.get(self.options) is not None
+
+    def needs(self, plan: StudyPlan) -> Collection[Stage]:
+        """Return the stages, of the plan or not, whose results the stage is made from."""
+        return ()
+
+    def tasks(self, run: Run) -> list[Task]:
+        """Return the tasks, as far as they are known from those that are finished."""
+        return []
+
+    @abstractmethod
+    def inputs(self, run: Run) -> Any:
+        """Return all that the table depends on besides versions and the stage's options."""
+
+    @abstractmethod
+    def make(self, run: Run) -> tuple[str, dict[str, Any]]:
+        """Return the table as CSV, in the order of the plan, and notes on it.
+
+        Raises
+        ------
+        ContstimError
+            If what there is does not suffice for the stage; the message says why.
+        """
+
+    def _all_inputs(self, run: Run) -> Any:
+        options = None if self.options is None else asdict(run.plan.table(self.options))
+        return [dict(run.versions), options, self.inputs(run)]
+
+    def holds(self, run: Run) -> bool:
+        """Return whether the table is there and up to date."""
+        return run.table(self).holds(self._all_inputs(run))
+
+    def write(self, run: Run) -> None:
+        """Make the table and put it in place."""
+        text, notes = self.make(run)
+        run.table(self).write(text, self._all_inputs(run), notes)
+
+
+def notes_of(table: pd.DataFrame) -> dict[str, Any]:
+    """Return what a selection says of itself."""
+    return {str(name): value for name, value in table.attrs.items()}

@@ -1,0 +1,101 @@
+"""The stage that lays the pairs and triplets out as trials."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from contstim.errors import InputError
+from contstim.files import digest_of
+from contstim.pipeline.stage import Run, Stage, StageOptions, StudyPlan, notes_of, one_of
+from contstim.pipeline.stages.natural import NATURAL, NaturalOptions
+from contstim.pipeline.stages.triplets import TRIPLETS_STAGE, TripletOptions
+from contstim.pipeline.tables import frame_text
+from contstim.selection.design import CONDITIONS, LAYOUTS, Layout, design_trials
+from contstim.text.sentences import read_words
+
+__all__ = ["DESIGN", "DesignOptions"]
+
+
+@dataclass(frozen=True)
+class DesignOptions(StageOptions):
+    """``[design]``: the layout of the experiment, a published one or its numbers.
+
+    ``common_words`` names a file of words; all others are kept from recurring in a group.
+    """
+
+    layout: str | None = None
+    groups: int | None = None
+    participants: int | None = None
+    random_natural: int | None = None
+    catch: int | None = None
+    conditions: tuple[str, ...] | None = None
+    common_words: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.layout is not None:
+            one_of("design.layout", self.layout, LAYOUTS)
+            if self._numbers():
+                key = next(iter(self._numbers()))
+                raise InputError(f"design has a layout and design.{key}; give one or the other")
+        for condition in self.conditions or ():
+            one_of("design.conditions", condition, CONDITIONS[:4])
+        self.resolved()
+
+    def check(self, plan: StudyPlan) -> None:
+        """Refuse a layout of nothing."""
+        if plan.get(NaturalOptions) is None and plan.get(TripletOptions) is None:
+            raise InputError("[design] has nothing to lay out; add [natural] or [triplets]")
+
+    def _numbers(self) -> dict[str, Any]:
+        names = ("groups", "participants", "random_natural", "catch", "conditions")
+        return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+
+    def resolved(self) -> Layout:
+        """Return the layout itself."""
+        return LAYOUTS[self.layout] if self.layout is not None else Layout(**self._numbers())
+
+
+class _Design(Stage):
+    name = "design"
+    file = "trials.csv"
+    key = "design"
+    options = DesignOptions
+
+    def needs(self, plan: StudyPlan) -> Collection[Stage]:
+        return NATURAL, TRIPLETS_STAGE
+
+    def inputs(self, run: Run) -> Any:
+        return [
+            sorted(self._common_words(run) or ()),
+            run.plan.study.seed,
+            digest_of(run.sentences),
+            [run.table(stage).sha256 for stage in self.needs(run.plan) if stage.is_in(run.plan)],
+        ]
+
+    def make(self, run: Run) -> tuple[str, dict[str, Any]]:
+        pairs, triplets = (self._table(run, stage) for stage in self.needs(run.plan))
+        trials = design_trials(
+            pairs,
+            triplets,
+            run.sentences,
+            run.plan.table(DesignOptions).resolved(),
+            common_words=self._common_words(run),
+            seed=run.plan.study.seed,
+        )
+        return frame_text(trials), notes_of(trials)
+
+    @staticmethod
+    def _table(run: Run, stage: Stage) -> pd.DataFrame | None:
+        return run.table(stage).read() if stage.is_in(run.plan) else None
+
+    @staticmethod
+    def _common_words(run: Run) -> frozenset[str] | None:
+        path = run.plan.table(DesignOptions).common_words
+        return None if path is None else read_words(run.plan.folder / path)
+
+
+DESIGN = _Design()

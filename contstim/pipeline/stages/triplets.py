@@ -1,0 +1,93 @@
+"""The stage that chooses among the triplets."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from contstim.errors import InputError
+from contstim.pipeline.stage import (
+    Run,
+    Stage,
+    StageOptions,
+    StudyPlan,
+    at_least,
+    notes_of,
+    one_of,
+)
+from contstim.pipeline.stages.score import SCORE
+from contstim.pipeline.stages.synthesize import SYNTHESIZE, SynthesisOptions, searches_of
+from contstim.pipeline.tables import frame_text
+from contstim.selection.triplets import OBJECTIVES, TIES, check_objective, select_triplets
+from contstim.tables import TRIPLETS
+
+__all__ = ["TRIPLETS_STAGE", "TripletOptions"]
+
+#: What the strata of triplets are quantiles of.
+REFERENCES = ("triplets", "sentences")
+
+
+@dataclass(frozen=True)
+class TripletOptions(StageOptions):
+    """``[triplets]``: the choice of triplets; see `select_triplets`.
+
+    ``reference`` says what the strata are quantiles of: the pair's own ``triplets`` (as
+    published), or all natural ``sentences``.
+    """
+
+    per_pair: int = 10
+    objective: str = "controversiality"
+    strata: int = 10
+    ties: str = "average"
+    reference: str = "triplets"
+
+    def __post_init__(self) -> None:
+        one_of("triplets.objective", self.objective, OBJECTIVES)
+        one_of("triplets.ties", self.ties, TIES)
+        one_of("triplets.reference", self.reference, REFERENCES)
+        at_least("triplets.strata", self.strata, 1)
+        if self.per_pair < 1 or self.per_pair % self.strata:
+            raise InputError(
+                f"triplets.per_pair is {self.per_pair}, not a multiple of {self.strata} strata; "
+                "change one of them"
+            )
+
+    def check(self, plan: StudyPlan) -> None:
+        """Refuse a choice without triplets, or by what the models' scores are not for."""
+        if plan.get(SynthesisOptions) is None:
+            raise InputError("[triplets] needs triplets to choose from; add [synthesis]")
+        check_objective(self.objective, plan.models)
+
+
+class _Triplets(Stage):
+    name = "triplets"
+    file = "triplets.csv"
+    key = "triplets"
+    options = TripletOptions
+
+    def needs(self, plan: StudyPlan) -> Collection[Stage]:
+        options = plan.get(TripletOptions)
+        by_sentences = options is not None and options.reference == "sentences"
+        return (SYNTHESIZE, SCORE) if by_sentences else (SYNTHESIZE,)
+
+    def inputs(self, run: Run) -> Any:
+        return [run.table(stage).sha256 for stage in self.needs(run.plan)]
+
+    def make(self, run: Run) -> tuple[str, dict[str, Any]]:
+        options = run.plan.table(TripletOptions)
+        rows = [row.row() for row in searches_of(run).triplets(run.store)]
+        chosen = select_triplets(
+            pd.DataFrame(rows, columns=list(TRIPLETS)),
+            options.per_pair,
+            options.objective,
+            strata=options.strata,
+            ties=options.ties,
+            reference=run.log_probs if options.reference == "sentences" else None,
+        )
+        return frame_text(chosen), notes_of(chosen)
+
+
+TRIPLETS_STAGE = _Triplets()
