@@ -91,7 +91,7 @@ def main():
         f"{len(scattered[0]):,} choices, every participant with trials of their own drawing",
         lambda: evaluate(*scattered, n_bootstrap=arguments.n_bootstrap),
     )
-    print("\n".join(result.notes))
+    print("\n".join(result.provenance.notes))
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from contstim.models.check import check_model
     from contstim.models.registry import load_model, register_family
     from contstim.models.spec import ModelSpec
+    from contstim.report.write import write_report
     from contstim.search.search import Synthesis, synthesize
     from contstim.search.triplets import ModelPair, Triplet, triplets
     from contstim.selection.checking import check_design
@@ -73,6 +74,7 @@ _PLACES = {
     "select_triplets": "selection.triplets",
     "synthesize": "search.search",
     "triplets": "search.triplets",
+    "write_report": "report.write",
 }
 
 __all__ = [
@@ -109,6 +111,7 @@ __all__ = [
     "select_triplets",
     "synthesize",
     "triplets",
+    "write_report",
 ]
 
 

@@ -40,6 +40,7 @@ PUBLIC = {
     "select_triplets",
     "synthesize",
     "triplets",
+    "write_report",
 }
 
 

@@ -26,14 +26,15 @@ from contstim.cli.exclusions import add_exclusions, given_rules
 from contstim.errors import InputError
 from contstim.evaluation.choices import HumanData
 from contstim.evaluation.evaluate import evaluate
+from contstim.evaluation.exclusion import leave_out_unknown
 from contstim.evaluation.importers.formats import FORMATS, read_choices
 from contstim.evaluation.importers.jspsych import read_jspsych
 from contstim.evaluation.importers.mapping import ColumnMapping, read_mapped
 from contstim.evaluation.options import PRESETS, preset_options
-from contstim.evaluation.unknown import leave_out_unknown
 from contstim.models.base import SentenceModel
 from contstim.models.cache import ScoreCache
 from contstim.models.registry import load_model
+from contstim.report.write import write_report
 from contstim.selection.planning import unit_sentence
 from contstim.tables import SCORES, read_table
 
@@ -113,11 +114,10 @@ def run(args: argparse.Namespace) -> int:
         changes["exclusions"] = replace(preset_options(args.preset).exclusions, **rules)
     folder = Path(args.out)
     result = evaluate(human, scores, args.preset, **changes)
-    result.report(folder)
+    write_report(result, folder)
     if len(result.models):
-        n_groups = result.summary["n_groups"]
-        assert isinstance(n_groups, int)
-        print(unit_sentence(n_groups, result.options.min_groups), file=sys.stderr)
+        min_groups = result.provenance.options.min_groups
+        print(unit_sentence(result.summary.n_groups, min_groups), file=sys.stderr)
     columns = ["analysis", "measure", "model", "value", "ci_low", "ci_high", "ceiling_lower"]
     print(result.models[columns].to_string(index=False, float_format="%.3f"))
     print(f"\n{folder / 'report.html'}")

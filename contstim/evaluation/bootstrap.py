@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +11,7 @@ from scipy.stats import t as student
 
 from contstim.arrays import FloatArray
 from contstim.errors import UnknownNameError
-from contstim.evaluation.resampling import block_means, has_blocks
+from contstim.evaluation.ranks import square_sum
 from contstim.evaluation.subset import Subset
 from contstim.evaluation.trials import TrialData
 from contstim.selection.planning import MIN_GROUPS, unit_of_tests
@@ -32,6 +32,14 @@ __all__ = [
 LEVELS = ("group", "participant", "pair")
 _MOST_WORK = 500_000_000
 _FEWEST_DRAWS = 200
+# Up to so many sizes of ratings, ranks of many participants are found together.
+_MOST_SIZES = 16
+# Work arrays of so many numbers stay in the cache; much larger ones cost four times as much.
+_MOST_CELLS = 300_000
+
+# From how often each of k pairs counts in B resamples, (B, k), to values of n participants, (B, n),
+# one array a model.
+_Values = Callable[[FloatArray], Iterator[FloatArray]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,14 +83,15 @@ def affordable_draws(data: TrialData, levels: Sequence[str], wanted: int) -> int
     """Return how many of the `wanted` resamples are drawn.
 
     All of them, unless pairs are resampled in a large study whose participants saw different
-    trials: everybody's ranks must then be found again in every resample, and beyond a
-    bound on the work (choices times models times resamples) 200 must do.
+    trials or used a slider: everybody's ranks must then be found again in every resample, and
+    beyond a bound on the work (choices times models times resamples) 200 must do.
     """
     work = len(data.rating) * max(len(data.models), 1)
     if "pair" not in levels or work * wanted <= _MOST_WORK:
         return wanted
-    whole = Subset(data, np.ones(data.n_pairs, dtype=bool), np.arange(len(data.models)))
-    if has_blocks(whole):
+    whole = Subset(data, np.arange(len(data.rating)), np.arange(len(data.models)))
+    few_sizes = len(np.unique(np.abs(data.rating))) <= _MOST_SIZES
+    if few_sizes and whole.shared.n <= max(4, whole.n_people // 8):
         return wanted
     return min(wanted, max(_FEWEST_DRAWS, _MOST_WORK // work))
 
@@ -134,18 +143,99 @@ def draw(data: TrialData, levels: Sequence[str], n_draws: int, seed: int) -> Dra
 def resample(subset: Subset, measure: str, draws: Draws) -> FloatArray:
     """Return each model's mean over participants in each resample, shape (B, M here).
 
-    NaN in a resample that holds no participant for whom the measure is defined.
+    The values of `Subset.values` with each pair as often as drawn, averaged; here as products of
+    dense matrices, one for each set of participants who saw the same pairs. NaN in a resample
+    that holds no participant for whom the measure is defined.
     """
     people = draws.people[:, subset.labels]
+    shape = (len(people), len(subset.models))
+    total, weight = np.zeros(shape), np.zeros(shape)
     if draws.pairs is None:
-        return _means(people, subset.values(measure))
-    if has_blocks(subset):
-        return block_means(subset, measure, people, draws.pairs)
-    out = np.empty((len(people), len(subset.models)))
-    for b in range(len(people)):
-        values = subset.values(measure, draws.pairs[b])
-        out[b] = _means(people[b : b + 1], values)[0]
-    return out
+        value = subset.values(measure)
+        there = ~np.isnan(value)
+        total, weight = people @ np.where(there, value, 0.0), people @ there.astype(np.float64)
+    else:
+        prepare = _accuracy if measure == "accuracy" else _cosine
+        for members, pair, rating in subset.set_blocks():
+            values = prepare(rating, subset.data.log_ratio[pair][:, subset.models])
+            step = max(1, _MOST_CELLS // max(rating.size, len(members)))
+            for start in range(0, len(people), step):
+                here = slice(start, start + step)
+                chosen = people[here][:, members]
+                for m, value in enumerate(values(draws.pairs[here][:, pair])):
+                    there = ~np.isnan(value)
+                    total[here, m] += np.einsum("bn,bn->b", chosen, np.where(there, value, 0.0))
+                    weight[here, m] += np.einsum("bn,bn->b", chosen, there.astype(np.float64))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(total / weight)
+
+
+def _accuracy(rating: FloatArray, ratios: FloatArray) -> _Values:
+    human, model = np.sign(rating), np.sign(ratios)
+
+    def values(weights: FloatArray) -> Iterator[FloatArray]:
+        n = weights.sum(axis=1)[:, None]
+        for sign in model.T:
+            with np.errstate(invalid="ignore", divide="ignore"):
+                yield 0.5 + 0.5 * ((weights * sign) @ human.T) / n
+
+    return values
+
+
+def _cosine(rating: FloatArray, ratios: FloatArray) -> _Values:
+    models = [_ranker(ratio) for ratio in ratios.T]
+    sizes = np.unique(np.abs(rating))
+    sizes = sizes[sizes > 0]
+    blocks = [np.where(np.abs(rating) == size, np.sign(rating), 0.0).T for size in sizes]
+    people = [_ranker(row) for row in rating] if len(sizes) > _MOST_SIZES else []
+
+    def values(weights: FloatArray) -> Iterator[FloatArray]:
+        ranks, n_human = [], np.zeros((len(weights), len(rating)))
+        if people:
+            ranks, counts = (list(part) for part in zip(*(p(weights) for p in people), strict=True))
+            n_human = np.stack(counts, axis=1)
+        else:
+            for block in blocks:
+                mass = weights @ np.abs(block)  # how many trials have this size, (B, n)
+                ranks.append(n_human + (mass + 1) / 2)
+                n_human = n_human + mass
+        human_norm = np.sqrt(square_sum(n_human))
+        for rank_model in models:
+            model, n_model = rank_model(weights)
+            weighted = weights * model
+            if people:
+                dot = np.stack([np.einsum("bk,bk->b", weighted, rank) for rank in ranks], axis=1)
+            else:
+                dot = np.zeros_like(n_human)
+                for rank, block in zip(ranks, blocks, strict=True):
+                    dot += rank * (weighted @ block)
+            with np.errstate(invalid="ignore", divide="ignore"):
+                yield dot / (human_norm * np.sqrt(square_sum(n_model))[:, None])
+
+    return values
+
+
+def _ranker(values: FloatArray) -> Callable[[FloatArray], tuple[FloatArray, FloatArray]]:
+    """Return a function from weights (B, k) to signed ranks of k values (B, k) and counts (B,).
+
+    A value of weight w counts as w tied values; zeros take no rank.
+    """
+    nonzero = np.flatnonzero(values)
+    order = nonzero[np.argsort(np.abs(values[nonzero]), kind="stable")]
+    first = np.ones(len(order), dtype=bool)
+    first[1:] = np.diff(np.abs(values[order])) != 0
+    starts, tie = np.flatnonzero(first), np.cumsum(first) - 1
+
+    def ranks(weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+        signed = np.zeros_like(weights)
+        if not len(order):
+            return signed, np.zeros(len(weights))
+        mass = np.add.reduceat(weights[:, order], starts, axis=1)
+        after = np.cumsum(mass, axis=1)
+        signed[:, order] = (after - mass + (mass + 1) / 2)[:, tie] * np.sign(values[order])
+        return signed, after[:, -1]
+
+    return ranks
 
 
 def intervals(
@@ -172,10 +262,3 @@ def intervals(
         if len(values):
             low[column], high[column] = np.quantile(values, [tail, 1 - tail])
     return low, high
-
-
-def _means(people: FloatArray, values: FloatArray) -> FloatArray:
-    there = ~np.isnan(values)
-    total = people @ np.where(there, values, 0.0)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray(total / (people @ there.astype(np.float64)))

@@ -14,7 +14,6 @@ import numpy as np
 import pandas as pd
 
 from contstim.errors import InputError, UnknownNameError, ValidationError
-from contstim.evaluation.rows import name_rows
 from contstim.tables import CHOICES
 
 __all__ = [
@@ -25,7 +24,10 @@ __all__ = [
     "align_choices",
     "check_choices",
     "clean_choices",
+    "human_data",
+    "name_rows",
     "rescale",
+    "stack_exclusions",
 ]
 
 #: Columns of the choices table. Only `participant`, the two sentences and `rating` are required.
@@ -101,6 +103,27 @@ def empty_exclusions() -> pd.DataFrame:
             "detail": pd.Series(dtype="str"),
         }
     )
+
+
+def stack_exclusions(*tables: pd.DataFrame) -> pd.DataFrame:
+    """Return exclusions tables one after the other."""
+    filled = [table for table in tables if len(table)]
+    return pd.concat(filled, ignore_index=True) if filled else empty_exclusions()
+
+
+def name_rows(bad: pd.Series, most: int = 5) -> str:
+    """Name the rows where `bad` holds, counted from 1: ``rows 3, 8 and 12``.
+
+    The index of `bad` holds 0-based row numbers of the file, so that rows keep their numbers
+    after others were left out.
+    """
+    numbers = (np.asarray(bad.index)[bad.to_numpy(dtype=bool)] + 1).tolist()
+    shown = [str(n) for n in numbers[:most]]
+    if len(numbers) > most:
+        return f"rows {', '.join(shown)} and {len(numbers) - most} more"
+    if len(shown) == 1:
+        return f"row {shown[0]}"
+    return f"rows {', '.join(shown[:-1])} and {shown[-1]}"
 
 
 def rescale(codes: Sequence[float] | pd.Series, low: float, high: float) -> pd.Series:
@@ -271,6 +294,35 @@ def align_choices(table: pd.DataFrame) -> pd.DataFrame:
                 f"({name_rows(rows)}); give each pair one"
             )
     return out.reset_index(drop=True)
+
+
+def human_data(
+    table: pd.DataFrame,
+    cleaning: Cleaning = Cleaning(),
+    scale: str | None = None,
+    scores: pd.DataFrame | None = None,
+    notes: Sequence[str] = (),
+) -> HumanData:
+    """Clean, check and align a table in the standard columns, the last step of every importer.
+
+    Parameters
+    ----------
+    table
+        One row a trial and participant, the index being row numbers of the file.
+    cleaning
+        What to do with rows that cannot be analysed.
+    scale
+        See `check_choices`.
+    scores, notes
+        Of the result.
+
+    Raises
+    ------
+    InputError
+        As `check_choices` and `align_choices`.
+    """
+    kept, excluded = clean_choices(table, cleaning)
+    return HumanData(align_choices(check_choices(kept, scale)), scores, excluded, tuple(notes))
 
 
 def require_aligned(table: pd.DataFrame) -> None:

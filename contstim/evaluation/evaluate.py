@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import scipy
-from numpy.typing import NDArray
 
 import contstim
-from contstim.evaluation.analysis import Outcome, analyse
+from contstim.arrays import IntArray
+from contstim.evaluation.analysis import analyse
 from contstim.evaluation.bootstrap import affordable_draws, default_levels, draw, pairs_apart
-from contstim.evaluation.choices import HumanData, align_choices, check_choices
+from contstim.evaluation.choices import HumanData, human_data, stack_exclusions
+from contstim.evaluation.contrasts import RankTests
 from contstim.evaluation.controls import (
     FEATURE_COLUMNS,
     TOKEN_COLUMNS,
@@ -33,13 +33,24 @@ from contstim.evaluation.matrices import (
 )
 from contstim.evaluation.normalisation import NORMALISATION_COLUMNS, normalisation_control
 from contstim.evaluation.options import EvaluationOptions, preset_options
-from contstim.evaluation.result import COMPARISON_COLUMNS, MODEL_COLUMNS, Evaluation
+from contstim.evaluation.result import (
+    ControlTables,
+    Evaluation,
+    PairTables,
+    PeopleTables,
+    Provenance,
+    Summary,
+    DetailTables,
+)
 from contstim.evaluation.scores import ScoreSource, score_table, token_table
-from contstim.evaluation.tables import comparison_rows, model_rows, person_rows, unit_rows
-from contstim.evaluation.trials import TrialData, check_targets, default_analyses
+from contstim.evaluation.tables import result_tables
+from contstim.evaluation.trials import Analysis, TrialData, check_targets, default_analyses
 from contstim.tables import read_table
 
 __all__ = ["evaluate", "evaluate_file"]
+
+#: The controls that need token counts.
+_COUNTED = (NORMALISATION_COLUMNS, TOKEN_COLUMNS)
 
 
 def evaluate(
@@ -79,70 +90,58 @@ def evaluate(
         If choices or scores cannot be used; the message names the rows or the sentence.
     """
     options = preset_options(preset, **changes)
-    human = choices if isinstance(choices, HumanData) else _human_data(choices)
-    notes = list(human.notes)
+    human = choices if isinstance(choices, HumanData) else human_data(choices)
     kept, removed = exclude(human.choices, options.exclusions)
-    excluded = pd.concat([t for t in (human.excluded, removed) if len(t)] or [removed])
     source = human.scores if scores is None else scores
-    wide = None
+    wide = tokens = None
     if source is not None:
         wide = score_table(source, [*kept["sentence_1"], *kept["sentence_2"]])
+        if isinstance(source, pd.DataFrame):
+            tokens = token_table(source, list(wide.index))
     data = TrialData.of(kept, wide)
-    notes += check_targets(data.pairs, data.models)
+    notes = [*human.notes, *check_targets(data.pairs, data.models)]
     levels = options.levels or default_levels(data, options.min_groups)
-    n_draws = affordable_draws(data, levels, options.n_bootstrap)
-    if n_draws < options.n_bootstrap:
-        notes.append(
-            f"{n_draws} bootstrap samples were drawn instead of {options.n_bootstrap:,}, because "
-            "participants saw different trials and each sample ranks them all again."
-        )
-        options = replace(options, n_bootstrap=n_draws)
-    outcomes = list(_outcomes(data, options, levels))
-    analyses = {outcome.analysis.name for outcome in outcomes}
-    conditions = data.pairs["condition"].nunique()
-    if not options.analyses and conditions > 1 and len(analyses) <= 3 < conditions:
-        notes.append(
-            f"There are {conditions} conditions; they are not analysed one by one unless named."
-        )
-    tokens = None
-    if wide is not None and isinstance(source, pd.DataFrame):
-        tokens = token_table(source, list(wide.index))
+    options, fewer = _affordable(data, options, levels)
+    analyses = options.analyses or default_analyses(data.pairs)
+    notes += [*fewer, *_conditions_left_out(data, options, analyses)]
+    draws = None
+    if options.n_bootstrap:
+        draws = draw(data, levels, options.n_bootstrap, options.seed)
+    outcomes = (outcome for a in analyses for outcome in analyse(data, a, options))
+    results = result_tables(outcomes, RankTests.of(data, options, draws), options)
     trials = trial_table(data)
-    frames = _model_frames(outcomes, options)
     return Evaluation(
-        models=frames.models,
-        comparisons=frames.comparisons,
-        participants=frames.participants,
-        groups=frames.groups,
-        ceilings=frames.ceilings,
-        trials=trials,
-        agreement=agreement_table(data),
-        reliability=reliability_table(data, seed=options.seed),
-        model_agreement=model_agreement_table(data),
-        consistency=consistency_table(data),
-        natural_preference=natural_preference_table(data),
-        instructive=_instructive(data, wide, trials),
-        normalisation=_empty(NORMALISATION_COLUMNS)
-        if wide is None or tokens is None
-        else normalisation_control(data, wide, tokens),
-        token_counts=_empty(TOKEN_COLUMNS) if tokens is None else token_counts(data, tokens),
-        features=_empty(FEATURE_COLUMNS) if features is None else feature_control(data, features),
-        scores=_empty(("sentence",))
-        if wide is None
-        else wide.rename_axis("sentence").reset_index(),
-        excluded=excluded.reset_index(drop=True),
+        models=results.models,
+        comparisons=results.comparisons,
+        details=DetailTables(results.participants, results.groups, results.ceilings),
+        people=PeopleTables(
+            trials, agreement_table(data), reliability_table(data, seed=options.seed)
+        ),
+        pairs=PairTables(
+            model_agreement_table(data),
+            consistency_table(data),
+            natural_preference_table(data),
+            pd.DataFrame() if wide is None else instructive_table(data, wide, trials),
+        ),
+        controls=_controls(data, wide, tokens, features),
         summary=_summary(human.choices, kept, data),
-        levels=levels,
-        options=options,
-        preset=preset,
-        notes=tuple(notes),
-        versions={
-            "contstim": contstim.__version__,
-            "python": platform.python_version(),
-            "numpy": np.__version__,
-            "scipy": scipy.__version__,
-            "pandas": pd.__version__,
-        },
+        provenance=Provenance(
+            scores=pd.DataFrame(columns=["sentence"])
+            if wide is None
+            else wide.rename_axis("sentence").reset_index(),
+            excluded=stack_exclusions(human.excluded, removed),
+            levels=levels,
+            options=options,
+            preset=preset,
+            notes=tuple(notes),
+            versions={
+                "contstim": contstim.__version__,
+                "python": platform.python_version(),
+                "numpy": np.__version__,
+                "scipy": scipy.__version__,
+                "pandas": pd.__version__,
+            },
+        ),
     )
 
 
@@ -188,82 +187,63 @@ def evaluate_file(
     return result
 
 
-def _human_data(choices: pd.DataFrame) -> HumanData:
-    return HumanData(align_choices(check_choices(choices)))
-
-
-def _outcomes(
+def _affordable(
     data: TrialData, options: EvaluationOptions, levels: tuple[str, ...]
-) -> Iterator[Outcome]:
-    draws = draw(data, levels, options.n_bootstrap, options.seed)
-    for analysis in options.analyses or default_analyses(data.pairs):
-        yield from analyse(data, analysis, options, draws)
+) -> tuple[EvaluationOptions, list[str]]:
+    """Return the options with as many resamples as can be afforded, and a note if fewer."""
+    n_draws = affordable_draws(data, levels, options.n_bootstrap)
+    if n_draws == options.n_bootstrap:
+        return options, []
+    note = (
+        f"{n_draws} bootstrap samples were drawn instead of {options.n_bootstrap:,}, because "
+        "participants saw different trials and each sample ranks them all again."
+    )
+    return replace(options, n_bootstrap=n_draws), [note]
 
 
-@dataclass(frozen=True, eq=False)
-class _Frames:
-    models: pd.DataFrame
-    comparisons: pd.DataFrame
-    participants: pd.DataFrame
-    groups: pd.DataFrame
-    ceilings: pd.DataFrame
+def _conditions_left_out(
+    data: TrialData, options: EvaluationOptions, analyses: tuple[Analysis, ...]
+) -> list[str]:
+    conditions = data.pairs["condition"].nunique()
+    if options.analyses or not (conditions > 1 and len(analyses) <= 3 < conditions):
+        return []
+    return [f"There are {conditions} conditions; they are not analysed one by one unless named."]
 
 
-def _model_frames(outcomes: list[Outcome], options: EvaluationOptions) -> _Frames:
-    models, comparisons, people, groups, ceilings = [], [], [], [], []
-    for outcome in outcomes:
-        if outcome.models:
-            tested = model_rows(outcome, options)
-            compared = comparison_rows(outcome, options)
-            outcome.adjust(tested, compared, options.family)
-            models.append(tested)
-            comparisons.append(compared)
-            people.append(person_rows(outcome))
-            groups.append(unit_rows(outcome))
-        if outcome.common is not None:
-            ceilings.append(outcome.common)
-
-    def stack(parts: list[pd.DataFrame], columns: tuple[str, ...] = ()) -> pd.DataFrame:
-        filled = [part for part in parts if len(part)]
-        if not filled:
-            return pd.DataFrame(columns=list(columns))
-        table = pd.concat(filled, ignore_index=True)
-        return table[list(columns)] if columns else table
-
-    return _Frames(
-        stack(models, MODEL_COLUMNS),
-        stack(comparisons, COMPARISON_COLUMNS),
-        stack(people),
-        stack(groups),
-        stack([pd.DataFrame(ceilings)]),
+def _controls(
+    data: TrialData,
+    wide: pd.DataFrame | None,
+    tokens: pd.DataFrame | None,
+    features: pd.DataFrame | None,
+) -> ControlTables:
+    normalisation, counts = (pd.DataFrame(columns=list(c)) for c in _COUNTED)
+    if wide is not None and tokens is not None:
+        normalisation = normalisation_control(data, wide, tokens)
+        counts = token_counts(data, tokens)
+    empty = pd.DataFrame(columns=list(FEATURE_COLUMNS))
+    return ControlTables(
+        normalisation, counts, empty if features is None else feature_control(data, features)
     )
 
 
-def _instructive(data: TrialData, wide: pd.DataFrame | None, trials: pd.DataFrame) -> pd.DataFrame:
-    if wide is None:
-        return pd.DataFrame()
-    return instructive_table(data, wide, trials)
-
-
-def _empty(columns: tuple[str, ...]) -> pd.DataFrame:
-    return pd.DataFrame(columns=list(columns))
-
-
-def _summary(before: pd.DataFrame, kept: pd.DataFrame, data: TrialData) -> dict[str, object]:
-    per_person = NDArray[np.int64]
-    counts: per_person = np.bincount(data.participant)
-    seen = np.bincount(data.pair)
+def _summary(before: pd.DataFrame, kept: pd.DataFrame, data: TrialData) -> Summary:
     catch = catch_accuracy(kept)
-    return {
-        "n_participants": len(data.participants),
-        "n_groups": len(data.groups),
-        "groups_apart": pairs_apart(data),
-        "n_trials": data.n_pairs,
-        "n_choices": len(kept),
-        "n_choices_read": len(before),
-        "trials_per_participant": (int(counts.min()), float(np.median(counts)), int(counts.max())),
-        "participants_per_trial": (int(seen.min()), float(np.median(seen)), int(seen.max())),
-        "median_rt_ms": None if kept["rt_ms"].isna().all() else float(kept["rt_ms"].median()),
-        "catch_correct": None if catch.empty else (float(catch.min()), float(catch.mean())),
-        "models": list(data.models),
-    }
+    return Summary(
+        n_participants=len(data.participants),
+        n_groups=len(data.groups),
+        n_trials=data.n_pairs,
+        n_choices=len(kept),
+        n_choices_read=len(before),
+        groups_apart=pairs_apart(data),
+        trials_per_participant=_spread(data.participant),
+        participants_per_trial=_spread(data.pair),
+        median_rt_ms=None if kept["rt_ms"].isna().all() else float(kept["rt_ms"].median()),
+        catch_correct=None if catch.empty else (float(catch.min()), float(catch.mean())),
+        models=data.models,
+    )
+
+
+def _spread(codes: IntArray) -> tuple[int, float, int]:
+    """Return how often the rarest, the middle and the commonest code occurs."""
+    counts = np.bincount(codes)
+    return int(counts.min()), float(np.median(counts)), int(counts.max())

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import norm, rankdata
+from scipy.stats import false_discovery_control, norm, rankdata
 
 from contstim.arrays import FloatArray
 from contstim.errors import InputError, UnknownNameError
@@ -140,18 +140,11 @@ def benjamini_hochberg(p_values: ArrayLike) -> FloatArray:
     ------
     Benjamini and Hochberg (1995), doi 10.1111/j.2517-6161.1995.tb02031.x.
     """
-    p = np.asarray(p_values, dtype=np.float64)
-    q = np.full(p.shape, np.nan)
-    there = ~np.isnan(p)
-    known = p[there]
-    if ((known < 0) | (known > 1)).any():
+    q = np.array(p_values, dtype=np.float64)
+    there = ~np.isnan(q)
+    if ((q[there] < 0) | (q[there] > 1)).any():
         raise InputError("p-values must lie between 0 and 1")
-    n = len(known)
-    order = np.argsort(known)[::-1]
-    scaled = known[order] * n / np.arange(n, 0, -1)
-    adjusted = np.empty(n)
-    adjusted[order] = np.minimum(1.0, np.minimum.accumulate(scaled))
-    q[there] = adjusted
+    q[there] = false_discovery_control(q[there])
     return q
 
 

@@ -67,7 +67,7 @@ def consistency_table(data: TrialData) -> pd.DataFrame:
         for model, other in ((first, second), (second, first)):
             if model not in index:
                 continue
-            subset = Subset(data, mask, np.array([index[model]]))
+            subset = Subset.of_pairs(data, mask, np.array([index[model]]))
             value = float(np.nanmean(subset.values("accuracy")))
             rows.append((condition, model, other, value, subset.n_pairs))
     columns = ["condition", "model", "other", "accuracy", "n_trials"]

@@ -188,7 +188,7 @@ class _Pool:
             models=self._models,
             log_ratio=self._ratios,
         )
-        subset = Subset(data, np.ones(len(self._latent), dtype=bool), np.array([0, 1]))
+        subset = Subset(data, np.arange(len(participant)), np.array([0, 1]))
         values = np.nan_to_num(subset.values(measure))  # a model without preference scores 0
         return np.asarray(values[:, 0] - values[:, 1])
 

@@ -1,4 +1,4 @@
-"""Signed ranks within each participant, with or without weights on trials, and their cosine."""
+"""Signed ranks within each participant, and their cosine."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InputError
 
-__all__ = ["RankPlan", "signed_rank_cosine", "signed_ranks", "square_sum"]
+__all__ = ["segment_ranks", "signed_rank_cosine", "signed_ranks", "square_sum"]
 
 
 def square_sum(n: ArrayLike) -> FloatArray:
@@ -17,58 +17,39 @@ def square_sum(n: ArrayLike) -> FloatArray:
     return np.asarray(count * (count + 1) * (2 * count + 1) / 6, dtype=np.float64)
 
 
-class RankPlan:
-    """Signed ranks of a fixed vector within segments, quickly again for other trial weights.
+def segment_ranks(
+    values: FloatArray, segment: IntArray, n_segments: int
+) -> tuple[FloatArray, FloatArray]:
+    """Return signed ranks within segments (participants), and how many values each ranks.
+
+    Zeros have signed rank 0 and take no rank, ties have the average of their ranks.
 
     Parameters
     ----------
     values
         R numbers.
     segment
-        The segment (participant) each belongs to, 0 ... K-1, shape (R,).
+        The segment each belongs to, 0 ... K-1, shape (R,).
     n_segments
         K.
 
-    Notes
-    -----
-    Zeros have signed rank 0 and take no rank, ties have the average of their ranks; with a
-    weight w a value counts as w tied values.
+    Returns
+    -------
+    tuple
+        Signed ranks, shape (R,), and the number of non-zero values, shape (K,).
     """
-
-    def __init__(self, values: FloatArray, segment: IntArray, n_segments: int) -> None:
-        nonzero = np.flatnonzero(values)
-        order = nonzero[np.lexsort((np.abs(values[nonzero]), segment[nonzero]))]
-        size, where = np.abs(values[order]), segment[order]
-        first = np.ones(len(order), dtype=bool)
-        first[1:] = (size[1:] != size[:-1]) | (where[1:] != where[:-1])
-        self._order = order
-        self._starts = np.flatnonzero(first)
-        self._tie = np.cumsum(first) - 1
-        self._tied = not first.all()
-        self._tie_segment = where[self._starts]
-        self._sign = np.sign(values[order])
-        self._rows = len(values)
-        self._n_segments = n_segments
-
-    def ranks(self, weights: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
-        """Return signed ranks, shape (R,), and the number of non-zero values, shape (K,)."""
-        out = np.zeros(self._rows, dtype=np.float64)
-        counts = np.zeros(self._n_segments, dtype=np.float64)
-        if not len(self._order):
-            return out, counts
-        if weights is None:
-            ends = np.append(self._starts[1:], len(self._order))
-            mass = (ends - self._starts).astype(np.float64)
-        else:
-            mass = weights[self._order]
-            if self._tied:
-                mass = np.add.reduceat(mass, self._starts)
-        counts += np.bincount(self._tie_segment, weights=mass, minlength=self._n_segments)
-        before = np.cumsum(mass) - mass
-        before -= (np.cumsum(counts) - counts)[self._tie_segment]
-        before += (mass + 1) / 2
-        out[self._order] = self._sign * (before[self._tie] if self._tied else before)
-        return out, counts
+    nonzero = np.flatnonzero(values)
+    order = nonzero[np.lexsort((np.abs(values[nonzero]), segment[nonzero]))]
+    size, where = np.abs(values[order]), segment[order]
+    counts = np.bincount(where, minlength=n_segments)
+    place = np.arange(len(order)) - (np.cumsum(counts) - counts)[where]  # 0-based, in its segment
+    first = np.ones(len(order), dtype=bool)
+    first[1:] = (size[1:] != size[:-1]) | (where[1:] != where[:-1])
+    tie = np.cumsum(first) - 1
+    lowest, many = place[first], np.bincount(tie)
+    ranks = np.zeros(len(values), dtype=np.float64)
+    ranks[order] = np.sign(values[order]) * (lowest + (many + 1) / 2)[tie]
+    return ranks, counts.astype(np.float64)
 
 
 def signed_ranks(values: ArrayLike) -> FloatArray:
@@ -87,7 +68,7 @@ def signed_ranks(values: ArrayLike) -> FloatArray:
         raise InputError(f"signed ranks need a vector, got an array of shape {vector.shape}")
     if np.isnan(vector).any():
         raise InputError("signed ranks need numbers, got a missing value")
-    return RankPlan(vector, np.zeros(len(vector), dtype=np.int64), 1).ranks()[0]
+    return segment_ranks(vector, np.zeros(len(vector), dtype=np.int64), 1)[0]
 
 
 def signed_rank_cosine(x: ArrayLike, y: ArrayLike) -> float:

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-import importlib
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 
+import contstim
 from contstim.evaluation.options import EvaluationOptions
 from contstim.files import write_whole
 
-__all__ = ["COMPARISON_COLUMNS", "MODEL_COLUMNS", "Evaluation"]
+__all__ = [
+    "COMPARISON_COLUMNS",
+    "MODEL_COLUMNS",
+    "ControlTables",
+    "Evaluation",
+    "PairTables",
+    "PeopleTables",
+    "Provenance",
+    "Summary",
+    "DetailTables",
+]
 
 #: Columns of `Evaluation.models`; the first twelve are the ones that stay.
 MODEL_COLUMNS = (
@@ -58,6 +68,139 @@ COMPARISON_COLUMNS = (
 )
 
 
+@dataclass(frozen=True)
+class Summary:
+    """Who did what.
+
+    Attributes
+    ----------
+    n_participants, n_groups, n_trials, n_choices
+        Of what was analysed; a trial is a pair of sentences.
+    n_choices_read
+        Before exclusions.
+    groups_apart
+        Whether no pair was seen by two groups.
+    trials_per_participant, participants_per_trial
+        Least, median and most.
+    median_rt_ms
+        Median response time, or None without times.
+    catch_correct
+        Share of catch trials right, of the participant with fewest and on average, or None.
+    models
+        Their names.
+    """
+
+    n_participants: int
+    n_groups: int
+    n_trials: int
+    n_choices: int
+    n_choices_read: int
+    groups_apart: bool
+    trials_per_participant: tuple[int, float, int]
+    participants_per_trial: tuple[int, float, int]
+    median_rt_ms: float | None
+    catch_correct: tuple[float, float] | None
+    models: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class DetailTables:
+    """Values behind the means.
+
+    Attributes
+    ----------
+    participants, groups
+        The values of `Evaluation.models` for each participant and each group, with ceilings.
+    ceilings
+        Noise ceilings of each analysis of all trials, which need no model.
+    """
+
+    participants: pd.DataFrame
+    groups: pd.DataFrame
+    ceilings: pd.DataFrame
+
+
+@dataclass(frozen=True, eq=False)
+class PeopleTables:
+    """What the choices say without any model.
+
+    Attributes
+    ----------
+    trials
+        One row a pair: counts of choices, mean rating, the models' log-ratios.
+    agreement, reliability
+        See `agreement_table` and `reliability_table`.
+    """
+
+    trials: pd.DataFrame
+    agreement: pd.DataFrame
+    reliability: pd.DataFrame
+
+
+@dataclass(frozen=True, eq=False)
+class PairTables:
+    """Models against each other, see `contstim.evaluation.matrices`.
+
+    Attributes
+    ----------
+    model_agreement, consistency, natural_preference
+        One row a pair of models.
+    instructive
+        The trials that most tell against each model.
+    """
+
+    model_agreement: pd.DataFrame
+    consistency: pd.DataFrame
+    natural_preference: pd.DataFrame
+    instructive: pd.DataFrame
+
+
+@dataclass(frozen=True, eq=False)
+class ControlTables:
+    """Controls on what sentences are made of; empty where they lack their data.
+
+    Attributes
+    ----------
+    normalisation, token_counts
+        With scores that come with token counts; see `normalisation_control`, `token_counts`.
+    features
+        With features of sentences; see `feature_control`.
+    """
+
+    normalisation: pd.DataFrame
+    token_counts: pd.DataFrame
+    features: pd.DataFrame
+
+
+@dataclass(frozen=True, eq=False)
+class Provenance:
+    """What the tables were made from, and how.
+
+    Attributes
+    ----------
+    scores
+        The models' log-probabilities of the sentences shown, nats.
+    excluded
+        What was left out, by which rule.
+    levels
+        What the bootstrap resampled.
+    options, preset
+        How it was done.
+    notes
+        Sentences on decisions taken on the way.
+    versions
+        Of contstim, Python and the libraries.
+    """
+
+    scores: pd.DataFrame
+    excluded: pd.DataFrame
+    levels: tuple[str, ...]
+    options: EvaluationOptions
+    preset: str
+    notes: tuple[str, ...]
+    versions: dict[str, str]
+
+
 @dataclass(frozen=True, eq=False)
 class Evaluation:
     """Tables that say which model predicts the choices, and how far it is from the ceiling.
@@ -72,67 +215,28 @@ class Evaluation:
         One row an analysis, measure and pair of models: `difference` (model 1 minus model 2,
         mean over the participants who have both), signed-rank test, adjusted p, and the
         rank-biserial effect size.
-    participants, groups
-        The same values for each participant and each group, with their ceilings.
-    ceilings
-        Noise ceilings of each analysis of all trials, which need no model.
-    trials
-        One row a pair: counts of choices, mean rating, the models' log-ratios.
-    agreement, reliability
-        See `agreement_table` and `reliability_table`.
-    model_agreement, consistency, natural_preference
-        See `contstim.evaluation.matrices`.
-    instructive
-        The trials that most tell against each model.
-    normalisation, token_counts
-        Controls, where the scores come with token counts; see `normalisation_control` and
-        `token_counts`.
-    features
-        The control on word features, where features are given; see `feature_control`.
-    scores
-        The models' log-probabilities of the sentences shown, nats.
-    excluded
-        What was left out, by which rule.
+    details, people, pairs, controls
+        Further tables.
     summary
         Numbers of participants, trials and choices, and the like.
-    levels
-        What the bootstrap resampled.
-    options, preset
-        How it was done.
-    notes
-        Sentences on decisions taken on the way.
-    versions
-        Of contstim, Python and the libraries.
+    provenance
+        What the tables were made from, and how.
     """
 
     models: pd.DataFrame
     comparisons: pd.DataFrame
-    participants: pd.DataFrame
-    groups: pd.DataFrame
-    ceilings: pd.DataFrame
-    trials: pd.DataFrame
-    agreement: pd.DataFrame
-    reliability: pd.DataFrame
-    model_agreement: pd.DataFrame
-    consistency: pd.DataFrame
-    natural_preference: pd.DataFrame
-    instructive: pd.DataFrame
-    normalisation: pd.DataFrame
-    token_counts: pd.DataFrame
-    features: pd.DataFrame
-    scores: pd.DataFrame
-    excluded: pd.DataFrame
-    summary: dict[str, object]
-    levels: tuple[str, ...]
-    options: EvaluationOptions
-    preset: str
-    notes: tuple[str, ...]
-    versions: dict[str, str]
+    details: DetailTables
+    people: PeopleTables
+    pairs: PairTables
+    controls: ControlTables
+    summary: Summary
+    provenance: Provenance
 
     def tables(self) -> dict[str, pd.DataFrame]:
         """Return all tables by name."""
-        found = {f.name: getattr(self, f.name) for f in fields(self)}
-        return {name: t for name, t in found.items() if isinstance(t, pd.DataFrame)}
+        groups = (self, self.details, self.people, self.pairs, self.controls, self.provenance)
+        values = {name: value for group in groups for name, value in vars(group).items()}
+        return {name: t for name, t in values.items() if isinstance(t, pd.DataFrame)}
 
     def write_tables(self, folder: str | Path) -> list[Path]:
         """Write each table that has rows, and the two main ones always, as ``NAME.csv``.
@@ -151,14 +255,11 @@ class Evaluation:
         return written
 
     def report(self, folder: str | Path) -> Path:
-        """Write the tables, the figures and ``report.html`` to `folder`; return its path.
+        """Write tables, figures and ``report.html`` to `folder`, as `contstim.write_report` does.
 
         Raises
         ------
         OutputError
             If the folder or a file cannot be written.
         """
-        # Drawing lives one floor up. It is looked up by name when asked for, so that this
-        # floor neither imports nor needs it.
-        writer = importlib.import_module("contstim.report")
-        return Path(writer.write_report(self, folder))
+        return contstim.write_report(self, folder)

@@ -9,7 +9,7 @@ import pandas as pd
 
 from contstim.arrays import FloatArray
 from contstim.errors import InputError
-from contstim.evaluation.rows import name_rows
+from contstim.evaluation.choices import name_rows
 
 __all__ = ["ScoreSource", "log_ratios", "score_table", "token_table"]
 

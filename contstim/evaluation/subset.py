@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,10 +11,10 @@ from scipy import sparse
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import UnknownNameError
-from contstim.evaluation.ranks import RankPlan, square_sum
+from contstim.evaluation.ranks import segment_ranks, square_sum
 from contstim.evaluation.trials import TrialData
 
-__all__ = ["MEASURES", "UPPER_BOUNDS", "Ceilings", "Subset"]
+__all__ = ["MEASURES", "UPPER_BOUNDS", "Ceilings", "SharedTrials", "Subset"]
 
 
 #: The measures that are offered.
@@ -41,6 +42,31 @@ class Ceilings:
     matched: Subset
 
 
+@dataclass(frozen=True, eq=False)
+class SharedTrials:
+    """The distinct sets of pairs that participants saw; those of one set share the models' ranks.
+
+    Attributes
+    ----------
+    pair, number
+        Pair of each of D rows, set after set, and the set that it belongs to, shape (D,).
+    place
+        Where each row of the subset lies among the D, shape (R,).
+    set_of
+        The set that each participant saw, shape (N,).
+    """
+
+    pair: IntArray
+    number: IntArray
+    place: IntArray
+    set_of: IntArray
+
+    @property
+    def n(self) -> int:
+        """How many there are."""
+        return int(self.number[-1]) + 1 if len(self.number) else 0
+
+
 class Subset:
     """The rows of some pairs, and the predictions of some models on them.
 
@@ -48,24 +74,15 @@ class Subset:
     ----------
     data
         All trials.
-    pairs
-        Which pairs take part, shape (P,).
+    rows
+        The rows of `data` that take part, in order.
     models
         Indices of the models evaluated.
-    rows
-        Which rows take part, shape (R,), where not all of the pairs do.
     """
 
-    def __init__(
-        self,
-        data: TrialData,
-        pairs: BoolArray,
-        models: IntArray,
-        rows: BoolArray | None = None,
-    ) -> None:
-        chosen = pairs[data.pair] if rows is None else pairs[data.pair] & rows
+    def __init__(self, data: TrialData, rows: IntArray, models: IntArray) -> None:
         self.data = data
-        self.rows = np.flatnonzero(chosen)
+        self.rows = rows
         self.pair = data.pair[self.rows]
         self.rating = data.rating[self.rows]
         self.models = models
@@ -76,56 +93,40 @@ class Subset:
         self._starts = np.searchsorted(self.person, np.arange(self.n_people + 1))
 
     @cached_property
-    def _sets(self) -> tuple[IntArray, IntArray, IntArray, IntArray]:
-        """Participants who saw the same pairs share the models' ranks.
-
-        Returns the pair and set of each distinct row, where each row of the subset lies among
-        those, and the set of each participant.
-        """
-        found: dict[bytes, int] = {}
-        set_of = np.zeros(self.n_people, dtype=np.int64)
-        blocks: list[IntArray] = []
-        for i in range(self.n_people):
-            block = self.pair[self._starts[i] : self._starts[i + 1]]
-            key = block.tobytes()
-            if key not in found:
-                found[key] = len(blocks)
-                blocks.append(block)
-            set_of[i] = found[key]
-        sizes = np.array([len(b) for b in blocks], dtype=np.int64)
-        offsets = np.cumsum(sizes) - sizes
-        pair = np.concatenate(blocks) if blocks else np.zeros(0, dtype=np.int64)
+    def shared(self) -> SharedTrials:
+        """The distinct sets of pairs."""
+        blocks: dict[bytes, IntArray] = {}
+        seen = []
+        for start, end in zip(self._starts[:-1], self._starts[1:], strict=True):
+            block = self.pair[start:end]
+            seen.append(block.tobytes())
+            blocks.setdefault(seen[-1], block)
+        number = {key: i for i, key in enumerate(blocks)}
+        set_of = np.array([number[key] for key in seen], dtype=np.int64)
+        sizes = np.array([len(block) for block in blocks.values()], dtype=np.int64)
         within = np.arange(self.n_rows) - self._starts[self.person]
-        place = offsets[set_of[self.person]] + within
-        return pair, np.repeat(np.arange(len(blocks)), sizes), place, set_of
+        return SharedTrials(
+            pair=np.concatenate([np.zeros(0, dtype=np.int64), *blocks.values()]),
+            number=np.repeat(np.arange(len(blocks)), sizes),
+            place=(np.cumsum(sizes) - sizes)[set_of[self.person]] + within,
+            set_of=set_of,
+        )
 
-    @property
-    def n_sets(self) -> int:
-        """How many different sets of pairs participants saw."""
-        _, which, _, _ = self._sets
-        return int(which.max()) + 1 if len(which) else 0
-
-    def set_blocks(self) -> list[tuple[IntArray, IntArray, FloatArray]]:
-        """Return the participants who saw the same pairs, those pairs, and their ratings.
+    def set_blocks(self) -> Iterator[tuple[IntArray, IntArray, FloatArray]]:
+        """Yield the participants who saw the same pairs, those pairs, and their ratings.
 
         One entry a set of pairs: n participants (of those here), k pairs, ratings (n, k).
         """
-        pair, which, _, set_of = self._sets
-        found = []
-        for number in range(self.n_sets):
-            members = np.flatnonzero(set_of == number)
+        shared = self.shared
+        for number in range(shared.n):
+            members = np.flatnonzero(shared.set_of == number)
             rows = [np.arange(self._starts[i], self._starts[i + 1]) for i in members]
-            found.append((members, pair[which == number], self.rating[np.stack(rows)]))
-        return found
+            yield members, shared.pair[shared.number == number], self.rating[np.stack(rows)]
 
     @cached_property
-    def _human_plan(self) -> RankPlan:
-        return RankPlan(self.rating, self.person, self.n_people)
-
-    @cached_property
-    def _model_plans(self) -> list[RankPlan]:
-        pair, which, _, _ = self._sets
-        return [RankPlan(self.data.log_ratio[pair, m], which, self.n_sets) for m in self.models]
+    def _human_ranks(self) -> tuple[FloatArray, FloatArray]:
+        """Signed ranks of the ratings, shape (R,), and of how many for each, shape (N,)."""
+        return segment_ranks(self.rating, self.person, self.n_people)
 
     @cached_property
     def _signs(self) -> FloatArray:
@@ -133,56 +134,69 @@ class Subset:
 
     def tied_predictions(self) -> IntArray:
         """Return for each model on how many of the pairs it has no preference, shape (M,)."""
-        here = np.unique(self.pair)
-        return np.asarray((self._signs[here] == 0).sum(axis=0), dtype=np.int64)
+        tied = self._signs[np.unique(self.pair)] == 0
+        return np.asarray(tied.sum(axis=0), dtype=np.int64)
+
+    @classmethod
+    def of_pairs(cls, data: TrialData, pairs: BoolArray, models: IntArray) -> Subset:
+        """Return all rows of the pairs that a mask of shape (P,) chooses."""
+        return cls(data, np.flatnonzero(pairs[data.pair]), models)
 
     def tied_ratings(self) -> int:
         """Return how many ratings prefer neither sentence."""
         return int((self.rating == 0).sum())
 
-    def values(self, measure: str, weights: FloatArray | None = None) -> FloatArray:
+    def values(self, measure: str) -> FloatArray:
         """Return each model's value for each participant, shape (N here, M here).
 
-        `weights` are whole numbers, how often each of the P pairs counts, shape (P,). NaN where
-        the measure is not defined: no trial, or a vector that is zero on all of them.
+        NaN where the measure is not defined: a vector that is zero on all trials.
         """
         if measure == "accuracy":
-            return self._accuracy(weights)
-        if measure == "signed_rank_cosine":
-            return self._cosine(weights)
-        raise UnknownNameError.among("measure", measure, MEASURES)
+            # A tie on either side has sign 0 and so counts one half.
+            total = self._row_matrix(np.sign(self.rating), self.pair, self.data.n_pairs)
+            trials = np.bincount(self.person, minlength=self.n_people)
+            return np.asarray(0.5 + 0.5 * np.asarray(total @ self._signs) / trials[:, None])
+        if measure != "signed_rank_cosine":
+            raise UnknownNameError.among("measure", measure, MEASURES)
+        human, n_human = self._human_ranks
+        model, n_model = self._model_ranks()
+        dot = self._row_matrix(human, self.shared.place, len(model)) @ model
+        norm = np.sqrt(square_sum(n_human)[:, None] * square_sum(n_model))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.asarray(dot / norm)
+
+    def cells(self, measure: str) -> FloatArray:
+        """Return what each choice adds to a model's value, shape (R here, M here).
+
+        A participant's value is the mean of the cells of their choices.
+        """
+        if measure == "accuracy":
+            return np.asarray(0.5 + 0.5 * np.sign(self.rating)[:, None] * self._signs[self.pair])
+        if measure != "signed_rank_cosine":
+            raise UnknownNameError.among("measure", measure, MEASURES)
+        human, n_human = self._human_ranks
+        model, n_model = self._model_ranks()
+        trials = np.bincount(self.person, minlength=self.n_people)
+        norm = np.sqrt(square_sum(n_human)[:, None] * square_sum(n_model))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            share = trials[:, None] / norm
+        return np.asarray(human[:, None] * model[self.shared.place] * share[self.person])
+
+    def _model_ranks(self) -> tuple[FloatArray, FloatArray]:
+        """Signed ranks of the log-ratios in each set of pairs, (D, M), and counts, (N, M)."""
+        shared = self.shared
+        ratio = self.data.log_ratio[shared.pair]
+        ranked = [segment_ranks(ratio[:, m], shared.number, shared.n) for m in self.models]
+        if not ranked:
+            return np.empty((len(shared.pair), 0)), np.empty((self.n_people, 0))
+        ranks, counts = zip(*ranked, strict=True)
+        return np.stack(ranks, axis=1), np.stack(counts, axis=1)[shared.set_of]
 
     def _row_matrix(
         self, values: FloatArray, columns: IntArray, n_columns: int
     ) -> sparse.csr_array[np.float64]:
         shape = (self.n_people, n_columns)
         return sparse.csr_array((values, columns, self._starts), shape=shape)
-
-    def _accuracy(self, weights: FloatArray | None) -> FloatArray:
-        sign = np.sign(self.rating)
-        mass = np.ones(self.n_rows) if weights is None else weights[self.pair]
-        matrix = self._row_matrix(sign * mass, self.pair, self.data.n_pairs)
-        total = np.bincount(self.person, weights=mass, minlength=self.n_people)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            # A tie on either side has sign 0 and so counts one half.
-            return np.asarray(0.5 + 0.5 * np.asarray(matrix @ self._signs) / total[:, None])
-
-    def _cosine(self, weights: FloatArray | None) -> FloatArray:
-        pair, _, place, set_of = self._sets
-        row_weights = None if weights is None else weights[self.pair]
-        set_weights = None if weights is None else weights[pair]
-        human, n_human = self._human_plan.ranks(row_weights)
-        if row_weights is not None:
-            human = human * row_weights
-        model = np.empty((len(pair), len(self.models)))
-        n_model = np.empty((self.n_people, len(self.models)))
-        for column, plan in enumerate(self._model_plans):
-            model[:, column], counts = plan.ranks(set_weights)
-            n_model[:, column] = counts[set_of]
-        dot = self._row_matrix(human, place, len(pair)) @ model
-        norm = np.sqrt(square_sum(n_human)[:, None] * square_sum(n_model))
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return np.asarray(dot / norm)
 
     def ceilings(self, measure: str, min_others: int = 1, upper: str = "published") -> Ceilings:
         """Return the noise ceilings on the trials that at least `min_others` others saw."""
@@ -192,11 +206,7 @@ class Subset:
         enough = seen[self.pair] > min_others
         matched = self
         if not enough.all():
-            keep = np.zeros(len(self.data.pair), dtype=bool)
-            keep[self.rows[enough]] = True
-            here = np.zeros(self.data.n_pairs, dtype=bool)
-            here[self.pair] = True
-            matched = Subset(self.data, here, self.models, keep)
+            matched = Subset(self.data, self.rows[enough], self.models)
         make = matched._accuracy_ceilings if measure == "accuracy" else matched._cosine_ceilings
         low, high = make(upper)
         n_all = len(self.labels)
@@ -213,7 +223,7 @@ class Subset:
 
         def mean_correct(prediction: FloatArray) -> FloatArray:
             score = 0.5 + 0.5 * sign * np.sign(prediction)
-            return np.bincount(self.person, weights=score, minlength=self.n_people) / trials
+            return _sums(self.person, score, self.n_people) / trials
 
         lower = mean_correct(votes[self.pair] - sign)
         if upper == "optimum":
@@ -223,27 +233,27 @@ class Subset:
         return lower, mean_correct(votes[self.pair])
 
     def _cosine_ceilings(self, upper: str) -> tuple[FloatArray, FloatArray]:
-        ranks, counts = self._human_plan.ranks()
+        ranks, counts = self._human_ranks
         with np.errstate(invalid="ignore", divide="ignore"):
             own = ranks / np.sqrt(square_sum(counts))[self.person]
         own = np.where(np.isnan(own), 0.0, own)
         seen = np.bincount(self.pair, minlength=self.data.n_pairs)[self.pair]
-        total = np.bincount(self.pair, weights=own, minlength=self.data.n_pairs)[self.pair]
+        total = _sums(self.pair, own, self.data.n_pairs)[self.pair]
         others = np.round((total - own) / np.maximum(seen - 1, 1), _DECIMALS)
         everyone = np.round(total / seen, _DECIMALS)
         defined = np.where(counts > 0, 1.0, np.nan)
         lower = self._against_ranked(others, own)
         if upper == "optimum":
             return lower * defined, self._optimum(own) * defined
-        squares = np.bincount(self.person, weights=everyone**2, minlength=self.n_people)
-        dot = np.bincount(self.person, weights=everyone * own, minlength=self.n_people)
+        squares = _sums(self.person, everyone**2, self.n_people)
+        dot = _sums(self.person, everyone * own, self.n_people)
         with np.errstate(invalid="ignore", divide="ignore"):
             return lower * defined, dot / np.sqrt(squares) * defined
 
     def _against_ranked(self, prediction: FloatArray, own: FloatArray) -> FloatArray:
         """Cosine of each participant's normalised vector with a prediction, ranked first."""
-        ranks, counts = RankPlan(prediction, self.person, self.n_people).ranks()
-        dot = np.bincount(self.person, weights=ranks * own, minlength=self.n_people)
+        ranks, counts = segment_ranks(prediction, self.person, self.n_people)
+        dot = _sums(self.person, ranks * own, self.n_people)
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.asarray(dot / np.sqrt(square_sum(counts)))
 
@@ -253,15 +263,14 @@ class Subset:
         Among all predictions without ties, the one ordered as the absolute value of the mean
         vector and with its signs has the greatest mean similarity (rearrangement inequality).
         """
-        pair, which, place, set_of = self._sets
-        size = np.bincount(set_of)
-        mean = np.bincount(place, weights=own, minlength=len(pair)) / size[which]
+        shared = self.shared
+        size = np.bincount(shared.set_of)
+        mean = _sums(shared.place, own, len(shared.pair)) / size[shared.number]
         mean = np.round(mean, _DECIMALS)
         # Where the mean is 0 either sign is as good; a tiny one keeps the rank in use.
-        ranks, _ = RankPlan(np.where(mean == 0, 1e-15, mean), which, len(size)).ranks()
-        n = np.bincount(which, minlength=len(size))[set_of]
-        dot = np.bincount(self.person, weights=ranks[place] * own, minlength=self.n_people)
-        return np.asarray(dot / np.sqrt(square_sum(n)))
+        ranks, n = segment_ranks(np.where(mean == 0, 1e-15, mean), shared.number, shared.n)
+        dot = _sums(self.person, ranks[shared.place] * own, self.n_people)
+        return np.asarray(dot / np.sqrt(square_sum(n[shared.set_of])))
 
 
 def _sums(index: IntArray, values: FloatArray, size: int) -> FloatArray:

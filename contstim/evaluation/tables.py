@@ -1,18 +1,86 @@
-"""From outcomes to rows of the result tables; nothing is missing without a note."""
+"""From values and tests to rows of the result tables; nothing is missing without a note."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
+
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from contstim.arrays import FloatArray
-from contstim.evaluation.analysis import Outcome
-from contstim.evaluation.bootstrap import intervals
-from contstim.evaluation.inference import SignedRankTest, wilcoxon_signed_rank
+from contstim.arrays import BoolArray, FloatArray
+from contstim.evaluation.analysis import AnalysisValues
+from contstim.evaluation.contrasts import Contrast, Inference, unit_means
+from contstim.evaluation.inference import ALPHA, benjamini_hochberg
 from contstim.evaluation.options import EvaluationOptions
+from contstim.evaluation.result import COMPARISON_COLUMNS, MODEL_COLUMNS
 
-__all__ = ["comparison_rows", "model_rows", "person_rows", "unit_rows"]
+__all__ = ["ResultTables", "result_tables", "spans_zero"]
+
+_CEILING_COLUMNS = (
+    *("analysis", "measure", "ceiling_lower", "ceiling_upper"),
+    *("n_participants", "n_trials", "n_choices", "note"),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class ResultTables:
+    """The tables of an `Evaluation` that hold models' values; see there."""
+
+    models: pd.DataFrame
+    comparisons: pd.DataFrame
+    participants: pd.DataFrame
+    groups: pd.DataFrame
+    ceilings: pd.DataFrame
+
+
+def result_tables(
+    outcomes: Iterable[AnalysisValues], inference: Inference, options: EvaluationOptions
+) -> ResultTables:
+    """Return all rows of all analyses."""
+    models, comparisons, people, groups, ceilings = [], [], [], [], []
+    for outcome in outcomes:
+        if outcome.analysis.target == "all" and outcome.parts:
+            ceilings.append(_ceiling_row(outcome))
+        if not outcome.data.models:
+            continue
+        pairs = _pairs(outcome, options)
+        inferred = inference(outcome, pairs)
+        tested = _model_rows(outcome, inferred.models, inferred.unit)
+        compared = _comparison_rows(outcome, pairs, inferred.comparisons, inferred.unit)
+        _adjust(tested, compared, options.family)
+        models.append(tested)
+        comparisons.append(compared)
+        people.append(_person_rows(outcome))
+        groups.append(_group_rows(outcome))
+    return ResultTables(
+        _stack(models, MODEL_COLUMNS),
+        _stack(comparisons, COMPARISON_COLUMNS),
+        _stack(people),
+        _stack(groups),
+        pd.DataFrame(ceilings, columns=list(_CEILING_COLUMNS)),
+    )
+
+
+def spans_zero(comparisons: pd.DataFrame) -> pd.Series:
+    """Return in which rows a significant difference has an interval that includes zero."""
+    inside = (comparisons["ci_low"] <= 0) & (comparisons["ci_high"] >= 0)
+    return (comparisons["q"] < ALPHA) & inside
+
+
+def _stack(parts: list[pd.DataFrame], columns: tuple[str, ...] = ()) -> pd.DataFrame:
+    filled = [part for part in parts if len(part)]
+    if not filled:
+        return pd.DataFrame(columns=list(columns))
+    table = pd.concat(filled, ignore_index=True)
+    return table[list(columns)] if columns else table
+
+
+def _pairs(outcome: AnalysisValues, options: EvaluationOptions) -> list[tuple[int, int]]:
+    """Return which models are compared; all pairs where no trial pits any."""
+    n = len(outcome.data.models)
+    every = [(i, j) for i in range(n) for j in range(i + 1, n)]
+    return (outcome.pitted() or every) if options.contrasts == "targeted" else every
 
 
 def _mean(values: FloatArray) -> float:
@@ -20,188 +88,183 @@ def _mean(values: FloatArray) -> float:
     return float(there.mean()) if len(there) else float("nan")
 
 
-def _tested(differences: FloatArray, options: EvaluationOptions) -> SignedRankTest | None:
-    there = differences[~np.isnan(differences)]
-    if not len(there):
-        return None
-    return wilcoxon_signed_rank(there, options.zero_method, options.test_method)
-
-
-def _test_columns(test: SignedRankTest | None, unit: str) -> dict[str, object]:
+def _ceiling_row(outcome: AnalysisValues) -> dict[str, object]:
+    part = outcome.parts[0]
+    lower, upper = part.ceilings.lower, part.ceilings.upper
+    there = ~np.isnan(lower)
     return {
-        "unit": unit,
-        "n_units": 0 if test is None else test.n,
-        "p_smallest": np.nan if test is None else test.p_smallest,
-        "test": "" if test is None else test.method,
+        "analysis": outcome.analysis.name,
+        "measure": outcome.measure,
+        "ceiling_lower": _mean(lower[there]),
+        "ceiling_upper": _mean(upper[there]),
+        "n_participants": int(there.sum()),
+        "n_trials": part.subset.n_pairs,
+        "n_choices": part.subset.n_rows,
+        "note": "" if there.any() else "no trial was seen by enough other participants",
     }
 
 
-def _intervals(
-    outcome: Outcome, samples: FloatArray | None, n: int
-) -> tuple[FloatArray, FloatArray]:
-    if samples is None:
-        return np.full(n, np.nan), np.full(n, np.nan)
-    return intervals(samples, outcome.n_units_drawn)
+def _test_columns(contrast: Contrast, unit: str) -> dict[str, object]:
+    return {
+        "ci_low": contrast.ci_low,
+        "ci_high": contrast.ci_high,
+        "unit": unit,
+        "n_units": contrast.n_units,
+        "p_smallest": contrast.p_smallest,
+        "test": contrast.test,
+    }
 
 
-def model_rows(outcome: Outcome, options: EvaluationOptions) -> pd.DataFrame:
-    """Return the rows of `Evaluation.models`, without adjusted p-values."""
-    low, high = _intervals(outcome, outcome.samples, len(outcome.models))
-    gaps = outcome.unit_means(outcome.matched - outcome.lower)
+def _model_rows(outcome: AnalysisValues, contrasts: list[Contrast], unit: str) -> pd.DataFrame:
     rows = []
-    for m, model in enumerate(outcome.models):
-        counts = {str(k): int(outcome.counts[k].iloc[m]) for k in outcome.counts}
-        test = _tested(gaps[:, m], options)
-        there = ~np.isnan(outcome.value[:, m])
-        notes = []
-        if not counts["n_choices"]:
-            notes.append("no trial of this analysis targets the model")
-        elif not there.any():
-            notes.append("not defined: the model or the ratings are tied on every trial")
-        else:
-            absent = int((~there[_seen(outcome, m)]).sum())
-            if absent:
-                notes.append(f"not defined for {absent} participants, who are left out")
-            if test is None:
-                notes.append("no ceiling: no trial was seen by enough other participants")
-            elif counts["n_choices_ceiling"] < counts["n_choices"]:
-                notes.append("ceiling on the trials that enough other participants saw")
-            if outcome.samples is None:
-                notes.append("no bootstrap")
-            elif np.isnan(low[m]):
-                notes.append("no interval: too few units to resample")
+    for m, (model, contrast) in enumerate(zip(outcome.data.models, contrasts, strict=True)):
         rows.append(
             {
                 "analysis": outcome.analysis.name,
                 "measure": outcome.measure,
                 "model": model,
                 "value": _mean(outcome.value[:, m]),
-                "ci_low": low[m],
-                "ci_high": high[m],
                 "ceiling_lower": _mean(outcome.lower[:, m]),
                 "ceiling_upper": _mean(outcome.upper[:, m]),
-                "n_participants": int(there.sum()),
-                "p_ceiling": np.nan if test is None else test.p,
-                "q_ceiling": np.nan,
-                "effect_ceiling": np.nan if test is None else test.effect,
-                **counts,
-                **_test_columns(test, outcome.unit),
-                "note": "; ".join(notes),
+                "n_participants": int((~np.isnan(outcome.value[:, m])).sum()),
+                "p_ceiling": contrast.p,
+                "effect_ceiling": contrast.effect,
+                **_counts(outcome, m),
+                **_test_columns(contrast, unit),
+                "note": _model_note(outcome, m, contrast),
             }
         )
     return pd.DataFrame(rows)
 
 
-def _seen(outcome: Outcome, m: int) -> NDArray[np.bool_]:
-    """Return which participants have a trial of the analysis: those with a ceiling or a value."""
-    return ~np.isnan(outcome.value[:, m]) | ~np.isnan(outcome.lower[:, m])
+def _counts(outcome: AnalysisValues, m: int) -> dict[str, int]:
+    part = outcome.part_of(m)
+    if part is None:
+        names = ("n_trials", "n_choices", "n_choices_ceiling", "n_tied_predictions")
+        return dict.fromkeys((*names, "n_tied_ratings"), 0)
+    subset = part.subset
+    return {
+        "n_trials": subset.n_pairs,
+        "n_choices": subset.n_rows,
+        "n_choices_ceiling": part.ceilings.matched.n_rows,
+        "n_tied_predictions": int(subset.tied_predictions()[subset.models == m][0]),
+        "n_tied_ratings": subset.tied_ratings(),
+    }
 
 
-def comparison_rows(outcome: Outcome, options: EvaluationOptions) -> pd.DataFrame:
-    """Return the rows of `Evaluation.comparisons`, without adjusted p-values."""
-    n_models = len(outcome.models)
-    pairs = [(i, j) for i in range(n_models) for j in range(i + 1, n_models)]
-    if options.contrasts == "targeted" and outcome.pitted:
-        pairs = [pair for pair in pairs if pair in outcome.pitted]
-    first = np.array([i for i, _ in pairs], dtype=np.int64)
-    second = np.array([j for _, j in pairs], dtype=np.int64)
-    per_person = outcome.value[:, first] - outcome.value[:, second]
-    per_unit = outcome.unit_means(per_person) if pairs else per_person
-    samples = None
-    if outcome.samples is not None:
-        samples = outcome.samples[:, first] - outcome.samples[:, second]
-    low, high = _intervals(outcome, samples, len(pairs))
-    rows = []
-    for k, (i, j) in enumerate(pairs):
-        test = _tested(per_unit[:, k], options)
-        rows.append(
-            {
-                "analysis": outcome.analysis.name,
-                "measure": outcome.measure,
-                "model_1": outcome.models[i],
-                "model_2": outcome.models[j],
-                "difference": _mean(per_person[:, k]),
-                "p": np.nan if test is None else test.p,
-                "q": np.nan,
-                "effect": np.nan if test is None else test.effect,
-                "ci_low": low[k],
-                "ci_high": high[k],
-                **_test_columns(test, outcome.unit),
-                "note": _comparison_note(outcome, test, float(low[k])),
-            }
-        )
-    columns = ["analysis", "measure", "model_1", "model_2", "difference", "p", "q", "effect"]
-    columns += ["ci_low", "ci_high", "unit", "n_units", "p_smallest", "test", "note"]
-    return pd.DataFrame(rows, columns=columns)
+def _model_note(outcome: AnalysisValues, m: int, contrast: Contrast) -> str:
+    part = outcome.part_of(m)
+    if part is None:
+        return "no trial of this analysis targets the model"
+    there = ~np.isnan(outcome.value[:, m])
+    if not there.any():
+        return "not defined: the model or the ratings are tied on every trial"
+    notes = []
+    absent = int((~there[_took_part(outcome, m)]).sum())
+    if absent:
+        notes.append(f"not defined for {absent} participants, who are left out")
+    if not contrast.n_units:
+        notes.append("no ceiling: no trial was seen by enough other participants")
+    elif part.ceilings.matched is not part.subset:
+        notes.append("ceiling on the trials that enough other participants saw")
+    return "; ".join([*notes, contrast.note] if contrast.note else notes)
 
 
-def _comparison_note(outcome: Outcome, test: SignedRankTest | None, low: float) -> str:
-    if test is None:
-        return "no participant has a value for both models"
-    if outcome.samples is None:
-        return "no bootstrap"
-    return "no interval: too few units to resample" if np.isnan(low) else ""
+def _took_part(outcome: AnalysisValues, m: int) -> BoolArray:
+    """Return which participants have a value or a ceiling in the analysis, shape (N,)."""
+    return np.asarray(~np.isnan(outcome.value[:, m]) | ~np.isnan(outcome.lower[:, m]))
 
 
-def person_rows(outcome: Outcome) -> pd.DataFrame:
+def _comparison_rows(
+    outcome: AnalysisValues, pairs: list[tuple[int, int]], contrasts: list[Contrast], unit: str
+) -> pd.DataFrame:
+    models = outcome.data.models
+    rows = [
+        {
+            "analysis": outcome.analysis.name,
+            "measure": outcome.measure,
+            "model_1": models[i],
+            "model_2": models[j],
+            "difference": _mean(outcome.value[:, i] - outcome.value[:, j]),
+            "p": contrast.p,
+            "effect": contrast.effect,
+            **_test_columns(contrast, unit),
+            "note": contrast.note
+            if contrast.n_units
+            else "no participant has a value for both models",
+        }
+        for (i, j), contrast in zip(pairs, contrasts, strict=True)
+    ]
+    return pd.DataFrame(rows, columns=[c for c in COMPARISON_COLUMNS if c != "q"])
+
+
+def _adjust(models: pd.DataFrame, comparisons: pd.DataFrame, family: str) -> None:
+    """Add the adjusted p-values to both tables, as one family or as two, and note what they say."""
+    against = models["p_ceiling"].to_numpy(dtype=float)
+    between = comparisons["p"].to_numpy(dtype=float)
+    if family == "together":
+        q = benjamini_hochberg(np.concatenate([against, between]))
+        models["q_ceiling"], comparisons["q"] = q[: len(against)], q[len(against) :]
+    else:
+        models["q_ceiling"] = benjamini_hochberg(against)
+        comparisons["q"] = benjamini_hochberg(between)
+    for word, side in (("above", 1), ("below", -1)):
+        here = (models["q_ceiling"] < ALPHA) & (np.sign(models["effect_ceiling"]) == side)
+        _note(models, here, f"significantly {word} the lower ceiling")
+    _note(comparisons, spans_zero(comparisons), "significant, but the interval includes zero")
+
+
+def _note(table: pd.DataFrame, here: pd.Series, text: str) -> None:
+    """Add `text` to the notes of the rows of `table` where `here` holds."""
+    notes = table.loc[here, "note"]
+    table.loc[here, "note"] = [f"{note}; {text}" if note else text for note in notes]
+
+
+def _person_rows(outcome: AnalysisValues) -> pd.DataFrame:
     """Return one row a model and participant with a trial of the analysis."""
     data = outcome.data
     parts = []
-    for m, model in enumerate(outcome.models):
-        here = np.flatnonzero(_seen(outcome, m))
+    for m, model in enumerate(data.models):
+        here = np.flatnonzero(_took_part(outcome, m))
         value, lower = outcome.value[here, m], outcome.lower[here, m]
-        note = np.where(np.isnan(value), "not defined: tied on every trial", "")
-        note = np.where(
-            np.isnan(lower) & (note == ""), "no ceiling: too few others, or all tied", note
-        )
-        parts.append(
-            pd.DataFrame(
-                {
-                    "analysis": outcome.analysis.name,
-                    "measure": outcome.measure,
-                    "model": model,
-                    "participant": data.participants[here],
-                    "group": data.groups[data.group_of[here]],
-                    "value": value,
-                    "ceiling_lower": lower,
-                    "ceiling_upper": outcome.upper[here, m],
-                    "note": note,
-                }
-            )
-        )
+        tied, blank = np.isnan(value), np.isnan(lower)
+        note = np.where(blank, "no ceiling: too few others, or all tied", "")
+        columns = {
+            "analysis": outcome.analysis.name,
+            "measure": outcome.measure,
+            "model": model,
+            "participant": data.participants[here],
+            "group": data.groups[data.group_of[here]],
+            "value": value,
+            "ceiling_lower": lower,
+            "ceiling_upper": outcome.upper[here, m],
+            "note": np.where(tied, "not defined: tied on every trial", note),
+        }
+        parts.append(pd.DataFrame(columns))
     return pd.concat(parts, ignore_index=True)
 
 
-def unit_rows(outcome: Outcome) -> pd.DataFrame:
+def _group_rows(outcome: AnalysisValues) -> pd.DataFrame:
     """Return one row a model and group, means over the group's participants."""
     data = outcome.data
-    n = len(data.groups)
+    value, lower, upper = (
+        unit_means(array, data.group_of) for array in (outcome.value, outcome.lower, outcome.upper)
+    )
     parts = []
-    for m, model in enumerate(outcome.models):
-        columns = {}
-        for name in ("value", "lower", "upper"):
-            array = getattr(outcome, name)[:, m]
-            there = ~np.isnan(array)
-            size = np.bincount(data.group_of[there], minlength=n)
-            with np.errstate(invalid="ignore", divide="ignore"):
-                columns[name] = np.bincount(data.group_of[there], array[there], minlength=n) / size
-            if name == "value":
-                people = size
+    for m, model in enumerate(data.models):
+        with_value = data.group_of[~np.isnan(outcome.value[:, m])]
+        people = np.bincount(with_value, minlength=len(data.groups))
         here = people > 0
-        lower = columns["lower"][here]
-        parts.append(
-            pd.DataFrame(
-                {
-                    "analysis": outcome.analysis.name,
-                    "measure": outcome.measure,
-                    "model": model,
-                    "group": data.groups[here],
-                    "value": columns["value"][here],
-                    "ceiling_lower": lower,
-                    "ceiling_upper": columns["upper"][here],
-                    "n_participants": people[here],
-                    "note": np.where(np.isnan(lower), "no ceiling: too few others", ""),
-                }
-            )
-        )
+        columns = {
+            "analysis": outcome.analysis.name,
+            "measure": outcome.measure,
+            "model": model,
+            "group": data.groups[here],
+            "value": value[here, m],
+            "ceiling_lower": lower[here, m],
+            "ceiling_upper": upper[here, m],
+            "n_participants": people[here],
+            "note": np.where(np.isnan(lower[here, m]), "no ceiling: too few others", ""),
+        }
+        parts.append(pd.DataFrame(columns))
     return pd.concat(parts, ignore_index=True)

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 import pandas as pd
 
 from contstim.evaluation import Evaluation
-from contstim.evaluation.analysis import spans_zero
 from contstim.evaluation.inference import ALPHA
 from contstim.evaluation.options import PRESETS
+from contstim.evaluation.tables import spans_zero
 from contstim.selection.planning import unit_sentence
 
 __all__ = ["exclusion_sentences", "methods_sentences", "result_sentences", "scope_sentence"]
@@ -60,19 +60,17 @@ _ZEROS = {
 
 def methods_sentences(evaluation: Evaluation) -> list[str]:
     """Return paragraphs on participants, trials, measures, tests and versions."""
-    s, options = evaluation.summary, evaluation.options
-    low, middle, high = _numbers(s["trials_per_participant"])
-    seen_low, seen_middle, seen_high = _numbers(s["participants_per_trial"])
+    s, options = evaluation.summary, evaluation.provenance.options
     people = (
-        f"{s['n_participants']} participants in {_count(s['n_groups'], 'group')} made "
-        f"{s['n_choices']:,} choices on {s['n_trials']:,} sentence pairs "
-        f"({_range(low, middle, high)} trials a participant, "
-        f"{_range(seen_low, seen_middle, seen_high)} participants a pair)."
+        f"{s.n_participants} participants in {_count(s.n_groups, 'group')} made "
+        f"{s.n_choices:,} choices on {s.n_trials:,} sentence pairs "
+        f"({_range(*s.trials_per_participant)} trials a participant, "
+        f"{_range(*s.participants_per_trial)} participants a pair)."
     )
-    if s["median_rt_ms"] is not None:
-        people += f" The median response time was {s['median_rt_ms']:.0f} ms."
-    if s["catch_correct"] is not None:
-        worst, mean = _numbers(s["catch_correct"])
+    if s.median_rt_ms is not None:
+        people += f" The median response time was {s.median_rt_ms:.0f} ms."
+    if s.catch_correct is not None:
+        worst, mean = s.catch_correct
         people += (
             f" On catch trials {100 * mean:.1f} % of choices were right on average, "
             f"{100 * worst:.1f} % for the participant with fewest."
@@ -86,10 +84,12 @@ def methods_sentences(evaluation: Evaluation) -> list[str]:
     paragraphs = [people, measures, _analyses(evaluation)]
     if len(evaluation.models):
         paragraphs.append(_tests(evaluation))
-    versions = ", ".join(f"{name} {number}" for name, number in evaluation.versions.items())
+    versions = ", ".join(
+        f"{name} {number}" for name, number in evaluation.provenance.versions.items()
+    )
     preset = (
-        f"The preset was {evaluation.preset!r}"
-        + ("" if options == PRESETS[evaluation.preset] else ", with changes")
+        f"The preset was {evaluation.provenance.preset!r}"
+        + ("" if options == PRESETS[evaluation.provenance.preset] else ", with changes")
         + "."
     )
     paragraphs.append(f"{preset} Computed with {versions}; seed {options.seed}.")
@@ -98,7 +98,7 @@ def methods_sentences(evaluation: Evaluation) -> list[str]:
 
 def exclusion_sentences(evaluation: Evaluation) -> list[str]:
     """Return what was left out, by rule; one sentence says so if nothing was."""
-    table = evaluation.excluded
+    table = evaluation.provenance.excluded
     if table.empty:
         return ["No participant and no trial was left out."]
     sentences = []
@@ -147,7 +147,7 @@ def scope_sentence(evaluation: Evaluation, unit: str) -> str:
     """Return what a test across this unit (``group``, ``participant``, ``pair``) holds for."""
     if unit == "pair":
         return "This test is across sentence pairs, not people."
-    if unit == "group" and evaluation.summary["groups_apart"]:
+    if unit == "group" and evaluation.summary.groups_apart:
         return (
             "Each group saw pairs of its own, so this test holds for sentences like these, not "
             "for these only."
@@ -177,8 +177,8 @@ def _best(best: pd.Series) -> str:
 
 def _analyses(evaluation: Evaluation) -> str:
     """Say which trials each analysis rests on."""
-    given = {analysis.name: analysis for analysis in evaluation.options.analyses}
-    names = [*evaluation.models["analysis"], *evaluation.ceilings["analysis"]]
+    given = {analysis.name: analysis for analysis in evaluation.provenance.options.analyses}
+    names = [*evaluation.models["analysis"], *evaluation.details.ceilings["analysis"]]
     parts = []
     for name in dict.fromkeys(str(n) for n in names):
         target = given[name].target if name in given else name.rpartition("/")[2]
@@ -199,7 +199,7 @@ def _analyses(evaluation: Evaluation) -> str:
 
 
 def _tests(evaluation: Evaluation) -> str:
-    options = evaluation.options
+    options = evaluation.provenance.options
     unit = str(evaluation.models["unit"].iloc[0])
     together = options.family == "together"
     text = (
@@ -212,25 +212,18 @@ def _tests(evaluation: Evaluation) -> str:
         + ". Effect sizes are rank-biserial correlations."
     )
     if options.unit == "auto":
-        n_groups = evaluation.summary["n_groups"]
-        assert isinstance(n_groups, int)
-        text += f" {unit_sentence(n_groups, options.min_groups)}"
+        text += f" {unit_sentence(evaluation.summary.n_groups, options.min_groups)}"
     if options.contrasts == "targeted":
         text += " Only models that trials pit against each other were compared."
     if options.n_bootstrap:
         text += (
             f" Intervals are expanded percentile intervals of {options.n_bootstrap:,} bootstrap "
-            f"samples over {' and '.join(f'{level}s' for level in evaluation.levels)}."
+            f"samples over {' and '.join(f'{level}s' for level in evaluation.provenance.levels)}."
         )
     return text
 
 
-def _numbers(value: object) -> tuple[float, ...]:
-    assert isinstance(value, tuple)
-    return value
-
-
-def _count(number: object, noun: str) -> str:
+def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 

@@ -61,28 +61,28 @@ def write_report(evaluation: Evaluation, folder: str | Path) -> Path:
         page.paragraph(text)
     page.heading("Exclusions")
     page.bullets(exclusion_sentences(evaluation))
-    if len(evaluation.excluded):
-        page.table(evaluation.excluded.head(200))
-    if evaluation.notes:
+    if len(evaluation.provenance.excluded):
+        page.table(evaluation.provenance.excluded.head(200))
+    if evaluation.provenance.notes:
         page.heading("Notes")
-        page.bullets(evaluation.notes)
+        page.bullets(evaluation.provenance.notes)
     page.heading("Agreement among people")
-    page.table(evaluation.agreement)
-    page.table(evaluation.reliability)
+    page.table(evaluation.people.agreement)
+    page.table(evaluation.people.reliability)
     if len(evaluation.models):
         _model_parts(evaluation, page, place)
         _pair_parts(evaluation, page, place)
     else:
         page.heading("Noise ceilings")
-        page.table(evaluation.ceilings)
+        page.table(evaluation.details.ceilings)
     _control_parts(evaluation, page, place)
-    if len(evaluation.instructive):
+    if len(evaluation.pairs.instructive):
         page.heading("Trials that tell against each model")
         page.paragraph(
             "For each model the trials on which most people chose the sentence that it rejects. "
-            f"{_units(evaluation.scores.columns)}"
+            f"{_units(evaluation.provenance.scores.columns)}"
         )
-        page.table(evaluation.instructive)
+        page.table(evaluation.pairs.instructive)
     path = place / "report.html"
     write_whole(path, str(page))
     return path
@@ -116,7 +116,11 @@ def _model_parts(evaluation: Evaluation, page: Page, place: Path) -> None:
             page.paragraph(sentence)
         compared = evaluation.comparisons
         compared = compared[(compared["analysis"] == analysis) & (compared["measure"] == measure)]
-        units = evaluation.groups if rows["unit"].iloc[0] == "group" else evaluation.participants
+        units = (
+            evaluation.details.groups
+            if rows["unit"].iloc[0] == "group"
+            else evaluation.details.participants
+        )
         units = units[(units["analysis"] == analysis) & (units["measure"] == measure)]
         if rows["value"].notna().any():
             figure = model_figure(rows, compared, units)
@@ -137,11 +141,13 @@ def _model_parts(evaluation: Evaluation, page: Page, place: Path) -> None:
 def _pair_parts(evaluation: Evaluation, page: Page, place: Path) -> None:
     models = [str(name) for name in dict.fromkeys(evaluation.models["model"])]
     page.heading("Pairs of models")
-    pitted = evaluation.consistency
+    pitted = evaluation.pairs.consistency
     pairs = list(dict.fromkeys(tuple(sorted(p)) for p in pitted[["model", "other"]].to_numpy()))
     pairs = [p for p in pairs if set(p) <= set(models)]
     for first, second in pairs[:_MOST_PAIRS]:
-        figure = percentile_figure(evaluation.trials, evaluation.scores, first, second)
+        figure = percentile_figure(
+            evaluation.people.trials, evaluation.provenance.scores, first, second
+        )
         caption = f"Percentiles of the sentences under {first} and {second}; lines join pairs."
         _add(page, place, f"percentiles-{first}-{second}", figure, caption)
     if len(pairs) > _MOST_PAIRS:
@@ -153,7 +159,7 @@ def _pair_parts(evaluation: Evaluation, page: Page, place: Path) -> None:
 def _matrices(evaluation: Evaluation, models: list[str]) -> Iterator[tuple[str, Figure, str]]:
     if len(models) < 2:
         return
-    for condition, block in evaluation.model_agreement.groupby("condition", sort=False):
+    for condition, block in evaluation.pairs.model_agreement.groupby("condition", sort=False):
         n = int(block["n_trials"].iloc[0])
         yield (
             f"agreement-{condition}",
@@ -163,7 +169,7 @@ def _matrices(evaluation: Evaluation, models: list[str]) -> Iterator[tuple[str, 
             ),
             f"Share of the {n} sentence pairs ({condition}) that two models order alike.",
         )
-    for condition, block in evaluation.consistency.groupby("condition", sort=False):
+    for condition, block in evaluation.pairs.consistency.groupby("condition", sort=False):
         known = block[block["other"].isin(models)]
         if known.empty:
             continue
@@ -173,7 +179,7 @@ def _matrices(evaluation: Evaluation, models: list[str]) -> Iterator[tuple[str, 
             f"Accuracy of the model of each row on the pairs ({condition}) that pit it against "
             f"that of the column; {_trials(known)} pairs a cell.",
         )
-    table = evaluation.natural_preference
+    table = evaluation.pairs.natural_preference
     if len(table):
         names = list(dict.fromkeys([*models, *table["accepts"], *table["rejects"]]))
         yield (
@@ -190,31 +196,31 @@ def _trials(table: pd.DataFrame) -> str:
 
 
 def _control_parts(evaluation: Evaluation, page: Page, place: Path) -> None:
-    if len(evaluation.normalisation):
+    if len(evaluation.controls.normalisation):
         page.heading("Control: length normalisation")
-        page.table(evaluation.normalisation)
+        page.table(evaluation.controls.normalisation)
         _add(
             page,
             place,
             "normalisation",
-            normalisation_figure(evaluation.normalisation),
+            normalisation_figure(evaluation.controls.normalisation),
             "Accuracy of a mix of log-probability, MeanLP and PenLP fitted on the other sentence "
             "pairs, against that of the log-probability alone.",
         )
-    if len(evaluation.token_counts):
+    if len(evaluation.controls.token_counts):
         page.heading("Control: token counts")
-        page.table(evaluation.token_counts)
+        page.table(evaluation.controls.token_counts)
         page.paragraph(scope_sentence(evaluation, "pair"))
-    if len(evaluation.features):
+    if len(evaluation.controls.features):
         page.heading("Control: word features")
-        page.table(evaluation.features)
+        page.table(evaluation.controls.features)
         page.paragraph(scope_sentence(evaluation, "pair"))
-        for feature in dict.fromkeys(evaluation.features["feature"]):
+        for feature in dict.fromkeys(evaluation.controls.features["feature"]):
             _add(
                 page,
                 place,
                 f"feature-{feature}",
-                feature_figure(evaluation.features, str(feature)),
+                feature_figure(evaluation.controls.features, str(feature)),
                 f"Mean {str(feature).replace('_', ' ')} of the preferred minus the rejected "
                 "sentence, for models and for people on the same pairs.",
             )

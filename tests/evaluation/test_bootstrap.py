@@ -31,7 +31,7 @@ def study(right, groups=None):
 
 
 def covers(data, truth, levels, seed, n_draws):
-    subset = Subset(data, np.ones(data.n_pairs, dtype=bool), np.array([0]))
+    subset = Subset(data, np.arange(len(data.rating)), np.array([0]))
     draws = draw(data, levels, n_draws, seed)
     low, high = intervals(resample(subset, "accuracy", draws), draws.n_units)
     return low[0] <= truth <= high[0]

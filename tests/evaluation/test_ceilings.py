@@ -9,7 +9,7 @@ from scipy.stats import rankdata
 
 from contstim.errors import UnknownNameError
 from contstim.evaluation import align_choices, check_choices, score_table, signed_rank_cosine
-from contstim.evaluation.resampling import block_means, has_blocks
+from contstim.evaluation.bootstrap import Draws, resample
 from contstim.evaluation.subset import Subset
 from contstim.evaluation.trials import TrialData
 
@@ -21,7 +21,7 @@ def data_of(study, scores):
 
 
 def everything(data):
-    return Subset(data, np.ones(data.n_pairs, dtype=bool), np.arange(len(data.models)))
+    return Subset(data, np.arange(len(data.rating)), np.arange(len(data.models)))
 
 
 def naive_vectors(data):
@@ -124,7 +124,7 @@ def test_the_accuracy_optimum_weighs_participants_alike():
     study = pd.DataFrame(rows, columns=["participant", "sentence_1", "rating"])
     study["sentence_2"] = study["sentence_1"] + "z"
     data = TrialData.of(align_choices(check_choices(study)))
-    subset = Subset(data, np.ones(2, dtype=bool), np.zeros(0, dtype=int))
+    subset = Subset(data, np.arange(4), np.zeros(0, dtype=int))
     np.testing.assert_allclose(subset.ceilings("accuracy", 1).upper, [0.5, 0.75, 1])
     np.testing.assert_allclose(subset.ceilings("accuracy", 1, "optimum").upper, [1, 0.5, 1])
 
@@ -150,44 +150,57 @@ def test_ties_count_one_half_and_are_counted():
         subset.ceilings("accuracy", 1, "best")
 
 
-def test_weighted_values_are_those_of_copied_trials(make_study):
-    _, data = data_of(*make_study(share=0.7, n_people=6, n_pairs=9))
+@pytest.mark.parametrize("share", [1.0, 0.7])
+def test_a_participants_value_is_the_mean_of_the_cells_of_their_choices(make_study, share):
+    _, data = data_of(*make_study(share=share))
     subset = everything(data)
-    weights = np.random.default_rng(0).integers(0, 3, size=data.n_pairs).astype(float)
     for measure in ("accuracy", "signed_rank_cosine"):
-        values = subset.values(measure, weights)
-        for i in range(len(data.participants)):
-            rows = np.flatnonzero(data.participant == i)
-            rows = np.repeat(rows, weights[data.pair[rows]].astype(int))
-            for m in range(3):
-                x, y = data.rating[rows], data.log_ratio[data.pair[rows], m]
-                if measure == "accuracy":
-                    assert values[i, m] == pytest.approx(((x > 0) == (y > 0)).mean())
-                else:
-                    assert values[i, m] == pytest.approx(signed_rank_cosine(x, y))
+        cells, values = subset.cells(measure), subset.values(measure)
+        for i in range(subset.n_people):
+            np.testing.assert_allclose(cells[subset.person == i].mean(axis=0), values[i])
 
 
-@pytest.mark.parametrize("zeros", [False, True])
-def test_many_resamples_at_once_are_the_same_numbers(make_study, zeros):
-    study, scores = make_study(n_people=9, n_pairs=8, n_groups=2)
-    if zeros:
-        study.loc[::5, "rating"] = 0.0
-        study["rating"] = study["rating"].replace({0.5: 5 / 6, -0.5: -5 / 6, 1.5: 5 / 3})
-        study["rating"] = study["rating"].replace({-1.5: -5 / 3})
-        scores.loc[:5, "a"] = -40.0
-    _, data = data_of(study, scores)
-    subset = everything(data)
+def with_ties(study, scores):
+    """The study with ratings of other sizes and of zero, and a model without preferences."""
+    other = {0.5: 5 / 6, -0.5: -5 / 6, 1.5: 5 / 3, -1.5: -5 / 3}
+    study.loc[::5, "rating"] = 0.0
+    return study.replace({"rating": other}), scores.assign(
+        a=scores["a"].mask(scores.index < 6, -40)
+    )
+
+
+def with_slider(study, scores):
+    """The study with a rating of its own size in each row: more sizes than `_MOST_SIZES`."""
+    steps = np.linspace(0, 0.4, len(study))
+    return study.assign(rating=study["rating"] - np.sign(study["rating"]) * steps), scores
+
+
+@pytest.mark.parametrize("share", [1.0, 0.7])
+@pytest.mark.parametrize("change", [lambda *tables: tables, with_ties, with_slider])
+def test_resamples_are_means_over_copied_people_and_trials(make_study, share, change):
+    """Against the definitions, on trials copied as often as they are drawn."""
+    study, scores = change(*make_study(n_people=9, n_pairs=8, n_groups=2, share=share))
+    choices = align_choices(check_choices(study, "slider"))
+    wide = score_table(scores, [*choices["sentence_1"], *choices["sentence_2"]])
+    data = TrialData.of(choices, wide)
     rng = np.random.default_rng(1)
-    people = rng.integers(0, 3, size=(30, 9)).astype(float)
-    pairs = rng.integers(0, 4, size=(30, data.n_pairs)).astype(float)
+    people = rng.integers(0, 3, size=(12, 9)).astype(float)
+    pairs = rng.integers(0, 4, size=(12, data.n_pairs)).astype(float)
     pairs[0, :] = 0
-    assert has_blocks(subset)
     for measure in ("accuracy", "signed_rank_cosine"):
-        fast = block_means(subset, measure, people, pairs)
-        for b in range(30):
-            values = subset.values(measure, pairs[b])
-            there = ~np.isnan(values)
-            weight = (people[b][:, None] * there).sum(axis=0)
-            with np.errstate(invalid="ignore"):
-                slow = (people[b][:, None] * np.where(there, values, 0)).sum(axis=0) / weight
-            np.testing.assert_allclose(fast[b], slow)
+        found = resample(everything(data), measure, Draws(people, pairs, 9))
+        for b, m in itertools.product(range(12), range(3)):
+            values = []
+            for i in range(9):
+                rows = np.flatnonzero(data.participant == i)
+                rows = np.repeat(rows, pairs[b][data.pair[rows]].astype(int))
+                x, y = data.rating[rows], data.log_ratio[data.pair[rows], m]
+                if measure == "accuracy" and len(rows):
+                    value = (0.5 + 0.5 * np.sign(x) * np.sign(y)).mean()
+                elif x.any() and y.any():
+                    value = signed_rank_cosine(x, y)
+                else:
+                    continue
+                values += [value] * int(people[b, i])
+            expected = np.mean(values) if values else np.nan
+            np.testing.assert_allclose(found[b, m], expected)

@@ -93,7 +93,7 @@ def test_roles_in_pairs_of_a_natural_and_a_synthetic_sentence(make_study):
     assert counts["natural_vs_synthetic/accept", "b"] == 1
     assert counts["natural_vs_synthetic/reject", "a"] == 1
     assert counts["natural_vs_synthetic/reject", "b"] == 2
-    preference = result.natural_preference.set_index(["accepts", "rejects"])
+    preference = result.pairs.natural_preference.set_index(["accepts", "rejects"])
     assert preference.loc[("a", "b"), "n_trials"] == 2
     rows = study[mixed & (study["model_1"] == "a")]
     assert preference.loc[("a", "b"), "natural_chosen"] == (rows["rating"] > 0).mean()
@@ -209,9 +209,9 @@ def test_without_models_there_are_ceilings_agreement_and_reliability(make_study)
     result = evaluate(study)
     assert result.models.empty
     assert result.comparisons.empty
-    assert len(result.ceilings) == 2 * 3
-    assert 0 < result.ceilings["ceiling_lower"].iloc[0] < 1
-    assert result.reliability["spearman_brown"].between(0, 1).all()
+    assert len(result.details.ceilings) == 2 * 3
+    assert 0 < result.details.ceilings["ceiling_lower"].iloc[0] < 1
+    assert result.people.reliability["spearman_brown"].between(0, 1).all()
     no_silent_gap(result)
 
 
@@ -224,13 +224,13 @@ def test_exclusions_are_reported(make_study):
     study.loc[(study["participant"] == "s3") & (study["trial"] == 9), "rt_ms"] = 12
     rules = ExclusionRules(min_catch_correct=0.75, min_rt_ms=100, min_trials=20)
     result = evaluate(study, scores, n_bootstrap=0, exclusions=rules)
-    assert result.excluded[["rule", "participant", "n_rows"]].to_numpy().tolist() == [
+    assert result.provenance.excluded[["rule", "participant", "n_rows"]].to_numpy().tolist() == [
         ["catch trials", "s2", 20],
         ["too fast", "s3", 1],
         ["few trials", "s3", 19],
     ]
-    assert result.summary["n_participants"] == 4
-    assert result.summary["n_choices"] + result.excluded["n_rows"].sum() == len(study)
+    assert result.summary.n_participants == 4
+    assert result.summary.n_choices + result.provenance.excluded["n_rows"].sum() == len(study)
     with pytest.raises(InputError, match="leave no choices"):
         evaluate(study, scores, exclusions=ExclusionRules(min_trials=99))
     with pytest.raises(InputError, match="there are none"):
@@ -250,12 +250,12 @@ def test_sides_do_not_matter(make_study):
     first, second = (evaluate(s, scores, n_bootstrap=40) for s in (study, turned))
     pd.testing.assert_frame_equal(first.models, second.models)
     pd.testing.assert_frame_equal(first.comparisons, second.comparisons)
-    pd.testing.assert_frame_equal(first.reliability, second.reliability)
+    pd.testing.assert_frame_equal(first.people.reliability, second.people.reliability)
 
 
 def test_instructive_trials_are_the_worst(make_study):
     study, scores = make_study()
-    table = evaluate(study, scores, n_bootstrap=0).instructive
+    table = evaluate(study, scores, n_bootstrap=0).pairs.instructive
     worst = table[table["model"] == "a"]
     share = worst["n_rejected"] / (worst["n_rejected"] + worst["n_preferred"])
     assert share.is_monotonic_decreasing
@@ -282,7 +282,7 @@ def test_instructive_trials_have_most_people_against_the_model():
     names = [f"{side} {p}" for p in range(7) for side in "AB"]
     scores = pd.DataFrame({"sentence": names, "m": [-30.0, -20.0] * 7})
     choices = check_choices(pd.DataFrame(rows), "slider")
-    table = evaluate(HumanData(align_choices(choices)), scores, n_bootstrap=0).instructive
+    table = evaluate(HumanData(align_choices(choices)), scores, n_bootstrap=0).pairs.instructive
     assert table["preferred"].tolist() == ["B 3", "B 2"]
     assert table[["n_preferred", "n_rejected"]].to_numpy().tolist() == [[0, 4], [1, 3]]
 
@@ -390,7 +390,7 @@ def test_fewer_resamples_of_a_large_scattered_study_are_said(make_study, monkeyp
     monkeypatch.setattr("contstim.evaluation.bootstrap._MOST_WORK", 10)
     monkeypatch.setattr("contstim.evaluation.bootstrap._FEWEST_DRAWS", 7)
     result = evaluate(study, scores, n_bootstrap=40)
-    assert result.options.n_bootstrap == 7
-    assert result.notes[-1].startswith("7 bootstrap samples were drawn instead of 40")
+    assert result.provenance.options.n_bootstrap == 7
+    assert result.provenance.notes[-1].startswith("7 bootstrap samples were drawn instead of 40")
     complete, scores = make_study(n_people=12)
-    assert evaluate(complete, scores, n_bootstrap=40).notes == ()
+    assert evaluate(complete, scores, n_bootstrap=40).provenance.notes == ()

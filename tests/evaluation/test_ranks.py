@@ -3,10 +3,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import rankdata
+from scipy.stats import rankdata
 
 from contstim.errors import InputError
 from contstim.evaluation import signed_rank_cosine, signed_ranks
-from contstim.evaluation.ranks import RankPlan, square_sum
+from contstim.evaluation.ranks import segment_ranks, square_sum
 
 ratings = st.lists(st.sampled_from([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5]), min_size=2, max_size=12)
 
@@ -66,17 +67,18 @@ def test_signed_ranks_are_scipys_among_the_non_zero(x):
     np.testing.assert_allclose(signed_ranks(x), expected)
 
 
-@given(st.lists(st.integers(-3, 3), min_size=1, max_size=15), st.integers(0, 2**31 - 1))
-def test_weights_stand_for_copies(x, seed):
-    rng = np.random.default_rng(seed)
+@given(st.lists(st.integers(-3, 3), min_size=1, max_size=12), st.randoms())
+def test_segments_are_ranked_apart(x, random):
     x = np.array(x, dtype=float)
-    segment = np.sort(rng.integers(0, 2, size=len(x)))
-    weights = rng.integers(0, 4, size=len(x))
-    ranks, counts = RankPlan(x, segment, 2).ranks(weights.astype(float))
-    copies = np.repeat(np.arange(len(x)), weights)
-    expected, n = RankPlan(x[copies], segment[copies], 2).ranks()
-    np.testing.assert_allclose(ranks[copies], expected)
-    np.testing.assert_allclose(counts, n)
+    segment = np.array([random.randrange(3) for _ in x])
+    ranks, counts = segment_ranks(x, segment, 3)
+    for k in range(3):
+        here = segment == k
+        expected = np.zeros(here.sum())
+        size = np.abs(x[here])
+        expected[size > 0] = rankdata(size[size > 0]) * np.sign(x[here])[size > 0]
+        np.testing.assert_array_equal(ranks[here], expected)
+        assert counts[k] == (size > 0).sum()
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ def evaluation(study):
 
 
 def rows_of(evaluation, analysis="all", measure="accuracy"):
-    tables = (evaluation.models, evaluation.comparisons, evaluation.participants)
+    tables = (evaluation.models, evaluation.comparisons, evaluation.details.participants)
     return [t[(t["analysis"] == analysis) & (t["measure"] == measure)] for t in tables]
 
 
@@ -93,7 +93,7 @@ def test_model_figure_shows_each_model_best_first(evaluation):
         "value"
     ].tolist()
     dots = [line for line in ax.lines if line.get_markersize() == 2.6]
-    assert [len(line.get_xdata()) for line in dots] == [evaluation.summary["n_participants"]] * 3
+    assert [len(line.get_xdata()) for line in dots] == [evaluation.summary.n_participants] * 3
     assert len(ax.collections) == 3  # a ceiling band for each
     stars = [text for text in ax.texts if text.get_text() == "*"]
     assert len(stars) == ((models["q_ceiling"] < 0.05) & (models["effect_ceiling"] < 0)).sum() > 0
@@ -119,16 +119,20 @@ def test_dominance_by_hand():
 
 
 def test_percentile_figure_draws_the_pairs_that_pit_the_two(evaluation):
-    figure = percentile_figure(evaluation.trials, evaluation.scores, "good", "bad")
+    figure = percentile_figure(
+        evaluation.people.trials, evaluation.provenance.scores, "good", "bad"
+    )
     ax = figure.axes[0]
     joins = [line for line in ax.lines if len(line.get_xdata()) == 2]
     assert len(joins) == 12 + 1  # one a pair, and the diagonal
     assert ax.get_xlabel() == "percentile under good"
     assert ax.get_title().startswith("12 pairs")
-    unpitted = percentile_figure(evaluation.trials, evaluation.scores, "good", "fair")
+    unpitted = percentile_figure(
+        evaluation.people.trials, evaluation.provenance.scores, "good", "fair"
+    )
     assert unpitted.axes[0].get_title().startswith("16 pairs")
     with pytest.raises(UnknownNameError, match="unknown model 'god'"):
-        percentile_figure(evaluation.trials, evaluation.scores, "god", "bad")
+        percentile_figure(evaluation.people.trials, evaluation.provenance.scores, "god", "bad")
 
 
 def test_matrix_figure_prints_each_cell():
@@ -142,9 +146,9 @@ def test_matrix_figure_prints_each_cell():
 
 
 def test_control_figures(evaluation):
-    normalisation = normalisation_figure(evaluation.normalisation)
+    normalisation = normalisation_figure(evaluation.controls.normalisation)
     assert sorted(t.get_text() for t in normalisation.axes[0].texts) == ["bad", "fair", "good"]
-    feature = feature_figure(evaluation.features, "log_frequency")
+    feature = feature_figure(evaluation.controls.features, "log_frequency")
     labels = [t.get_text() for t in feature.axes[0].get_yticklabels()]
     assert labels == ["good", "fair", "bad"]
 
@@ -155,7 +159,7 @@ def test_report_is_one_page_that_says_what_was_done(evaluation, tmp_path):
     assert path.name == "report.html"
     for name in ("models.csv", "comparisons.csv", "excluded.csv", "models-all-accuracy.svg"):
         assert (tmp_path / "out" / name).stat().st_size > 0
-    n, out = evaluation.summary["n_participants"], 14 - evaluation.summary["n_participants"]
+    n, out = evaluation.summary.n_participants, 14 - evaluation.summary.n_participants
     assert out > 0
     assert f"{n} participants in 1 group made {16 * n} choices on 16 sentence pairs" in page
     assert f"catch trials: {16 * out} choices of {out} participant" in page
@@ -166,7 +170,7 @@ def test_report_is_one_page_that_says_what_was_done(evaluation, tmp_path):
         "targeted: a model on the trials made to target it",
         "closed form (Golan et al. 2023, Eq. 8 to 11)",
         "bootstrap samples over participants and pairs",
-        f"scipy {evaluation.versions['scipy']}",
+        f"scipy {evaluation.provenance.versions['scipy']}",
         "&lt;",
         "Control: length normalisation",
         "Control: token counts",

@@ -8,15 +8,7 @@ import numpy as np
 import pandas as pd
 
 from contstim.errors import InputError
-from contstim.evaluation.choices import (
-    Cleaning,
-    HumanData,
-    align_choices,
-    check_choices,
-    clean_choices,
-    rescale,
-)
-from contstim.evaluation.rows import name_rows
+from contstim.evaluation.choices import Cleaning, HumanData, human_data, name_rows, rescale
 from contstim.tables import read_table
 
 __all__ = ["CONDITIONS", "read_golan2023"]
@@ -115,9 +107,8 @@ def read_golan2023(source: str | Path | pd.DataFrame) -> HumanData:
             "expected": expected,
         }
     )
-    kept, excluded = clean_choices(table, Cleaning(repeated_trial="keep_first"))
-    choices = align_choices(check_choices(kept, "6-point"))
-    return HumanData(choices, _scores(raw, models), excluded, notes)
+    first = Cleaning(repeated_trial="keep_first")
+    return human_data(table, first, "6-point", _scores(raw, models), notes)
 
 
 def _model_names(raw: pd.DataFrame) -> list[str]:

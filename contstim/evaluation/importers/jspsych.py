@@ -9,15 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from contstim.errors import InputError
-from contstim.evaluation.choices import (
-    Cleaning,
-    HumanData,
-    align_choices,
-    check_choices,
-    clean_choices,
-    rescale,
-)
-from contstim.evaluation.rows import name_rows
+from contstim.evaluation.choices import Cleaning, HumanData, human_data, name_rows, rescale
 from contstim.tables import read_table
 
 __all__ = ["read_jspsych"]
@@ -95,8 +87,7 @@ def read_jspsych(
     notes = []
     if int((~shown).sum()):
         notes.append(f"{int((~shown).sum())} rows without two sentences were passed over.")
-    kept, excluded = clean_choices(data, Cleaning(repeated_trial=repeated_trial))
-    return HumanData(align_choices(check_choices(kept)), None, excluded, tuple(notes))
+    return human_data(data, Cleaning(repeated_trial=repeated_trial), notes=notes)
 
 
 def _ratings(data: pd.DataFrame, n_choices: int | None) -> pd.Series:

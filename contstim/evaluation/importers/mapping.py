@@ -10,15 +10,7 @@ from typing import Any
 import pandas as pd
 
 from contstim.errors import InputError
-from contstim.evaluation.choices import (
-    Cleaning,
-    HumanData,
-    align_choices,
-    check_choices,
-    clean_choices,
-    rescale,
-)
-from contstim.evaluation.rows import name_rows
+from contstim.evaluation.choices import Cleaning, HumanData, human_data, name_rows, rescale
 from contstim.tables import read_table
 
 __all__ = ["BLIMP", "SPROUSE2013", "TIDY", "ColumnMapping", "read_mapped"]
@@ -116,6 +108,4 @@ def read_mapped(table: pd.DataFrame | str | Path, mapping: ColumnMapping) -> Hum
         if bad.any():
             value = data.loc[bad, "expected"].iloc[0]
             raise InputError(f"expected must be 1 or 2, not {value!r} ({name_rows(bad)})")
-    kept, excluded = clean_choices(data, mapping.cleaning)
-    choices = align_choices(check_choices(kept, mapping.scale))
-    return HumanData(choices, None, excluded)
+    return human_data(data, mapping.cleaning, mapping.scale)
