@@ -35,12 +35,12 @@ from contstim.evaluation.normalisation import NORMALISATION_COLUMNS, normalisati
 from contstim.evaluation.options import EvaluationOptions, preset_options
 from contstim.evaluation.result import (
     ControlTables,
+    DetailTables,
     Evaluation,
     PairTables,
     PeopleTables,
     Provenance,
     Summary,
-    DetailTables,
 )
 from contstim.evaluation.scores import ScoreSource, score_table, token_table
 from contstim.evaluation.tables import result_tables

@@ -15,12 +15,12 @@ __all__ = [
     "COMPARISON_COLUMNS",
     "MODEL_COLUMNS",
     "ControlTables",
+    "DetailTables",
     "Evaluation",
     "PairTables",
     "PeopleTables",
     "Provenance",
     "Summary",
-    "DetailTables",
 ]
 
 #: Columns of `Evaluation.models`; the first twelve are the ones that stay.

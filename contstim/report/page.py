@@ -1,32 +1,41 @@
-"""A self-contained HTML page of headings, paragraphs, tables and inline figures."""
+"""Self-contained HTML pages, from the templates beside this module."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from html import escape
 
+import jinja2
 import numpy as np
 import pandas as pd
+from markupsafe import Markup
 
-__all__ = ["Page"]
+__all__ = ["Page", "inline_svg", "render"]
 
-_STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem;
-  color: #111; background: #fff; }
-h1 { font-size: 1.6rem; } h2 { font-size: 1.25rem; margin-top: 2.2rem; } h3 { font-size: 1.05rem; }
-figure { margin: 1rem 0; } figure svg { max-width: 100%; height: auto; }
-figcaption { font-size: .88rem; color: #333; }
-.wide { overflow-x: auto; }
-table { border-collapse: collapse; font-size: .82rem; margin: .6rem 0; }
-th, td { padding: .2rem .55rem; text-align: left; border-bottom: 1px solid #ddd;
-  vertical-align: top; }
-th { border-bottom: 2px solid #444; } td.n { text-align: right; white-space: nowrap; }
-nav a { margin-right: .8rem; }
-"""
+_TEMPLATES = jinja2.Environment(
+    loader=jinja2.PackageLoader("contstim.report"),
+    autoescape=True,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    undefined=jinja2.StrictUndefined,
+)
+
+
+def render(template: str, **values: object) -> str:
+    """Return the page that a template makes of `values`, which are escaped."""
+    return _TEMPLATES.get_template(template).render(**values)
+
+
+def inline_svg(svg: str, number: int, label: str) -> Markup:
+    """Return a drawing for a page that has others, with a label for readers who do not see it."""
+    # Ids within an SVG are page-wide; make them distinct between figures.
+    for start in ('id="', 'href="#', "url(#"):
+        svg = svg.replace(start, f"{start}f{number}-")
+    words = Markup('<svg role="img" aria-label="{}" ').format(label)
+    return Markup(svg.replace("<svg ", words, 1))  # noqa: S704 - drawn here, its text escaped
 
 
 class Page:
-    """Collects the parts of a page; `str` gives the whole.
+    """Collects the parts of a report; `str` gives the page.
 
     Parameters
     ----------
@@ -36,76 +45,49 @@ class Page:
 
     def __init__(self, title: str) -> None:
         self._title = title
-        self._parts: list[str] = []
-        self._links: list[tuple[str, str]] = []
-        self._figures = 0
+        self._parts: list[dict[str, object]] = []
+        self._headings = self._figures = 0
 
-    def heading(self, text: str, level: int = 2) -> None:
-        """Add a heading; those of level 2 are listed at the top."""
-        anchor = ""
-        if level == 2:
-            name = f"part-{len(self._links) + 1}"
-            self._links.append((name, text))
-            anchor = f' id="{name}"'
-        self._parts.append(f"<h{level}{anchor}>{escape(text)}</h{level}>")
+    def heading(self, text: str) -> None:
+        """Add a heading, which is listed at the top."""
+        self._headings += 1
+        self._parts.append({"kind": "heading", "text": text, "anchor": f"part-{self._headings}"})
 
     def paragraph(self, text: str) -> None:
         """Add a paragraph of plain text."""
-        self._parts.append(f"<p>{escape(text)}</p>")
+        self._parts.append({"kind": "paragraph", "text": text})
 
-    def bullets(self, items: Iterable[str]) -> None:
+    def bullets(self, lines: Iterable[str]) -> None:
         """Add a list."""
-        inner = "".join(f"<li>{escape(item)}</li>" for item in items)
-        self._parts.append(f"<ul>{inner}</ul>")
+        self._parts.append({"kind": "bullets", "lines": list(lines)})
 
     def figure(self, svg: str, caption: str) -> None:
-        """Add a drawing with a caption, which also serves readers who do not see it."""
+        """Add a drawing with a caption."""
         self._figures += 1
-        # Ids within an SVG are page-wide; make them distinct between figures.
-        mark = f"f{self._figures}-"
-        for start in ('id="', 'href="#', "url(#"):
-            svg = svg.replace(start, start + mark)
-        label = escape(caption, quote=True)
-        svg = svg.replace("<svg ", f'<svg role="img" aria-label="{label}" ', 1)
+        drawing = inline_svg(svg, self._figures, caption)
         self._parts.append(
-            f"<figure>{svg}<figcaption>Figure {self._figures}. {escape(caption)}"
-            "</figcaption></figure>"
+            {"kind": "figure", "number": self._figures, "svg": drawing, "caption": caption}
         )
 
     def table(self, table: pd.DataFrame, columns: Iterable[str] | None = None) -> None:
-        """Add a table; numbers get three decimals, or four digits if very small."""
+        """Add a table; numbers get three decimals, or two digits if very small."""
         names = list(table.columns) if columns is None else [c for c in columns if c in table]
-        head = "".join(f"<th>{escape(str(n).replace('_', ' '))}</th>" for n in names)
-        lines = []
-        for row in table[names].itertuples(index=False):
-            cells = "".join(_cell(value) for value in row)
-            lines.append(f"<tr>{cells}</tr>")
-        self._parts.append(
-            f'<div class="wide"><table><thead><tr>{head}</tr></thead>'
-            f"<tbody>{''.join(lines)}</tbody></table></div>"
-        )
+        head = [str(name).replace("_", " ") for name in names]
+        rows = [[_cell(v) for v in row] for row in table[names].itertuples(index=False)]
+        self._parts.append({"kind": "table", "head": head, "rows": rows})
 
     def __str__(self) -> str:
-        links = "".join(f'<a href="#{a}">{escape(t)}</a>' for a, t in self._links)
-        return (
-            '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
-            '<meta name="viewport" content="width=device-width, initial-scale=1">'
-            f"<title>{escape(self._title)}</title><style>{_STYLE}</style></head><body>"
-            f"<h1>{escape(self._title)}</h1><nav>{links}</nav>\n"
-            + "\n".join(self._parts)
-            + "\n</body></html>\n"
-        )
+        return render("report.html", title=self._title, parts=self._parts)
 
 
-def _cell(value: object) -> str:
+def _cell(value: object) -> dict[str, object]:
     if value is None or (isinstance(value, float) and np.isnan(value)):
-        return "<td></td>"
+        return {"number": False, "text": ""}
     if isinstance(value, (bool, np.bool_)):
-        return f"<td>{'yes' if value else 'no'}</td>"
+        return {"number": False, "text": "yes" if value else "no"}
     if isinstance(value, (int, np.integer)):
-        return f'<td class="n">{int(value):,}</td>'
+        return {"number": True, "text": f"{int(value):,}"}
     if isinstance(value, (float, np.floating)):
-        number = float(value)
-        text = f"{number:.2g}" if 0 < abs(number) < 0.0005 else f"{number:.3f}"
-        return f'<td class="n">{text}</td>'
-    return f"<td>{escape(str(value))}</td>"
+        small = 0 < abs(float(value)) < 0.0005
+        return {"number": True, "text": f"{float(value):.2g}" if small else f"{float(value):.3f}"}
+    return {"number": False, "text": str(value)}

@@ -1,4 +1,4 @@
-"""Figures of two models, or of every model with every other."""
+"""Figures of two models and their sentences, or of every model with every other."""
 
 from __future__ import annotations
 
@@ -10,10 +10,20 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 from scipy.stats import rankdata
 
+from contstim.arrays import FloatArray
 from contstim.errors import UnknownNameError
-from contstim.report.style import colour, new_figure, short
+from contstim.report.style import PALETTE, colour, new_figure, short
 
-__all__ = ["matrix_figure", "percentile_figure"]
+__all__ = [
+    "TRIPLET_COLOURS",
+    "matrix_figure",
+    "percentile_figure",
+    "percentiles",
+    "triplet_figure",
+]
+
+#: What the sentences of a triplet are drawn in.
+TRIPLET_COLOURS = {"natural": PALETTE[6], "synthetic_1": PALETTE[0], "synthetic_2": PALETTE[1]}
 
 
 def percentile_figure(
@@ -85,6 +95,61 @@ def percentile_figure(
     ax.set_title(f"{len(rows)} pairs; filled: chosen by more people", fontsize=7)
     if len(conditions) > 1:
         figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=7)
+    return figure
+
+
+def percentiles(values: Sequence[float], reference: Sequence[float]) -> FloatArray:
+    """Return the percentage of `reference` below each value, ties counted half; 0 to 100."""
+    ordered = np.sort(np.asarray(reference, dtype=np.float64))
+    below = np.searchsorted(ordered, values, side="left")
+    up_to = np.searchsorted(ordered, values, side="right")
+    return np.asarray(100.0 * (below + up_to) / 2 / len(ordered))
+
+
+def triplet_figure(
+    triplets: pd.DataFrame, reference_1: Sequence[float], reference_2: Sequence[float]
+) -> Figure:
+    """Draw the triplets of two models by percentiles; lines join natural and synthetic sentences.
+
+    After Golan et al. (2023), Fig. 2. Each dot has the id ``KIND-NUMBER``.
+
+    Parameters
+    ----------
+    triplets
+        A `triplets` table of one pair of models.
+    reference_1, reference_2
+        Each model's scores of natural sentences, in one order; percentiles are among them.
+    """
+    references = (reference_1, reference_2)
+    figure, (ax,) = new_figure(5.2, 5.2)
+    cloud = [percentiles(reference, reference) for reference in references]
+    ax.plot(*cloud, linestyle="", marker="o", markersize=2, color="0.73", zorder=0)
+    points = {
+        kind: np.stack(
+            [percentiles(triplets[f"{kind}_lp_{k}"].tolist(), references[k - 1]) for k in (1, 2)]
+        )
+        for kind in TRIPLET_COLOURS
+    }
+    for kind, tint in TRIPLET_COLOURS.items():
+        for number in range(len(triplets)):
+            x, y = points[kind][:, number]
+            if kind != "natural":
+                from_x, from_y = points["natural"][:, number]
+                ax.plot([from_x, x], [from_y, y], color=tint, linewidth=0.8, alpha=0.35, zorder=1)
+            ax.plot(
+                *(x, y),
+                linestyle="",
+                marker="o",
+                markersize=6,
+                color=tint,
+                zorder=2,
+                gid=f"{kind}-{number}",
+            )
+    ax.set_xlim(-2, 102)
+    ax.set_ylim(-2, 102)
+    ax.set_aspect("equal")
+    ax.set_xlabel(f"percentile under model 1, {short(triplets['model_1'].iloc[0])}")
+    ax.set_ylabel(f"percentile under model 2, {short(triplets['model_2'].iloc[0])}")
     return figure
 
 

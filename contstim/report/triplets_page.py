@@ -1,50 +1,26 @@
-"""One self-contained HTML page of triplets: a scatter in percentile space for each model pair.
-
-After Fig. 2 of Golan et al. (2023): the axes are the percentiles of a sentence's score
-among natural sentences, under either model; lines join a natural sentence with its synthetic ones.
-"""
+"""One self-contained HTML page of triplets: a scatter in percentile space for each model pair."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from html import escape
-from typing import TypeVar
+from collections.abc import Hashable, Mapping, Sequence
 
-import numpy as np
 import pandas as pd
+from markupsafe import Markup, escape
 
 from contstim.errors import InputError
 from contstim.models.units import gives_log_probabilities, score_unit
+from contstim.report.page import inline_svg, render
+from contstim.report.pair_figures import TRIPLET_COLOURS, triplet_figure
+from contstim.report.style import svg_text
 from contstim.selection.triplets import controversiality, worst_ranks
 
-__all__ = ["percentiles", "triplets_page"]
+__all__ = ["triplets_page"]
 
-_SIDE, _LEFT, _BOTTOM = 440, 64, 56
-# Okabe and Ito's colours, told apart by people with any kind of colour vision.
-_COLOURS = {"natural": "#000000", "synthetic_1": "#0072b2", "synthetic_2": "#d55e00"}
-_STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem;
-       color: #1a1a1a; background: #fff; }
-table { border-collapse: collapse; width: 100%; margin: 1rem 0 2rem; font-size: 0.92rem; }
-td:first-child { white-space: nowrap; }
-th, td { text-align: left; padding: 0.25rem 0.6rem; vertical-align: top; }
-th { border-bottom: 2px solid #1a1a1a; }
-td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
-tbody tr:first-child td { border-top: 1px solid #bbb; }
-svg { max-width: 100%; height: auto; }
-svg text { font: 13px system-ui, sans-serif; }
-"""
-Number = TypeVar("Number", float, "np.ndarray")
-
-_KINDS = ("natural", "synthetic_1", "synthetic_2")
-
-
-def percentiles(values: Sequence[float], reference: Sequence[float]) -> np.ndarray:
-    """Return the percentage of `reference` below each value, ties counted half; 0 to 100."""
-    ordered = np.sort(np.asarray(reference, dtype=np.float64))
-    below = np.searchsorted(ordered, values, side="left")
-    up_to = np.searchsorted(ordered, values, side="right")
-    return np.asarray(100.0 * (below + up_to) / 2 / len(ordered))
+_ROLES = {
+    "natural": "natural",
+    "synthetic_1": "accepted by model 1",
+    "synthetic_2": "accepted by model 2",
+}
 
 
 def triplets_page(
@@ -74,127 +50,54 @@ def triplets_page(
     """
     if triplets.empty:
         raise InputError("there is no triplet to show; the page needs at least one")
-    sections = []
+    sections: list[dict[str, object]] = []
     for (model_1, model_2), group in triplets.groupby(["model_1", "model_2"], sort=False):
         for model in (model_1, model_2):
             if model not in reference:
                 raise InputError(f"no natural sentences were scored under {model!r}")
-        heading = f"<h2>{escape(str(model_1))} and {escape(str(model_2))}</h2>"
-        figure = _scatter(group, str(model_1), str(model_2), reference)
+        best = group.loc[_order(group).sort_values(ascending=False, kind="stable").index[:rows]]
         sections.append(
-            f"<section>{heading}{figure}{_table(group, str(model_1), str(model_2), rows)}</section>"
+            {
+                "heading": f"{model_1} and {model_2}",
+                "svg": _drawing(group, reference, len(sections) + 1),
+                "head": [_heading(str(model_1), 1), _heading(str(model_2), 2)],
+                "triplets": [_lines(record) for record in best.to_dict("records")],
+            }
         )
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body>"
-        f"<h1>{escape(title)}</h1>"
-        "<p>Each natural sentence (black) was changed into one that model 1 finds no less probable "
-        "and model 2 far less (blue), and into the reverse (orange). Point at a dot to read its "
-        "sentence. Percentiles are among the natural sentences scored (grey).</p>"
-        f"{''.join(sections)}</body></html>\n"
-    )
+    return render("triplets.html", title=title, sections=sections)
 
 
-def _scatter(
-    group: pd.DataFrame, model_1: str, model_2: str, reference: Mapping[str, Sequence[float]]
-) -> str:
-    def points(prefix: str) -> np.ndarray:
-        x = percentiles(group[f"{prefix}_lp_1"].tolist(), reference[model_1])
-        y = percentiles(group[f"{prefix}_lp_2"].tolist(), reference[model_2])
-        return np.column_stack([_x(x), _y(y)])
-
-    parts = [_axes(model_1, model_2)]
-    cloud = np.column_stack(
-        [
-            _x(percentiles(reference[model_1], reference[model_1])),
-            _y(percentiles(reference[model_2], reference[model_2])),
-        ]
-    )
-    parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="1.5" fill="#bbb"/>' for x, y in cloud]
-    natural = points("natural")
-    for kind in ("synthetic_1", "synthetic_2"):
-        for (x, y), (to_x, to_y) in zip(natural, points(kind), strict=True):
-            parts.append(
-                f'<line x1="{x:.1f}" y1="{y:.1f}" x2="{to_x:.1f}" y2="{to_y:.1f}" '
-                f'stroke="{_COLOURS[kind]}" stroke-opacity="0.35"/>'
-            )
-    for kind in _KINDS:
-        for (x, y), text in zip(points(kind), group[kind], strict=True):
-            parts.append(
-                f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4.5" fill="{_COLOURS[kind]}">'
-                f"<title>{escape(str(text))}</title></circle>"
-            )
+def _drawing(group: pd.DataFrame, reference: Mapping[str, Sequence[float]], number: int) -> Markup:
+    model_1, model_2 = group["model_1"].iloc[0], group["model_2"].iloc[0]
+    svg = svg_text(triplet_figure(group, reference[model_1], reference[model_2]))
+    for kind in TRIPLET_COLOURS:  # the sentence of each dot, shown when it is pointed at
+        for place, text in enumerate(group[kind]):
+            dot = f'<g id="{kind}-{place}">'
+            svg = svg.replace(dot, f"{dot}<title>{escape(str(text))}</title>")
     label = f"Percentiles of sentences under {model_1} and {model_2}"
-    size = f"{_SIDE + _LEFT + 20} {_SIDE + _BOTTOM + 20}"
-    return (
-        f'<svg viewBox="0 0 {size}" width="{_SIDE + _LEFT + 20}" role="img" '
-        f'aria-label="{escape(label, quote=True)}">{"".join(parts)}</svg>'
-    )
+    return inline_svg(svg, number, label)
 
 
-def _x(percent: Number) -> Number:
-    return _LEFT + _SIDE * percent / 100
-
-
-def _y(percent: Number) -> Number:
-    return 10 + _SIDE * (1 - percent / 100)
-
-
-def _axes(model_1: str, model_2: str) -> str:
-    bottom = 10 + _SIDE
-    parts = [
-        f'<rect x="{_LEFT}" y="10" width="{_SIDE}" height="{_SIDE}" fill="none" stroke="#1a1a1a"/>'
-    ]
-    for tick in (0, 25, 50, 75, 100):
-        x, y = _x(float(tick)), _y(float(tick))
-        parts.append(f'<text x="{x}" y="{bottom + 18}" text-anchor="middle">{tick}</text>')
-        parts.append(f'<text x="{_LEFT - 8}" y="{y + 4}" text-anchor="end">{tick}</text>')
-    parts.append(
-        f'<text x="{_LEFT + _SIDE / 2}" y="{bottom + 42}" text-anchor="middle">'
-        f"percentile under model 1, {escape(model_1)}</text>"
-    )
-    middle = 10 + _SIDE / 2
-    parts.append(
-        f'<text x="16" y="{middle}" text-anchor="middle" transform="rotate(-90 16 {middle})">'
-        f"percentile under model 2, {escape(model_2)}</text>"
-    )
-    return "".join(parts)
-
-
-def _order(group: pd.DataFrame, model_1: str, model_2: str) -> pd.Series:
+def _order(group: pd.DataFrame) -> pd.Series:
     """Return what triplets are listed by, largest first: the sum of falls, where it has a unit."""
-    if gives_log_probabilities(model_1) and gives_log_probabilities(model_2):
+    models = (str(group["model_1"].iloc[0]), str(group["model_2"].iloc[0]))
+    if all(gives_log_probabilities(model) for model in models):
         return controversiality(group)
     return -worst_ranks(group)
 
 
 def _heading(model: str, number: int) -> str:
     unit = score_unit(model)
-    name = f"log p, model {number} (nats)" if unit == "nats" else f"model {number} ({unit})"
-    return f'<th class="number">{name}</th>'
+    return f"log p, model {number} (nats)" if unit == "nats" else f"model {number} ({unit})"
 
 
-def _table(group: pd.DataFrame, model_1: str, model_2: str, rows: int) -> str:
-    order = _order(group, model_1, model_2)
-    best = group.loc[order.sort_values(ascending=False, kind="stable").index[:rows]]
-    names = {
-        "natural": "natural",
-        "synthetic_1": "accepted by model 1",
-        "synthetic_2": "accepted by model 2",
-    }
-    bodies = []
-    for record in best.to_dict("records"):
-        lines = [
-            f'<tr><td style="color:{_COLOURS[kind]}">{names[kind]}</td>'
-            f"<td>{escape(str(record[kind]))}</td>"
-            f'<td class="number">{record[f"{kind}_lp_1"]:.1f}</td>'
-            f'<td class="number">{record[f"{kind}_lp_2"]:.1f}</td></tr>'
-            for kind in _KINDS
-        ]
-        bodies.append(f"<tbody>{''.join(lines)}</tbody>")
-    return (
-        "<table><thead><tr><th></th><th>sentence</th>"
-        f"{_heading(model_1, 1)}{_heading(model_2, 2)}</tr></thead>"
-        f"{''.join(bodies)}</table>"
-    )
+def _lines(record: Mapping[Hashable, object]) -> list[dict[str, object]]:
+    return [
+        {
+            "colour": colour,
+            "role": _ROLES[kind],
+            "sentence": record[kind],
+            "scores": [record[f"{kind}_lp_1"], record[f"{kind}_lp_2"]],
+        }
+        for kind, colour in TRIPLET_COLOURS.items()
+    ]

@@ -3,7 +3,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import rankdata
-from scipy.stats import rankdata
 
 from contstim.errors import InputError
 from contstim.evaluation import signed_rank_cosine, signed_ranks

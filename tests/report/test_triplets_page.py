@@ -1,3 +1,4 @@
+import html
 import re
 
 import numpy as np
@@ -5,7 +6,8 @@ import pandas as pd
 import pytest
 
 from contstim.errors import InputError
-from contstim.report.triplets_page import percentiles, triplets_page
+from contstim.report.pair_figures import percentiles, triplet_figure
+from contstim.report.triplets_page import triplets_page
 
 REFERENCE = {"a:1": [-40.0, -30.0, -20.0, -10.0], "b:<2>": [-40.0, -30.0, -20.0, -10.0]}
 
@@ -27,28 +29,36 @@ def test_percentiles_count_ties_half() -> None:
 def test_the_page_holds_every_sentence_and_point() -> None:
     page = triplets_page(_triplets(), REFERENCE)
     assert page.count("<svg") == 1
-    # One small grey dot a natural sentence scored, three labelled dots and two lines a triplet.
-    assert len(re.findall(r'r="1.5"', page)) == 4
-    assert len(re.findall(r"<circle[^>]*><title>", page)) == 6
-    assert len(re.findall(r"<line ", page)) == 4
+    titles = re.findall(r'<g id="f1-(\w+)-(\d)"><title>([^<]+)</title>', page)
+    rows = _triplets()
+    shown = {(kind, int(number)): html.unescape(text) for kind, number, text in titles}
+    assert shown == {
+        (kind, number): rows[kind].iloc[number]
+        for kind in ("natural", "synthetic_1", "synthetic_2")
+        for number in range(2)
+    }
     assert "First &lt;i&gt;one&lt;/i&gt;." in page
     assert "b:&lt;2&gt;" in page
     assert "<i>" not in page
     # The more controversial triplet is listed first.
     table = page[page.index("<table>") :]
     assert table.index("Natural two.") < table.index("Natural one.")
-    assert "http" not in page
+    assert not re.search(r'(src|href)="https?:', page)
 
 
-def test_the_page_places_points_by_percentile() -> None:
-    page = triplets_page(_triplets(), REFERENCE)
-    natural_one = re.search(r'cx="([\d.]+)" cy="([\d.]+)"[^>]*><title>Natural one', page)
-    natural_two = re.search(r'cx="([\d.]+)" cy="([\d.]+)"[^>]*><title>Natural two', page)
-    assert natural_one is not None
-    assert natural_two is not None
-    # -20 stands higher among the reference than -30: further right, and further up.
-    assert float(natural_two[1]) > float(natural_one[1])
-    assert float(natural_two[2]) < float(natural_one[2])
+def test_the_figure_places_points_by_percentile() -> None:
+    ax = triplet_figure(_triplets(), *REFERENCE.values()).axes[0]
+    dots = {str(line.get_gid()): line.get_xydata()[0].tolist() for line in ax.lines[1:]}
+    # Of the four natural scores one lies below -30, and -30 itself counts half.
+    assert dots["natural-0"] == [37.5, 37.5]
+    assert dots["natural-1"] == [62.5, 62.5]
+    assert dots["synthetic_1-0"] == [50.0, 0.0]
+    assert dots["synthetic_2-1"] == [0.0, 75.0]
+    cloud, *others = ax.lines
+    assert len(cloud.get_xdata()) == 4
+    joins = [line.get_xydata().tolist() for line in others if len(line.get_xdata()) == 2]
+    assert [dots["natural-0"], dots["synthetic_1-0"]] in joins
+    assert len(joins) == 4
 
 
 def test_what_cannot_be_shown() -> None:
