@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from contstim.errors import OutputError, UnknownNameError
-from contstim.evaluation import ExclusionRules, evaluate
+from contstim.evaluation import Analysis, ExclusionRules, evaluate
 from contstim.report import (
     dominance,
     feature_figure,
@@ -296,6 +296,14 @@ def test_report_without_models_and_unwritable_places(study, tmp_path):
     figure = matrix_figure(table, "model_1", "model_2", "agreement", ["a", "b"], "x")
     with pytest.raises(OutputError, match="cannot write .*x.png: Not a directory"):
         save_figure(figure, blocked / "x.png")
+
+
+def test_a_report_on_targeted_trials_alone(study, tmp_path):
+    choices, scores, _ = study
+    targeted = (Analysis("mine", target="either"),)
+    result = evaluate(choices, scores, n_bootstrap=0, analyses=targeted)
+    page = result.report(tmp_path).read_text(encoding="utf-8")
+    assert "mine: a model on the trials made to target it" in page
 
 
 def test_page_escapes_and_formats():
