@@ -95,18 +95,6 @@ class AnalysisValues:
         """Return the part that this model is in, if it has any trial."""
         return next((part for part in self.parts if model in part.subset.models), None)
 
-    def cells(self) -> FloatArray:
-        """Return what each choice adds to each model's value, shape (R, M).
-
-        Rows are those of `data`; a participant's value is the mean of their cells. NaN where a
-        choice takes no part in the model's analysis.
-        """
-        table = np.full((len(self.data.rating), len(self.data.models)), np.nan)
-        for part in self.parts:
-            subset = part.subset
-            table[np.ix_(subset.rows, subset.models)] = subset.cells(self.measure)
-        return table
-
     def pitted(self) -> list[tuple[int, int]]:
         """Return the pairs of models (i < j) that some trial of the analysis pits."""
         index = {name: i for i, name in enumerate(self.data.models)}

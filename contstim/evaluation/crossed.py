@@ -19,7 +19,7 @@ import numpy as np
 from scipy.stats import t as student
 
 from contstim.arrays import FloatArray, IntArray
-from contstim.evaluation.ranks import RankPlan, square_sum
+from contstim.evaluation.ranks import segment_ranks, square_sum
 
 __all__ = [
     "POPULATIONS",
@@ -241,9 +241,8 @@ def cosine_cells(
     :func:`~contstim.evaluation.ranks.signed_rank_cosine`.
     """
     sign = np.sign(rating) * np.sign(prediction)
-    humans = RankPlan(rating, person, n_people)
-    models = RankPlan(prediction, person, n_people)
-    (r_human, n_human), (r_model, n_model) = humans.ranks(), models.ranks()
+    r_human, n_human = segment_ranks(rating, person, n_people)
+    r_model, n_model = segment_ranks(prediction, person, n_people)
     product = r_human * r_model
     dot = np.bincount(person, product, n_people)
     above_rating = _Above(rating, person, n_people)

@@ -165,23 +165,6 @@ class Subset:
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.asarray(dot / norm)
 
-    def cells(self, measure: str) -> FloatArray:
-        """Return what each choice adds to a model's value, shape (R here, M here).
-
-        A participant's value is the mean of the cells of their choices.
-        """
-        if measure == "accuracy":
-            return np.asarray(0.5 + 0.5 * np.sign(self.rating)[:, None] * self._signs[self.pair])
-        if measure != "signed_rank_cosine":
-            raise UnknownNameError.among("measure", measure, MEASURES)
-        human, n_human = self._human_ranks
-        model, n_model = self._model_ranks()
-        trials = np.bincount(self.person, minlength=self.n_people)
-        norm = np.sqrt(square_sum(n_human)[:, None] * square_sum(n_model))
-        with np.errstate(invalid="ignore", divide="ignore"):
-            share = trials[:, None] / norm
-        return np.asarray(human[:, None] * model[self.shared.place] * share[self.person])
-
     def _model_ranks(self) -> tuple[FloatArray, FloatArray]:
         """Signed ranks of the log-ratios in each set of pairs, (D, M), and counts, (N, M)."""
         shared = self.shared

@@ -150,16 +150,6 @@ def test_ties_count_one_half_and_are_counted():
         subset.ceilings("accuracy", 1, "best")
 
 
-@pytest.mark.parametrize("share", [1.0, 0.7])
-def test_a_participants_value_is_the_mean_of_the_cells_of_their_choices(make_study, share):
-    _, data = data_of(*make_study(share=share))
-    subset = everything(data)
-    for measure in ("accuracy", "signed_rank_cosine"):
-        cells, values = subset.cells(measure), subset.values(measure)
-        for i in range(subset.n_people):
-            np.testing.assert_allclose(cells[subset.person == i].mean(axis=0), values[i])
-
-
 def with_ties(study, scores):
     """The study with ratings of other sizes and of zero, and a model without preferences."""
     other = {0.5: 5 / 6, -0.5: -5 / 6, 1.5: 5 / 3, -1.5: -5 / 3}
