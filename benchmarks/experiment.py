@@ -32,9 +32,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from contstim.experiment.new import new_study
 from contstim.experiment.schema import DATA_FILE, connect
-from contstim.experiment.study import Study
+from contstim.experiment.study import Study, new_study
 from contstim.selection.design import Layout, design_trials
 
 GROUPS = 5

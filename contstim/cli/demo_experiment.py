@@ -8,8 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from contstim.errors import InputError, OutputError
-from contstim.experiment.new import new_study
-from contstim.experiment.study import Study
+from contstim.experiment.study import Study, new_study
 from contstim.search.triplets import Triplet
 from contstim.selection.design import CONDITIONS, Layout, design_trials
 from contstim.text.sentences import pool

@@ -43,8 +43,7 @@ from pathlib import Path
 from contstim.cli import experiment_data, experiment_pages
 from contstim.cli.common import whole_number
 from contstim.errors import MissingExtraError
-from contstim.experiment.new import new_study
-from contstim.experiment.study import Study, read_study
+from contstim.experiment.study import Study, new_study, read_study
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -70,7 +70,7 @@ def read_votes(choices: pd.DataFrame, scores: pd.DataFrame) -> list[Votes]:
     for sentence in pd.unique(pd.concat([rows["sentence_1"], rows["sentence_2"]])):
         if sentence not in scores.index:
             raise InputError(f"there is no score of {sentence!r}; score all sentences of the study")
-    found = []
+    votes = []
     for _, own in rows.groupby("group", sort=False):
         table = own.assign(chose_2=(own["rating"] > 0).astype(float)).pivot_table(
             index="participant",
@@ -79,18 +79,18 @@ def read_votes(choices: pd.DataFrame, scores: pd.DataFrame) -> list[Votes]:
             aggfunc="first",
         )
         one, two = (scores.loc[table.columns.get_level_values(k)].to_numpy().T for k in (0, 1))
-        found.append(
+        votes.append(
             Votes(
                 tuple(str(name) for name in table.index),
                 table.to_numpy(dtype=np.float64),
                 np.sign(np.nan_to_num(two - one)),
             )
         )
-    return found
+    return votes
 
 
 def following_table(votes: Sequence[Votes], models: Sequence[str]) -> pd.DataFrame:
-    """Say for each participant and model how far choices lean to the model beyond the group's.
+    """Return how far each participant leans to each model beyond the group's.
 
     Parameters
     ----------
@@ -148,9 +148,9 @@ def _participant(group: Votes, i: int, name: str, models: Sequence[str]) -> list
     others = np.delete(group.chose_2, i, axis=0)
     n = np.isfinite(others).sum(axis=0)
     k = np.nansum(others, axis=0)
-    here = np.isfinite(y) & (n >= _LEAST_OTHERS)
-    y, prefers = y[here], group.prefers[:, here]
-    x = logit((k[here] + 0.5) / (n[here] + 1))
+    answered = np.isfinite(y) & (n >= _LEAST_OTHERS)
+    y, prefers = y[answered], group.prefers[:, answered]
+    x = logit((k[answered] + 0.5) / (n[answered] + 1))
     mu = expit(_slope(x, y) * x)
     rows = []
     for m, model in zip(prefers, models, strict=True):
@@ -199,7 +199,7 @@ def influence_table(
     repeats: int = 200,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Say how far k participants who let a model answer would move the ranking of the models.
+    """Return how far k participants who let a model answer would move the ranking of the models.
 
     Parameters
     ----------
@@ -234,11 +234,11 @@ def influence_table(
     observed, followers = [], []
     for group in votes:
         for y in group.chose_2:
-            here = np.isfinite(y)
-            sign, prefers = 2 * y[here] - 1, group.prefers[:, here]
+            answered = np.isfinite(y)
+            sign, prefers = 2 * y[answered] - 1, group.prefers[:, answered]
             observed.append((1 + (prefers * sign).mean(axis=1)) / 2)
             # Row: who is followed; column: whose accuracy that gives.
-            agree = (1 - _LAPSE) * (prefers @ prefers.T) / max(1, here.sum())
+            agree = (1 - _LAPSE) * (prefers @ prefers.T) / max(1, answered.sum())
             followers.append((1 + agree) / 2)
     now, then = np.array(observed), np.array(followers)
     rng = np.random.default_rng(seed)

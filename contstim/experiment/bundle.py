@@ -7,7 +7,7 @@ with an empty session id, which the page fills with one of its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from contstim.errors import InputError
@@ -15,7 +15,7 @@ from contstim.experiment.options import OUTCOMES
 from contstim.experiment.study import Study
 from contstim.experiment.trials import Trial
 
-__all__ = ["FORMAT", "make_bundle", "make_bundles", "outcome_link", "study_info"]
+__all__ = ["FORMAT", "make_bundle", "outcome_link", "study_info"]
 
 #: The format of bundles and of what the page sends.
 FORMAT = 1
@@ -90,14 +90,6 @@ def make_bundle(
         "answered": {trial: dict(answer) for trial, answer in (answered or {}).items()},
         "elapsed_s": elapsed_s,
     }
-
-
-def make_bundles(
-    study: Study, assignments: Iterable[int] | None = None
-) -> dict[int, dict[str, Any]]:
-    """Return the bundle of every assignment, or of those given, for a page without a server."""
-    chosen = study.design.trials if assignments is None else assignments
-    return {assignment: make_bundle(study, assignment) for assignment in chosen}
 
 
 def outcome_link(study: Study, outcome: str) -> dict[str, str | None]:

@@ -79,8 +79,8 @@ def participant_hash(salt: str, session: str, recruiter_id: str | None) -> str:
     They cannot be turned back, nor be compared between studies: each data file has a salt of its
     own, which no table holds.
     """
-    known = f"session:{session}" if recruiter_id is None else f"id:{recruiter_id}"
-    return digest(f"{salt}:{known}")[:16]
+    identity = f"session:{session}" if recruiter_id is None else f"id:{recruiter_id}"
+    return digest(f"{salt}:{identity}")[:16]
 
 
 def read_collected(study: Study, data: Path | None = None) -> Collected:
@@ -141,18 +141,18 @@ def _tables(
     for session in sessions:
         own = first.get(session["session"], {})
         name = names[session["session"]]
-        here, tests = [], []
+        answered, tests = [], []
         for trial in study.design.trials[session["seat"]]:
             if trial.trial not in own:
                 continue
             answer = own[trial.trial]
             if trial.kind == "choice":
-                here.append(_choice(name, session, trial, answer))
+                answered.append(_choice(name, session, trial, answer))
             else:
                 tests.append(_check(name, session, trial, answer))
-        choices += here
+        choices += answered
         checks += tests
-        rows.append(_session(study, name, session, here, tests))
+        rows.append(_session(study, name, session, answered, tests))
     others = [c for c in study.design.columns if c not in (*CHOICES, *_EXTRA, "catch")]
     check_columns = ["participant", "group", "trial", "expected", "choice", "right", "rt_ms"]
     return Collected(
@@ -284,7 +284,7 @@ def recruiter_ids(study: Study, data: Path | None = None) -> pd.DataFrame:
     finally:
         connection.close()
     names = () if study.recruiter is None else study.recruiter.parameters
-    found = [
+    people = [
         {
             "participant": participant_hash(salt, row["session"], row["recruiter_id"]),
             "recruiter_id": row["recruiter_id"],
@@ -292,4 +292,4 @@ def recruiter_ids(study: Study, data: Path | None = None) -> pd.DataFrame:
         }
         for row in rows
     ]
-    return pd.DataFrame(found, columns=["participant", "recruiter_id", *names])
+    return pd.DataFrame(people, columns=["participant", "recruiter_id", *names])

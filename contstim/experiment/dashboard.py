@@ -1,12 +1,93 @@
-"""The dashboard as one page of HTML without scripts, which loads itself anew."""
+"""The state of a study, and the dashboard: a page of HTML without scripts that reloads itself."""
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterable, Mapping
 from html import escape
 from typing import Any
 
-__all__ = ["dashboard_page", "login_page"]
+from contstim.experiment.study import Study
+
+__all__ = ["dashboard_page", "login_page", "summarise"]
+
+
+_IDLE_S = 300.0  # without an answer for so long a session counts as idle
+
+
+def summarise(connection: sqlite3.Connection, study: Study, now: float) -> dict[str, Any]:
+    """Return the state of a study.
+
+    Returns
+    -------
+    dict
+        ``study``, ``seats``, ``free``, ``declined``, ``outcomes`` (numbers of sessions), ``groups``
+        (each ``group, seats, taken, complete``) and ``sessions``: one each, the last first, with
+        ``session``, ``seat``, ``group``, ``state`` (``active``, ``idle``, ``released`` or the
+        outcome), ``answered``, ``trials``, ``minutes`` (from consent to the last message),
+        ``catch`` and ``checks`` (right and shown so far), ``conflicts``, ``median_rt_ms``.
+    """
+    answers: dict[str, list[sqlite3.Row]] = {}
+    for row in connection.execute(
+        "SELECT session, trial, choice, rt_ms, conflict FROM answers WHERE kind <> 'practice'"
+    ):
+        answers.setdefault(row["session"], []).append(row)
+    rows = connection.execute("SELECT * FROM sessions ORDER BY started_at DESC, session")
+    sessions = [_session(row, answers.get(row["session"], []), study, now) for row in rows]
+    groups: dict[int, dict[str, int]] = {}
+    for row in connection.execute("SELECT group_number, session FROM seats"):
+        group = groups.setdefault(row["group_number"], {"seats": 0, "taken": 0, "complete": 0})
+        group["seats"] += 1
+        group["taken"] += row["session"] is not None
+    for one in sessions:
+        groups[one["group"]]["complete"] += one["state"] == "complete"
+    states = [one["state"] for one in sessions]
+    declined = connection.execute("SELECT n FROM counts WHERE name = 'declined'").fetchone()
+    return {
+        "study": study.study.name,
+        "seats": len(study.design.groups),
+        "free": sum(g["seats"] - g["taken"] for g in groups.values()),
+        "declined": 0 if declined is None else declined["n"],
+        "outcomes": {state: states.count(state) for state in dict.fromkeys(states)},
+        "groups": [{"group": number, **groups[number]} for number in sorted(groups)],
+        "sessions": sessions,
+    }
+
+
+def _session(
+    row: sqlite3.Row, answers: list[sqlite3.Row], study: Study, now: float
+) -> dict[str, Any]:
+    own = study.design.trials[row["seat"]]
+    choices = {answer["trial"]: answer["choice"] for answer in answers if not answer["conflict"]}
+    right: dict[str, list[bool]] = {"choice": [], "attention": []}
+    for trial in own:
+        if trial.expected is not None and trial.trial in choices:
+            left = choices[trial.trial] < 0
+            right[trial.kind].append(left == (trial.expected == "left"))
+    times = sorted(answer["rt_ms"] for answer in answers if not answer["conflict"])
+    return {
+        "session": row["session"],
+        "seat": row["seat"],
+        "group": row["group_number"],
+        "state": _state(row, now),
+        "answered": len(choices),
+        "trials": len(own),
+        "minutes": round((row["last_at"] - row["started_at"]) / 60, 1),
+        "catch": [sum(right["choice"]), len(right["choice"])],
+        "checks": [sum(right["attention"]), len(right["attention"])],
+        "conflicts": sum(answer["conflict"] for answer in answers),
+        "median_rt_ms": times[len(times) // 2] if times else None,
+    }
+
+
+def _state(row: sqlite3.Row, now: float) -> str:
+    if row["outcome"] is not None:
+        excluded = row["released_why"] not in (None, "abandoned")
+        return "excluded" if excluded else str(row["outcome"])
+    if row["released_at"] is not None:
+        return "released"
+    return "idle" if now - row["last_at"] > _IDLE_S else "active"
+
 
 _EVERY_S = 5
 

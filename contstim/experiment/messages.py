@@ -15,8 +15,8 @@ __all__ = [
     "EVENT_KINDS",
     "Answer",
     "Consent",
-    "Event",
     "Opening",
+    "PageEvent",
     "RefusedError",
     "named_id",
     "parse_json",
@@ -58,7 +58,7 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Event:
+class PageEvent:
     """Something that happened in a session, such as a lost focus."""
 
     event: str
@@ -153,8 +153,8 @@ def _count(table: Mapping[str, Any], name: str, default: int) -> int:
 
 def named_id(value: Any) -> str | None:
     """Return the id that an answer or event gives itself, None if it gives none that is one."""
-    found = value.get("id") if isinstance(value, dict) else None
-    return found if isinstance(found, str) and _ID.fullmatch(found) else None
+    name = value.get("id") if isinstance(value, dict) else None
+    return name if isinstance(name, str) and _ID.fullmatch(name) else None
 
 
 def read_answer(value: Any, trials: Collection[str]) -> Answer:
@@ -194,7 +194,7 @@ def read_answer(value: Any, trials: Collection[str]) -> Answer:
     )
 
 
-def read_event(value: Any) -> Event:
+def read_event(value: Any) -> PageEvent:
     """Check an event; its detail, a text or any JSON value, is kept as text.
 
     Raises
@@ -212,7 +212,7 @@ def read_event(value: Any) -> Event:
     detail = value.get("detail", "")
     if not isinstance(detail, str):
         detail = json.dumps(detail, sort_keys=True)
-    return Event(event, kind, at, _text({"detail": detail}, "detail", 500))
+    return PageEvent(event, kind, at, _text({"detail": detail}, "detail", 500))
 
 
 def read_opening(body: Mapping[str, Any], kept: Collection[str]) -> Opening:

@@ -17,10 +17,10 @@ __all__ = [
     "AttentionCheck",
     "Codes",
     "ConsentOptions",
+    "PageOptions",
     "PracticePair",
     "Recruiter",
     "SessionOptions",
-    "StudyOptions",
 ]
 
 #: How a session can end; each may have a completion code of its own. `unsent` is no end of a
@@ -45,7 +45,7 @@ _Parameter = Annotated[
 
 
 @settings
-class StudyOptions:
+class PageOptions:
     """``[study]``: what the study is called and the script it is written in.
 
     Attributes

@@ -30,7 +30,7 @@ class Bonus:
 
 
 def pay_table(collected: Collected, ids: pd.DataFrame, bonus: Bonus | None = None) -> pd.DataFrame:
-    """Say for every session whether it is to be paid.
+    """Return for every session whether it is to be paid.
 
     Catch trials are no ground for not paying; whether somebody's data are analysed is another
     question (see `replacement_table`).
@@ -88,7 +88,7 @@ def _pay(session: Mapping[Hashable, Any]) -> tuple[str, str]:
 
 
 def replacement_table(collected: Collected, excluded: pd.DataFrame) -> pd.DataFrame:
-    """Say which assignments another participant should take, and why.
+    """Return which assignments another participant should take, and why.
 
     Parameters
     ----------

@@ -130,8 +130,8 @@ def write_psychds(study: Study, collected: Collected, folder: Path) -> None:
 
 
 def _variable(column: str) -> dict[str, str]:
-    found = {"@type": "PropertyValue", "name": column}
-    return {**found, "description": DICTIONARY.get(column, "a column of the design's table")}
+    value = {"@type": "PropertyValue", "name": column}
+    return {**value, "description": DICTIONARY.get(column, "a column of the design's table")}
 
 
 def _readme(study: Study, files: Mapping[str, pd.DataFrame]) -> str:
@@ -181,21 +181,21 @@ def check_psychds(folder: str | Path) -> dict[str, int]:
 def _described(path: Path) -> set[str]:
     """Return the columns that the description names."""
     try:
-        found: Any = json.loads(path.read_text("utf-8"))
+        description: Any = json.loads(path.read_text("utf-8"))
     except FileNotFoundError:
         raise ValidationError(f"there is no {path}") from None
     except (OSError, ValueError) as error:
         raise ValidationError(f"{path} is not JSON: {error}") from None
-    if not isinstance(found, dict):
+    if not isinstance(description, dict):
         raise ValidationError(f"{path} is no JSON object")
     for key in _REQUIRED:
-        if not found.get(key):
+        if not description.get(key):
             raise ValidationError(f"{path} lacks {key!r}")
-    if "schema.org" not in str(found["@context"]):
-        raise ValidationError(f"{path}: @context is {found['@context']!r}, not schema.org")
-    if found["@type"] != "Dataset":
-        raise ValidationError(f"{path}: @type is {found['@type']!r}, not 'Dataset'")
-    variables = found["variableMeasured"]
+    if "schema.org" not in str(description["@context"]):
+        raise ValidationError(f"{path}: @context is {description['@context']!r}, not schema.org")
+    if description["@type"] != "Dataset":
+        raise ValidationError(f"{path}: @type is {description['@type']!r}, not 'Dataset'")
+    variables = description["variableMeasured"]
     if not isinstance(variables, list):
         raise ValidationError(f"{path}: variableMeasured is no list")
     return {str(v.get("name")) if isinstance(v, dict) else str(v) for v in variables}

@@ -81,19 +81,19 @@ def record_answers(
     for value in answers:
         try:
             answer = read_answer(value, trials)
-            kept = _stored(connection, session, answer)
+            conflict = _stored(connection, session, answer)
         except InputError as error:
             refused.append((named_id(value), str(error)))
             continue
-        if kept is None:
+        if conflict is None:
             if room <= 0:
                 refused.append((answer.answer, "this session has sent too many answers"))
                 continue
             kind = trials[answer.trial].kind
-            kept = _insert_answer(connection, session, answer, kind, now, late)
+            conflict = _insert_answer(connection, session, answer, kind, now, late)
             room -= 1
         acknowledged.append(answer.answer)
-        if kept:
+        if conflict:
             conflicts.append(answer.answer)
     return Received(tuple(acknowledged), tuple(conflicts), tuple(refused))
 

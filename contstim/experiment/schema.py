@@ -186,8 +186,8 @@ def read_salt(connection: sqlite3.Connection) -> str:
 def _make(connection: sqlite3.Connection, study: Study) -> None:
     connection.execute("BEGIN IMMEDIATE")
     try:
-        found = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-        if not found:
+        n_tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+        if not n_tables:
             for statement in _TABLES.split(";\n"):
                 connection.execute(statement)
             for table in ("answers", "events"):

@@ -1,4 +1,7 @@
-"""The server of a study: the page, its data on the way to the store, and a dashboard."""
+"""The server of a study: the page, its data on the way to the store, and a dashboard.
+
+Bodies of requests have a bounded size, replies are JSON, and every reply has safe headers.
+"""
 
 from __future__ import annotations
 
@@ -6,34 +9,134 @@ import asyncio
 import hashlib
 import hmac
 import sqlite3
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import parse_qs
 
 from starlette.applications import Starlette
+from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from contstim.errors import InputError, MissingExtraError, OutputError
 from contstim.experiment.bundle import study_info
 from contstim.experiment.dashboard import dashboard_page, login_page
-from contstim.experiment.http import OWN_FORMS, SafeHeaders, bearer, read_body, read_form, refusal
-from contstim.experiment.messages import RefusedError, read_opening
+from contstim.experiment.messages import RefusedError, parse_json, read_opening
 from contstim.experiment.pages import index_html
 from contstim.experiment.store import Store
 from contstim.experiment.vendor import PAGE, vendor_files
 
-__all__ = ["PAGE", "make_app"]
+__all__ = ["LONGEST_BODY", "PAGE", "make_app"]
 
 _COOKIE = "contstim_dashboard"
 Result = TypeVar("Result")
 Endpoint = Callable[[Request], Awaitable[Response]]
+
+#: Bytes of a request's body.
+LONGEST_BODY = 64 * 1024
+
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; "
+    "connect-src 'self'; base-uri 'none'; form-action {forms}; frame-ancestors 'none'"
+)
+
+#: Nothing from another host, no inline script or style, no frame around the page, no forms.
+_HEADERS = {
+    "content-security-policy": _POLICY.format(forms="'none'"),
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+    "cache-control": "no-store",
+}
+
+#: Headers of a page whose forms may be sent to this server.
+_OWN_FORMS = {"content-security-policy": _POLICY.format(forms="'self'")}
+
+
+class _SafeHeaders:
+    """Puts the headers on every reply that has no own, also on those to requests that failed."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on."""
+
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in _HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        await self._app(scope, receive, with_headers if scope["type"] == "http" else send)
+
+
+async def _read_body(request: Request) -> dict[str, Any]:
+    """Read the JSON object that a request brings.
+
+    Raises
+    ------
+    RefusedError
+        415 if it is not sent as JSON (which other sites cannot do), 413 if it is too long.
+    InputError
+        If it is no JSON object.
+    """
+    return parse_json(await _read_typed(request, "application/json"))
+
+
+async def _read_form(request: Request, name: str) -> str:
+    """Read a field of the form that a request brings; it is empty if it is not there.
+
+    Raises
+    ------
+    RefusedError
+        415 if it is not sent as a form, 413 if it is too long.
+    """
+    body = await _read_typed(request, "application/x-www-form-urlencoded")
+    return parse_qs(body.decode("utf-8", "replace")).get(name, [""])[0].strip()
+
+
+async def _read_typed(request: Request, wanted: str) -> bytes:
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != wanted:
+        raise RefusedError(415, f"send {wanted}")
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > LONGEST_BODY:
+            raise RefusedError(413, f"the body is longer than {LONGEST_BODY} bytes")
+    return bytes(body)
+
+
+def _bearer(request: Request, what: str = "session") -> str:
+    """Return the token of the ``Authorization`` header, which is to be that of a `what`.
+
+    Raises
+    ------
+    RefusedError
+        401 if there is none.
+    """
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "bearer" or not token.strip():
+        raise RefusedError(401, f"the {what}'s token is missing")
+    return token.strip()
+
+
+def _refusal(status: int, message: str, more: Mapping[str, Any] | None = None) -> JSONResponse:
+    """Return an error as JSON: one line, and what else the page needs to go on."""
+    return JSONResponse({"error": message, **(more or {})}, status_code=status)
 
 
 def make_app(store: Store, token: str, page: Path = PAGE) -> Starlette:
@@ -56,7 +159,7 @@ def make_app(store: Store, token: str, page: Path = PAGE) -> Starlette:
         try:
             vendor_files(page)
         except MissingExtraError as error:
-            return refusal(503, str(error))
+            return _refusal(503, str(error))
         return HTMLResponse(index_html(store.study, "server", page=page))
 
     @asynccontextmanager
@@ -80,7 +183,7 @@ def make_app(store: Store, token: str, page: Path = PAGE) -> Starlette:
     ]
     return Starlette(
         routes=routes,
-        middleware=[Middleware(SafeHeaders)],
+        middleware=[Middleware(_SafeHeaders)],
         exception_handlers={HTTPException: _no_such_place},
         lifespan=lifespan,
     )
@@ -88,7 +191,9 @@ def make_app(store: Store, token: str, page: Path = PAGE) -> Starlette:
 
 async def _no_such_place(_: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
-    return refusal(status, "there is nothing here" if status == 404 else "that cannot be done here")
+    return _refusal(
+        status, "there is nothing here" if status == 404 else "that cannot be done here"
+    )
 
 
 def _safely(endpoint: Endpoint) -> Endpoint:
@@ -98,13 +203,13 @@ def _safely(endpoint: Endpoint) -> Endpoint:
         try:
             return await endpoint(request)
         except RefusedError as error:
-            return refusal(error.status, str(error), error.more)
+            return _refusal(error.status, str(error), error.more)
         except InputError as error:
-            return refusal(400, str(error))
+            return _refusal(400, str(error))
         except ClientDisconnect:
             return Response(status_code=400)  # nobody is there to read it
         except (sqlite3.Error, OutputError):
-            return refusal(503, "the data cannot be stored now; try again")
+            return _refusal(503, "the data cannot be stored now; try again")
 
     return guarded
 
@@ -125,31 +230,31 @@ class _Api:
 
     async def open(self, request: Request) -> Response:
         recruiter = self._store.study.recruiter
-        kept = () if recruiter is None else recruiter.parameters
-        opening = read_opening(await read_body(request), kept)
+        parameters = () if recruiter is None else recruiter.parameters
+        opening = read_opening(await _read_body(request), parameters)
         token, bundle, new = await _of(self._store.open(opening))
         return JSONResponse({"token": token, "bundle": bundle}, status_code=201 if new else 200)
 
     async def declined(self, request: Request) -> Response:
-        await read_body(request)
+        await _read_body(request)
         await _of(self._store.decline())
         return Response(status_code=204)
 
     async def session(self, request: Request) -> Response:
-        return JSONResponse(await _of(self._store.resume(bearer(request))))
+        return JSONResponse(await _of(self._store.resume(_bearer(request))))
 
     async def answers(self, request: Request) -> Response:
-        token = bearer(request)
-        answers = _list(await read_body(request), "answers")
+        token = _bearer(request)
+        answers = _list(await _read_body(request), "answers")
         return JSONResponse((await _of(self._store.add_answers(token, answers))).row())
 
     async def events(self, request: Request) -> Response:
-        token = bearer(request)
-        events = _list(await read_body(request), "events")
+        token = _bearer(request)
+        events = _list(await _read_body(request), "events")
         return JSONResponse((await _of(self._store.add_events(token, events))).row())
 
     async def finish(self, request: Request) -> Response:
-        return JSONResponse(await _of(self._store.finish(bearer(request))))
+        return JSONResponse(await _of(self._store.finish(_bearer(request))))
 
 
 class _Dashboard:
@@ -169,13 +274,13 @@ class _Dashboard:
         try:
             summary = await _of(self._store.summary())
         except OutputError as error:
-            return refusal(503, str(error))
+            return _refusal(503, str(error))
         return HTMLResponse(dashboard_page(summary))
 
     async def log_in(self, request: Request) -> Response:
         # A form's body stands in no address, hence in no history, log or referrer.
         try:
-            self._check(await read_form(request, "token"), self._token)
+            self._check(await _read_form(request, "token"), self._token)
         except RefusedError as error:
             return self._ask(error)
         reply = RedirectResponse("dashboard", status_code=303)
@@ -190,13 +295,13 @@ class _Dashboard:
     def _ask(self, error: RefusedError) -> Response:
         # Who has given nothing yet has done nothing wrong.
         why = "" if error.status == 401 else str(error)
-        return HTMLResponse(login_page(self._store.study.study.name, why), error.status, OWN_FORMS)
+        return HTMLResponse(login_page(self._store.study.study.name, why), error.status, _OWN_FORMS)
 
     def _admit(self, request: Request) -> None:
         if _COOKIE in request.cookies:
             self._check(request.cookies[_COOKIE], self._proof)
         else:
-            self._check(bearer(request, "dashboard"), self._token)
+            self._check(_bearer(request, "dashboard"), self._token)
 
     def _check(self, given: str, wanted: str) -> None:
         if not hmac.compare_digest(given.encode("utf-8", "replace"), wanted.encode()):

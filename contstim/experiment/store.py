@@ -17,6 +17,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from contstim.experiment.allocation import release_stale, return_to_assignment, take_assignment
 from contstim.experiment.bundle import make_bundle, outcome_link
+from contstim.experiment.dashboard import summarise
 from contstim.experiment.messages import Opening, RefusedError
 from contstim.experiment.recording import (
     GRACE_S,
@@ -28,7 +29,6 @@ from contstim.experiment.recording import (
 )
 from contstim.experiment.schema import DATA_FILE, open_data
 from contstim.experiment.study import Study
-from contstim.experiment.summary import summarise
 from contstim.experiment.trials import Trial
 from contstim.experiment.writer import Writer
 from contstim.files import digest, lock

@@ -1,34 +1,39 @@
-"""A study: the folder that a researcher edits, read and checked."""
+"""A study: the folder that a researcher edits, written, read and checked."""
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from contstim.errors import InputError, near_matches
+from contstim.errors import InputError, OutputError, near_matches
 from contstim.experiment.options import (
     AllocationOptions,
     AttentionCheck,
     ConsentOptions,
+    PageOptions,
     PracticePair,
     Recruiter,
     SessionOptions,
-    StudyOptions,
 )
-from contstim.experiment.texts import default_texts, read_texts
+from contstim.experiment.texts import default_source, default_texts, read_texts
 from contstim.experiment.trials import Design, Trial, practice_trials, read_design
-from contstim.files import digest
+from contstim.files import digest, write_whole
 from contstim.settings import build, read_toml
+from contstim.tables import numbered_lines
 
-__all__ = ["CONSENT_PLACEHOLDER", "Study", "read_study"]
+__all__ = ["CONSENT_PLACEHOLDER", "Study", "new_study", "read_study"]
+
 
 #: What the consent form of a new study has where the researcher must write.
 CONSENT_PLACEHOLDER = "[["
 
 _TABLES = {
-    "study": StudyOptions,
+    "study": PageOptions,
     "consent": ConsentOptions,
     "session": SessionOptions,
     "allocation": AllocationOptions,
@@ -56,7 +61,7 @@ class Study:
         Where all this was read from.
     """
 
-    study: StudyOptions
+    study: PageOptions
     consent: ConsentOptions
     consent_text: str
     design: Design
@@ -81,17 +86,17 @@ class Study:
     @property
     def notes(self) -> list[str]:
         """What a researcher should still see to before people take part, one sentence each."""
-        found = []
+        notes = []
         if CONSENT_PLACEHOLDER in self.consent_text:
-            found.append(
+            notes.append(
                 f"{self.consent.file} still has places marked {CONSENT_PLACEHOLDER} ... ]]; "
                 "write your own text there"
             )
         if self.recruiter is not None and self.recruiter.codes.complete is None:
-            found.append("recruiter.codes.complete is missing; nobody gets a completion code")
+            notes.append("recruiter.codes.complete is missing; nobody gets a completion code")
         if not any(trial.expected for own in self.design.trials.values() for trial in own):
-            found.append("the design has no catch trials and the study no attention checks")
-        return found
+            notes.append("the design has no catch trials and the study no attention checks")
+        return notes
 
 
 def read_study(folder: str | Path) -> Study:
@@ -183,3 +188,54 @@ def _check_places(path: Path, parts: Mapping[str, Any], design: Design) -> None:
                 f"{path}: session.break_after holds {number}, but there are "
                 f"{least + len(checks)} trials"
             )
+
+
+_CONSENT = """\
+You are invited to take part in a study on language by [[the researchers and their institution]].
+
+You will see pairs of sentences and say which of the two is more likely. This takes about \
+[[number]] minutes. [[What participants receive.]]
+
+We store your answers, how long they took, whether the page was left meanwhile, and whether you \
+used keyboard, mouse or touch. Your participant id is kept apart from your answers and is not \
+published. [[Where data are stored, for how long, and what is published.]]
+
+Taking part is voluntary. You can stop at any time by closing the page, without giving a reason. \
+[[How to have data deleted.]]
+
+Questions: [[name and address]]. Approval: [[board and number]].
+"""
+
+
+def new_study(folder: str | Path, trials: str | Path) -> Study:
+    """Write a study folder around a table of trials and return the study.
+
+    Parameters
+    ----------
+    folder
+        Where; it must not exist or be empty. Its name becomes the study's.
+    trials
+        What ``contstim design trials`` wrote; it is copied.
+
+    Raises
+    ------
+    InputError
+        If the folder holds something, or the table cannot be used.
+    OutputError
+        If the place cannot be written to.
+    """
+    folder, trials = Path(folder), Path(trials)
+    try:
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise InputError(f"{folder} is there already and not empty; choose another folder")
+    except OSError as error:
+        raise OutputError(f"cannot write to {folder}: {error.strerror}") from None
+    read_design(trials)  # says what is wrong before anything is written
+    name = re.sub(r"[^A-Za-z0-9_-]+", "-", folder.resolve().name).strip("-_")[:64] or "study"
+    template = (files("contstim.experiment") / "template.toml").read_text("utf-8")
+    table = "".join(f"{line}\n" for _, line in numbered_lines(trials))
+    write_whole(folder / "trials.csv", table)
+    write_whole(folder / "consent.md", _CONSENT)
+    write_whole(folder / "texts.toml", default_source())
+    write_whole(folder / "study.toml", template.replace("{name}", json.dumps(name), 1))
+    return read_study(folder)

@@ -49,20 +49,20 @@ def read_texts(path: Path) -> dict[str, str]:
 
 
 def _checked(
-    table: Mapping[str, object], known: Mapping[str, str], path: Path
+    table: Mapping[str, object], defaults: Mapping[str, str], path: Path
 ) -> list[tuple[str, str]]:
-    found = []
+    texts = []
     for key, text in table.items():
-        if key not in known:
-            raise UnknownNameError.among(f"text in {path}", key, known)
+        if key not in defaults:
+            raise UnknownNameError.among(f"text in {path}", key, defaults)
         if not isinstance(text, str) or not text.strip():
             raise InputError(f"{path}: {key} is {text!r}; give a text, or leave the key out")
         if len(text) > _LONGEST:
             raise InputError(f"{path}: {key} has {len(text)} characters; give at most {_LONGEST}")
-        offered = set(_BRACES.findall(known[key]))
+        offered = set(_BRACES.findall(defaults[key]))
         for name in _BRACES.findall(text):
             if name not in offered:
                 what = ", ".join(sorted("{" + n + "}" for n in offered)) or "no braces"
                 raise InputError(f"{path}: {key} holds {{{name}}}; the page fills in {what} there")
-        found.append((key, text.strip()))
-    return found
+        texts.append((key, text.strip()))
+    return texts

@@ -6,7 +6,6 @@ never committed. This module needs nothing but the standard library: the wheel's
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import subprocess
@@ -36,11 +35,11 @@ def vendor_files(page: Path = PAGE) -> dict[str, Path]:
     MissingExtraError
         If one is not there; the message names the command that fetches it.
     """
-    found = {name: page / "vendor" / name for name in VENDORED}
-    for name, path in found.items():
+    files = {name: page / "vendor" / name for name in VENDORED}
+    for name, path in files.items():
         if not path.is_file():
             raise MissingExtraError(f"the experiment's page lacks {name}; {_HOW}")
-    return found
+    return files
 
 
 def fetch_vendor(page: Path = PAGE) -> list[Path]:
@@ -80,16 +79,6 @@ def fetch_vendor(page: Path = PAGE) -> list[Path]:
             write_whole(target, _SOURCE_MAP.sub("", text))
             written.append(target)
     return written
-
-
-def versions(page: Path = PAGE) -> dict[str, str]:
-    """Return the version of each npm package that the lock file pins."""
-    lock = json.loads((page / "package-lock.json").read_text("utf-8"))
-    return {
-        path.removeprefix("node_modules/"): package["version"]
-        for path, package in lock["packages"].items()
-        if path
-    }
 
 
 def _run(npm: str, folder: Path) -> None:

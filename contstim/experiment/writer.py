@@ -161,10 +161,10 @@ def _files(connection: sqlite3.Connection) -> dict[Path, tuple[int, int] | None]
 
 def _identity(path: Path) -> tuple[int, int] | None:
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def _require(files: dict[Path, tuple[int, int] | None]) -> None:

@@ -10,8 +10,7 @@ import pytest
 from hosts import ARGUMENTS, FileHost, Server, chromium
 from studies import edit, make_trials
 
-from contstim.experiment.new import new_study
-from contstim.experiment.study import Study
+from contstim.experiment.study import Study, new_study
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page

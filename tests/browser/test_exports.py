@@ -15,7 +15,7 @@ from playing import Player, choice_of
 
 from contstim.cli import main
 from contstim.experiment.jatos import write_jatos
-from contstim.experiment.static import write_static
+from contstim.experiment.pages import write_static
 from contstim.experiment.study import Study
 
 if TYPE_CHECKING:

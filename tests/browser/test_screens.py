@@ -12,7 +12,7 @@ import pytest
 from hosts import FileHost, Server
 from playing import Player
 
-from contstim.experiment.static import write_static
+from contstim.experiment.pages import write_static
 from contstim.experiment.study import Study, read_study
 
 if TYPE_CHECKING:

@@ -17,11 +17,10 @@ from contstim.cli import main
 from contstim.errors import InputError, MissingExtraError, ValidationError
 from contstim.experiment import vendor
 from contstim.experiment.jatos import check_jatos_archive, jatos_archive
-from contstim.experiment.pages import index_html, page_files
-from contstim.experiment.static import write_static
+from contstim.experiment.pages import index_html, page_files, write_static
 from contstim.experiment.study import Study
 from contstim.experiment.texts import default_texts
-from contstim.experiment.vendor import PAGE, VENDORED, fetch_vendor, vendor_files, versions
+from contstim.experiment.vendor import PAGE, VENDORED, fetch_vendor, vendor_files
 
 SOURCES = [*PAGE.glob("*.js"), *PAGE.glob("transports/*.js")]
 
@@ -98,8 +97,11 @@ def test_every_npm_package_is_pinned_by_a_hash_and_no_address() -> None:
 def test_the_licences_of_what_is_vendored_are_noted_with_their_versions() -> None:
     notice = (PAGE / "THIRD_PARTY.txt").read_text("utf-8")
     # type-fest is types only: nothing of it is in the file.
-    for name, version in versions().items():
-        assert (f"\n{name} {version}" in notice) != (name == "type-fest")
+    lock = json.loads((PAGE / "package-lock.json").read_text("utf-8"))
+    for path, package in lock["packages"].items():
+        name = path.removeprefix("node_modules/")
+        if name:
+            assert (f"\n{name} {package['version']}" in notice) != (name == "type-fest")
     assert "static/THIRD_PARTY.txt" in {f"static/{path.name}" for path in PAGE.iterdir()}
 
 

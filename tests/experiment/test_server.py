@@ -22,8 +22,7 @@ from talking import answer, answers_to, consent, event
 
 from contstim.errors import InputError, OutputError
 from contstim.experiment.dashboard import dashboard_page
-from contstim.experiment.http import LONGEST_BODY
-from contstim.experiment.server import make_app
+from contstim.experiment.server import LONGEST_BODY, make_app
 from contstim.experiment.serving import _listen, check_address
 from contstim.experiment.store import Store
 from contstim.experiment.study import Study

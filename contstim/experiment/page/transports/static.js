@@ -16,7 +16,7 @@ export class StaticTransport extends FilesTransport {
 
   /**
    * Each batch becomes a file, so they are not too small; without an endpoint none is sent. A batch
-   * that failed is made of the same rows again, also after the page was loaded anew.
+   * that failed is made of the same rows again, also after the page was loaded again.
    */
   get batch() {
     return this.collects ? this.largest : Infinity;
