@@ -14,7 +14,16 @@ from dataclasses import field, fields, is_dataclass
 from functools import wraps
 from inspect import unwrap
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, cast, dataclass_transform, get_args, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    TypeVar,
+    cast,
+    dataclass_transform,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from pydantic import AfterValidator, ConfigDict, Field, Strict, ValidationError
 from pydantic.dataclasses import dataclass as checked_dataclass
@@ -105,7 +114,7 @@ def settings(kind: type[Kind]) -> type[Kind]:
     return cast("type[Kind]", made)
 
 
-def build(kind: type[Kind], table: object, where: str) -> Kind:
+def build(kind: type[Kind], table: object, where: str = "") -> Kind:
     """Make settings from a table of a TOML file or an object of JSON.
 
     Parameters
@@ -115,7 +124,7 @@ def build(kind: type[Kind], table: object, where: str) -> Kind:
     table
         What the file holds.
     where
-        The table's name, for messages.
+        The table's name, for messages; empty for a whole file.
 
     Raises
     ------
@@ -124,13 +133,13 @@ def build(kind: type[Kind], table: object, where: str) -> Kind:
     """
     if not isinstance(table, Mapping):
         raise InputError(f"{where} is {table!r}; make it a table, [{where}]")
-    values = dict(table)
+    values, prefix = dict(table), where and f"{where}."
     for key, hint in get_type_hints(kind).items():
         for part in (hint, *get_args(hint)):
             if key in values and is_dataclass(part) and isinstance(part, type):
-                values[key] = build(part, values[key], f"{where}.{key}")
+                values[key] = build(part, values[key], f"{prefix}{key}")
     made = object.__new__(kind)
-    _fill(unwrap(kind.__init__), made, (), values, f"{where}.")
+    _fill(unwrap(kind.__init__), made, (), values, prefix)
     return made
 
 
@@ -180,7 +189,10 @@ def _fill(
     path = f"{where}{name}{''.join(f'[{part}]' for part in rest)}"
     if fault["type"] == "missing":
         hint = get_type_hints(type(made))[name]
-        raise InputError(f"{path} is missing; give {_NAMES.get(hint, 'a table')}")
+        if is_dataclass(hint):
+            raise InputError(f"the table [{path}] is missing")
+        wanted = "a list" if get_origin(hint) is tuple else _NAMES[hint]
+        raise InputError(f"{path} is missing; give {wanted}")
     value = repr(fault["input"])
     value = value if len(value) <= 80 else f"{value[:77]}..."
     if isinstance(said, _UnknownValueError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from contstim.pipeline.stages.natural import NATURAL
 from contstim.pipeline.stages.score import SCORE
 from contstim.pipeline.stages.synthesize import SYNTHESIZE
 from contstim.pipeline.stages.triplets import TRIPLETS_STAGE
-from contstim.strict import build
+from contstim.settings import build, read_toml
 
 __all__ = ["STAGES", "StudyPlan", "read_study_plan", "stages_of"]
 
@@ -45,12 +44,7 @@ def read_study_plan(path: str | Path) -> StudyPlan:
         Naming the file, and the key by its path; for an unknown key with near matches.
     """
     path = Path(path)
-    try:
-        table = tomllib.loads(path.read_text("utf-8"))
-    except FileNotFoundError:
-        raise InputError(f"there is no file {path}; check the path") from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise InputError(f"cannot read {path} as TOML: {error}") from None
+    table = read_toml(path)
     try:
         return _study_plan(table, path.resolve().parent)
     except InputError as error:

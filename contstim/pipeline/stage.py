@@ -7,22 +7,22 @@ tasks, and how its table is made from what is finished.
 from __future__ import annotations
 
 import itertools
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from contextlib import chdir
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 import pandas as pd
 
-from contstim.errors import InputError, UnknownNameError, near_matches
+from contstim.errors import InputError
 from contstim.models.cache import CachedScore
 from contstim.pipeline.tables import StageTable
 from contstim.pipeline.work import ModelRecord, RunStore, Task
 from contstim.provenance import versions
+from contstim.settings import Count, Natural, matching, settings
 from contstim.text.bundled import bundled_vocabulary
 from contstim.text.sentences import length_range, pool, read_sentences
 from contstim.text.vocabulary import Vocabulary
@@ -35,39 +35,20 @@ __all__ = [
     "StudyOptions",
     "StudyPlan",
     "VocabularyOptions",
-    "at_least",
     "notes_of",
-    "one_of",
 ]
 
 
-def one_of(path: str, value: str, known: Collection[str]) -> None:
-    """Refuse a key's value that is none of `known`; `path` is the key's."""
-    if value not in known:
-        raise UnknownNameError(f"{path} is {value!r}; {near_matches(value, known)}")
-
-
-def at_least(path: str, value: float | None, least: float) -> None:
-    """Refuse a key's value below `least`; `path` is the key's."""
-    if value is not None and not value >= least:
-        raise InputError(f"{path} is {value}; give at least {least:g}")
-
-
-@dataclass(frozen=True)
+@settings
 class StudyOptions:
     """``[study]``: the study's name, the seed of everything left to chance, where results go."""
 
-    name: str
-    seed: int = 0
+    name: Annotated[str, matching(r"\w[\w.-]*", "use letters, digits, '-', '_' and '.'")]
+    seed: Natural = 0
     out: str | None = None
 
-    def __post_init__(self) -> None:
-        if not re.fullmatch(r"\w[\w.-]*", self.name):
-            raise InputError(f"study.name is {self.name!r}; use letters, digits, '-', '_' and '.'")
-        at_least("study.seed", self.seed, 0)
 
-
-@dataclass(frozen=True)
+@settings
 class SentenceOptions:
     """``[sentences]``: the natural sentences.
 
@@ -83,22 +64,21 @@ class SentenceOptions:
 
     file: str | None = None
     words: str | None = None
-    limit: int | None = None
+    limit: Count | None = None
 
     def __post_init__(self) -> None:
         if self.words is not None:
             length_range(self.words)
-        at_least("sentences.limit", self.limit, 1)
 
 
-@dataclass(frozen=True)
+@settings
 class VocabularyOptions:
     """``[vocabulary]``: the words that may be written; by default the bundled ones."""
 
     file: str | None = None
 
 
-@dataclass(frozen=True)
+@settings
 class StageOptions:
     """A stage's table of the study plan: a frozen dataclass of text, numbers and lists."""
 

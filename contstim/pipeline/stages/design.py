@@ -3,47 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import pandas as pd
 
 from contstim.errors import InputError
 from contstim.files import digest_of
-from contstim.pipeline.stage import Run, Stage, StageOptions, StudyPlan, notes_of, one_of
+from contstim.pipeline.stage import Run, Stage, StageOptions, StudyPlan, notes_of
 from contstim.pipeline.stages.natural import NATURAL, NaturalOptions
 from contstim.pipeline.stages.triplets import TRIPLETS_STAGE, TripletOptions
 from contstim.pipeline.tables import frame_text
 from contstim.selection.design import CONDITIONS, LAYOUTS, Layout, design_trials
+from contstim.settings import Count, Natural, Several, one_of, settings
 from contstim.text.sentences import read_words
 
 __all__ = ["DESIGN", "DesignOptions"]
 
 
-@dataclass(frozen=True)
+@settings
 class DesignOptions(StageOptions):
     """``[design]``: the layout of the experiment, a published one or its numbers.
 
     ``common_words`` names a file of words; all others are kept from recurring in a group.
     """
 
-    layout: str | None = None
-    groups: int | None = None
-    participants: int | None = None
-    random_natural: int | None = None
-    catch: int | None = None
-    conditions: tuple[str, ...] | None = None
+    layout: Annotated[str, one_of(LAYOUTS)] | None = None
+    groups: Count | None = None
+    participants: Count | None = None
+    random_natural: Natural | None = None
+    catch: Natural | None = None
+    conditions: Several[Annotated[str, one_of(CONDITIONS[:4])]] | None = None
     common_words: str | None = None
 
     def __post_init__(self) -> None:
-        if self.layout is not None:
-            one_of("design.layout", self.layout, LAYOUTS)
-            if self._numbers():
-                key = next(iter(self._numbers()))
-                raise InputError(f"design has a layout and design.{key}; give one or the other")
-        for condition in self.conditions or ():
-            one_of("design.conditions", condition, CONDITIONS[:4])
-        self.resolved()
+        if self.layout is not None and self._numbers():
+            key = next(iter(self._numbers()))
+            raise InputError(f"design has a layout and design.{key}; give one or the other")
 
     def check(self, plan: StudyPlan) -> None:
         """Refuse a layout of nothing."""

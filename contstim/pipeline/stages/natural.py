@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Any
 
-from contstim.pipeline.stage import Run, Stage, StageOptions, StudyPlan, at_least, notes_of
+from contstim.pipeline.stage import Run, Stage, StageOptions, StudyPlan, notes_of
 from contstim.pipeline.stages.score import SCORE
 from contstim.pipeline.tables import frame_text
 from contstim.selection.features import repeats_no_word
 from contstim.selection.natural import select_natural_pairs
+from contstim.settings import Count, settings
 
 __all__ = ["NATURAL", "NaturalOptions"]
 
 
-@dataclass(frozen=True)
+@settings
 class NaturalOptions(StageOptions):
     """``[natural]``: the choice of natural pairs; see `select_natural_pairs`.
 
@@ -23,13 +23,10 @@ class NaturalOptions(StageOptions):
     words aside (as published).
     """
 
-    per_pair: int = 10
+    per_pair: Count = 10
     accept_from: float = 0.5
     reject_below: float | None = None
     distinct_words: bool = False
-
-    def __post_init__(self) -> None:
-        at_least("natural.per_pair", self.per_pair, 1)
 
 
 class _Natural(Stage):

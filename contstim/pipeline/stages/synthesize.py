@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from pydantic import AfterValidator, Field
 
 from contstim.errors import InputError
 from contstim.files import digest_of
-from contstim.pipeline.stage import Run, Stage, StageOptions, at_least, one_of
+from contstim.pipeline.stage import Run, Stage, StageOptions
 from contstim.pipeline.tables import csv_text
 from contstim.pipeline.tasks import SynthesisTask, synthesis_from
 from contstim.pipeline.work import ModelRecord, RunStore, Task
 from contstim.search.search import Synthesis
 from contstim.search.strategies import OPTION_OF, STRATEGIES
 from contstim.search.triplets import Triplet, attempts, distinct_triplets
+from contstim.settings import Count, one_of, settings
 from contstim.tables import TRIPLETS
 
 __all__ = ["STARTS", "SYNTHESIZE", "Searches", "SynthesisOptions", "searches_of", "starts_of"]
@@ -25,7 +27,11 @@ __all__ = ["STARTS", "SYNTHESIZE", "Searches", "SynthesisOptions", "searches_of"
 STARTS = ("partitioned", "shared", "all")
 
 
-@dataclass(frozen=True)
+def _starts(value: str) -> str:
+    return "partitioned" if value == "dealt" else value  # its name in plans written before
+
+
+@settings
 class SynthesisOptions(StageOptions):
     """``[synthesis]``: how sentences are written.
 
@@ -49,24 +55,17 @@ class SynthesisOptions(StageOptions):
         Threads of PyTorch; another number may change a network's last digits.
     """
 
-    strategy: str = "bounded"
-    budget: int | None = None
-    inputs: int | None = None
+    strategy: Annotated[str, one_of(STRATEGIES)] = "bounded"
+    budget: Count | None = None
+    inputs: Count | None = None
     candidates: str | None = None
-    starts: str = "partitioned"
-    per_pair: int | None = None
-    per_sentence: int = 1
-    minimum_drop: float = 0.0
-    threads: int = 1
+    starts: Annotated[str, AfterValidator(_starts), one_of(STARTS)] = "partitioned"
+    per_pair: Count | None = None
+    per_sentence: Count = 1
+    minimum_drop: Annotated[float, Field(ge=0)] = 0.0
+    threads: Count = 1
 
     def __post_init__(self) -> None:
-        if self.starts == "dealt":  # the value's name in plans written before
-            object.__setattr__(self, "starts", "partitioned")
-        one_of("synthesis.strategy", self.strategy, STRATEGIES)
-        one_of("synthesis.starts", self.starts, STARTS)
-        for key in ("per_pair", "per_sentence", "budget", "inputs", "threads"):
-            at_least(f"synthesis.{key}", getattr(self, key), 1)
-        at_least("synthesis.minimum_drop", self.minimum_drop, 0)
         for option, value in self.of_strategy.items():
             if self.strategy != OPTION_OF[option]:
                 raise InputError(

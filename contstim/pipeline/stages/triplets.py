@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import pandas as pd
 
@@ -14,14 +13,13 @@ from contstim.pipeline.stage import (
     Stage,
     StageOptions,
     StudyPlan,
-    at_least,
     notes_of,
-    one_of,
 )
 from contstim.pipeline.stages.score import SCORE
 from contstim.pipeline.stages.synthesize import SYNTHESIZE, SynthesisOptions, searches_of
 from contstim.pipeline.tables import frame_text
 from contstim.selection.triplets import OBJECTIVES, TIES, check_objective, select_triplets
+from contstim.settings import Count, one_of, settings
 from contstim.tables import TRIPLETS
 
 __all__ = ["TRIPLETS_STAGE", "TripletOptions"]
@@ -30,7 +28,7 @@ __all__ = ["TRIPLETS_STAGE", "TripletOptions"]
 REFERENCES = ("triplets", "sentences")
 
 
-@dataclass(frozen=True)
+@settings
 class TripletOptions(StageOptions):
     """``[triplets]``: the choice of triplets; see `select_triplets`.
 
@@ -38,18 +36,14 @@ class TripletOptions(StageOptions):
     published), or all natural ``sentences``.
     """
 
-    per_pair: int = 10
-    objective: str = "controversiality"
-    strata: int = 10
-    ties: str = "average"
-    reference: str = "triplets"
+    per_pair: Count = 10
+    objective: Annotated[str, one_of(OBJECTIVES)] = "controversiality"
+    strata: Count = 10
+    ties: Annotated[str, one_of(TIES)] = "average"
+    reference: Annotated[str, one_of(REFERENCES)] = "triplets"
 
     def __post_init__(self) -> None:
-        one_of("triplets.objective", self.objective, OBJECTIVES)
-        one_of("triplets.ties", self.ties, TIES)
-        one_of("triplets.reference", self.reference, REFERENCES)
-        at_least("triplets.strata", self.strata, 1)
-        if self.per_pair < 1 or self.per_pair % self.strata:
+        if self.per_pair % self.strata:
             raise InputError(
                 f"triplets.per_pair is {self.per_pair}, not a multiple of {self.strata} strata; "
                 "change one of them"
