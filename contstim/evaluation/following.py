@@ -1,4 +1,4 @@
-"""Who follows one model more closely than the group does, and what such participants would change.
+"""LLM-assisted responding: who follows one model more closely than the group does.
 
 A participant who lets a language model answer votes for that model. The statistic asks whether a
 participant's choices lean towards a model beyond what the rest of the group lets one expect.
