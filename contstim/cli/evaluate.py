@@ -27,9 +27,7 @@ from contstim.errors import InputError
 from contstim.evaluation.choices import HumanData
 from contstim.evaluation.evaluate import evaluate
 from contstim.evaluation.exclusion import leave_out_unknown
-from contstim.evaluation.importers.formats import FORMATS, read_choices
-from contstim.evaluation.importers.jspsych import read_jspsych
-from contstim.evaluation.importers.mapping import ColumnMapping, read_mapped
+from contstim.evaluation.importers import FORMATS, ColumnMapping, read_choices, read_mapped
 from contstim.evaluation.options import PRESETS, preset_options
 from contstim.models.base import SentenceModel
 from contstim.models.cache import ScoreCache
@@ -128,9 +126,8 @@ def _choices(args: argparse.Namespace) -> HumanData:
     mapping = _mapping(args)
     if mapping is not None:
         return read_mapped(args.choices, mapping)
-    if args.buttons is not None:
-        return read_jspsych(args.choices, n_choices=args.buttons)
-    return read_choices(args.choices, args.format)
+    options = {} if args.buttons is None else {"n_choices": args.buttons}
+    return read_choices(args.choices, args.format, **options)
 
 
 def _score(models: list[SentenceModel], choices: pd.DataFrame, cache: str | None) -> pd.DataFrame:

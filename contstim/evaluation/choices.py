@@ -21,10 +21,11 @@ __all__ = [
     "SCALES",
     "Cleaning",
     "HumanData",
+    "RawChoices",
     "align_choices",
     "check_choices",
     "clean_choices",
-    "human_data",
+    "finish",
     "name_rows",
     "rescale",
     "stack_exclusions",
@@ -72,8 +73,34 @@ class Cleaning:
 
 
 @dataclass(frozen=True, eq=False)
+class RawChoices:
+    """What an importer returns, for `finish` to clean, check and align.
+
+    Attributes
+    ----------
+    table
+        In the columns of the choices table, extra ones kept; the index holds the file's 0-based
+        row numbers, for messages.
+    cleaning
+        What to do with rows that cannot be analysed.
+    scale
+        See `check_choices`.
+    scores
+        Model scores found in the file, one row a sentence and model, or None.
+    notes
+        Sentences on decisions taken while reading.
+    """
+
+    table: pd.DataFrame
+    cleaning: Cleaning = field(default_factory=Cleaning)
+    scale: str | None = None
+    scores: pd.DataFrame | None = None
+    notes: Sequence[str] = ()
+
+
+@dataclass(frozen=True, eq=False)
 class HumanData:
-    """What an importer returns.
+    """People's choices, ready for `evaluate`.
 
     Attributes
     ----------
@@ -296,33 +323,17 @@ def align_choices(table: pd.DataFrame) -> pd.DataFrame:
     return out.reset_index(drop=True)
 
 
-def human_data(
-    table: pd.DataFrame,
-    cleaning: Cleaning = Cleaning(),
-    scale: str | None = None,
-    scores: pd.DataFrame | None = None,
-    notes: Sequence[str] = (),
-) -> HumanData:
-    """Clean, check and align a table in the standard columns, the last step of every importer.
-
-    Parameters
-    ----------
-    table
-        One row a trial and participant, the index being row numbers of the file.
-    cleaning
-        What to do with rows that cannot be analysed.
-    scale
-        See `check_choices`.
-    scores, notes
-        Of the result.
+def finish(raw: RawChoices) -> HumanData:
+    """Clean, check and align what an importer read.
 
     Raises
     ------
     InputError
         As `check_choices` and `align_choices`.
     """
-    kept, excluded = clean_choices(table, cleaning)
-    return HumanData(align_choices(check_choices(kept, scale)), scores, excluded, tuple(notes))
+    kept, excluded = clean_choices(raw.table, raw.cleaning)
+    choices = align_choices(check_choices(kept, raw.scale))
+    return HumanData(choices, raw.scores, excluded, tuple(raw.notes))
 
 
 def require_aligned(table: pd.DataFrame) -> None:

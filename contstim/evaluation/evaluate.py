@@ -14,7 +14,7 @@ import contstim
 from contstim.arrays import IntArray
 from contstim.evaluation.analysis import analyse
 from contstim.evaluation.bootstrap import affordable_draws, default_levels, draw, pairs_apart
-from contstim.evaluation.choices import HumanData, human_data, stack_exclusions
+from contstim.evaluation.choices import HumanData, RawChoices, finish, stack_exclusions
 from contstim.evaluation.contrasts import RankTests
 from contstim.evaluation.controls import (
     FEATURE_COLUMNS,
@@ -90,7 +90,7 @@ def evaluate(
         If choices or scores cannot be used; the message names the rows or the sentence.
     """
     options = preset_options(preset, **changes)
-    human = choices if isinstance(choices, HumanData) else human_data(choices)
+    human = choices if isinstance(choices, HumanData) else finish(RawChoices(choices))
     kept, removed = exclude(human.choices, options.exclusions)
     source = human.scores if scores is None else scores
     wide = tokens = None

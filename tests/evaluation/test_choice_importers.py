@@ -1,12 +1,13 @@
 import json
+import re
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from contstim.errors import InputError, UnknownNameError
-from contstim.evaluation import ColumnMapping, read_choices, read_mapped
-from contstim.evaluation.importers import read_jspsych
+from contstim.evaluation import CHOICE_COLUMNS, ColumnMapping, read_choices, read_mapped
+from contstim.evaluation.importers import FORMATS
 
 
 def golan_rows():
@@ -159,14 +160,14 @@ def test_jspsych_buttons_are_counted_or_refused():
         "the jsPsych data do not say how many buttons there were (rows 2 and 3); add a column "
         "'n_choices' or give the number: n_choices=2, on the command line --buttons 2"
     )
-    assert read_jspsych(frame, n_choices=2).choices["rating"].tolist() == [-2.5, 2.5]
+    assert read_choices(frame, "jspsych", n_choices=2).choices["rating"].tolist() == [-2.5, 2.5]
     own = frame.assign(n_choices=[np.nan, 2, np.nan])
     with pytest.raises(InputError, match=r"how many buttons there were \(row 3\)"):
-        read_jspsych(own)
-    assert read_jspsych(own, n_choices=6).choices["rating"].tolist() == [-2.5, -1.5]
+        read_choices(own, "jspsych")
+    assert read_choices(own, "jspsych", n_choices=6).choices["rating"].tolist() == [-2.5, -1.5]
     for wrong in ("two", 2.5, 1, "inf"):
         with pytest.raises(InputError) as caught:
-            read_jspsych(frame.assign(n_choices=wrong))
+            read_choices(frame.assign(n_choices=wrong), "jspsych")
         assert str(caught.value) == (
             f"n_choices {wrong!r} is not a number of buttons, at least 2 (rows 2 and 3)"
         )
@@ -193,6 +194,87 @@ def test_jspsych_sides_are_given_once():
         read_choices(frame, "jspsych")
 
 
+def sprouse_rows():
+    return pd.DataFrame(
+        {
+            "participant": [1, 1, 2],
+            "survey": ["1.1", "1.1", "1.1"],
+            "order": [1, 2, 1],
+            "bad_sentence": ["He go.", "Them ran.", "He go."],
+            "good_sentence": ["He goes.", None, "He goes."],
+            "chose_good": [1, 1, 0],
+        }
+    )
+
+
+def blimp_rows():
+    return pd.DataFrame(
+        {
+            "rater": ["r1", "r2"],
+            "condition": ["c", "c"],
+            "sentence_1": ["Zs goes.", "He go."],
+            "sentence_2": ["He go.", "Zs goes."],
+            "correct": [1, 2],
+            "chosen": [1, 1],
+        }
+    )
+
+
+def tidy_rows():
+    return pd.DataFrame(
+        {
+            "participant": ["p", "p", "q"],
+            "sentence_1": ["B b.", "C c.", "A a."],
+            "sentence_2": ["A a.", "D d.", "B b."],
+            "rating": [0.5, -2.5, 1.5],
+        }
+    )
+
+
+# A file of each format, and the columns that hold its participants and first sentences.
+EXAMPLES = {
+    "tidy": (tidy_rows, "participant", "sentence_1"),
+    "golan2023": (golan_rows, "subject", "sentence1"),
+    "jspsych": (lambda: pd.DataFrame(jspsych_trials()), "participant", "sentence_1"),
+    "sprouse2013": (sprouse_rows, "participant", "bad_sentence"),
+    "blimp": (blimp_rows, "rater", "sentence_1"),
+}
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_importer_keeps_the_contract(name, tmp_path):
+    make, participant, sentence = EXAMPLES[name]
+    rows = make()
+    given = rows.copy(deep=True)
+    human = read_choices(rows, name)
+    pd.testing.assert_frame_equal(rows, given)  # what was handed in is left alone
+    choices = human.choices
+    assert tuple(choices.columns[: len(CHOICE_COLUMNS)]) == CHOICE_COLUMNS
+    assert (choices["sentence_1"] < choices["sentence_2"]).all()
+    assert choices["rating"].between(-2.5, 2.5).all()
+    assert all(isinstance(who, str) for who in choices["participant"])
+    assert list(human.excluded.columns) == ["rule", "participant", "n_rows", "detail"]
+    # Every row is a choice, reported as left out, or passed over with a note.
+    passed_over = int(re.match(r"\d+", human.notes[0])[0]) if human.notes else 0
+    assert len(choices) + human.excluded["n_rows"].sum() + passed_over == len(rows)
+    # The same from a file, and again from what was read.
+    path = tmp_path / "file.csv"
+    rows.to_csv(path, index=False)
+    for again in (read_choices(path, name), read_choices(choices, "tidy")):
+        columns = [*CHOICE_COLUMNS[:6], "rating"]
+        pd.testing.assert_frame_equal(again.choices[columns], choices[columns], check_dtype=False)
+    # Messages count the rows of the file.
+    broken = rows.astype({participant: object})
+    last = broken.index[-1]
+    broken.loc[last, participant] = None
+    with pytest.raises(InputError, match=rf"a row has no participant \(row {last + 1}\)"):
+        read_choices(broken, name)
+    with pytest.raises(InputError, match=sentence.rstrip("_1")):
+        read_choices(rows.drop(columns=sentence), name)
+    with pytest.raises(InputError, match="there is no file"):
+        read_choices(tmp_path / "none.csv", name)
+
+
 def test_column_mapping_of_any_file():
     raw = pd.DataFrame(
         {"who": [7, 7], "left": ["B", "C"], "right": ["A", "D"], "answer": [1, 4], "note": [5, 6]}
@@ -212,31 +294,11 @@ def test_column_mapping_of_any_file():
 
 
 def test_sprouse_and_blimp_are_mappings():
-    sprouse = pd.DataFrame(
-        {
-            "participant": [1, 1, 2],
-            "survey": ["1.1", "1.1", "1.1"],
-            "order": [1, 2, 1],
-            "bad_sentence": ["He go.", "Them ran.", "He go."],
-            "good_sentence": ["He goes.", None, "He goes."],
-            "chose_good": [1, 1, 0],
-        }
-    )
-    human = read_choices(sprouse, "sprouse2013")
+    human = read_choices(sprouse_rows(), "sprouse2013")
     assert human.choices["rating"].tolist() == [2.5, -2.5]
     assert human.choices["expected"].tolist() == [2, 2]
     assert human.excluded["rule"].tolist() == ["missing sentence"]
-    blimp = pd.DataFrame(
-        {
-            "rater": ["r1", "r2"],
-            "condition": ["c", "c"],
-            "sentence_1": ["Zs goes.", "He go."],
-            "sentence_2": ["He go.", "Zs goes."],
-            "correct": [1, 2],
-            "chosen": [1, 1],
-        }
-    )
-    choices = read_choices(blimp, "blimp").choices
+    choices = read_choices(blimp_rows(), "blimp").choices
     assert choices["sentence_1"].tolist() == ["He go.", "He go."]
     assert choices["expected"].tolist() == [2, 2]
     assert choices["rating"].tolist() == [2.5, -2.5]

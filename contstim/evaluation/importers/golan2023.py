@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from contstim.errors import InputError
-from contstim.evaluation.choices import Cleaning, HumanData, human_data, name_rows, rescale
+from contstim.evaluation.choices import Cleaning, RawChoices, name_rows, rescale
 from contstim.tables import read_table
 
 __all__ = ["CONDITIONS", "read_golan2023"]
@@ -36,7 +36,7 @@ _NEEDED = (
 )
 
 
-def read_golan2023(source: str | Path | pd.DataFrame) -> HumanData:
+def read_golan2023(source: str | Path | pd.DataFrame) -> RawChoices:
     """Read a raw behavioural file: choices, the models' log-probabilities, catch trials.
 
     The codes ``resp1`` (very confident of the left sentence) to ``resp6`` become -2.5 to 2.5.
@@ -54,8 +54,7 @@ def read_golan2023(source: str | Path | pd.DataFrame) -> HumanData:
     Raises
     ------
     InputError
-        If a column is absent, a response code, sentence kind or log-probability is not known,
-        or the table breaks what `check_choices` asks.
+        If a column is absent, or a response code or sentence kind is not known.
     """
     raw = source if isinstance(source, pd.DataFrame) else read_table(source, cells="guessed")
     for column in _NEEDED:
@@ -108,7 +107,7 @@ def read_golan2023(source: str | Path | pd.DataFrame) -> HumanData:
         }
     )
     first = Cleaning(repeated_trial="keep_first")
-    return human_data(table, first, "6-point", _scores(raw, models), notes)
+    return RawChoices(table, first, "6-point", _scores(raw, models), notes)
 
 
 def _model_names(raw: pd.DataFrame) -> list[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from contstim.errors import InputError
-from contstim.evaluation.choices import Cleaning, HumanData, human_data, name_rows, rescale
+from contstim.evaluation.choices import Cleaning, RawChoices, name_rows, rescale
 from contstim.tables import read_table
 
 __all__ = ["read_jspsych"]
@@ -37,7 +37,7 @@ def read_jspsych(
     source: str | Path | pd.DataFrame,
     repeated_trial: str = "keep_first",
     n_choices: int | None = None,
-) -> HumanData:
+) -> RawChoices:
     """Read jsPsych data: a CSV, a JSON array of trials, JSON lines, or a folder of such files.
 
     A row is a trial of the experiment if it holds both sentences; instructions, consent and
@@ -60,8 +60,7 @@ def read_jspsych(
     ------
     InputError
         If the file is not jsPsych data, no row holds two sentences, a response is missing or
-        off its scale, the number of buttons is not given, a side is neither true nor false, or
-        the table breaks what `check_choices` asks.
+        off its scale, the number of buttons is not given, or a side is neither true nor false.
     """
     raw = source if isinstance(source, pd.DataFrame) else _read(Path(source))
     raw = raw.reset_index(drop=True)
@@ -87,7 +86,7 @@ def read_jspsych(
     notes = []
     if int((~shown).sum()):
         notes.append(f"{int((~shown).sum())} rows without two sentences were passed over.")
-    return human_data(data, Cleaning(repeated_trial=repeated_trial), notes=notes)
+    return RawChoices(data, Cleaning(repeated_trial=repeated_trial), notes=notes)
 
 
 def _ratings(data: pd.DataFrame, n_choices: int | None) -> pd.Series:

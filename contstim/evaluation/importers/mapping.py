@@ -10,10 +10,10 @@ from typing import Any
 import pandas as pd
 
 from contstim.errors import InputError
-from contstim.evaluation.choices import Cleaning, HumanData, human_data, name_rows, rescale
+from contstim.evaluation.choices import Cleaning, RawChoices, name_rows, rescale
 from contstim.tables import read_table
 
-__all__ = ["BLIMP", "SPROUSE2013", "TIDY", "ColumnMapping", "read_mapped"]
+__all__ = ["BLIMP", "SPROUSE2013", "TIDY", "ColumnMapping", "map_columns"]
 
 
 @dataclass(frozen=True)
@@ -79,15 +79,15 @@ BLIMP = ColumnMapping(
 )
 
 
-def read_mapped(table: pd.DataFrame | str | Path, mapping: ColumnMapping) -> HumanData:
-    """Turn a table or file into human data as `mapping` says.
+def map_columns(source: str | Path | pd.DataFrame, mapping: ColumnMapping) -> RawChoices:
+    """Read a table or file as `mapping` says.
 
     Raises
     ------
     InputError
-        If a mapped column is absent, or the rows break what `check_choices` asks.
+        If a mapped column is absent, a rating is off its scale, or `expected` is not 1 or 2.
     """
-    raw = table if isinstance(table, pd.DataFrame) else read_table(table, cells="guessed")
+    raw = source if isinstance(source, pd.DataFrame) else read_table(source, cells="guessed")
     renames = {source: name for name, source in mapping.columns}
     for source in renames:
         if source not in raw.columns:
@@ -108,4 +108,4 @@ def read_mapped(table: pd.DataFrame | str | Path, mapping: ColumnMapping) -> Hum
         if bad.any():
             value = data.loc[bad, "expected"].iloc[0]
             raise InputError(f"expected must be 1 or 2, not {value!r} ({name_rows(bad)})")
-    return human_data(data, mapping.cleaning, mapping.scale)
+    return RawChoices(data, mapping.cleaning, mapping.scale)
