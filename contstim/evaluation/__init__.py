@@ -8,7 +8,6 @@ from contstim.evaluation.choices import (
     check_choices,
     rescale,
 )
-from contstim.evaluation.controls import sentence_features
 from contstim.evaluation.evaluate import evaluate, evaluate_file
 from contstim.evaluation.exclusion import ExclusionRules, catch_accuracy, exclude
 from contstim.evaluation.importers import FORMATS, ColumnMapping, read_choices, read_mapped
@@ -29,6 +28,7 @@ from contstim.evaluation.suites import (
 )
 from contstim.evaluation.syntaxgym import run_syntaxgym
 from contstim.evaluation.trials import Analysis
+from contstim.text.features import sentence_features
 
 __all__ = [
     "CHOICE_COLUMNS",

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.stats import binomtest, ttest_1samp
 from scipy.stats import t as student
 
 from contstim.arrays import FloatArray
-from contstim.errors import InputError, MissingExtraError
+from contstim.errors import InputError
 from contstim.evaluation.inference import benjamini_hochberg
 from contstim.evaluation.trials import TrialData
-from contstim.text.sentence import split_word
 
 __all__ = [
     "FEATURE_COLUMNS",
     "TOKEN_COLUMNS",
     "feature_control",
-    "sentence_features",
     "token_counts",
 ]
 
@@ -75,51 +71,6 @@ def token_counts(data: TrialData, tokens: pd.DataFrame) -> pd.DataFrame:
     table = pd.DataFrame(rows, columns=list(TOKEN_COLUMNS))
     table["q"] = benjamini_hochberg(table["p"])
     return table
-
-
-def sentence_features(
-    sentences: Sequence[str],
-    language: str = "en",
-    vectors: Mapping[str, ArrayLike] | None = None,
-) -> pd.DataFrame:
-    """Return features of S sentences: index the sentences, one column a feature.
-
-    `log_frequency` is the mean natural logarithm of the words' frequencies (share of all words)
-    by the package wordfreq; a word that it does not know counts as its smallest frequency,
-    1e-8. `similarity`, only with `vectors`, is the mean Pearson correlation of the vectors of
-    all two words; words without a vector are passed over, and a sentence with fewer than two is
-    missing.
-
-    Parameters
-    ----------
-    vectors
-        From lower-case word to its vector.
-
-    Raises
-    ------
-    MissingExtraError
-        If wordfreq is not installed.
-
-    Source
-    ------
-    Golan et al. (2023), Supplementary Section 7.3, there with SUBTLEX and GloVe.
-    """
-    try:
-        from wordfreq import word_frequency
-    except ImportError as error:
-        raise MissingExtraError(
-            "word frequencies need the package wordfreq; install it with pip install wordfreq"
-        ) from error
-    frame = pd.DataFrame(index=pd.Index(list(sentences), name="sentence"))
-    words = [[split_word(w)[1].lower() for w in text.split()] for text in sentences]
-    floor = 1e-8
-    frame["log_frequency"] = [
-        float(np.mean([np.log(max(word_frequency(w, language), floor)) for w in ws]))
-        for ws in words
-    ]
-    if vectors is not None:
-        frame["similarity"] = [_mean_correlation(ws, vectors) for ws in words]
-    return frame
 
 
 def feature_control(data: TrialData, features: pd.DataFrame) -> pd.DataFrame:
@@ -201,11 +152,3 @@ def _targeted(data: TrialData, model: str) -> NDArray[np.bool_]:
     hit = (data.pairs["model_1"] == model) | (data.pairs["model_2"] == model)
     chosen = hit.to_numpy(dtype=np.bool_)
     return chosen if chosen.any() else np.ones(data.n_pairs, dtype=np.bool_)
-
-
-def _mean_correlation(words: Sequence[str], vectors: Mapping[str, ArrayLike]) -> float:
-    known = [np.asarray(vectors[w], dtype=np.float64) for w in words if w in vectors]
-    if len(known) < 2:
-        return float("nan")
-    matrix = np.asarray(np.corrcoef(np.stack(known)))
-    return float(matrix[np.triu_indices(len(known), 1)].mean())

@@ -6,13 +6,13 @@ Nothing here needs torch.
 
 from contstim.selection.checking import check_design
 from contstim.selection.design import CONDITIONS, LAYOUTS, Layout, design_trials
-from contstim.selection.features import repeats_no_word, sentence_features
 from contstim.selection.files import read_scores, read_triplets
 from contstim.selection.natural import select_natural_pairs
 from contstim.selection.planning import DesignPlan, plan_design
 from contstim.selection.ranks import fractional_ranks
 from contstim.selection.triplets import controversiality, select_triplets, worst_ranks
 from contstim.selection.wishes import AtMost, Balance, Linear
+from contstim.text.features import repeats_no_word, sentence_features
 
 __all__ = [
     "CONDITIONS",

@@ -1,14 +1,12 @@
-import sys
-
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
 from scipy.optimize import minimize
 
-from contstim.errors import InputError, MissingExtraError
+from contstim.errors import InputError
 from contstim.evaluation import align_choices, benjamini_hochberg, check_choices, score_table
-from contstim.evaluation.controls import feature_control, sentence_features, token_counts
+from contstim.evaluation.controls import feature_control, token_counts
 from contstim.evaluation.normalisation import normalisation_control, normalisation_predictors
 from contstim.evaluation.trials import TrialData
 
@@ -118,14 +116,6 @@ def test_published_token_counts():
     np.testing.assert_allclose(benjamini_hochberg(p), published, atol=6e-5)
 
 
-def test_sentence_features():
-    vectors = {"the": [1, 0, 2], "cat": [2, 0, 4], "sat": [-1, 0, -2]}
-    table = sentence_features(["The cat sat.", "The zzyzzqx."], vectors=vectors)
-    assert table.loc["The cat sat.", "similarity"] == pytest.approx((1 - 1 - 1) / 3)
-    assert np.isnan(table.loc["The zzyzzqx.", "similarity"])
-    assert table["log_frequency"].iloc[0] > table["log_frequency"].iloc[1]
-
-
 def test_feature_control_by_loop(data_and_tables):
     data, wide, _ = data_and_tables
     rng = np.random.default_rng(5)
@@ -146,9 +136,3 @@ def test_feature_control_by_loop(data_and_tables):
     assert (row["t"], row["p"]) == pytest.approx((test.statistic, test.pvalue))
     with pytest.raises(InputError, match="28 sentences have no features"):
         feature_control(data, features.iloc[:0])
-
-
-def test_without_wordfreq_the_install_line_is_given(monkeypatch):
-    monkeypatch.setitem(sys.modules, "wordfreq", None)
-    with pytest.raises(MissingExtraError, match="pip install wordfreq"):
-        sentence_features(["A cat."])

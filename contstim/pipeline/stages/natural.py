@@ -8,9 +8,9 @@ from typing import Any
 from contstim.pipeline.stage import Run, Stage, StageOptions, StudyPlan, notes_of
 from contstim.pipeline.stages.score import SCORE
 from contstim.pipeline.tables import frame_text
-from contstim.selection.features import repeats_no_word
 from contstim.selection.natural import select_natural_pairs
 from contstim.settings import Count, settings
+from contstim.text.features import repeats_no_word
 
 __all__ = ["NATURAL", "NaturalOptions"]
 

@@ -1,9 +1,10 @@
 """Features of sentences."""
 
+import numpy as np
 import pytest
 from wordfreq import zipf_frequency
 
-from contstim.selection import repeats_no_word, sentence_features
+from contstim.text.features import repeats_no_word, sentence_features
 
 
 def test_length_and_frequency():
@@ -13,6 +14,13 @@ def test_length_and_frequency():
     assert table["characters"].tolist() == [17, 6]
     mean = sum(zipf_frequency(word, "en") for word in ("Stop", "she", "said")) / 3
     assert table["zipf"].tolist() == [pytest.approx(mean), 0.0]
+
+
+def test_how_alike_the_words_of_a_sentence_are():
+    vectors = {"the": [1, 0, 2], "cat": [2, 0, 4], "sat": [-1, 0, -2]}
+    table = sentence_features(["The cat sat.", "The zzyzzqx."], vectors=vectors)
+    assert table.loc["The cat sat.", "similarity"] == pytest.approx((1 - 1 - 1) / 3)
+    assert np.isnan(table.loc["The zzyzzqx.", "similarity"])
 
 
 def test_words_that_recur():
