@@ -1,14 +1,11 @@
-"""Reading weights out of an ONNX file, without the package `onnx`.
+"""Reading weights out of an ONNX file.
 
-An ONNX file is a message of protocol buffers: fields of a number and a value, one after the other.
-Of a graph only three things are read here: its weights (initializers), their types, and which node
-takes which of them. Numbers of fields and of element types are those of ``onnx.proto``, version 3
-of the intermediate representation and later.
+Of a graph only three things are read: its weights (initializers), its nodes, and which node takes
+which weight.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,23 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from contstim.errors import ModelFileError
+from contstim.errors import MissingExtraError, ModelFileError
 
 __all__ = ["OnnxGraph", "read_onnx"]
 
 Array = NDArray[Any]
-
-_VARINT, _EIGHT_BYTES, _LENGTH, _FOUR_BYTES = 0, 1, 2, 5
-_FIXED = {_EIGHT_BYTES: 8, _FOUR_BYTES: 4}
-_TYPES = {1: "<f4", 2: "u1", 3: "i1", 6: "<i4", 7: "<i8", 10: "<f2", 11: "<f8"}
-
-
-@dataclass(frozen=True)
-class _Node:
-    """An operation: its kind and the names of what goes in."""
-
-    kind: str
-    inputs: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -49,8 +34,8 @@ class OnnxGraph:
 
     path: Path
     weights: dict[str, Array]
-    _nodes: dict[str, _Node] = field(repr=False)
-    _maker: dict[str, _Node] = field(repr=False)
+    _nodes: dict[str, Any] = field(repr=False)
+    _maker: dict[str, Any] = field(repr=False)
 
     def weight(self, name: str) -> Array:
         """Return the weight called `name`. Raises `ModelFileError` if there is none."""
@@ -77,18 +62,18 @@ class OnnxGraph:
             If there is no such node or input, or the weight has a scale for each row.
         """
         found = self._nodes.get(node)
-        if found is None or place >= len(found.inputs):
+        if found is None or place >= len(found.input):
             raise ModelFileError(f"{str(self.path)!r} has no node {node!r}; it is another model")
-        name = found.inputs[place]
+        name = found.input[place]
         maker = self._maker.get(name)
         if maker is None:
             return self.weight(name).astype(np.float32)
-        if maker.kind != "DequantizeLinear":
+        if maker.op_type != "DequantizeLinear":
             raise ModelFileError(
                 f"input {place} of {node!r} in {str(self.path)!r} is no weight but comes out of a "
-                f"{maker.kind}; it is another model"
+                f"{maker.op_type}; it is another model"
             )
-        quantised, scale, *zero = (self.weight(part) for part in maker.inputs)
+        quantised, scale, *zero = (self.weight(part) for part in maker.input)
         if scale.size != 1:
             raise ModelFileError(
                 f"the weight of {node!r} in {str(self.path)!r} has {scale.size} scales; only one "
@@ -104,104 +89,35 @@ def read_onnx(path: Path) -> OnnxGraph:
 
     Raises
     ------
+    MissingExtraError
+        If the package onnx is not installed.
     ModelFileError
         If the file cannot be read, is damaged, or keeps its weights in another file.
     """
     try:
-        data = memoryview(path.read_bytes())
+        import onnx
+        from google.protobuf.message import DecodeError
+    except ImportError as error:
+        raise MissingExtraError(
+            f'reading {str(path)!r} needs the package onnx; pip install "contstim[models]"'
+        ) from error
+    try:
+        graph = onnx.load_model_from_string(path.read_bytes()).graph
     except OSError as error:
         raise ModelFileError(f"cannot read {str(path)!r}: {error.strerror}") from error
-    weights: dict[str, Array] = {}
-    nodes: dict[str, _Node] = {}
-    maker: dict[str, _Node] = {}
-    try:
-        for graph in _parts(data, 7):
-            for part in _parts(graph, 5):
-                name, array = _tensor(part, path)
-                weights[name] = array
-            for part in _parts(graph, 1):
-                texts = {n: [bytes(t).decode() for t in _parts(part, n)] for n in (1, 2, 3, 4)}
-                node = _Node("".join(texts[4]), tuple(texts[1]))
-                nodes["".join(texts[3])] = node
-                maker.update(dict.fromkeys(texts[2], node))
-    except ModelFileError:
-        raise
-    except (IndexError, ValueError, KeyError) as error:
+    except DecodeError as error:
         raise ModelFileError(f"{str(path)!r} is no ONNX file, or is damaged") from error
-    if not weights:
+    if not graph.initializer:
         raise ModelFileError(f"{str(path)!r} is no ONNX file, or is damaged")
-    return OnnxGraph(path, weights, nodes, maker)
-
-
-def _tensor(data: memoryview, path: Path) -> tuple[str, Array]:
-    """Read one weight: its name and its values."""
-    dims: list[int] = []
-    integers: list[int] = []
-    raw, kind, name, elsewhere = b"", 0, "", False
-    for number, wire, value in _fields(data):
-        if number in (1, 5, 7):
-            listed = [value] if wire == _VARINT else _varints(value)
-            (dims if number == 1 else integers).extend(listed)
-        elif number == 2:
-            kind = value
-        elif number == 8:
-            name = bytes(value).decode()
-        elif number in (4, 9, 10):
-            raw += bytes(value)  # values of fixed size, in order
-        elif number == 14:
-            elsewhere = value == 1
-    # Numbers of 16 bits that are not raw bytes are written in ways not read here.
-    if elsewhere or kind not in _TYPES or (integers and _TYPES[kind][1] == "f"):
-        raise ModelFileError(
-            f"weight {name!r} of {str(path)!r} is kept in another file or is of element type "
-            f"{kind}; only numbers in the file itself can be read"
-        )
-    if not integers:
-        return name, np.frombuffer(raw, dtype=_TYPES[kind]).reshape(dims)
-    # Negative numbers are written as 64 bits.
-    signed = [value - (1 << 64) if value >> 63 else value for value in integers]
-    return name, np.array(signed, dtype=np.int64).astype(_TYPES[kind]).reshape(dims)
-
-
-def _parts(data: memoryview, number: int) -> Iterator[memoryview]:
-    """Yield the values of one field, which are messages, texts or bytes."""
-    return (value for n, wire, value in _fields(data) if n == number and wire == _LENGTH)
-
-
-def _fields(data: memoryview) -> Iterator[tuple[int, int, Any]]:
-    """Yield number, kind and value of each field of a message."""
-    at = 0
-    while at < len(data):
-        key, at = _varint(data, at)
-        number, wire = key >> 3, key & 7
-        if wire == _VARINT:
-            value, at = _varint(data, at)
-            yield number, wire, value
-            continue
-        if wire == _LENGTH:
-            length, at = _varint(data, at)
-        else:
-            length = _FIXED[wire]
-        if at + length > len(data):
-            raise ValueError("truncated")
-        yield number, wire, data[at : at + length]
-        at += length
-
-
-def _varint(data: memoryview, at: int) -> tuple[int, int]:
-    """Read a number of seven bits a byte, least significant first; return it and what is next."""
-    value = shift = 0
-    while True:
-        byte = data[at]
-        value |= (byte & 0x7F) << shift
-        at, shift = at + 1, shift + 7
-        if byte < 0x80:
-            return value, at
-
-
-def _varints(data: memoryview) -> Iterator[int]:
-    """Yield the numbers of a packed field."""
-    at = 0
-    while at < len(data):
-        value, at = _varint(data, at)
-        yield value
+    for weight in graph.initializer:
+        if weight.data_location == onnx.TensorProto.EXTERNAL:
+            raise ModelFileError(
+                f"weight {weight.name!r} of {str(path)!r} is kept in another file; only numbers in "
+                "the file itself can be read"
+            )
+    return OnnxGraph(
+        path,
+        {weight.name: onnx.numpy_helper.to_array(weight) for weight in graph.initializer},
+        {node.name: node for node in graph.node},
+        {name: node for node in graph.node for name in node.output},
+    )

@@ -14,6 +14,8 @@ import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+import platformdirs
+
 from contstim.errors import MissingExtraError, ModelFileError, OutputError
 from contstim.files import file_digest, lock, remove, replacing
 
@@ -24,8 +26,7 @@ def cache_folder() -> Path:
     """Return the folder for converted models: ``$CONTSTIM_CACHE``, or the user's cache."""
     if own := os.environ.get("CONTSTIM_CACHE"):
         return Path(own)
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "contstim"
+    return platformdirs.user_cache_path("contstim", appauthor=False)
 
 
 def package_file(model: str, package: str, ending: str, install: str) -> Path:
