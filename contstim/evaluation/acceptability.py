@@ -55,7 +55,7 @@ def pair_deltas(first: ArrayLike, second: ArrayLike) -> FloatArray:
 
 
 def blimp_criterion(delta: ArrayLike) -> BoolArray:
-    """Say for which pairs the acceptable sentence has the strictly higher score.
+    """Return for which pairs the acceptable sentence has the strictly higher score.
 
     Source
     ------
@@ -65,7 +65,7 @@ def blimp_criterion(delta: ArrayLike) -> BoolArray:
 
 
 def acceptability_delta_criterion(human: ArrayLike, model: ArrayLike, delta: float) -> BoolArray:
-    """Say for which pairs the model's delta has the sign of people's and is nearer than `delta`.
+    """Return for which pairs the model's delta has the sign of people's and is nearer than `delta`.
 
     Parameters
     ----------

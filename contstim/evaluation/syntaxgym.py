@@ -116,7 +116,7 @@ def _region_surprisals(
 
 
 def evaluate_formula(formula: str, conditions: dict[str, dict[int, float]]) -> bool:
-    """Say whether a prediction holds.
+    """Return whether a prediction holds.
 
     Parameters
     ----------

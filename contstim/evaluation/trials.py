@@ -159,7 +159,7 @@ def default_analyses(pairs: pd.DataFrame, most: int = 12) -> tuple[Analysis, ...
 
 
 def select(analysis: Analysis, pairs: pd.DataFrame, models: Sequence[str]) -> BoolArray:
-    """Say which pairs each model is evaluated on, shape (P, M).
+    """Return which pairs each model is evaluated on, shape (P, M).
 
     Raises
     ------

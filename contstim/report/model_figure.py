@@ -93,7 +93,8 @@ def _draw_values(
     for y, row in enumerate(shown.to_dict("records")):
         if not np.isnan(row["ceiling_lower"]):
             low, high = sorted((row["ceiling_lower"], row["ceiling_upper"]))
-            ax.fill_betweenx([y - 0.4, y + 0.4], low, high, color="0.8", linewidth=0, zorder=1)
+            band = f"ceiling-{row['model']}"
+            ax.fill_betweenx([y - 0.4, y + 0.4], low, high, color="0.8", lw=0, zorder=1, gid=band)
             ax.plot([low, low], [y - 0.4, y + 0.4], color="0.55", linewidth=1, zorder=1)
         values = units.loc[units["model"] == row["model"], "value"].dropna().to_numpy()
         # Dots that would cover each other are stacked in order, not by chance.
@@ -114,9 +115,11 @@ def _draw_values(
             alpha=0.45,
             color=tints[str(row["model"])],
             zorder=2,
+            gid=f"units-{row['model']}",
         )
         if not np.isnan(row["ci_low"]):
-            ax.plot([row["ci_low"], row["ci_high"]], [y, y], color="black", linewidth=1.4, zorder=3)
+            ends, line = [row["ci_low"], row["ci_high"]], f"interval-{row['model']}"
+            ax.plot(ends, [y, y], color="black", linewidth=1.4, zorder=3, gid=line)
         ax.plot(
             row["value"],
             y,
@@ -126,6 +129,7 @@ def _draw_values(
             markeredgecolor="black",
             markeredgewidth=0.8,
             zorder=4,
+            gid=f"mean-{row['model']}",
         )
         if row["q_ceiling"] < alpha and row["effect_ceiling"] < 0:
             ax.annotate(

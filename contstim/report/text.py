@@ -176,7 +176,7 @@ def _best(best: pd.Series) -> str:
 
 
 def _analyses(evaluation: Evaluation) -> str:
-    """Say which trials each analysis rests on."""
+    """Return a sentence on which trials each analysis rests on."""
     given = {analysis.name: analysis for analysis in evaluation.provenance.options.analyses}
     names = [*evaluation.models["analysis"], *evaluation.details.ceilings["analysis"]]
     parts = []

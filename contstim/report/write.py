@@ -89,7 +89,7 @@ def write_report(evaluation: Evaluation, folder: str | Path) -> Path:
 
 
 def _units(columns: Iterable[str]) -> str:
-    """Say which models' scores are in nats and which are not."""
+    """Return which models' scores are in nats and which are not."""
     units = {str(name): score_unit(str(name)) for name in columns if name != "sentence"}
     others = [f"of {name}: {unit}" for name, unit in units.items() if unit != "nats"]
     if not others:

@@ -1,6 +1,7 @@
 """Measures and ceilings of incomplete designs against loops written from the definitions."""
 
 import itertools
+from collections import Counter
 
 import numpy as np
 import pandas as pd
@@ -24,24 +25,51 @@ def everything(data):
     return Subset(data, np.arange(len(data.rating)), np.arange(len(data.models)))
 
 
-def naive_vectors(data):
-    """Each participant's signed ranks over the norm, as {participant: {pair: value}}."""
-    out = {}
-    for i in range(len(data.participants)):
-        rows = data.participant == i
-        x = data.rating[rows]
-        ranks = np.sign(x) * rankdata(np.abs(x))
-        norm = np.sqrt((np.arange(1, len(x) + 1) ** 2).sum())
-        out[i] = dict(zip(data.pair[rows], ranks / norm, strict=True))
-    return out
-
-
 def unit_ranks(x):
-    x = np.round(x, 12)
-    n = np.count_nonzero(x)
+    """Signed ranks over the norm that n untied ranks have; a vector of zeros stays so."""
+    x = np.round(np.asarray(x, dtype=float), 12)
+    used = x != 0
     ranks = np.zeros(len(x))
-    ranks[x != 0] = np.sign(x[x != 0]) * rankdata(np.abs(x[x != 0]))
-    return ranks / np.sqrt((np.arange(1, n + 1) ** 2).sum())
+    if not used.any():
+        return ranks
+    ranks[used] = np.sign(x[used]) * rankdata(np.abs(x[used]))
+    return ranks / np.sqrt(sum(k * k for k in range(1, used.sum() + 1)))
+
+
+def plain_ceilings(data, measure, min_others):
+    """Noise ceilings from their definitions, participant by participant: {i: (lower, upper)}.
+
+    Golan et al. (2023), Methods: a participant is predicted by the others (lower bound) or by all
+    (upper bound) who saw the same pair; trials that too few others saw take no part.
+    """
+    choices = list(zip(data.participant, data.pair, data.rating, strict=True))
+    enough = {pair for pair, n in Counter(data.pair).items() if n > min_others}
+    answers = {}  # of each participant: {pair: rating}
+    for i, pair, rating in choices:
+        if pair in enough:
+            answers.setdefault(i, {})[pair] = rating
+    vector = np.sign if measure == "accuracy" else unit_ranks
+    vectors = {
+        i: dict(zip(own, vector([*own.values()]), strict=True)) for i, own in answers.items()
+    }
+    ceilings = {}
+    for i, own in vectors.items():
+        mine = np.array([*own.values()])
+        everyone = [[v[pair] for v in vectors.values() if pair in v] for pair in own]
+        others = [[v[p] for j, v in vectors.items() if j != i and p in v] for p in own]
+        if measure == "accuracy":
+            bounds = [
+                np.sign(np.round([np.sum(v) for v in votes], 9)) for votes in (others, everyone)
+            ]
+            ceilings[i] = tuple(0.5 + 0.5 * np.mean(mine * bound) for bound in bounds)
+        elif mine.any():
+            best = unit_ranks([np.mean(v) for v in others])
+            mean = np.array([np.mean(v) for v in everyone])
+            lower = best @ mine if best.any() else np.nan
+            ceilings[i] = (lower, mean @ mine / np.linalg.norm(mean))
+        else:
+            ceilings[i] = (np.nan, np.nan)
+    return ceilings
 
 
 @pytest.mark.parametrize("share", [1.0, 0.6])
@@ -56,42 +84,6 @@ def test_measures_are_the_per_participant_definitions(make_study, share):
             right = (ratio > 0) == (data.rating[rows] > 0)
             assert accuracy[i, m] == pytest.approx(right.mean())
             assert cosine[i, m] == pytest.approx(signed_rank_cosine(data.rating[rows], ratio))
-
-
-@pytest.mark.parametrize("share", [1.0, 0.6])
-def test_cosine_ceilings_by_loops(make_study, share):
-    _, data = data_of(*make_study(share=share, n_people=8, n_pairs=12))
-    vectors = naive_vectors(data)
-    ceilings = everything(data).ceilings("signed_rank_cosine")
-    if share == 1:
-        assert ceilings.matched.n_rows == len(data.rating)
-    for i, own in vectors.items():
-        if any(sum(p in v for v in vectors.values()) < 2 for p in own):
-            continue  # this participant's ranks change with the trials left out
-        mine = np.array(list(own.values()))
-        others = [np.mean([v[p] for j, v in vectors.items() if j != i and p in v]) for p in own]
-        everyone = [np.mean([v[p] for v in vectors.values() if p in v]) for p in own]
-        assert ceilings.lower[i] == pytest.approx(unit_ranks(np.array(others)) @ mine)
-        assert ceilings.upper[i] == pytest.approx(
-            np.array(everyone) @ mine / np.linalg.norm(everyone)
-        )
-
-
-@pytest.mark.parametrize("share", [1.0, 0.6])
-def test_accuracy_ceilings_by_loops(make_study, share):
-    _, data = data_of(*make_study(share=share, n_people=8, n_pairs=12))
-    ceilings = everything(data).ceilings("accuracy", min_others=1)
-    sign = np.sign(data.rating)
-    for i in range(len(data.participants)):
-        low, high = [], []
-        for row in np.flatnonzero(data.participant == i):
-            others = sign[(data.pair == data.pair[row]) & (data.participant != i)]
-            if not len(others):
-                continue
-            low.append(0.5 + 0.5 * sign[row] * np.sign(others.sum()))
-            high.append(0.5 + 0.5 * sign[row] * np.sign(others.sum() + sign[row]))
-        assert ceilings.lower[i] == pytest.approx(np.mean(low))
-        assert ceilings.upper[i] == pytest.approx(np.mean(high))
 
 
 def test_min_others_leaves_trials_out_and_says_so(make_study):
@@ -163,6 +155,24 @@ def with_slider(study, scores):
     """The study with a rating of its own size in each row: more sizes than `_MOST_SIZES`."""
     steps = np.linspace(0, 0.4, len(study))
     return study.assign(rating=study["rating"] - np.sign(study["rating"]) * steps), scores
+
+
+@pytest.mark.parametrize("measure", ["accuracy", "signed_rank_cosine"])
+@pytest.mark.parametrize(("share", "min_others"), [(1.0, 1), (0.6, 1), (0.6, 4), (0.3, 2)])
+@pytest.mark.parametrize("change", [lambda *tables: tables, with_ties, with_slider])
+def test_ceilings_are_the_plain_ones(make_study, measure, share, min_others, change):
+    study, scores = change(*make_study(n_people=9, n_pairs=10, n_groups=2, share=share, noise=2.0))
+    choices = align_choices(check_choices(study, "slider"))
+    wide = score_table(scores, [*choices["sentence_1"], *choices["sentence_2"]])
+    data = TrialData.of(choices, wide)
+    found = everything(data).ceilings(measure, min_others)
+    expected = plain_ceilings(data, measure, min_others)
+    assert np.flatnonzero(~np.isnan(found.upper)).tolist() == sorted(
+        i for i, (_, upper) in expected.items() if not np.isnan(upper)
+    )
+    for i, (lower, upper) in expected.items():
+        np.testing.assert_allclose([found.lower[i], found.upper[i]], [lower, upper])
+    assert set(found.matched.labels) == set(expected)
 
 
 @pytest.mark.parametrize("share", [1.0, 0.7])

@@ -88,13 +88,20 @@ def test_model_figure_shows_each_model_best_first(evaluation):
     assert order[0] == "good"
     assert [label.get_text() for label in ax.get_yticklabels()] == order
     assert ax.get_xlabel() == "accuracy of predicting choices"
-    means = [line for line in ax.lines if line.get_marker() == "o" and line.get_markersize() == 6]
-    assert [line.get_xdata()[0] for line in means] == models.sort_values("value", ascending=False)[
-        "value"
-    ].tolist()
-    dots = [line for line in ax.lines if line.get_markersize() == 2.6]
-    assert [len(line.get_xdata()) for line in dots] == [evaluation.summary.n_participants] * 3
-    assert len(ax.collections) == 3  # a ceiling band for each
+    drawn = {artist.get_gid(): artist for artist in (*ax.lines, *ax.collections)}
+    for y, row in enumerate(models.set_index("model").loc[order].itertuples()):
+        model = row.Index
+        assert drawn[f"mean-{model}"].get_xydata().tolist() == [[row.value, y]]
+        ends = drawn[f"interval-{model}"].get_xydata().tolist()
+        assert ends == [[row.ci_low, y], [row.ci_high, y]]
+        dots = drawn[f"units-{model}"]
+        assert sorted(dots.get_xdata()) == sorted(people.loc[people["model"] == model, "value"])
+        # Dots lie beside their own row, none hides another, and none is on the next row.
+        assert (np.abs(dots.get_ydata() - y) < 0.4).all()
+        assert len(np.unique(dots.get_xydata().round(9), axis=0)) == len(dots.get_xdata())
+        band = drawn[f"ceiling-{model}"].get_paths()[0].get_extents()
+        assert (band.x0, band.x1) == pytest.approx(sorted((row.ceiling_lower, row.ceiling_upper)))
+        assert (band.y0, band.y1) == pytest.approx((y - 0.4, y + 0.4))
     stars = [text for text in ax.texts if text.get_text() == "*"]
     assert len(stars) == ((models["q_ceiling"] < 0.05) & (models["effect_ceiling"] < 0)).sum() > 0
     beats = dominance(comparisons, order)
