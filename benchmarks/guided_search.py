@@ -35,9 +35,10 @@ from contstim import bundled_vocabulary, load_model, pool, synthesize
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.models.base import Event, Replacements, SentenceModel, SentenceParts
 from contstim.models.spec import ModelSpec
+from contstim.search.problem import Problem
 from contstim.search.proposals import WordReplacement
-from contstim.search.search import Search
-from contstim.search.strategies import Strategy, strategy
+from contstim.search.strategies import strategy
+from contstim.search.sweeps import Search, Strategy
 from contstim.text.sentence import Sentence, WordList
 from contstim.text.vocabulary import Vocabulary
 
@@ -118,17 +119,17 @@ def trajectory(
     """
     models = [reject, accept]
     counted = models[dear] = Counted(models[dear], limit)
-    search = Search(models[0], models[1], proposal, search_by, seed=0)
+    search = Search(Problem.pair(*models), proposal, Sentence.parse(text), seed=0)
     natural = float(reject.score([text])[0])
     ended = True
     try:
-        search.run(text)
+        search_by.run(search)
     except SpentError:
         ended = False
     points = [(0, 0, 0.0)]
     for number, step in enumerate(search.steps, start=1):
         spent = step.n_scores[dear] + number
-        points.append((spent, step.n_scores[1 - dear], step.reject_log_prob - natural))
+        points.append((spent, step.n_scores[1 - dear], step.scores[0] - natural))
     return points, counted.inputs, ended
 
 

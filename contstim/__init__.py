@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from contstim.models.registry import load_model, register_family
     from contstim.models.spec import ModelSpec
     from contstim.report.write import write_report
+    from contstim.search.problem import Accepted, Constraint, Fall, Objective, Problem
     from contstim.search.search import Synthesis, synthesize
+    from contstim.search.sweeps import Strategy
     from contstim.search.triplets import ModelPair, Triplet, triplets
     from contstim.selection.checking import check_design
     from contstim.selection.design import design_trials
@@ -42,16 +44,22 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _PLACES = {
+    "Accepted": "search.problem",
+    "Constraint": "search.problem",
     "ContstimError": "errors",
     "Evaluation": "evaluation.result",
     "Event": "models.base",
+    "Fall": "search.problem",
     "Hints": "models.base",
     "ModelPair": "search.triplets",
     "ModelSpec": "models.spec",
+    "Objective": "search.problem",
+    "Problem": "search.problem",
     "Replacements": "models.base",
     "Sentence": "text.sentence",
     "SentenceModel": "models.base",
     "SentenceParts": "models.base",
+    "Strategy": "search.sweeps",
     "Synthesis": "search.search",
     "Totals": "models.base",
     "Triplet": "search.triplets",
@@ -78,16 +86,22 @@ _PLACES = {
 }
 
 __all__ = [
+    "Accepted",
+    "Constraint",
     "ContstimError",
     "Evaluation",
     "Event",
+    "Fall",
     "Hints",
     "ModelPair",
     "ModelSpec",
+    "Objective",
+    "Problem",
     "Replacements",
     "Sentence",
     "SentenceModel",
     "SentenceParts",
+    "Strategy",
     "Synthesis",
     "Totals",
     "Triplet",

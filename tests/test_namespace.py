@@ -7,16 +7,22 @@ import contstim
 import contstim.errors
 
 PUBLIC = {
+    "Accepted",
+    "Constraint",
     "ContstimError",
     "Evaluation",
     "Event",
+    "Fall",
     "Hints",
     "ModelPair",
     "ModelSpec",
+    "Objective",
+    "Problem",
     "Replacements",
     "Sentence",
     "SentenceModel",
     "SentenceParts",
+    "Strategy",
     "Synthesis",
     "Totals",
     "Triplet",

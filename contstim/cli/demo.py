@@ -34,7 +34,7 @@ from contstim.models.registry import load_model
 from contstim.models.threads import torch_threads
 from contstim.provenance import run_settings
 from contstim.report.triplets_page import triplets_page
-from contstim.search.strategies import Bounded
+from contstim.search.bounded import Bounded
 from contstim.search.triplets import ModelPair, Triplet
 from contstim.search.writing import write_triplets
 from contstim.selection import select_natural_pairs

@@ -15,8 +15,9 @@ import argparse
 import csv
 import itertools
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from contstim.cli.common import (
     add_seed,
@@ -31,11 +32,15 @@ from contstim.models.threads import torch_threads
 from contstim.provenance import run_settings
 from contstim.search.proposals import WordReplacement
 from contstim.search.search import synthesize
-from contstim.search.strategies import OPTION_OF, STRATEGIES, Strategy, strategy
+from contstim.search.strategies import DEFAULT, OPTION_OF, STRATEGIES, options, strategy
+from contstim.search.sweeps import Strategy
 from contstim.search.triplets import ModelPair
 from contstim.search.writing import COLUMNS, write_triplets
 from contstim.text.sentences import pool, read_sentences
 from contstim.text.vocabulary import Vocabulary
+
+# Readers of a strategy's options, by the annotation of the field.
+_TYPES: dict[str, Callable[[str], Any]] = {"int": positive, "float": float, "str": str}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -62,30 +67,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         choices=sorted(STRATEGIES),
         help="how words are chosen (default: bounded, which is exhaustive where scores of all "
         "words are known at once)",
-        default="bounded",
+        default=DEFAULT,
     )
-    parser.add_argument(
-        "--budget",
-        type=positive,
-        metavar="N",
-        help="exact scores that the strategy 'bounded' may ask of the dearer model at one "
-        "position (default: 64)",
-    )
-    parser.add_argument(
-        "--inputs",
-        type=positive,
-        metavar="N",
-        help="most that the exact scores of one sentence may cost the strategy 'bounded', in "
-        "inputs of the networks (default: 25000, or what 48 scores of the natural sentence cost; a "
-        "score by a left-to-right model costs one at most, a pll of eight words about eight, a "
-        "permutation score some hundreds)",
-    )
-    parser.add_argument(
-        "--candidates",
-        metavar="SPEC",
-        help="the left-to-right model by which the strategy 'paper' leaves out improbable "
-        "candidates (default: each such model of the two)",
-    )
+    _add_strategy_options(parser)
     parser.add_argument(
         "--per-sentence",
         type=positive,
@@ -114,6 +98,24 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_strategy_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that strategies declare, each with what it means for its strategies."""
+    for option, owners in OPTION_OF.items():
+        texts = []
+        for owner in owners:
+            field = options(owner)[option]
+            text = f"of the strategy '{owner}': {field.metadata['help']}"
+            if field.default is not None and "(default" not in text:
+                text += f" (default: {field.default})"
+            texts.append(text)
+        parser.add_argument(
+            f"--{option.replace('_', '-')}",
+            type=_TYPES[str(field.type).split(" | ")[0]],
+            metavar=field.metadata["metavar"],
+            help="; ".join(texts),
+        )
+
+
 def run(args: argparse.Namespace) -> int:
     """Synthesize and write."""
     directed = [spec for spec in (args.reject, args.accept) if spec is not None]
@@ -132,9 +134,9 @@ def run(args: argparse.Namespace) -> int:
     sentences = sentences[: args.limit]
     vocabulary = read_vocabulary(args.vocabulary)
     search: str | Strategy = args.strategy
-    options = {option: getattr(args, option) for option in OPTION_OF}
-    if any(value is not None for value in options.values()):
-        search = strategy(args.strategy, **options)
+    given = {option: getattr(args, option) for option in OPTION_OF}
+    if any(value is not None for value in given.values()):
+        search = strategy(args.strategy, **given)
     if one_way:
         _one_way(args, sentences, vocabulary, search)
     else:

@@ -15,8 +15,9 @@ from contstim.files import digest_of
 from contstim.models.base import SentenceModel
 from contstim.models.threads import torch_threads
 from contstim.pipeline.work import ModelRecord, RunStore, Task, Worker
-from contstim.search.search import Step, Synthesis, synthesize
-from contstim.search.strategies import Strategy, strategy
+from contstim.search.search import Synthesis, synthesize
+from contstim.search.strategies import strategy
+from contstim.search.sweeps import Step, Strategy
 
 __all__ = ["ScoreTask", "SynthesisTask", "score_tasks", "synthesis_from", "word_search"]
 
@@ -163,9 +164,10 @@ class SynthesisTask(Task):
 
 def synthesis_from(record: Mapping[str, Any]) -> Synthesis:
     """Return the synthesis whose JSON form is the result of a `SynthesisTask`."""
-    values = dict(record)
-    values["steps"] = tuple(
-        Step(**{**step, "n_scores": tuple(step["n_scores"])}) for step in values["steps"]
-    )
-    values["n_scores"] = tuple(values["n_scores"])
+    values = {**_tuples(record), "steps": tuple(Step(**_tuples(s)) for s in record["steps"])}
     return Synthesis(**values)
+
+
+def _tuples(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values, JSON lists as tuples again."""
+    return {key: tuple(v) if isinstance(v, list) else v for key, v in values.items()}

@@ -1,24 +1,30 @@
-"""The guided word search: exact scores where most is to be gained, within a budget."""
+"""The guided word search: constrained expected improvement within a budget.
+
+Gardner et al. (2014): of the candidates not scored yet that one comes next whose expected
+improvement times its probability of feasibility is greatest.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from dataclasses import dataclass, field
+from functools import cache
 
 import numpy as np
 from scipy.special import ndtr
+from scipy.stats import norm, qmc
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError
-from contstim.search.belief import Outlook, expected_gain
-from contstim.search.board import ROLES, SLACK, Ask, Board, Pick, Role, Turn
-from contstim.search.plain import exhaustive
+from contstim.search.candidates import SLACK, Candidates
+from contstim.search.exhaustive import Exhaustive
+from contstim.search.surrogate import Posterior, Surrogate, expected_improvement
+from contstim.search.sweeps import Search, Strategy, option
 
 __all__ = ["Bounded"]
 
-# The cheaper model is asked for so many candidates at once, and may be asked for this many times
-# the budget at most.
-_CHEAP_BATCH, _CHEAP_RATIO = 32, 128
+# A less expensive model is asked for so many candidates at once, and may be asked for this many
+# times the budget at most.
+_BATCH, _LARGEST_RATIO = 32, 128
 # Inputs of one sentence: so many, or so many scores of the natural sentence.
 _INPUTS, _SCORES = 25_000, 48
 # A position at which nothing was found is left when the next score promises less than this part of
@@ -26,20 +32,21 @@ _INPUTS, _SCORES = 25_000, 48
 _LEAST = 1 / 8
 _LARGEST_BATCH = 256
 _NO_LIMIT = 2**40
+# Sampled losses of a candidate, where their distribution has no closed form: two to this power.
+_LOG_DRAWS = 5
 
 
 @dataclass(frozen=True)
-class Bounded:
-    """Spend at most `budget` exact scores of the dearer model a position, the most promising first.
+class Bounded(Strategy):
+    """Spend at most `budget` exact scores a position, where they promise the greatest improvement.
 
-    Candidates whose upper bound already breaks the accepting model's constraint are never scored.
-    Of the rest that one is taken next which promises the greatest gain, the expected fall of the
-    loss times the probability that the accepting model admits it (Gardner et al. 2014, Eq. 6);
-    what its score costs beside others is not weighed, for dear words are those of many tokens,
-    on which models disagree most.
-    Both follow from estimates that are corrected by the exact scores known so far (`Belief`).
-    A candidate is scored by the model whose scores cost less first, and by the other only if it
-    is still in the running.
+    Candidates whose upper bound breaks a constraint are never scored. Of the rest that one is
+    taken next whose expected improvement times its probability of feasibility is greatest
+    (Gardner et al. 2014, Eq. 6); what its score costs beside others is not weighed, for the words
+    whose scores cost most are those of many tokens, on which models disagree most. Both follow
+    from estimates that are corrected by the exact scores known so far (`Surrogate`). A candidate
+    is scored by the models in the order of their costs, and by the next only if it is still in
+    the running.
 
     A position is left with the best candidate found as soon as the next score promises less than
     scores have brought so far (the marginal value theorem, Charnov 1976). Where nothing is found,
@@ -48,27 +55,37 @@ class Bounded:
     time with twice the scores, up to the budget.
 
     With ``budget=None`` a position is left only when no candidate is left that bounds or scores
-    do not rule out; the result is then that of ``exhaustive``.
+    do not rule out; the result is then that of ``exhaustive``, as it is where all scores are
+    known at once.
 
     Attributes
     ----------
     budget
-        Most exact scores asked of the model whose scores cost more, at one position of one
-        sentence; the cheaper one may be asked for as many times more as its scores are cheaper,
+        Most exact scores asked of the model whose scores cost most, at one position of one
+        sentence; each other one may be asked for as many times more as its scores cost less,
         128 at most. None: no limit.
     first
         The budget at which a position is left first.
     inputs
-        Most that the exact scores of one sentence may cost, in inputs of the models
-        (`Replacements.price`; what candidates share is not counted). Candidates for whose score
-        and whose verification not enough is left are not scored. By default 25,000, or what 48
-        scores of the natural sentence by both models cost, if that is more. Not looked at without
-        a budget.
+        Most that the exact scores of one sentence may cost, in inputs of the models (`Hints.cost`;
+        what candidates share is not counted). Candidates for whose score and whose verification
+        not enough is left are not scored. By default 25,000, or what 48 scores of the natural
+        sentence by all models cost, if that is more. Not looked at without a budget.
     """
 
-    budget: int | None = 64
+    budget: int | None = option(
+        64,
+        "exact scores that may be asked, at one position, of the model whose scores cost most",
+        metavar="N",
+    )
     first: int = 4
-    inputs: int | None = None
+    inputs: int | None = option(
+        None,
+        "most that the exact scores of one sentence may cost, in inputs of the networks (default: "
+        "25000, or what 48 scores of the natural sentence cost; a score by a left-to-right model "
+        "costs one at most, a pll of eight words about eight, a permutation score some hundreds)",
+        metavar="N",
+    )
 
     def __post_init__(self) -> None:
         for name, value in (("budget", self.budget), ("first", self.first)):
@@ -77,259 +94,319 @@ class Bounded:
         if self.inputs is not None and self.inputs < 1:
             raise InputError(f"inputs is {self.inputs}; give at least 1 input a sentence")
 
-    def __call__(self, board: Board) -> Turn:
-        """Run the word search on one position's `board`."""
-        if board.accept.exact and board.reject.exact:
-            return (yield from exhaustive(board))
-        return (yield from _Visit.begin(board, self._allowance(board)).play())
+    def run(self, search: Search) -> bool:
+        """Search by sweeps, learning from each position for the next."""
+        memory = Memory()
+        search.sweep(lambda candidates: self.look(candidates, memory))
+        return memory.complete
 
-    def _allowance(self, board: Board) -> _Allowance:
-        if self.budget is None:
-            return _Allowance(_NO_LIMIT, np.inf, final=True, patient=True)
-        now = min(self.budget, self.first * 2**board.depth)
-        if board.memory.price is None:
-            board.memory.price = sum(_present_price(board, role) for role in ROLES)
-        inputs = max(_INPUTS, _SCORES * board.memory.price) if self.inputs is None else self.inputs
-        return _Allowance(now, inputs, final=now == self.budget, patient=False)
+    def look(self, candidates: Candidates, memory: Memory | None = None) -> bool:
+        """Run the word search, knowing what `memory` holds of earlier ones."""
+        if all(table.exact for table in candidates.tables.values()):
+            return Exhaustive().look(candidates)
+        return _WordSearch(candidates, self, Memory() if memory is None else memory).run()
 
 
-@dataclass(frozen=True)
-class _Allowance:
-    """Exact scores of the dearer model allowed; most inputs of the whole sentence.
+@dataclass
+class Memory:
+    """What the word searches of one sentence learn for those that follow.
 
-    Besides, whether that is all; whether to use it up.
+    Attributes
+    ----------
+    surrogates
+        By model, how far estimates are off.
+    n_scores
+        Exact scores asked for, those of less expensive models in parts of one.
+    inputs
+        Most inputs of the sentence, once known.
+    complete
+        Whether no candidate has been left out because its scores could not be paid.
     """
 
-    limit: int
-    inputs: float
-    final: bool
-    patient: bool
+    surrogates: dict[str, Surrogate] = field(default_factory=dict)
+    n_scores: float = 0.0
+    inputs: float | None = None
+    complete: bool = True
 
 
-@dataclass(eq=False)
-class _Visit:
+class _WordSearch:
     """One word search.
 
     Attributes
     ----------
-    outlook
-        What each model's scores are likely to be.
-    values
-        Exact scores of the V candidates by role, NaN where not known.
     open
-        The candidates that no bound rules out.
-    cheap, dear
-        The role whose scores cost less (`Board.work`), and the other.
+        The candidates that no bound rules out, in random order.
+    posteriors
+        By model, what its scores are likely to be.
+    relative
+        By model, what its scores cost in scores of the most expensive model; the models are in
+        this order, the accepting one of a pair first where both cost the same.
     refused
-        Candidates that did not hold when picked.
+        Candidates that were not taken when proposed.
+    best, target
+        The candidate of least loss known to keep the constraints and to improve, if there is one,
+        and what another's loss must fall below: the best one's, or the present one.
     """
 
-    board: Board
-    allowance: _Allowance
-    outlook: dict[Role, Outlook]
-    values: dict[Role, FloatArray]
-    open: IntArray
-    cheap: Role
-    dear: Role
-    refused: set[int] = field(default_factory=set)
-
-    @classmethod
-    def begin(cls, board: Board, allowance: _Allowance) -> _Visit:
-        """Gather what is known before any score is asked for."""
-        present: dict[Role, float] = {"reject": board.below, "accept": board.accepted}
-        outlook: dict[Role, Outlook] = {}
-        values: dict[Role, FloatArray] = {}
-        for role in ROLES:
-            table, known = board.table(role), board.known[role]
-            outlook[role] = board.memory.belief[role].outlook(table, present[role])
-            values[role] = np.full(len(table.upper), np.nan)
-            if table.exact:
-                values[role] = table.estimate
-            elif known:
-                seen = np.array(list(known), dtype=np.int64)
-                values[role][seen] = list(known.values())
+    def __init__(self, candidates: Candidates, options: Bounded, memory: Memory) -> None:
+        self.candidates, self.options, self.memory = candidates, options, memory
+        self.patient = options.budget is None
+        budget = _NO_LIMIT if options.budget is None else options.budget
+        self.limit = budget if self.patient else min(budget, options.first * 2**candidates.round)
+        self.last_round = self.limit == budget
+        self.inputs = np.inf if self.patient else self._inputs()
+        cost = _cost_by_model(candidates)
+        constrained_first = list(cost)[::-1]
+        self.models = sorted(constrained_first, key=cost.__getitem__)
+        most = cost[self.models[-1]]
+        self.relative = {name: cost[name] / most if most else 0.0 for name in self.models}
+        self.posteriors: dict[str, Posterior] = {}
+        for name, table in candidates.tables.items():
+            surrogate = memory.surrogates.setdefault(name, Surrogate())
+            self.posteriors[name] = surrogate.posterior(table, candidates.now[name])
+            if not table.exact:
                 # Later positions learnt from these when they were asked for.
-                outlook[role].learn(seen, values[role][seen], keep=False)
-        index = board.open()
-        if board.present is not None:
-            index = index[index != board.present]
+                seen = np.flatnonzero(~np.isnan(candidates.known[name]))
+                self.posteriors[name].learn(seen, candidates.known[name][seen], keep=False)
+        index = candidates.open()
+        if candidates.present is not None:
+            index = index[index != candidates.present]
         # Candidates that no model can tell apart are left to chance.
-        index = index[board.rng.permutation(len(index))]
-        first = board.work("reject") < board.work("accept")
-        cheap, dear = ROLES if first else ROLES[::-1]
-        return cls(board, allowance, outlook, values, index, cheap, dear)
+        self.open = index[candidates.rng.permutation(len(index))]
+        self.refused: set[int] = set()
+        self._find_best()
 
-    def play(self) -> Turn:
-        """Score, and pick the best of the candidates scored."""
+    def _inputs(self) -> float:
+        """Return the most inputs of the sentence."""
+        if self.memory.inputs is None:
+            self.memory.inputs = self.options.inputs or max(
+                _INPUTS, _SCORES * _cost_of_present(self.candidates)
+            )
+        return self.memory.inputs
+
+    def run(self) -> bool:
+        """Score, and propose the best of the candidates scored, until one is taken."""
         while True:
-            more = yield from self._look()
-            best = self._best()
-            if best is None:
+            more = self._score()
+            if self.best is None:
                 return more
-            if self._verification(best) > self._left():
-                self.board.memory.limited = True
+            if self._verification(self.best) > self._left():
+                self.memory.complete = False
                 return False
-            if (yield Pick(best)):
+            if self.candidates.propose(self.best):
                 return False
-            self.refused.add(best)
+            self.refused.add(self.best)
+            self._find_best()
 
-    def _look(self) -> Turn:
-        """Score until it is time to pick or to leave; say whether more would be scored later."""
+    def _score(self) -> bool:
+        """Score until it is time to propose or to leave; say whether more would be scored later."""
+        *others, expensive = self.models
         while True:
             running = self._running()
             if not len(running):
                 return False
-            chance, gain = self._chance(running), self._gain(running)
-            ready = ~np.isnan(self.values[self.cheap][running])
-            promise = np.where(ready, chance * gain, 0.0)
-            surest = float(promise.max())
-            batch = running[self._worth_asking(running, ready, surest)]
-            if len(batch):
-                yield from self._ask(self.cheap, self._payable(self.cheap, batch))
+            known = {name: ~np.isnan(self.candidates.known[name][running]) for name in others}
+            ready = np.all([np.ones(len(running), dtype=np.bool_), *known.values()], axis=0)
+            promise = np.where(ready, self._feasibility(running) * self._improvement(running), 0.0)
+            most = float(promise.max())
+            waiting = self._waiting(running, known)
+            if self._score_next(waiting, most, bool(ready.any())):
                 continue
-            room = self.allowance.limit - self._spent(self.dear)
-            if room <= 0 or (not ready.any() and self._room() <= 0):
-                return not self.allowance.final
-            if not ready.any() or self._enough(surest):
+            room = self.limit - self._n_scored(expensive)
+            stuck = not ready.any() and all(self._room(name) <= 0 for name in waiting)
+            if room <= 0 or stuck:
+                return not self.last_round
+            if not ready.any() or self._enough(most):
                 return False
-            size = min(room, 1 + self._spent(self.dear) // 8, _LARGEST_BATCH)
+            size = min(room, 1 + self._n_scored(expensive) // 8, _LARGEST_BATCH)
             order = np.argsort(-promise, kind="stable")
-            chosen = running[order[ready[order]][:size]]
-            yield from self._ask(self.dear, self._payable(self.dear, chosen))
+            self._ask(expensive, running[order[ready[order]][:size]])
 
-    def _worth(self, role: Role) -> float:
-        """Return what a score by one of the models amounts to, in scores of the dearer one."""
-        dear = self.board.work(self.dear)
-        return self.board.work(role) / dear if dear else 0.0
+    def _waiting(self, running: IntArray, known: dict[str, BoolArray]) -> dict[str, IntArray]:
+        """Return, by model, the candidates that it is to score next, but for the last."""
+        waiting: dict[str, IntArray] = {}
+        passed = np.ones(len(running), dtype=np.bool_)
+        for name, seen in known.items():
+            if (passed & ~seen).any():
+                waiting[name] = running[passed & ~seen]
+            passed &= seen
+        return waiting
 
-    def _ask(self, role: Role, index: IntArray) -> Generator[Ask | Pick, FloatArray | bool, None]:
-        self.board.memory.n_scores += self._worth(role) * len(index)
-        exact = yield from self.board.scores(role, index)
-        self.values[role][index] = exact
-        self.outlook[role].learn(index, exact)
+    def _score_next(self, waiting: dict[str, IntArray], most: float, ready: bool) -> bool:
+        """Score by a less expensive model what promises enough; say whether there was any."""
+        for name, index in waiting.items():
+            batch = self._batch(name, index, most, ready)
+            if len(batch):
+                self._ask(name, batch)
+                return True
+        return False
+
+    def _batch(self, name: str, index: IntArray, most: float, ready: bool) -> IntArray:
+        """Return which of `index` a model is to score before a more expensive one goes on.
+
+        Those that may well promise more than `most`, the best promise among the candidates that
+        are `ready` for the most expensive model, nats; none if all together do not promise what
+        their scores cost.
+        """
+        room = self._room(name)
+        if room <= 0:
+            return index[:0]
+        feasibility = self._feasibility(index)
+        if name in self.candidates.objective.models:
+            promise = feasibility * self._improvement(index, most / feasibility)
+        else:
+            beyond = most / self._feasibility(index, but=name)
+            promise = feasibility * np.maximum(self._improvement(index) - beyond, 0.0)
+        size = min(room, max(_BATCH, self._n_scored(name) // 4), _LARGEST_BATCH)
+        order = np.argsort(-promise, kind="stable")[:size]
+        least = most if ready else self._least()
+        enough = promise[order].sum() > least * self.relative[name] * len(order)
+        # Without a budget every candidate is looked at.
+        return index[order] if enough or (self.patient and not ready) else index[:0]
+
+    def _ask(self, name: str, index: IntArray) -> None:
+        """Ask a model for as many scores of `index` as can be paid and any one of them kept."""
+        cost = self.candidates.costs(name)[index]
+        later = np.maximum.accumulate(self._cost(index) - cost)
+        affordable = np.searchsorted(np.cumsum(cost) + later, self._left(), side="right")
+        # Each can be paid alone, whatever rounding says.
+        index = index[: max(1, int(affordable))]
+        self.memory.n_scores += self.relative[name] * len(index)
+        self.posteriors[name].learn(index, self.candidates.scores(name, index))
+        self._find_best()
+
+    def _n_scored(self, name: str) -> int:
+        if self.candidates.tables[name].exact:
+            return 0
+        return int((~np.isnan(self.candidates.known[name])).sum())
+
+    def _room(self, name: str) -> int:
+        """Return how many more candidates a less expensive model may be asked for."""
+        relative = self.relative[name]
+        ratio = int(min(1.0 / relative, _LARGEST_RATIO)) if relative else 1
+        return self.limit * ratio - self._n_scored(name)
 
     def _cost(self, index: IntArray) -> FloatArray:
         """Return what it costs to know candidates, and to verify them or the best so far, (k,)."""
-        best = self._best()
-        found = 0.0 if best is None else self._verification(best)
-        unknown = {role: np.isnan(self.values[role][index]) for role in ROLES}
-        scores = sum(self.board.prices(role)[index] * unknown[role] for role in ROLES)
-        return np.asarray(scores + np.maximum(self._verification(index), found))
+        verification = 0.0 if self.best is None else self._verification(self.best)
+        scores = np.zeros(len(index))
+        for name in self.candidates.tables:
+            unknown = np.isnan(self.candidates.known[name][index])
+            scores += self.candidates.costs(name)[index] * unknown
+        return scores + np.maximum(self._verification(index), verification)
 
     def _verification(self, index: IntArray | int) -> FloatArray:
-        """Return what it costs to score sentences afresh that are kept."""
-        return np.asarray(sum(self.board.prices(role)[index] for role in ROLES))
+        """Return what it costs to score sentences again that are kept."""
+        costs = [self.candidates.costs(name)[index] for name in self.candidates.tables]
+        return np.asarray(sum(costs))
 
     def _left(self) -> float:
-        return self.allowance.inputs - self.board.memory.cost
+        return self.inputs - self.candidates.spent.cost
 
-    def _payable(self, role: Role, index: IntArray) -> IntArray:
-        """Return as many of `index` as can be scored by `role` and any one of them be kept."""
-        price = self.board.prices(role)[index]
-        later = np.maximum.accumulate(self._cost(index) - price)
-        cost = np.cumsum(price) + later
-        # Each can be paid alone, whatever rounding says.
-        return index[: max(1, int(np.searchsorted(cost, self._left(), side="right")))]
-
-    def _spent(self, role: Role) -> int:
-        return 0 if self.board.table(role).exact else int((~np.isnan(self.values[role])).sum())
-
-    def _improving(self) -> IntArray:
-        """Return the candidates known to keep the constraint and to improve."""
-        kept = self.values["accept"][self.open] >= self.board.minimum - SLACK
-        lower = self.values["reject"][self.open] < self.board.below + SLACK
-        found = self.open[kept & lower]
-        return found[~np.isin(found, list(self.refused))]
-
-    def _best(self) -> int | None:
-        found = self._improving()
-        if not len(found):
-            return None
-        return int(found[self.values["reject"][found].argmin()])
-
-    def _target(self) -> float:
-        """Return what a candidate's rejecting score must fall below."""
-        best = self._best()
-        return self.board.below if best is None else float(self.values["reject"][best])
+    def _find_best(self) -> None:
+        known, losses = self.candidates.known, self.candidates.known_losses(self.open)
+        improving = losses < self.candidates.target + SLACK
+        for name, minimum in self.candidates.minimum.items():
+            improving &= known[name][self.open] >= minimum - SLACK
+        improving &= ~np.isin(self.open, list(self.refused))
+        self.best: int | None = None
+        self.target = self.candidates.target
+        if improving.any():
+            least = int(np.where(improving, losses, np.inf).argmin())
+            self.best, self.target = int(self.open[least]), float(losses[least])
 
     def _running(self) -> IntArray:
         """Return the candidates not fully known that bounds and scores leave in the running."""
-        accept, reject = self.values["accept"][self.open], self.values["reject"][self.open]
-        cut = self._target() + (SLACK if self._best() is None else 0.0)
-        out = (accept < self.board.minimum - SLACK) | (reject >= cut)
-        out |= ~np.isnan(accept) & ~np.isnan(reject)
+        known = {name: values[self.open] for name, values in self.candidates.known.items()}
+        cut = self.target + (SLACK if self.best is None else 0.0)
+        out = self.candidates.known_losses(self.open) >= cut
+        for name, minimum in self.candidates.minimum.items():
+            out |= known[name] < minimum - SLACK
+        out |= ~np.any([np.isnan(values) for values in known.values()], axis=0)
         running = self.open[~out]
         payable = self._cost(running) <= self._left()
-        self.board.memory.limited |= not bool(payable.all())
+        self.memory.complete &= bool(payable.all())
         return running[payable]
 
-    def _chance(self, index: IntArray) -> FloatArray:
-        """Return the probability that each candidate keeps the constraint, (k,)."""
-        mean, deviation = self.outlook["accept"].predict(index)
-        known = self.values["accept"][index]
-        chance = ndtr((mean - self.board.minimum) / deviation)
-        return np.where(np.isnan(known), chance, 1.0)
+    def _feasibility(self, index: IntArray, but: str | None = None) -> FloatArray:
+        """Return the probability that candidates keep the constraints, but one, (k,)."""
+        probability = np.ones(len(index))
+        for name, minimum in self.candidates.minimum.items():
+            if name != but:
+                mean, deviation = self.posteriors[name].predict(index)
+                unknown = np.isnan(self.candidates.known[name][index])
+                probability *= np.where(unknown, ndtr((mean - minimum) / deviation), 1.0)
+        return np.maximum(probability, 1e-300)
 
-    def _gain(self, index: IntArray, more_than: FloatArray | float = 0.0) -> FloatArray:
-        """Return by how much each is expected to lower the best loss, beyond `more_than` nats."""
-        mean, deviation = self.outlook["reject"].predict(index)
-        known = self.values["reject"][index]
-        target = self._target() - more_than
-        gain = expected_gain(target, mean, deviation)
-        return np.where(np.isnan(known), gain, np.maximum(target - known, 0.0))
-
-    def _worth_asking(self, running: IntArray, ready: BoolArray, surest: float) -> IntArray:
-        """Return which of `running` the cheaper model is to score before the dearer goes on.
-
-        Those that may well promise more than `surest`, the best promise among those it has
-        scored, nats; none if all together are not worth their cost.
-        """
-        unready = np.flatnonzero(~ready)
-        room = self._room()
-        if not len(unready) or room <= 0:
-            return unready[:0]
-        index = running[unready]
-        chance = np.maximum(self._chance(index), 1e-300)
-        if self.cheap == "accept":
-            hope = chance * np.maximum(self._gain(index) - surest, 0.0)
-        else:
-            hope = chance * self._gain(index, surest / chance)
-        size = min(room, max(_CHEAP_BATCH, self._spent(self.cheap) // 4), _LARGEST_BATCH)
-        order = np.argsort(-hope, kind="stable")[:size]
-        cost = self._worth(self.cheap) * len(order)
-        asked_for = surest if ready.any() else self._least()
-        if hope[order].sum() <= asked_for * cost and not self._must(ready):
-            return unready[:0]
-        return unready[order]
-
-    def _room(self) -> int:
-        """Return how many candidates the cheaper model may still be asked for."""
-        worth = self._worth(self.cheap)
-        ratio = int(min(1.0 / worth, _CHEAP_RATIO)) if worth else 1
-        return self.allowance.limit * ratio - self._spent(self.cheap)
-
-    def _must(self, ready: BoolArray) -> bool:
-        """Whether to go on though nothing is promised, which is so without a budget."""
-        return self.allowance.patient and not ready.any()
+    def _improvement(self, index: IntArray, beyond: FloatArray | float = 0.0) -> FloatArray:
+        """Return by how much candidates are expected to lower the best loss beyond some, (k,)."""
+        objective, natural = self.candidates.objective, self.candidates.natural
+        target = self.target - beyond
+        means, deviations = {}, {}
+        for name in objective.models:
+            mean, deviation = self.posteriors[name].predict(index)
+            known = self.candidates.known[name][index]
+            means[name] = np.where(np.isnan(known), mean, known)
+            deviations[name] = np.where(np.isnan(known), deviation, 0.0)
+        if objective.weights is None:
+            draws = {
+                name: means[name][:, None] + deviations[name][:, None] * normal
+                for name, normal in zip(means, _normals(len(means)), strict=True)
+            }
+            losses = objective.loss(draws, natural)
+            return np.asarray(np.maximum(np.reshape(target, (-1, 1)) - losses, 0.0).mean(axis=1))
+        weights = objective.weights
+        mean = np.sum([w * (means[name] - natural[name]) for name, w in weights.items()], axis=0)
+        deviation = np.sqrt(
+            np.sum([(w * deviations[name]) ** 2 for name, w in weights.items()], axis=0)
+        )
+        certain = np.maximum(target - mean, 0.0)
+        return np.where(deviation > 0, expected_improvement(target, mean, deviation), certain)
 
     def _least(self) -> float:
         """Return the nats a score below which nothing more is asked for here."""
-        memory = self.board.memory
-        if self.allowance.patient or memory.n_scores == 0:
+        if self.patient or self.memory.n_scores == 0:
             return 0.0
-        return memory.gain / memory.n_scores * _LEAST
+        return self._brought() / self.memory.n_scores * _LEAST
 
-    def _enough(self, surest: float) -> bool:
-        """Whether the next score promises too little, `surest` nats, to go on."""
-        if self.allowance.patient:
+    def _enough(self, most: float) -> bool:
+        """Whether the next score promises too little, `most` nats, to go on."""
+        if self.patient:
             return False
-        memory = self.board.memory
-        if self._best() is None:
-            return surest <= self._least()
-        return memory.gain == 0 or surest * memory.n_scores <= memory.gain
+        if self.best is None:
+            return most <= self._least()
+        return self._brought() == 0 or most * self.memory.n_scores <= self._brought()
+
+    def _brought(self) -> float:
+        """Return by how many nats scores have lowered the loss so far."""
+        objective, natural = self.candidates.objective, self.candidates.natural
+        start = {name: np.array([natural[name]]) for name in objective.models}
+        return float(objective.loss(start, natural)[0]) - self.candidates.target
 
 
-def _present_price(board: Board, role: Role) -> float:
-    """Return what a score of the sentence as it is would cost, or of one with a short word."""
-    price = board.prices(role)
-    return float(price.min() if board.present is None else price[board.present])
+def _cost_by_model(candidates: Candidates) -> dict[str, float]:
+    """Return, by model, what a score of the candidate that costs least costs, to compare models.
+
+    In multiply-additions where all models not known at once say how many an input takes, else in
+    inputs.
+    """
+    tables = candidates.tables
+    sizes = {n: table.hints.multiply_adds for n, table in tables.items() if not table.exact}
+    stated = all(size is not None for size in sizes.values())
+    return {
+        name: float(candidates.costs(name).min()) * ((stated and sizes.get(name)) or 1.0)
+        for name in tables
+    }
+
+
+def _cost_of_present(candidates: Candidates) -> float:
+    """Return what scores of the sentence as it is would cost, or of one with a short word."""
+    costs = [candidates.costs(name) for name in candidates.tables]
+    present = candidates.present
+    return float(sum(c.min() if present is None else c[present] for c in costs))
+
+
+@cache
+def _normals(n: int) -> FloatArray:
+    """Return draws (n, 2^k) of n independent standard normal variables, always the same."""
+    return np.asarray(norm.ppf(qmc.Sobol(n, seed=0).random_base2(_LOG_DRAWS)).T)

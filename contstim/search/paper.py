@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
-from contstim.search.board import (
-    ROLES,
-    SLACK,
-    Ask,
-    Board,
-    Pick,
-    Role,
-    Turn,
-    pick_in_order,
-)
+from contstim.errors import InputError
+from contstim.models.base import SentenceModel
+from contstim.models.registry import load_model
+from contstim.search.candidates import SLACK, Candidates, propose_in_order
+from contstim.search.sweeps import Strategy, option
+from contstim.text.sentence import Sentence, WordList
 
-__all__ = ["Paper", "regression_line"]
+__all__ = ["Paper", "likelihood", "likelihood_by_name", "regression_line"]
 
-# Nats of predicted loss for each nat by which the accepting model's constraint is missed.
+# Nats of predicted loss for each nat by which a constraint is missed.
 _PENALTY = 1e5
 
 
 @dataclass(frozen=True)
-class Paper:
+class Paper(Strategy):
     """The regression-guided word search of Golan et al. (2023), section 4.7.
 
     *Left-to-right models* whose scores are not known at once score only candidates that are
@@ -36,7 +32,7 @@ class Paper:
 
     *Models that complete sentences* predict: the exact score is regressed (Eq. 3, ordinary least
     squares) on the completion log-probability of the candidate with all other words visible. The
-    line is fitted anew at each position, first to three points: the candidates with the highest
+    line is fitted again at each position, first to three points: the candidates with the highest
     and the lowest completion probability, scored for this, and the word that stands there. The
     candidate with the least predicted loss is scored exactly and taken if it lowers the loss; if
     not, it joins the regression and the next is tried, until `failures` did not lower the loss.
@@ -47,7 +43,7 @@ class Paper:
     models for every word; here every left-to-right model not known at once has the threshold,
     with the bound of `Replacements.upper` for the probability of a word of several tokens. A word
     of several tokens has as its completion log-probability the sum over its tokens, each with the
-    whole word hidden. A candidate known to break the constraint, or not to lower the loss, is not
+    whole word hidden. A candidate known to break a constraint, or not to lower the loss, is not
     scored further, which saves scores. The word that stands there is a point of the regression
     only if it is in the vocabulary. A model that neither scores from left to right nor completes
     sentences is regressed on its `Replacements.estimate`.
@@ -62,7 +58,7 @@ class Paper:
     failures
         Exact evaluations without a lower loss that end the search.
     candidates
-        The model that sets the threshold: ``causal``, each left-to-right model of the pair; or
+        The model that sets the threshold: ``causal``, each left-to-right model of the problem; or
         the spec of any left-to-right model.
     """
 
@@ -70,26 +66,36 @@ class Paper:
     step: float = 5.0
     at_least: int = 10
     failures: int = 5
-    candidates: str = "causal"
+    candidates: str = option(
+        "causal",
+        "the left-to-right model by which improbable candidates are left out (default: each such "
+        "model of the two)",
+        metavar="SPEC",
+    )
 
-    def __call__(self, board: Board) -> Turn:
-        """Run the word search on one position's `board`."""
-        mask = board.allowed.copy()
-        causal: dict[Role, FloatArray] = {}
-        for role in ROLES:
-            likely = None if board.table(role).exact else board.conditional(role)
-            if likely is not None:
-                causal[role] = likely
+    def look(self, candidates: Candidates) -> bool:
+        """Run the word search."""
+        mask = candidates.allowed.copy()
+        likely = {
+            name: found
+            for name, table in candidates.tables.items()
+            if not table.exact and (found := _likelihood_of(candidates, name)) is not None
+        }
         if self.candidates == "causal":
-            for likely in causal.values():
-                mask &= self._passing(likely, board.allowed)
+            for values in likely.values():
+                mask &= self._passing(values, candidates.allowed)
         else:
-            named = board.conditional(self.candidates)
-            assert named is not None
-            mask &= self._passing(named, board.allowed)
-        search = _Regression(board, np.flatnonzero(mask), self.failures)
-        regressed = [r for r in ROLES if not board.table(r).exact and r not in causal]
-        return (yield from search.play(regressed))
+            named = None
+            if self.candidates in candidates.tables:
+                named = _likelihood_of(candidates, self.candidates)
+            if named is None:
+                named = likelihood_by_name(
+                    self.candidates, candidates.sentence, candidates.position, candidates.words
+                )
+            mask &= self._passing(named, candidates.allowed)
+        regressed = [n for n, t in candidates.tables.items() if not t.exact and n not in likely]
+        _Regression(candidates, np.flatnonzero(mask), regressed, self.failures).search()
+        return False
 
     def _passing(self, likely: FloatArray, allowed: BoolArray) -> BoolArray:
         """Return which candidates reach the threshold, lowered as far as needed."""
@@ -116,34 +122,37 @@ def regression_line(x: FloatArray, y: FloatArray) -> tuple[float, float]:
 
 
 class _Regression:
-    """One word search among the candidates `index`."""
+    """One word search among the candidates `index`, the scores of some models being `regressed`."""
 
-    def __init__(self, board: Board, index: IntArray, failures: int) -> None:
-        self.board = board
+    def __init__(
+        self, candidates: Candidates, index: IntArray, regressed: list[str], failures: int
+    ) -> None:
+        self.candidates = candidates
         self.index = index
+        self.regressed = regressed
         self.failures = failures
-        self.values: dict[Role, FloatArray] = {}
-        self.completion: dict[Role, FloatArray] = {}
+        # Exact scores by which a line is fitted and losses are predicted; and what predicts them.
+        self.values = {name: np.full(len(candidates.allowed), np.nan) for name in candidates.tables}
+        self.completion: dict[str, FloatArray] = {}
 
-    def play(self, regressed: list[Role]) -> Turn:
-        """Score, predict, and take what lowers the loss."""
-        board, index = self.board, self.index
-        for role in ROLES:
-            self.values[role] = np.full(len(board.allowed), np.nan)
-        # The accepting model first: what it refuses need not be scored by the other.
-        for role in sorted(set(ROLES).difference(regressed)):
-            yield from self._score(role, self._admissible())
-        if not regressed:
+    def search(self) -> None:
+        """Score, predict, and propose what lowers the loss."""
+        candidates = self.candidates
+        # Constrained models first: what they refuse need not be scored by the others.
+        for name in list(candidates.tables)[::-1]:
+            if name not in self.regressed:
+                self._score(name, self._admissible())
+        if not self.regressed:
             left = self._admissible()
-            return (yield from pick_in_order(board, left, self.values["reject"][left]))
-        if not len(index):
-            return False
-        for role in regressed:
-            yield from self._extremes(role)
+            return propose_in_order(candidates, left, self._losses(left))
+        if not len(self.index):
+            return None
+        for name in self.regressed:
+            self._extremes(name)
+        tried = np.zeros(len(candidates.allowed), dtype=np.bool_)
+        if candidates.present is not None:
+            tried[candidates.present] = True
         failed = 0
-        tried = np.zeros(len(board.allowed), dtype=np.bool_)
-        if board.present is not None:
-            tried[board.present] = True
         while failed < self.failures:
             left = self._admissible()
             left = left[~tried[left]]
@@ -151,50 +160,134 @@ class _Regression:
                 break
             loss = self._predicted(left)
             ties = left[loss == loss.min()]
-            chosen = ties[int(board.rng.integers(len(ties)))][None]
+            chosen = ties[int(candidates.rng.integers(len(ties)))][None]
             tried[chosen] = True
-            for role in regressed:
-                if np.isnan(self.values[role][chosen[0]]):
-                    yield from self._score(role, chosen)
-            kept = self.values["accept"][chosen[0]] >= board.minimum - SLACK
-            lower = self.values["reject"][chosen[0]] < board.below + SLACK
-            if kept and lower and (yield Pick(int(chosen[0]))):
+            for name in self.regressed:
+                self._score(name, chosen[np.isnan(self.values[name][chosen])])
+            if np.isin(chosen, self._admissible()).all() and candidates.propose(int(chosen[0])):
                 break
             failed += 1
-        return False
+        return None
 
     def _admissible(self) -> IntArray:
-        """Return the candidates not known to break the constraint or not to lower the loss."""
-        refused = self.values["accept"][self.index] < self.board.minimum - SLACK
-        refused |= self.values["reject"][self.index] >= self.board.below + SLACK
+        """Return the candidates not known to break a constraint or not to lower the loss."""
+        refused = self._losses(self.index) >= self.candidates.target + SLACK
+        for name, minimum in self.candidates.minimum.items():
+            refused |= self.values[name][self.index] < minimum - SLACK
         return self.index[~refused]
 
-    def _score(self, role: Role, index: IntArray) -> Generator[Ask | Pick, FloatArray | bool, None]:
-        if len(index):
-            self.values[role][index] = yield from self.board.scores(role, index)
+    def _losses(self, index: IntArray) -> FloatArray:
+        return self._loss({name: self.values[name][index] for name in self.values})
 
-    def _extremes(self, role: Role) -> Generator[Ask | Pick, FloatArray | bool, None]:
+    def _loss(self, scores: dict[str, FloatArray]) -> FloatArray:
+        """Return losses (k,), NaN where a score is NaN."""
+        objective, natural = self.candidates.objective, self.candidates.natural
+        known = ~np.any([np.isnan(scores[name]) for name in objective.models], axis=0)
+        losses = np.full(len(known), np.nan)
+        some = {name: scores[name][known] for name in objective.models}
+        losses[known] = objective.loss(some, natural)
+        return losses
+
+    def _score(self, name: str, index: IntArray) -> None:
+        self.values[name][index] = self.candidates.scores(name, index)
+
+    def _extremes(self, name: str) -> None:
         """Score the most and the least probable completion, the first points of the regression."""
-        table, board = self.board.table(role), self.board
+        candidates, table = self.candidates, self.candidates.tables[name]
         completion = table.hints.completion
         x = table.estimate if completion is None else completion()
         ends = self.index[[int(x[self.index].argmax()), int(x[self.index].argmin())]]
-        yield from self._score(role, np.unique(ends))
-        if board.present is not None:
-            now = board.below if role == "reject" else board.accepted
-            self.values[role][board.present] = now
-        self.completion[role] = x
+        self._score(name, np.unique(ends))
+        if candidates.present is not None:
+            self.values[name][candidates.present] = candidates.now[name]
+        self.completion[name] = x
 
     def _predicted(self, index: IntArray) -> FloatArray:
         """Return the predicted loss of `index`: exact where scored, else from the regression."""
-        values = {}
-        for role in ROLES:
-            exact = self.values[role]
-            values[role] = exact[index]
-            if role in self.completion:
-                x = self.completion[role]
-                seen = np.flatnonzero(~np.isnan(exact))
-                a, b = regression_line(x[seen], exact[seen])
-                values[role] = np.where(np.isnan(exact[index]), a + b * x[index], exact[index])
-        missed = np.maximum(self.board.minimum - values["accept"], 0.0)
-        return np.asarray(values["reject"] - self.board.below + _PENALTY * missed)
+        values = {name: exact[index] for name, exact in self.values.items()}
+        for name, x in self.completion.items():
+            seen = np.flatnonzero(~np.isnan(self.values[name]))
+            a, b = regression_line(x[seen], self.values[name][seen])
+            values[name] = np.where(np.isnan(values[name]), a + b * x[index], values[name])
+        minima = self.candidates.minimum.items()
+        missed = sum(np.maximum(minimum - values[name], 0.0) for name, minimum in minima)
+        return np.asarray(self._loss(values) + _PENALTY * missed)
+
+
+def _likelihood_of(candidates: Candidates, name: str) -> FloatArray | None:
+    """Return what `likelihood` does for a model of the problem."""
+    upper = candidates.tables[name].upper
+    return likelihood(candidates.models[name], candidates.sentence, candidates.position, upper)
+
+
+def likelihood(
+    model: SentenceModel, sentence: Sentence, position: int, upper: FloatArray
+) -> FloatArray | None:
+    """Return bounds on log p(candidate | words before), nats, from the bounds of the sentences.
+
+    Parameters
+    ----------
+    model
+        The model.
+    sentence, position
+        The place.
+    upper
+        ``model.replacements(sentence, position, words).upper``, shape (V,).
+
+    Returns
+    -------
+    array or None
+        Shape (V,); None if the model does not add up log-probabilities from left to right.
+    """
+    event = model.event
+    if event.metric != "chain" or event.reduction != "sum":
+        return None
+    # The first word is missing, NaN, where nothing stands before it.
+    before = np.nansum(model.score_words([str(sentence)])[0][:position])
+    return upper - before
+
+
+def likelihood_by_name(spec: str, sentence: Sentence, position: int, words: WordList) -> FloatArray:
+    """Return the same under the model `spec`; minus infinity for words that it does not know.
+
+    Raises
+    ------
+    InputError
+        If that model does not score from left to right, or gives no bounds from the words before
+        alone, as n-gram models do.
+    """
+    model = _loaded(spec)
+    known, places = _known(spec, words, sentence.before[position], sentence.after[position])
+    table = model.replacements(sentence, position, known)
+    if table.exact and position + 1 < len(sentence):
+        raise InputError(
+            f"candidates={spec!r} gives whole sentences at once, and no probability of a word "
+            "alone; name a causal or recurrent network"
+        )
+    values = likelihood(model, sentence, position, table.upper)
+    if values is None:
+        raise InputError(
+            f"candidates={spec!r} does not add up log-probabilities from left to right; name a "
+            "causal or recurrent network, without a reduction"
+        )
+    likely = np.full(len(words), -np.inf)
+    likely[places] = values
+    return likely
+
+
+@lru_cache(maxsize=1)
+def _loaded(spec: str) -> SentenceModel:
+    return load_model(spec)
+
+
+@lru_cache(maxsize=16)
+def _known(spec: str, words: WordList, before: str, after: str) -> tuple[WordList, IntArray]:
+    """Return the words that the model knows, and where in `words` they stand."""
+    known = _loaded(spec).knows([before + word + after for word in words])
+    if not known.any():
+        raise InputError(
+            f"none of the {len(words)} candidate words is known to candidates={spec!r}; name a "
+            "model that shares the vocabulary"
+        )
+    places = np.flatnonzero(known)
+    return WordList(tuple(words.words[i] for i in places)), places

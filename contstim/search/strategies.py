@@ -1,79 +1,69 @@
-"""Strategies for one position, by name: which candidates to score, and which to take."""
+"""The strategies by name, and their options as their dataclasses declare them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import Field, fields
+from typing import Any
 
 from contstim.errors import InputError, UnknownNameError
-from contstim.search.board import SLACK, Ask, Board, Memory, Pick, Strategy, Turn
 from contstim.search.bounded import Bounded
+from contstim.search.exhaustive import Exhaustive
+from contstim.search.first_improvement import FirstImprovement
 from contstim.search.paper import Paper
-from contstim.search.plain import exhaustive, first_improvement
+from contstim.search.sweeps import Strategy
 
-__all__ = [
-    "OPTION_OF",
-    "SLACK",
-    "STRATEGIES",
-    "Ask",
-    "Board",
-    "Bounded",
-    "Memory",
-    "Paper",
-    "Pick",
-    "Strategy",
-    "Turn",
-    "exhaustive",
-    "first_improvement",
-    "strategy",
-]
+__all__ = ["DEFAULT", "OPTION_OF", "STRATEGIES", "options", "strategy"]
 
 #: Strategies by name.
-STRATEGIES: dict[str, Callable[..., Strategy]] = {
-    "exhaustive": lambda: exhaustive,
-    "first-improvement": lambda: first_improvement,
+STRATEGIES: dict[str, type[Strategy]] = {
+    "exhaustive": Exhaustive,
+    "first-improvement": FirstImprovement,
     "bounded": Bounded,
     "paper": Paper,
 }
-#: Which strategy each option of `strategy` belongs to.
-OPTION_OF = {"budget": "bounded", "inputs": "bounded", "candidates": "paper"}
+
+#: The strategy of command line, experiment files and Python where none is named.
+DEFAULT = "bounded"
 
 
-def strategy(
-    name: str,
-    *,
-    budget: int | None = None,
-    inputs: int | None = None,
-    candidates: str | None = None,
-) -> Strategy:
+def options(name: str) -> dict[str, Field[Any]]:
+    """Return the declared options of the strategy called `name`."""
+    declared: Any = STRATEGIES[name]
+    return {field.name: field for field in fields(declared) if "help" in field.metadata}
+
+
+#: Which strategies have each option.
+OPTION_OF: dict[str, tuple[str, ...]] = {
+    option: tuple(name for name in STRATEGIES if option in options(name))
+    for owner in STRATEGIES
+    for option in options(owner)
+}
+
+
+def strategy(name: str, **given: Any) -> Strategy:
     """Return the strategy called `name`.
 
     Parameters
     ----------
     name
         One of `STRATEGIES`.
-    budget
-        Of ``bounded``: most exact scores a position; the default of `Bounded` if None.
-    inputs
-        Of ``bounded``: most that the exact scores of one sentence may cost; its default if None.
-    candidates
-        Of ``paper``: the spec of the model that sets the candidate threshold; by default each
-        left-to-right model of the pair does.
+    given
+        Its options; None stands for its default.
 
     Raises
     ------
     UnknownNameError
         If there is none; near matches are named.
     InputError
-        If an option is given that the strategy does not have, or a budget or inputs below 1.
+        If an option is given that the strategy does not have, or with a value that it refuses.
     """
     if name not in STRATEGIES:
         raise UnknownNameError.among("strategy", name, STRATEGIES)
-    given = {"budget": budget, "inputs": inputs, "candidates": candidates}
-    options = {option: value for option, value in given.items() if value is not None}
-    for option, value in options.items():
-        if OPTION_OF[option] != name:
+    chosen = {option: value for option, value in given.items() if value is not None}
+    for option, value in chosen.items():
+        if option not in options(name):
+            owners = " or ".join(map(repr, OPTION_OF[option]))
             raise InputError(
-                f"{option}={value!r} goes with the strategy {OPTION_OF[option]!r}, not {name!r}; "
-                "leave it out"
+                f"{option}={value!r} goes with the strategy {owners}, not {name!r}; leave it out"
             )
-    return STRATEGIES[name](**options)
+    return STRATEGIES[name](**chosen)

@@ -14,7 +14,8 @@ from contstim.errors import InputError
 from contstim.models.base import SentenceModel
 from contstim.search.proposals import WordReplacement
 from contstim.search.search import Synthesis, synthesize
-from contstim.search.strategies import Strategy
+from contstim.search.strategies import DEFAULT
+from contstim.search.sweeps import Strategy
 from contstim.text.vocabulary import Vocabulary
 
 __all__ = ["ModelPair", "Triplet", "attempts", "check_request", "distinct_triplets", "triplets"]
@@ -122,7 +123,7 @@ def triplets(
     sentence: str,
     *,
     per_sentence: int = 1,
-    strategy: str | Strategy = "exhaustive",
+    strategy: str | Strategy = DEFAULT,
     seed: int = 0,
     minimum_drop: float = 0.0,
 ) -> list[Triplet]:

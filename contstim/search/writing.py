@@ -23,7 +23,8 @@ import numpy as np
 
 from contstim.errors import InputError, OutputError
 from contstim.progress import track
-from contstim.search.strategies import Strategy
+from contstim.search.strategies import DEFAULT
+from contstim.search.sweeps import Strategy
 from contstim.search.triplets import ModelPair, Triplet, check_request, triplets
 
 __all__ = ["COLUMNS", "write_triplets"]
@@ -44,7 +45,7 @@ def write_triplets(
     *,
     settings: Mapping[str, Any],
     per_sentence: int = 1,
-    strategy: str | Strategy = "exhaustive",
+    strategy: str | Strategy = DEFAULT,
     seed: int = 0,
     minimum_drop: float = 0.0,
 ) -> Iterator[Triplet]:

@@ -25,8 +25,8 @@ from contstim.pipeline.stages.triplets import TripletOptions
 from contstim.pipeline.tasks import score_tasks
 from contstim.pipeline.work import ModelRecord, RunContext, Task
 from contstim.search.proposals import WordReplacement
+from contstim.search.bounded import Bounded
 from contstim.search.search import Synthesis
-from contstim.search.strategies import Bounded
 from contstim.selection import check_design
 from contstim.text.vocabulary import Vocabulary
 

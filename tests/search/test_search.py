@@ -9,10 +9,12 @@ from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InputError, UnknownNameError, UnknownWordError
 from contstim.models.base import Hints, Replacements
 from contstim.models.registry import FAMILIES, register_family
-from contstim.search.likelihood import likelihood_by_name
+from contstim.search.bounded import Bounded
+from contstim.search.paper import Paper, likelihood_by_name
+from contstim.search.problem import Problem
 from contstim.search.proposals import WordReplacement
-from contstim.search.search import Search, Synthesis, synthesize
-from contstim.search.strategies import Bounded, Paper, Strategy
+from contstim.search.search import Synthesis, synthesize
+from contstim.search.sweeps import Search, Strategy
 from contstim.text.sentence import Sentence, WordList
 from contstim.text.vocabulary import Vocabulary
 
@@ -97,7 +99,7 @@ def test_exhaustive_always_takes_the_best_word_at_a_position() -> None:
         if word.lower() not in others or word.lower() in {"the", "of"}
     ]
     feasible = [t for t in candidates if accept.score([t])[0] >= accept.score([NATURAL])[0]]
-    assert first.reject_log_prob == min(reject.score([t])[0] for t in feasible)
+    assert first.scores[0] == min(reject.score([t])[0] for t in feasible)
 
 
 def test_the_exhaustive_result_does_not_depend_on_what_is_known_at_once() -> None:
@@ -107,6 +109,7 @@ def test_the_exhaustive_result_does_not_depend_on_what_is_known_at_once() -> Non
             reject=_models(3, exact)[0],
             accept=_models(3, exact)[1],
             vocabulary=VOCABULARY,
+            strategy="exhaustive",
             seed=1,
         ).reject_log_prob
         for exact in [("all", "all")]
@@ -117,7 +120,14 @@ def test_the_exhaustive_result_does_not_depend_on_what_is_known_at_once() -> Non
         plain_reject, plain_accept = _models(3)
         reject._spec = plain_reject._spec
         accept._spec = plain_accept._spec
-        found = synthesize(NATURAL, reject=reject, accept=accept, vocabulary=VOCABULARY, seed=1)
+        found = synthesize(
+            NATURAL,
+            reject=reject,
+            accept=accept,
+            vocabulary=VOCABULARY,
+            strategy="exhaustive",
+            seed=1,
+        )
         results.add(found.reject_log_prob)
     assert len(results) == 1
 
@@ -130,9 +140,9 @@ def test_history_leads_from_the_natural_sentence_to_the_result() -> None:
     for step in result.steps:
         assert sentence.words[step.position] == step.old
         sentence = sentence.replace(step.position, step.new)
-        assert reject.score([str(sentence)])[0] == step.reject_log_prob
-        assert accept.score([str(sentence)])[0] == step.accept_log_prob
-        falling.append(step.reject_log_prob)
+        assert reject.score([str(sentence)])[0] == step.scores[0]
+        assert accept.score([str(sentence)])[0] == step.scores[1]
+        falling.append(step.scores[0])
     assert str(sentence) == result.sentence
     assert np.all(np.diff(falling) < 0)
 
@@ -192,13 +202,12 @@ def test_inputs_bound_what_a_sentence_costs() -> None:
     for inputs in (10**9, 150):
         reject, accept = _Priced(8), _Priced(9)
         proposal = WordReplacement(VOCABULARY, (reject, accept))
-        search = Search(reject, accept, proposal, Bounded(inputs=inputs), seed=0)
-        search.run(NATURAL)
+        search = Search(Problem.pair(reject, accept), proposal, Sentence.parse(NATURAL), seed=0)
+        finished.append(Bounded(inputs=inputs).run(search))
         assert search.steps
         # Sentences that are kept cost a score of either model.
         bills.append(reject.spent + accept.spent + 2 * 7.0 * len(search.steps))
-        scores.append(sum(search.n_scores))
-        finished.append(search.finished)
+        scores.append(sum(search.spent.n_scores.values()))
     assert finished == [True, False]
     # The limit is kept; what is left does not pay a candidate's two scores and its verification.
     assert 150 - 4 * 7.0 < bills[1] <= 150

@@ -16,7 +16,7 @@ from contstim.pipeline.tables import csv_text
 from contstim.pipeline.tasks import SynthesisTask, synthesis_from
 from contstim.pipeline.work import ModelRecord, RunStore, Task
 from contstim.search.search import Synthesis
-from contstim.search.strategies import OPTION_OF, STRATEGIES
+from contstim.search.strategies import DEFAULT, OPTION_OF, STRATEGIES
 from contstim.search.triplets import Triplet, attempts, distinct_triplets
 from contstim.settings import Count, one_of, settings
 from contstim.tables import TRIPLETS
@@ -55,7 +55,7 @@ class SynthesisOptions(StageOptions):
         Threads of PyTorch; another number may change a network's last digits.
     """
 
-    strategy: Annotated[str, one_of(STRATEGIES)] = "bounded"
+    strategy: Annotated[str, one_of(STRATEGIES)] = DEFAULT
     budget: Count | None = None
     inputs: Count | None = None
     candidates: str | None = None
@@ -67,10 +67,11 @@ class SynthesisOptions(StageOptions):
 
     def __post_init__(self) -> None:
         for option, value in self.of_strategy.items():
-            if self.strategy != OPTION_OF[option]:
+            if self.strategy not in OPTION_OF[option]:
+                owners = " or ".join(map(repr, OPTION_OF[option]))
                 raise InputError(
                     f"synthesis.{option} is {value!r}, but the strategy is {self.strategy!r}; "
-                    f"only {OPTION_OF[option]!r} has this option"
+                    f"only {owners} has this option"
                 )
 
     @property

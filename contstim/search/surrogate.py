@@ -1,4 +1,4 @@
-"""What exact scores teach about those not yet asked for.
+"""What exact scores teach about those not asked for yet: a surrogate of each model.
 
 A model's estimate e of a candidate's score takes a part of it, u = upper - e, from the sentence as
 it is or from a guess. The exact score differs from e because that part changes with the candidate.
@@ -10,9 +10,9 @@ with an error that grows with u:
     exact - e = a l + b (u - l) + c d + g u k / 3 + u noise,   noise ~ N(0, s^2).
 
 Words of one token and longer ones have a, b, c and s of their own, for what is guessed of a longer
-word's tokens differs. At each position the coefficients are fitted anew to the exact scores known
-there (Bayesian linear regression); what they are likely to be, and s, comes from the positions
-searched before.
+word's tokens differs. At each position the coefficients are fitted to the exact scores known there
+(Bayesian linear regression; Bishop 2006, section 3.3); what they are likely to be, and s, comes
+from the positions searched before.
 """
 
 from __future__ import annotations
@@ -20,16 +20,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from contstim.arrays import FloatArray
+from contstim.arrays import FloatArray, IntArray
 from contstim.models.base import Replacements
 
-__all__ = ["Belief", "Outlook", "expected_gain"]
+__all__ = ["Posterior", "Surrogate", "expected_improvement"]
 
 # Before anything is known: a new word fits a little worse; spread of the coefficients, and s of
-# words of one token and of several, with the number of scores it is worth.
+# words of one token and of several, with the number of scores it counts as.
 _PRIOR_MEAN = np.array([-0.1, -0.1, 0.0, -0.1, -0.1, 0.0, 0.0])
 _PRIOR_SPREAD = np.array([0.1, 0.1, 0.15, 0.1, 0.1, 0.15, 0.1])
 _PRIOR_NOISE, _PRIOR_COUNT = np.array([0.08, 0.12]), 4.0
@@ -44,20 +43,20 @@ _KEPT = 2000
 
 
 @dataclass
-class Belief:
-    """What is known of one model's estimates from the positions searched so far.
+class Surrogate:
+    """How far one model's estimates were off at the positions searched so far.
 
     Attributes
     ----------
     features, targets
-        Of each exact score the features, (l, u - l, d) / u of short words and of longer ones,
+        Of each exact score the features, (l, u - l, d) / u of short words and of longer ones
         and k / 3, and (exact - e) / u.
     """
 
     features: list[FloatArray] = field(default_factory=list)
     targets: list[FloatArray] = field(default_factory=list)
 
-    def outlook(self, table: Replacements, present: float) -> Outlook:
+    def posterior(self, table: Replacements, present: float) -> Posterior:
         """Begin a position, at which the sentence as it is scores `present`."""
         scale = table.upper - table.estimate
         # A model that estimates nothing leaves the whole score open.
@@ -79,13 +78,13 @@ class Belief:
         mean, spread, noise = _PRIOR_MEAN, _PRIOR_SPREAD, _PRIOR_NOISE
         if self.features:
             x, y = np.concatenate(self.features)[-_KEPT:], np.concatenate(self.targets)[-_KEPT:]
-            mean, _ = _posterior(x, y, _PRIOR_MEAN, _PRIOR_SPREAD, noise)
+            mean, _ = _coefficients(x, y, _PRIOR_MEAN, _PRIOR_SPREAD, noise)
             noise = _noise(x, y, mean, noise)
             spread = _BETWEEN * noise[_OF]
-        return Outlook(self, table.estimate, scale, features, mean, spread, noise)
+        return Posterior(self, table.estimate, scale, features, mean, spread, noise)
 
 
-def _several(x: FloatArray) -> NDArray[np.int64]:
+def _several(x: FloatArray) -> IntArray:
     """Return 1 for candidates of several tokens, 0 for those of one, from their features."""
     return (x[:, _EXTRA] > 0).astype(np.int64)
 
@@ -97,7 +96,7 @@ def _noise(x: FloatArray, y: FloatArray, mean: FloatArray, prior: FloatArray) ->
     return np.asarray(np.sqrt(squares / (np.bincount(kind, minlength=2) + _PRIOR_COUNT)))
 
 
-def _posterior(
+def _coefficients(
     x: FloatArray, y: FloatArray, mean: FloatArray, spread: FloatArray, noise: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Return mean (7,) and covariance (7, 7) of the coefficients given data, noise known."""
@@ -108,22 +107,22 @@ def _posterior(
 
 
 @dataclass(eq=False)
-class Outlook:
-    """What one model's scores at one position are likely to be.
+class Posterior:
+    """What one model's scores at one position are likely to be, given those known.
 
     Attributes
     ----------
-    belief
+    surrogate
         Where exact scores seen here are put for later positions.
     estimate, scale, features
         Of the V candidates: e, u, and the features, shape (V, 7).
     mean, spread
-        What the coefficients (7,) are likely to be at a new position.
+        What the coefficients (7,) are likely to be at another position.
     noise
         s of candidates of one token and of several, (2,).
     """
 
-    belief: Belief
+    surrogate: Surrogate
     estimate: FloatArray
     scale: FloatArray
     features: FloatArray
@@ -133,25 +132,27 @@ class Outlook:
     _x: FloatArray = field(default_factory=lambda: np.empty((0, 7)))
     _y: FloatArray = field(default_factory=lambda: np.empty(0))
 
-    def learn(self, index: NDArray[np.int64], exact: FloatArray, *, keep: bool = True) -> None:
+    def learn(self, index: IntArray, exact: FloatArray, *, keep: bool = True) -> None:
         """Take in exact scores (k,) of candidates `index`; `keep` them for later positions."""
         x, y = self.features[index], (exact - self.estimate[index]) / self.scale[index]
         self._x, self._y = np.concatenate([self._x, x]), np.concatenate([self._y, y])
         if keep:
-            self.belief.features.append(x)
-            self.belief.targets.append(y)
+            self.surrogate.features.append(x)
+            self.surrogate.targets.append(y)
 
-    def predict(self, index: NDArray[np.int64]) -> tuple[FloatArray, FloatArray]:
+    def predict(self, index: IntArray) -> tuple[FloatArray, FloatArray]:
         """Return expectation and standard deviation of the scores of `index`: (k,), (k,), nats."""
-        mean, covariance = _posterior(self._x, self._y, self.mean, self.spread, self.noise)
+        mean, covariance = _coefficients(self._x, self._y, self.mean, self.spread, self.noise)
         noise = _noise(self._x, self._y, mean, self.noise)
         x, scale = self.features[index], self.scale[index]
         variance = noise[_several(x)] ** 2 + np.einsum("vi,ij,vj->v", x, covariance, x)
         return self.estimate[index] + scale * (x @ mean), scale * np.sqrt(variance)
 
 
-def expected_gain(best: FloatArray | float, mean: FloatArray, deviation: FloatArray) -> FloatArray:
-    """Return E max(0, best - X) for X ~ N(mean, deviation^2): expected improvement (k,).
+def expected_improvement(
+    best: FloatArray | float, mean: FloatArray, deviation: FloatArray
+) -> FloatArray:
+    """Return E max(0, best - X) for X ~ N(mean, deviation^2), (k,).
 
     Jones, Schonlau & Welch (1998), Eq. 15, for minimisation; a deviation of 0 is allowed.
     """

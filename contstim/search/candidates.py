@@ -1,0 +1,166 @@
+"""The words that may stand at one position, and what the models of a problem say of them.
+
+A strategy asks for exact scores by plain calls and proposes candidates; a proposal is taken if the
+sentence keeps the constraints and lowers the loss on scores computed again. Scores computed
+together may differ from those in the last digits, so strategies let candidates within `SLACK` of a
+bound through to that verification rather than lose one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from contstim.arrays import BoolArray, FloatArray, IntArray
+from contstim.models.base import Replacements, SentenceModel
+from contstim.search.problem import Objective
+from contstim.text.sentence import Sentence, WordList
+
+__all__ = ["SLACK", "Candidates", "Spent", "batches", "propose_in_order"]
+
+#: Nats within which a score computed with others is taken for equal to a bound.
+SLACK = 1e-4
+
+_FIRST_BATCH, _LARGEST_BATCH = 16, 256
+
+
+@dataclass
+class Spent:
+    """What a search has spent: exact scores by model, and what they cost, in inputs.
+
+    Sentences that are proposed count in `cost` alone.
+    """
+
+    n_scores: dict[str, int] = field(default_factory=dict)
+    cost: float = 0.0
+
+
+@dataclass(eq=False)
+class Candidates:
+    """The V words that may stand at one position, as a strategy sees them.
+
+    Attributes
+    ----------
+    objective
+        The loss to lower.
+    minimum
+        By constrained model, the least score, nats.
+    natural, now
+        By model, the scores of the natural sentence and of the sentence as it is, nats.
+    tables
+        By model, what is known of the scores without asking.
+    known
+        By model, the exact scores (V,), NaN where they have not been asked for yet.
+    allowed
+        Which words may stand here, shape (V,).
+    rng
+        Source of chance.
+    verify
+        Called with the index of a proposal; returns whether it was taken.
+    spent
+        What the search of this sentence has spent so far.
+    present
+        The candidate that stands here now, if it is among them.
+    round
+        How often all word searches of this sentence have ended without a replacement.
+    models, sentence, position, words
+        The models themselves, and the place.
+    """
+
+    objective: Objective
+    minimum: Mapping[str, float]
+    natural: Mapping[str, float]
+    now: Mapping[str, float]
+    tables: Mapping[str, Replacements]
+    known: Mapping[str, FloatArray]
+    allowed: BoolArray
+    rng: np.random.Generator
+    verify: Callable[[int], bool]
+    spent: Spent
+    present: int | None
+    round: int
+    models: Mapping[str, SentenceModel]
+    sentence: Sentence
+    position: int
+    words: WordList
+
+    @cached_property
+    def target(self) -> float:
+        """The loss of the sentence as it is, below which a proposal's must fall."""
+        now = {name: np.array([self.now[name]]) for name in self.objective.models}
+        return float(self.objective.loss(now, self.natural)[0])
+
+    @property
+    def losses_known(self) -> bool:
+        """Whether every loss is known without asking for a score."""
+        return all(self.tables[name].exact for name in self.objective.models)
+
+    def costs(self, name: str) -> FloatArray:
+        """Return what an exact score of each candidate costs, in inputs, (V,): 0 where known."""
+        table = self.tables[name]
+        cost = np.asarray(0.0 if table.exact else table.hints.cost, dtype=np.float64)
+        return np.broadcast_to(cost, table.upper.shape)
+
+    def open(self) -> IntArray:
+        """Return the candidates that no bound rules out."""
+        mask = self.allowed.copy()
+        for name, minimum in self.minimum.items():
+            mask &= self.tables[name].upper >= minimum - SLACK
+        if self.losses_known:
+            mask &= self.known_losses(np.arange(len(mask))) < self.target + SLACK
+        return np.flatnonzero(mask)
+
+    def scores(self, name: str, index: IntArray) -> FloatArray:
+        """Return exact scores (k,) of candidates `index` (k,), asking for those not known yet."""
+        known = self.known[name]
+        missing = np.array(
+            list(dict.fromkeys(index[np.isnan(known[index])].tolist())), dtype=np.int64
+        )
+        if len(missing):
+            known[missing] = self.tables[name].score(missing)
+            self.spent.n_scores[name] = self.spent.n_scores.get(name, 0) + len(missing)
+            self.spent.cost += float(self.costs(name)[missing].sum())
+        return known[index]
+
+    def admitted(self, index: IntArray) -> IntArray:
+        """Return those of `index` that keep every constraint, asking for scores as needed."""
+        for name, minimum in self.minimum.items():
+            index = index[self.scores(name, index) >= minimum - SLACK]
+        return index
+
+    def losses(self, index: IntArray) -> FloatArray:
+        """Return the losses (k,) of candidates `index`, asking for scores as needed."""
+        scores = {name: self.scores(name, index) for name in self.objective.models}
+        return self.objective.loss(scores, self.natural)
+
+    def known_losses(self, index: IntArray) -> FloatArray:
+        """Return the losses (k,) of candidates `index`, NaN where a score is not known yet."""
+        scores = {name: self.known[name][index] for name in self.objective.models}
+        known = ~np.any([np.isnan(values) for values in scores.values()], axis=0)
+        losses = np.full(len(index), np.nan)
+        some = {name: values[known] for name, values in scores.items()}
+        losses[known] = self.objective.loss(some, self.natural)
+        return losses
+
+    def propose(self, index: int) -> bool:
+        """Propose candidate `index`; return whether it was taken, which ends this word search."""
+        self.spent.cost += sum(float(self.costs(name)[index]) for name in self.tables)
+        return self.verify(index)
+
+
+def batches(index: IntArray) -> Iterator[IntArray]:
+    """Cut `index` into batches that grow, so that an early success costs little."""
+    start, size = 0, _FIRST_BATCH
+    while start < len(index):
+        yield index[start : start + size]
+        start, size = start + size, min(2 * size, _LARGEST_BATCH)
+
+
+def propose_in_order(candidates: Candidates, index: IntArray, losses: FloatArray) -> None:
+    """Propose candidates `index` from the lowest of their `losses` upwards until one is taken."""
+    for i in np.argsort(losses, kind="stable"):
+        if losses[i] >= candidates.target + SLACK or candidates.propose(int(index[i])):
+            break

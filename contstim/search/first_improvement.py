@@ -1,0 +1,26 @@
+"""The strategy that takes the first word that is better."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from contstim.search.candidates import SLACK, Candidates, batches
+from contstim.search.sweeps import Strategy
+
+__all__ = ["FirstImprovement"]
+
+
+@dataclass(frozen=True)
+class FirstImprovement(Strategy):
+    """Take the first candidate, in random order, that keeps the constraints and lowers the loss."""
+
+    def look(self, candidates: Candidates) -> bool:
+        """Score candidates at random until one improves."""
+        index = candidates.open()
+        for batch in batches(index[candidates.rng.permutation(len(index))]):
+            admitted = candidates.admitted(batch)
+            losses = candidates.losses(admitted)
+            for i in admitted[losses < candidates.target + SLACK]:
+                if candidates.propose(int(i)):
+                    return False
+        return False

@@ -1,0 +1,203 @@
+"""What a synthetic sentence is wanted for: a loss to lower and scores to keep, over any models.
+
+The problem of one rejecting and one accepting model is Eq. 2 of Golan et al. (2023), section 4.6:
+minimise log p_reject(s) subject to log p_accept(s) >= log p_accept(n), for a natural sentence n.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from contstim.arrays import FloatArray
+from contstim.errors import InputError
+from contstim.models.base import SentenceModel
+
+__all__ = ["Accepted", "Constraint", "Fall", "Objective", "Problem"]
+
+
+@dataclass(frozen=True)
+class Objective(ABC):
+    """A loss to lower, made of the scores of some models; write your own as a frozen dataclass.
+
+    The loss must not fall when a score rises: a sentence is the better, the less its models find
+    in it.
+
+    Attributes
+    ----------
+    models
+        Specs of the models whose scores it reads.
+    """
+
+    models: tuple[str, ...]
+
+    @abstractmethod
+    def loss(self, scores: Mapping[str, FloatArray], natural: Mapping[str, float]) -> FloatArray:
+        """Return the loss of each sentence; lower is better.
+
+        Parameters
+        ----------
+        scores
+            By model, the sentences' scores: arrays of one shape, finite.
+        natural
+            By model, the score of the natural sentence; a model of a constraint is among them.
+
+        Returns
+        -------
+        array
+            Of the shape of the scores.
+        """
+
+    @property
+    def weights(self) -> Mapping[str, float] | None:
+        """By model, w in loss = sum of w (score - natural); None for a loss of another form.
+
+        Guided searches know the distribution of such a loss in closed form; that of others they
+        sample.
+        """
+        return None
+
+
+@dataclass(frozen=True)
+class Fall(Objective):
+    """How far its models' scores have fallen, on average: the loss of Eq. 2 for one model."""
+
+    def loss(self, scores: Mapping[str, FloatArray], natural: Mapping[str, float]) -> FloatArray:
+        """Return the mean over models of score(s) - score(n), nats."""
+        falls = [w * (scores[name] - natural[name]) for name, w in self.weights.items()]
+        return np.asarray(sum(falls))
+
+    @property
+    def weights(self) -> Mapping[str, float]:
+        """Each model's share."""
+        return dict.fromkeys(self.models, 1.0 / len(self.models))
+
+
+@dataclass(frozen=True)
+class Constraint(ABC):
+    """A lower bound on one model's score; write your own as a frozen dataclass.
+
+    Attributes
+    ----------
+    model
+        The model's spec.
+    """
+
+    model: str
+
+    @abstractmethod
+    def minimum(self, natural: float, n_words: int) -> float:
+        """Return the least score a sentence may have.
+
+        Parameters
+        ----------
+        natural
+            The model's score of the natural sentence.
+        n_words
+            How many words that has, and so every sentence made of it.
+        """
+
+
+@dataclass(frozen=True)
+class Accepted(Constraint):
+    """The model finds the sentence no less probable than the natural one, but for `margin` nats."""
+
+    margin: float = 0.0
+
+    def minimum(self, natural: float, n_words: int) -> float:
+        """Return score(n) - margin."""
+        return natural - self.margin
+
+
+@dataclass(frozen=True)
+class Problem:
+    """An objective to lower and constraints to keep, over any number of models.
+
+    Attributes
+    ----------
+    models
+        Every model that the objective or a constraint names, in any order.
+    objective, constraints
+        What is wanted.
+
+    Raises
+    ------
+    InputError
+        If a model is missing, given twice or without a part in the problem, or if its score is
+        not higher for more acceptable sentences (``reduction=ppl``).
+    """
+
+    models: tuple[SentenceModel, ...]
+    objective: Objective
+    constraints: tuple[Constraint, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.objective.models:
+            raise InputError(f"{self.objective} reads the score of no model; name at least one")
+        given = [model.spec for model in self.models]
+        for name in self.names:
+            if name not in given:
+                raise InputError(
+                    f"the problem speaks of the model {name!r} but has {', '.join(given) or 'none'}"
+                    "; add it to models"
+                )
+        for model in self.models:
+            if given.count(model.spec) > 1:
+                raise InputError(f"the problem has the model {model.spec!r} twice; give it once")
+            if model.spec not in self.names:
+                raise InputError(
+                    f"neither objective nor constraints speak of the model {model.spec!r}; leave "
+                    "it out"
+                )
+            if not model.rises_with_acceptability:
+                raise InputError(
+                    f"{model.spec!r} does not score acceptable sentences higher; choose a "
+                    "reduction that does, such as sum or mean"
+                )
+
+    @classmethod
+    def pair(cls, reject: SentenceModel, accept: SentenceModel) -> Problem:
+        """Return the problem of Eq. 2: `reject` finds the sentence improbable, `accept` does not.
+
+        Raises
+        ------
+        InputError
+            If both are one model, and as `Problem`.
+        """
+        if reject.spec == accept.spec:
+            raise InputError(
+                f"a synthesis needs two different models, got {reject.spec!r} twice; specs that "
+                "differ in metric or reduction are different models"
+            )
+        return cls((reject, accept), Fall((reject.spec,)), (Accepted(accept.spec),))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The models' specs, those of the objective first."""
+        constrained = (constraint.model for constraint in self.constraints)
+        return tuple(dict.fromkeys((*self.objective.models, *constrained)))
+
+    @property
+    def by_name(self) -> dict[str, SentenceModel]:
+        """The models by spec, in the order of `names`."""
+        given = {model.spec: model for model in self.models}
+        return {name: given[name] for name in self.names}
+
+    def minima(self, natural: Mapping[str, float], n_words: int) -> dict[str, float]:
+        """Return the least score by constrained model, its `resolution` above what is asked for.
+
+        Scores of a network move in the last digits with the batch they stand in; with that much
+        to spare a constraint holds in any batch.
+        """
+        models, least = self.by_name, dict[str, float]()
+        for constraint in self.constraints:
+            name = constraint.model
+            minimum = constraint.minimum(natural[name], n_words) + models[name].resolution
+            least[name] = max(minimum, least.get(name, -np.inf))
+        return least
+
+    def __str__(self) -> str:
+        return "; ".join(map(repr, (self.objective, *self.constraints)))

@@ -1,0 +1,139 @@
+"""Candidates written out by hand, a strategy let loose on them, and what it asked and proposed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from tables import TableModel
+
+from contstim.arrays import BoolArray, FloatArray, IntArray
+from contstim.models.base import Event, Hints, Replacements, SentenceModel
+from contstim.search.candidates import Candidates, Spent
+from contstim.search.problem import Fall
+from contstim.text.sentence import Sentence, WordList
+
+
+def on_demand(
+    values: Sequence[float],
+    *,
+    upper: FloatArray | None = None,
+    estimate: FloatArray | None = None,
+    **hints: Any,
+) -> Replacements:
+    """Return a table of scores known on demand; bounds and estimates say nothing unless given."""
+    scores = np.array(values)
+    nothing = np.zeros(len(scores))
+    return Replacements(
+        nothing if upper is None else upper,
+        nothing if estimate is None else estimate,
+        False,
+        lambda i: scores[i],
+        Hints(**hints),
+    )
+
+
+def at_once(values: Sequence[float]) -> Replacements:
+    """Return a table of scores known at once."""
+    scores = np.array(values)
+    return Replacements(scores, scores, True, lambda i: scores[i])
+
+
+class _NotFromLeftToRight(TableModel):
+    @property
+    def event(self) -> Event:
+        return replace(super().event, metric="masked")
+
+
+def _models() -> dict[str, SentenceModel]:
+    return {name: _NotFromLeftToRight(["w0", "w1"], 0) for name in ("reject", "accept")}
+
+
+@dataclass
+class Planted:
+    """Candidates of a rejecting and an accepting model, and a record of what a strategy did.
+
+    Attributes
+    ----------
+    reject, accept
+        The tables.
+    minimum, below
+        The accepting model's least score; the rejecting one's score of the sentence as it is.
+    brought
+        By how much the rejecting model's score has fallen already, nats.
+    holds
+        Which proposals are taken.
+    models
+        Neither scores from left to right, unless given.
+    """
+
+    reject: Replacements
+    accept: Replacements
+    minimum: float = -6.0
+    below: float = -15.0
+    brought: float = 0.0
+    holds: Callable[[int], bool] = lambda i: True
+    allowed: BoolArray | None = None
+    present: int | None = None
+    accepted: float = -5.0
+    round: int = 0
+    spent: Spent = field(default_factory=Spent)
+    seed: int = 0
+    models: dict[str, SentenceModel] = field(default_factory=_models)
+    proposed: list[int] = field(default_factory=list, init=False)
+    batches: list[tuple[str, list[int]]] = field(default_factory=list, init=False)
+
+    @property
+    def asked(self) -> dict[str, list[int]]:
+        """The candidates asked of each model, in order."""
+        names = ("reject", "accept")
+        return {
+            name: [i for n, batch in self.batches if n == name for i in batch] for name in names
+        }
+
+    def candidates(self) -> Candidates:
+        """Return the candidates as a strategy sees them."""
+        n = len(self.reject.upper)
+        tables = {
+            name: replace(table, score=self._noting(name, table))
+            for name, table in (("reject", self.reject), ("accept", self.accept))
+        }
+        words = WordList(tuple(f"w{i}" for i in range(n)))
+        return Candidates(
+            objective=Fall(("reject",)),
+            minimum={"accept": self.minimum},
+            natural={"reject": self.below + self.brought, "accept": self.accepted},
+            now={"reject": self.below, "accept": self.accepted},
+            tables=tables,
+            known={
+                name: table.estimate if table.exact else np.full(n, np.nan)
+                for name, table in tables.items()
+            },
+            allowed=np.ones(n, dtype=np.bool_) if self.allowed is None else self.allowed,
+            rng=np.random.default_rng(self.seed),
+            verify=self._verify,
+            spent=self.spent,
+            present=self.present,
+            round=self.round,
+            models=self.models,
+            sentence=Sentence.parse("w0 w1"),
+            position=1,
+            words=words,
+        )
+
+    def play(self, look: Callable[[Candidates], bool]) -> bool:
+        """Run one word search."""
+        return look(self.candidates())
+
+    def _noting(self, name: str, table: Replacements) -> Callable[[IntArray], FloatArray]:
+        def score(index: IntArray) -> FloatArray:
+            self.batches.append((name, index.tolist()))
+            return table.score(index)
+
+        return score
+
+    def _verify(self, index: int) -> bool:
+        self.proposed.append(index)
+        return self.holds(index)
