@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from contstim.models.registry import load_model, register_family
     from contstim.models.spec import ModelSpec
     from contstim.report.write import write_report
+    from contstim.search.check import check_strategy
     from contstim.search.problem import Accepted, Constraint, Fall, Objective, Problem
     from contstim.search.search import Synthesis, synthesize
     from contstim.search.sweeps import Strategy
@@ -68,6 +69,7 @@ _PLACES = {
     "bundled_vocabulary": "text.bundled",
     "check_design": "selection.checking",
     "check_model": "models.check",
+    "check_strategy": "search.check",
     "design_trials": "selection.design",
     "evaluate": "evaluation.evaluate",
     "load_model": "models.registry",
@@ -111,6 +113,7 @@ __all__ = [
     "bundled_vocabulary",
     "check_design",
     "check_model",
+    "check_strategy",
     "design_trials",
     "evaluate",
     "load_model",

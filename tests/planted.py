@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from tables import TableModel
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.models.base import Event, Hints, Replacements, SentenceModel
+from contstim.models.toy import TableModel
 from contstim.search.candidates import Candidates, Spent
 from contstim.search.problem import Fall
 from contstim.text.sentence import Sentence, WordList

@@ -32,6 +32,7 @@ PUBLIC = {
     "bundled_vocabulary",
     "check_design",
     "check_model",
+    "check_strategy",
     "design_trials",
     "evaluate",
     "load_model",

@@ -94,6 +94,11 @@ class Bounded(Strategy):
         if self.inputs is not None and self.inputs < 1:
             raise InputError(f"inputs is {self.inputs}; give at least 1 input a sentence")
 
+    @property
+    def complete(self) -> bool:
+        """Whether no single replacement improves a result: without a budget."""
+        return self.budget is None
+
     def run(self, search: Search) -> bool:
         """Search by sweeps, learning from each position for the next."""
         memory = Memory()

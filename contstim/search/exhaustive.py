@@ -21,6 +21,11 @@ class Exhaustive(Strategy):
     every candidate that the constrained models' bounds admit is scored.
     """
 
+    @property
+    def complete(self) -> bool:
+        """Whether no single replacement improves a result: always."""
+        return True
+
     def look(self, candidates: Candidates) -> bool:
         """Score every candidate that no bound rules out."""
         index = candidates.open()

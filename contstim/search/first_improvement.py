@@ -14,6 +14,11 @@ __all__ = ["FirstImprovement"]
 class FirstImprovement(Strategy):
     """Take the first candidate, in random order, that keeps the constraints and lowers the loss."""
 
+    @property
+    def complete(self) -> bool:
+        """Whether no single replacement improves a result: always."""
+        return True
+
     def look(self, candidates: Candidates) -> bool:
         """Score candidates at random until one improves."""
         index = candidates.open()

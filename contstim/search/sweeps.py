@@ -78,6 +78,11 @@ class Strategy(ABC):
         search.sweep(self.look)
         return True
 
+    @property
+    def complete(self) -> bool:
+        """Whether it ends only where no single replacement improves, whatever the models."""
+        return False
+
     @abstractmethod
     def look(self, candidates: Candidates) -> bool:
         """Look for a better word at one position and propose what is found.

@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
-from tables import TableModel
 
 from contstim.errors import InputError
 from contstim.models.cache import ScoreCache, model_identity
+from contstim.models.toy import TableModel
 
 WORDS = ["a", "b", "c", "d"]
 

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tables import TableModel
 
 from contstim.arrays import FloatArray
 from contstim.errors import (
@@ -19,7 +18,7 @@ from contstim.models.check import check_model
 from contstim.models.reductions import ReducedModel, reduction_factor
 from contstim.models.registry import FAMILIES, load_model, register_family
 from contstim.models.spec import ModelSpec
-from contstim.models.toy import check_normalisation
+from contstim.models.toy import TableModel, check_normalisation
 from contstim.text.sentence import Sentence, WordList
 
 WORDS = ["the", "dog", "saw", "a", "cat", "ran"]

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tables import TableModel
 
 from contstim.errors import InputError, SpecError, UnknownNameError
 from contstim.models.base import Event, Hints, Replacements, SentenceParts
@@ -14,6 +13,7 @@ from contstim.models.measures import corpus_perplexity, surprisal
 from contstim.models.reductions import REDUCTIONS, ReducedModel
 from contstim.models.registry import FAMILIES, load_model, register_family
 from contstim.models.spec import ModelSpec
+from contstim.models.toy import TableModel
 from contstim.search.search import synthesize
 from contstim.text.sentence import Sentence, WordList
 

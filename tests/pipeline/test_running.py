@@ -24,8 +24,8 @@ from contstim.pipeline.stages.synthesize import SynthesisOptions, searches_of
 from contstim.pipeline.stages.triplets import TripletOptions
 from contstim.pipeline.tasks import score_tasks
 from contstim.pipeline.work import ModelRecord, RunContext, Task
-from contstim.search.proposals import WordReplacement
 from contstim.search.bounded import Bounded
+from contstim.search.proposals import WordReplacement
 from contstim.search.search import Synthesis
 from contstim.selection import check_design
 from contstim.text.vocabulary import Vocabulary

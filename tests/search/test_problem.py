@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from tables import TableModel
 from three_models import SmallestDrop, against_both
 
 from contstim import Accepted, Constraint, Fall, Problem, Vocabulary, WordList, synthesize
 from contstim.errors import InputError
 from contstim.models.reductions import ReducedModel
 from contstim.models.spec import ModelSpec
+from contstim.models.toy import TableModel
 
 WORDS = ["ab", "cd", "ef", "gh", "ij", "kl"]
 FREE = Vocabulary(WordList.of(WORDS), WordList.of(WORDS), frozenset(WORDS))

@@ -3,12 +3,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tables import TableModel
 
 from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InputError, UnknownNameError, UnknownWordError
 from contstim.models.base import Hints, Replacements
 from contstim.models.registry import FAMILIES, register_family
+from contstim.models.toy import TableModel
 from contstim.search.bounded import Bounded
 from contstim.search.paper import Paper, likelihood_by_name
 from contstim.search.problem import Problem

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 from planted import Planted, at_once, on_demand
-from tables import TableModel
 
 from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InputError, UnknownNameError
 from contstim.models.base import Hints, Replacements
+from contstim.models.toy import TableModel
 from contstim.search.bounded import Bounded, Memory
 from contstim.search.candidates import Spent
 from contstim.search.exhaustive import Exhaustive

@@ -3,9 +3,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tables import TableModel
 
 from contstim.errors import InputError, OutputError, UnknownWordError
+from contstim.models.toy import TableModel
 from contstim.search.triplets import ModelPair, Triplet, triplets
 from contstim.search.writing import COLUMNS, write_triplets
 from contstim.text.sentence import WordList

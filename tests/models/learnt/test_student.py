@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tables import TableModel
 from tiny_transformers import SENTENCES, save_checkpoint
 from transformers import AutoModel, AutoTokenizer
 
@@ -19,6 +18,7 @@ from contstim.errors import InputError, ModelFileError, OutputError, SpecError
 from contstim.models.cache import ScoreCache
 from contstim.models.learnt.distilling import distill
 from contstim.models.learnt.fitting import FitOptions
+from contstim.models.toy import TableModel
 
 from .conftest import WORDS, sentences
 

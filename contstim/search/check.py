@@ -1,0 +1,201 @@
+"""The public conformance check of search strategies: what every one, bundled or not, must keep.
+
+Toy problems over a few words, whose best sentences are known or found by trying all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, is_dataclass, replace
+
+import numpy as np
+
+from contstim.arrays import FloatArray
+from contstim.errors import ValidationError
+from contstim.models.base import SentenceModel
+from contstim.models.toy import TableModel
+from contstim.search.problem import Accepted, Fall, Objective, Problem
+from contstim.search.proposals import WordReplacement
+from contstim.search.search import Synthesis, synthesize
+from contstim.search.sweeps import Strategy
+from contstim.text.sentence import Sentence, WordList
+from contstim.text.vocabulary import Vocabulary
+
+__all__ = ["check_strategy", "improvements"]
+
+_WORDS = [consonant + vowel for consonant in "bdf" for vowel in "aeiou"]
+_REPEATABLE = frozenset(_WORDS[:3])
+_STARTS = ("ba de -- fi do, fu.", "da bi fe bo", "bi bi da du fo")
+# The largest difference in nats between two ways of computing one value.
+_TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True)
+class _SmallestFall(Objective):
+    """The change of the score that falls least: a loss that is no sum over models."""
+
+    def loss(self, scores: Mapping[str, FloatArray], natural: Mapping[str, float]) -> FloatArray:
+        falls = [scores[name] - natural[name] for name in self.models]
+        return np.asarray(np.max(falls, axis=0))
+
+
+def improvements(
+    found: Synthesis, problem: Problem, proposal: WordReplacement
+) -> tuple[list[str], int]:
+    """Try every single replacement of a result, each scored as a sentence.
+
+    Returns
+    -------
+    tuple
+        The sentences that keep the constraints and have a lower loss, and how many were tried.
+    """
+    models, natural = problem.by_name, dict(zip(found.models, found.natural_scores, strict=True))
+    now = {name: np.array([score]) for name, score in zip(found.models, found.scores, strict=True)}
+    loss = problem.objective.loss(now, natural)[0]
+    sentence = Sentence.parse(found.sentence)
+    better: list[str] = []
+    tried = 0
+    for position in proposal.positions(sentence):
+        words = proposal.words(sentence, position)
+        allowed = np.flatnonzero(proposal.allowed(sentence, position, words))
+        texts = [str(sentence.replace(position, words.words[i])) for i in allowed]
+        scores = {name: model.score(texts) for name, model in models.items()}
+        kept = problem.objective.loss(scores, natural) < loss - _TOLERANCE
+        for name, minimum in problem.minima(natural, len(sentence)).items():
+            kept &= scores[name] >= minimum
+        better += [text for text, improves in zip(texts, kept, strict=True) if improves]
+        tried += len(texts)
+    return better, tried
+
+
+def check_strategy(strategy: Strategy) -> list[str]:
+    """Check a search strategy on toy problems of one, two and three models.
+
+    Parameters
+    ----------
+    strategy
+        The strategy to check, with its options.
+
+    Returns
+    -------
+    list of str
+        The properties that were checked, one line each.
+
+    Raises
+    ------
+    ValidationError
+        Naming the first property that fails, with the problem and the sentences.
+    """
+    if not is_dataclass(strategy) or strategy != replace(strategy):
+        raise ValidationError(
+            f"{strategy!r} is not a dataclass equal to its copy; make it a frozen dataclass whose "
+            "fields are its options"
+        )
+    vocabulary = Vocabulary(WordList.of(_WORDS), WordList.of(_WORDS), _REPEATABLE)
+    problems = _problems()
+    for name, problem in problems.items():
+        proposal = WordReplacement(vocabulary, tuple(problem.by_name.values()))
+        results = [_search(strategy, start, problem, proposal) for start in _STARTS]
+        # In another order, so that what one search leaves behind would change the next.
+        for start, first in list(zip(_STARTS, results, strict=True))[::-1]:
+            again = _search(strategy, start, problem, proposal)
+            if again != first:
+                raise _failed(strategy, name, first, f"becomes {again.sentence!r} a second time")
+        for found in results:
+            _check_result(strategy, name, problem, proposal, found)
+        if not any(found.changed for found in results):
+            raise _failed(strategy, name, results[0], "nor any other start was improved")
+    done = [
+        f"equal searches give equal results, in any order ({len(problems)} problems)",
+        "constraints hold and losses are right and never above 0 when all models score again",
+        "only words that may stand at a position are used",
+        "every problem was improved from some start",
+    ]
+    if strategy.complete:
+        _check_known_optimum(strategy)
+        done.append("no single replacement improves a result; the known optimum is reached")
+    return done
+
+
+def _problems() -> dict[str, Problem]:
+    """Return the toy problems by name: scores at once, with bounds, and wholly unknown."""
+    problems: dict[str, Problem] = {}
+    pairs = ("all", "all"), ("bound", "all"), ("all", "none"), ("bound", "bound")
+    for seed, kinds in enumerate(pairs):
+        reject, accept = (TableModel(_WORDS, 2 * seed + k, exact=e) for k, e in enumerate(kinds))
+        problems[f"a pair of models ({kinds[0]}, {kinds[1]})"] = Problem.pair(reject, accept)
+    one, two, three = (TableModel(_WORDS, seed, exact="bound") for seed in (20, 21, 22))
+    specs = (one.spec, two.spec)
+    accepted = (Accepted(three.spec, margin=1.0),)
+    problems["the mean fall of two models"] = Problem((one, two, three), Fall(specs), accepted)
+    problems["the smallest fall of two models"] = Problem(
+        (one, two, three), _SmallestFall(specs), accepted
+    )
+    problems["two accepting models"] = Problem(
+        (one, two, three), Fall((one.spec,)), (Accepted(two.spec), *accepted)
+    )
+    problems["one model"] = Problem((one,), Fall((one.spec,)))
+    return problems
+
+
+def _search(
+    strategy: Strategy, start: str, problem: Problem, proposal: WordReplacement
+) -> Synthesis:
+    return synthesize(start, problem=problem, proposal=proposal, strategy=strategy, seed=1)
+
+
+def _failed(strategy: Strategy, name: str, found: Synthesis, what: str) -> ValidationError:
+    return ValidationError(
+        f"{strategy!r}: {name}: {found.sentence!r}, written from {found.natural!r}, {what}"
+    )
+
+
+def _check_result(
+    strategy: Strategy, name: str, problem: Problem, proposal: WordReplacement, found: Synthesis
+) -> None:
+    scores = {m: model.score([found.sentence]) for m, model in problem.by_name.items()}
+    natural = {m: float(model.score([found.natural])[0]) for m, model in problem.by_name.items()}
+    for model, minimum in problem.minima(natural, len(found.natural.split())).items():
+        if found.changed and not scores[model][0] >= minimum:
+            what = f"has score {scores[model][0]} under {model}, below {minimum}"
+            raise _failed(strategy, name, found, what)
+    at_start = {m: np.array([score]) for m, score in natural.items()}
+    loss = float(
+        problem.objective.loss(scores, natural)[0] - problem.objective.loss(at_start, natural)[0]
+    )
+    if not abs(loss - found.loss) <= _TOLERANCE or found.loss > 0:
+        raise _failed(strategy, name, found, f"has loss {loss}, said to be {found.loss}")
+    _check_words(strategy, name, proposal, found)
+    if strategy.complete:
+        better, _ = improvements(found, problem, proposal)
+        if better:
+            raise _failed(strategy, name, found, f"is complete, but {better[0]!r} is better")
+
+
+def _check_words(
+    strategy: Strategy, name: str, proposal: WordReplacement, found: Synthesis
+) -> None:
+    natural, sentence = Sentence.parse(found.natural), Sentence.parse(found.sentence)
+    for position, (old, new) in enumerate(zip(natural.words, sentence.words, strict=True)):
+        if old == new:
+            continue
+        words = proposal.words(natural, position)
+        others = [*sentence.words[:position], *sentence.words[position + 1 :]]
+        if position not in proposal.positions(natural) or new not in words.words:
+            raise _failed(strategy, name, found, f"has {new!r}, which is no word for its place")
+        if new in others and new not in proposal.vocabulary.repeatable:
+            raise _failed(strategy, name, found, f"has {new!r} twice, which may not repeat")
+
+
+def _check_known_optimum(strategy: Strategy) -> None:
+    """Check that independent words are each replaced by the least probable one."""
+    model: SentenceModel
+    for kind in ("all", "bound", "none"):
+        model = table = TableModel(_WORDS, 30, exact=kind, end=False)
+        table.log_probs[:] = table.log_probs[0]
+        problem = Problem((model,), Fall((model.spec,)))
+        free = Vocabulary(WordList.of(_WORDS), WordList.of(_WORDS), frozenset(_WORDS))
+        found = _search(strategy, _STARTS[1], problem, WordReplacement(free, (model,)))
+        word = _WORDS[int(table.log_probs[0, : len(_WORDS)].argmin())]
+        if set(found.sentence.split()) != {word}:
+            raise _failed(strategy, "independent words", found, f"is not {word!r} throughout")
