@@ -11,27 +11,35 @@ from typing import Any
 from contstim import __version__
 from contstim.files import digest
 from contstim.models.base import SentenceModel
+from contstim.models.packages import package_names
 from contstim.text.vocabulary import Vocabulary
 
 __all__ = ["describe_model", "run_settings", "versions"]
 
-_PACKAGES = ("numpy", "scipy", "torch", "kenlm-ex", "kenlm", "transformers")
+_PACKAGES = ("numpy", "scipy")
 
 
 def describe_model(model: SentenceModel) -> dict[str, Any]:
-    """Say which model it is: spec, event and the digest of its weights."""
+    """Say which model it is: spec, event, digest of its weights and versions of its packages."""
     return {
         "spec": model.spec,
         "event": asdict(model.event),
         "event_digest": model.event.digest,
         "weights": model.fingerprint,
+        "packages": _installed(package_names(model)),
     }
 
 
-def versions() -> dict[str, str]:
-    """Return the versions of Python, contstim and the packages that numbers depend on."""
-    found = {"python": platform.python_version(), "contstim": __version__}
-    for name in _PACKAGES:
+def versions(*packages: str) -> dict[str, str]:
+    """Return the versions of what all numbers depend on and, where installed, of `packages`."""
+    own = {"python": platform.python_version(), "contstim": __version__}
+    return own | _installed((*_PACKAGES, *packages))
+
+
+def _installed(packages: Sequence[str]) -> dict[str, str]:
+    """Return the versions of those of `packages` that are installed."""
+    found = {}
+    for name in packages:
         try:
             found[name] = version(name)
         except PackageNotFoundError:

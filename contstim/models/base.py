@@ -228,6 +228,15 @@ class SentenceModel(ABC):
         """Hexadecimal digest of the weights, for caches and provenance."""
 
     @property
+    def packages(self) -> tuple[str, ...]:
+        """Names of the packages, as pip knows them, whose versions the scores depend on.
+
+        Python, contstim, NumPy, SciPy and the package that the model's class is from go without
+        saying, and so do packages that are not installed.
+        """
+        return ()
+
+    @property
     def resolution(self) -> float:
         """How far, in nats, scores of one sentence may differ with the batch it stands in.
 

@@ -1,8 +1,8 @@
 """Scores kept on disk, so that no sentence is scored twice by the same model.
 
-A folder for each model (named by a digest of its spec, event, weights and of the versions its
-numbers depend on) holds one small JSON file for each batch that was scored together. Files are
-written whole and never changed, so several processes and machines may share a cache.
+A folder for each model (named by a digest of its spec, event, weights and of the versions of the
+packages its numbers depend on) holds one small JSON file for each batch that was scored together.
+Files are written whole and never changed, so several processes and machines may share a cache.
 """
 
 from __future__ import annotations

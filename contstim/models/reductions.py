@@ -16,6 +16,7 @@ import numpy as np
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError, UnknownNameError
 from contstim.models.base import Event, Replacements, SentenceModel, SentenceParts, Totals
+from contstim.models.packages import package_names
 from contstim.models.spec import ModelSpec
 from contstim.text.sentence import Sentence, WordList
 
@@ -117,6 +118,12 @@ class ReducedModel(SentenceModel):
         if self.unigram is None:
             return self.model.fingerprint
         return f"{self.model.fingerprint}-{self.unigram.fingerprint}"
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """Those of the inner model and of the unigram model."""
+        models = [self.model] if self.unigram is None else [self.model, self.unigram]
+        return tuple(name for model in models for name in package_names(model))
 
     @property
     def resolution(self) -> float:

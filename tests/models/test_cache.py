@@ -1,12 +1,20 @@
 """The score cache: what is kept, for whom, and that nothing is scored twice."""
 
+import importlib
+import importlib.metadata
 from pathlib import Path
 
 import pytest
 
 from contstim.errors import InputError
+from contstim.models import packages
 from contstim.models.cache import ScoreCache, model_identity
+from contstim.models.packages import package_names
+from contstim.models.reductions import ReducedModel
+from contstim.models.registry import load_model
+from contstim.models.spec import ModelSpec
 from contstim.models.toy import TableModel
+from contstim.provenance import describe_model
 
 WORDS = ["a", "b", "c", "d"]
 
@@ -41,6 +49,57 @@ def test_other_weights_events_and_versions_have_scores_of_their_own(tmp_path: Pa
         assert not cache.read(model_identity(other))
         assert cache.totals(other, ["a b"]).log_prob[0] == other.score(["a b"])[0]
     assert not cache.read({**identity, "versions": {"numpy": "0"}})
+
+
+def _install(folder: Path, name: str, version: str) -> None:
+    """Put a package with one module into a folder, as pip would."""
+    (folder / f"{name}.py").write_text(
+        "from contstim.models.toy import TableModel\n\n\nclass Own(TableModel): ...\n"
+    )
+    info = folder / f"{name}_models-1.dist-info"
+    info.mkdir(exist_ok=True)
+    (info / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {name}-models\nVersion: {version}\n"
+    )
+    (info / "top_level.txt").write_text(f"{name}\n")
+
+
+def test_scores_belong_to_versions_of_the_packages_of_a_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _install(tmp_path, "strangers", "1.0")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    packages._distributions.cache_clear()
+    model = importlib.import_module("strangers").Own(WORDS, 1)
+    monkeypatch.setattr(type(model), "packages", ("pytest", "not-installed"))
+    try:
+        installed = describe_model(model)["packages"]
+        assert installed == {"pytest": pytest.__version__, "strangers-models": "1.0"}
+        cache = ScoreCache(tmp_path / "scores")
+        cache.totals(model, ["a b"])
+        # A model around it depends on the same.
+        assert package_names(ReducedModel(model, "mean", ModelSpec("own", "mean"))) == (
+            "not-installed",
+            "pytest",
+            "strangers-models",
+        )
+        assert cache.read(model_identity(model))
+        _install(tmp_path, "strangers", "1.1")
+        assert not cache.read(model_identity(model))
+    finally:
+        packages._distributions.cache_clear()
+
+
+def test_the_packages_of_the_families_here() -> None:
+    names = {
+        "contstim:trigram": "kenlm-ex",
+        "contstim:lstm": "torch",
+        "contstim:gpt": "transformers",
+    }
+    for spec, name in names.items():
+        found = describe_model(load_model(spec))["packages"]
+        assert found[name] == importlib.metadata.version(name)
+    assert describe_model(TableModel(WORDS, 1))["packages"] == {}
 
 
 def test_what_another_process_adds_is_seen(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from contstim.models.hf.causal_shared import shared_values
 from contstim.models.hf.checkpoint import Checkpoint
 from contstim.models.hf.encoding import Encoded, SubwordTokenizer
 from contstim.models.hf.events import CausalEvent
-from contstim.models.hf.limits import check_length, resolution
+from contstim.models.hf.limits import PACKAGES, check_length, resolution
 from contstim.models.hf.options import CAUSAL_OPTIONS, CausalOptions, SharedOptions
 from contstim.models.spec import ModelSpec
 from contstim.text.sentence import Sentence, WordList
@@ -168,6 +168,11 @@ class CausalModel(SentenceModel):
     def fingerprint(self) -> str:
         """SHA-256 of weights and tokenizer."""
         return self.checkpoint.fingerprint
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """PyTorch, transformers and tokenizers."""
+        return PACKAGES
 
     @property
     def resolution(self) -> float:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from contstim.errors import InputError
 from contstim.models.hf.network import Network
 
-__all__ = ["check_length", "resolution"]
+__all__ = ["PACKAGES", "check_length", "resolution"]
+
+#: What the scores of networks of transformers depend on.
+PACKAGES = ("torch", "transformers", "tokenizers")
 
 # How far, in nats, a score may move with its batch.
 _RESOLUTION, _HALF_RESOLUTION = 1e-4, 0.5

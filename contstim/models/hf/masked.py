@@ -13,7 +13,7 @@ from contstim.models.base import Replacements, SentenceModel, SentenceParts, as_
 from contstim.models.hf.checkpoint import Checkpoint
 from contstim.models.hf.encoding import Encoded, SubwordTokenizer
 from contstim.models.hf.events import MaskedEvent
-from contstim.models.hf.limits import check_length, resolution
+from contstim.models.hf.limits import PACKAGES, check_length, resolution
 from contstim.models.hf.network import Normaliser
 from contstim.models.hf.options import MASKED_OPTIONS, METRICS, MaskedOptions, SharedOptions
 from contstim.models.hf.plans import LARGEST_EXACT, Plan, merge, plan_for
@@ -118,6 +118,11 @@ class MaskedModel(SentenceModel):
     def fingerprint(self) -> str:
         """SHA-256 of weights and tokenizer."""
         return self.checkpoint.fingerprint
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """PyTorch, transformers and tokenizers."""
+        return PACKAGES
 
     @property
     def resolution(self) -> float:

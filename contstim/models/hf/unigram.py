@@ -106,6 +106,11 @@ class TokenUnigram(SentenceModel):
         return self.model.event
 
     @property
+    def packages(self) -> tuple[str, ...]:
+        """The transformer's: its tokenizer is what words are cut by."""
+        return self.model.packages
+
+    @property
     def fingerprint(self) -> str:
         """SHA-256 of the word counts; the tokenizer is part of the transformer's own."""
         return file_digest(self.path)

@@ -17,6 +17,7 @@ from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InputError
 from contstim.models.base import SentenceModel
 from contstim.models.cache import ScoreCache
+from contstim.models.hf.limits import PACKAGES
 from contstim.models.learnt.card import student_card
 from contstim.models.learnt.encoder import Encoder, open_encoder
 from contstim.models.learnt.fitting import FitOptions, fit
@@ -130,7 +131,7 @@ def distill(
             "losses": losses,
             "seconds": round(time.monotonic() - started, 1),
         },
-        "versions": versions(),
+        "versions": versions(*PACKAGES),
     }
     write_learnt(out, encoder, {"student": weights}, record, student_card(record))
     return record

@@ -16,7 +16,7 @@ from contstim.arrays import IntArray
 from contstim.errors import InfeasibleError, InputError, UnknownNameError
 from contstim.files import digest_of
 from contstim.models.hf.checkpoint import digest_weights
-from contstim.models.hf.limits import check_length
+from contstim.models.hf.limits import PACKAGES, check_length
 from contstim.models.learnt.card import classifier_card
 from contstim.models.learnt.classifier import graded, vote
 from contstim.models.learnt.cola import (
@@ -197,7 +197,7 @@ def finetune(
             "sentences": {name: len(part) for name, part in parts.items()},
             "seconds": round(time.monotonic() - started, 1),
         },
-        "versions": versions(),
+        "versions": versions(*PACKAGES),
     }
     weights = {r.name: r.weights for r in made}
     write_learnt(out, encoder, weights, record, classifier_card(record))
@@ -216,7 +216,7 @@ def _digest(
             "sentences": sentences,
             "options": asdict(options),
             "device": device,
-            "versions": versions(),
+            "versions": versions(*PACKAGES),
         }
     )
 

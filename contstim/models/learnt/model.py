@@ -11,7 +11,7 @@ from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError
 from contstim.models.base import Replacements, SentenceModel, SentenceParts, Totals, as_sentences
 from contstim.models.hf.encoding import Encoded, SubwordTokenizer
-from contstim.models.hf.limits import check_length
+from contstim.models.hf.limits import PACKAGES, check_length
 from contstim.models.hf.options import SharedOptions
 from contstim.models.learnt.folder import Learnt
 from contstim.models.learnt.member import Rows
@@ -62,6 +62,11 @@ class FirstTokenModel(SentenceModel):
     def fingerprint(self) -> str:
         """SHA-256 of weights and tokenizer."""
         return self.learnt.fingerprint
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """PyTorch, transformers and tokenizers."""
+        return PACKAGES
 
     @property
     def resolution(self) -> float:

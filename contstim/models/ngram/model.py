@@ -148,6 +148,11 @@ class NgramModel(SentenceModel):
         """What is scored."""
         return self._tokenizer.event(START, END if self.scores_end else "none")
 
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """KenLM's query module, by either of its names."""
+        return ("kenlm-ex", "kenlm")
+
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of the file."""

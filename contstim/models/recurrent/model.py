@@ -65,6 +65,11 @@ class RecurrentModel(SentenceModel):
         return self._tokenizer.event(START, END if self._end else "none")
 
     @property
+    def packages(self) -> tuple[str, ...]:
+        """PyTorch."""
+        return ("torch",)
+
+    @property
     def fingerprint(self) -> str:
         """SHA-256 of the network's file."""
         return self._fingerprint
