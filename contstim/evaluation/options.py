@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from dataclasses import field, fields, replace
+from typing import Annotated, Any
 
-from contstim.errors import InputError, UnknownNameError
+from pydantic import Field
+
+from contstim.errors import UnknownNameError
 from contstim.evaluation.bootstrap import LEVELS
 from contstim.evaluation.exclusion import ExclusionRules
 from contstim.evaluation.inference import TEST_METHODS, ZERO_METHODS
 from contstim.evaluation.subset import MEASURES, UPPER_BOUNDS
 from contstim.evaluation.trials import Analysis
 from contstim.selection.planning import MIN_GROUPS
+from contstim.settings import Count, Natural, Several, one_of, settings
 
 __all__ = ["CONTRASTS", "FAMILIES", "PRESETS", "UNITS", "EvaluationOptions", "preset_options"]
 
@@ -23,7 +26,10 @@ CONTRASTS = ("all", "targeted")
 FAMILIES = ("apart", "together")
 
 
-@dataclass(frozen=True)
+_Measure = Annotated[str, one_of(MEASURES, "measure")]
+
+
+@settings
 class EvaluationOptions:
     """How choices are evaluated.
 
@@ -61,41 +67,20 @@ class EvaluationOptions:
         Of the bootstrap and the random halves.
     """
 
-    analyses: tuple[Analysis, ...] = ()
-    measures: tuple[str, ...] = MEASURES
-    min_others: int = 1
-    upper: str = "published"
-    unit: str = "auto"
+    analyses: Several[Analysis] = ()
+    measures: Annotated[Several[_Measure], Field(min_length=1)] = MEASURES
+    min_others: Count = 1
+    upper: Annotated[str, one_of(UPPER_BOUNDS, "upper bound")] = "published"
+    unit: Annotated[str, one_of(UNITS, "unit")] = "auto"
     min_groups: int = MIN_GROUPS
-    zero_method: str = "zsplit"
-    test_method: str = "auto"
-    contrasts: str = "all"
-    family: str = "apart"
-    n_bootstrap: int = 1000
-    levels: tuple[str, ...] = ()
+    zero_method: Annotated[str, one_of(ZERO_METHODS, "zero method")] = "zsplit"
+    test_method: Annotated[str, one_of(TEST_METHODS, "test method")] = "auto"
+    contrasts: Annotated[str, one_of(CONTRASTS, "contrasts")] = "all"
+    family: Annotated[str, one_of(FAMILIES, "family")] = "apart"
+    n_bootstrap: Natural = 1000
+    levels: Several[Annotated[str, one_of(LEVELS, "resampling level")]] = ()
     exclusions: ExclusionRules = field(default_factory=ExclusionRules)
     seed: int = 0
-
-    def __post_init__(self) -> None:
-        for kind, values, known in (
-            ("measure", self.measures, MEASURES),
-            ("upper bound", (self.upper,), UPPER_BOUNDS),
-            ("unit", (self.unit,), UNITS),
-            ("zero method", (self.zero_method,), ZERO_METHODS),
-            ("test method", (self.test_method,), TEST_METHODS),
-            ("contrasts", (self.contrasts,), CONTRASTS),
-            ("family", (self.family,), FAMILIES),
-            ("resampling level", self.levels, LEVELS),
-        ):
-            for value in values:
-                if value not in known:
-                    raise UnknownNameError.among(kind, value, known)
-        if not self.measures:
-            raise InputError("no measure is named; give at least one")
-        if self.min_others < 1:
-            raise InputError(f"min_others must be at least 1, not {self.min_others}")
-        if self.n_bootstrap < 0:
-            raise InputError(f"n_bootstrap must not be negative, not {self.n_bootstrap}")
 
 
 #: Options by name. ``golan2023`` is the published analysis of Golan et al. (2023): SciPy 1.7's

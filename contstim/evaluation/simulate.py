@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import pandas as pd
+from pydantic import Field
 
 from contstim.arrays import FloatArray
 from contstim.errors import InputError
 from contstim.evaluation.choices import align_choices, check_choices
 from contstim.evaluation.scores import ScoreSource, log_ratios, score_table
+from contstim.settings import Several, settings
 
 __all__ = ["Simulation", "latent_preferences", "simulate_choices"]
 
 
-@dataclass(frozen=True)
+@settings
 class Simulation:
     """How simulated people answer.
 
@@ -36,17 +38,13 @@ class Simulation:
         confident.
     """
 
-    weights: tuple[tuple[str, float], ...] = ()
-    noise: float = 1.0
-    lapse: float = 0.02
+    weights: Several[tuple[str, float]] = ()
+    noise: Annotated[float, Field(ge=0)] = 1.0
+    lapse: Annotated[float, Field(ge=0, le=1)] = 0.02
     confident: float = 0.7
     very_confident: float = 1.4
 
     def __post_init__(self) -> None:
-        if self.noise < 0:
-            raise InputError(f"noise must not be negative, not {self.noise}")
-        if not 0 <= self.lapse <= 1:
-            raise InputError(f"lapse is a share between 0 and 1, not {self.lapse}")
         if not 0 <= self.confident <= self.very_confident:
             raise InputError(
                 f"confidence limits must rise from 0, not {self.confident}, {self.very_confident}"

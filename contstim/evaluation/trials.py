@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import pandas as pd
@@ -12,6 +13,7 @@ from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError, UnknownNameError
 from contstim.evaluation.choices import require_aligned
 from contstim.evaluation.scores import log_ratios
+from contstim.settings import Several, one_of, settings
 
 __all__ = ["CATCH", "TARGETS", "Analysis", "TrialData", "default_analyses", "select"]
 
@@ -23,7 +25,7 @@ TARGETS = ("all", "either", "accept", "reject")
 _PAIR_COLUMNS = ("sentence_1", "sentence_2", "condition", "model_1", "model_2")
 
 
-@dataclass(frozen=True)
+@settings
 class Analysis:
     """Which trials a model is evaluated on.
 
@@ -41,12 +43,8 @@ class Analysis:
     """
 
     name: str
-    conditions: tuple[str, ...] = ()
-    target: str = "all"
-
-    def __post_init__(self) -> None:
-        if self.target not in TARGETS:
-            raise UnknownNameError.among("target", self.target, TARGETS)
+    conditions: Several[str] = ()
+    target: Annotated[str, one_of(TARGETS, "target")] = "all"
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import pandas as pd
@@ -12,6 +12,7 @@ from contstim.arrays import IntArray
 from contstim.errors import InfeasibleError, InputError, UnknownNameError
 from contstim.selection.checking import check_design
 from contstim.selection.dealing import Hand, deal, spread
+from contstim.settings import Count, Natural, Several, one_of, settings
 from contstim.tables import CHOICES, require_columns
 from contstim.text.sentence import Sentence, split_word
 
@@ -30,7 +31,7 @@ CONDITIONS = (
 _OF_TRIPLETS = CONDITIONS[1:4]
 
 
-@dataclass(frozen=True)
+@settings
 class Layout:
     """The size of an experiment.
 
@@ -48,25 +49,11 @@ class Layout:
         Which conditions are made from the selections.
     """
 
-    groups: int = 10
-    participants: int = 10
-    random_natural: int = 0
-    catch: int = 0
-    conditions: tuple[str, ...] = CONDITIONS[:4]
-
-    def __post_init__(self) -> None:
-        for name, least in (
-            ("groups", 1),
-            ("participants", 1),
-            ("random_natural", 0),
-            ("catch", 0),
-        ):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise InputError(f"{name} is {value!r}; give a whole number of at least {least}")
-        for condition in self.conditions:
-            if condition not in CONDITIONS[:4]:
-                raise UnknownNameError.among("condition", condition, CONDITIONS[:4])
+    groups: Count = 10
+    participants: Count = 10
+    random_natural: Natural = 0
+    catch: Natural = 0
+    conditions: Several[Annotated[str, one_of(CONDITIONS[:4], "condition")]] = CONDITIONS[:4]
 
 
 #: Layouts of published experiments, by name.

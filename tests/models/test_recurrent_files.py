@@ -123,7 +123,7 @@ def test_an_unwritable_place_and_an_unknown_storage_type_are_refused(tmp_path):
 def test_configurations_that_make_no_sense_are_refused():
     with pytest.raises(UnknownNameError, match="unknown kind of recurrent unit 'gru'"):
         NetworkConfig("gru")
-    with pytest.raises(InputError, match="hidden must be 1 or more, got 0"):
+    with pytest.raises(InputError, match="hidden is 0; give at least 1"):
         NetworkConfig("rnn", hidden=0)
     with pytest.raises(InputError, match="at least one word"):
         Vocabulary(())

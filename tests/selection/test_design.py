@@ -275,7 +275,7 @@ def test_arguments_that_make_no_sense():
     )
     with pytest.raises(InputError) as caught:
         Layout(groups=0)
-    assert str(caught.value) == "groups is 0; give a whole number of at least 1"
+    assert str(caught.value) == "groups is 0; give at least 1"
     with pytest.raises(UnknownNameError):
         Layout(conditions=("catch",))
 

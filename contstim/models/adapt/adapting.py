@@ -13,9 +13,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 import torch
+from pydantic import Field
 
 from contstim.arrays import IntArray
 from contstim.errors import InputError
@@ -28,6 +30,7 @@ from contstim.models.hf.network import Network
 from contstim.models.recurrent.progress import Progress
 from contstim.models.registry import load_model
 from contstim.models.spec import ModelSpec
+from contstim.settings import Count, settings
 
 __all__ = ["AdaptOptions", "Adaptation", "Perplexities", "adapt"]
 
@@ -37,7 +40,7 @@ _WARM_UP = 0.1
 _LARGEST_LOG = 700.0
 
 
-@dataclass(frozen=True)
+@settings
 class AdaptOptions:
     """How a model is adapted.
 
@@ -59,22 +62,13 @@ class AdaptOptions:
         Seed of the development part, of the order, of what is hidden, and of dropout.
     """
 
-    steps: int = 1000
-    batch_tokens: int = 1024
-    learning_rate: float = 5e-5
-    mask_share: float = 0.15
-    interval: int = 50
-    patience: int = 3
+    steps: Count = 1000
+    batch_tokens: Count = 1024
+    learning_rate: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 5e-5
+    mask_share: Annotated[float, Field(gt=0, lt=1)] = 0.15
+    interval: Count = 50
+    patience: Count = 3
     seed: int = 0
-
-    def __post_init__(self) -> None:
-        for name in ("steps", "batch_tokens", "interval", "patience"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} must be at least 1, got {getattr(self, name)}")
-        if not 0 < self.mask_share < 1:
-            raise InputError(f"mask_share must be between 0 and 1, got {self.mask_share}")
-        if not 0 < self.learning_rate < math.inf:
-            raise InputError(f"learning_rate must be above 0, got {self.learning_rate}")
 
 
 @dataclass(frozen=True)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import torch
+from pydantic import Field
 
 from contstim.arrays import IntArray
-from contstim.errors import InputError
 from contstim.models.learnt.member import Member, Rows
 from contstim.progress import track
+from contstim.settings import Count, one_of, settings
 
 __all__ = ["FitOptions", "Loss", "fit"]
 
@@ -24,7 +24,7 @@ Loss = Callable[[torch.Tensor, IntArray], torch.Tensor]
 _RATE_TIMES_WIDTH = 0.0768
 
 
-@dataclass(frozen=True)
+@settings
 class FitOptions:
     """How a network is trained: AdamW, a linear warm-up and a linear fall to 0, no dropout.
 
@@ -46,23 +46,13 @@ class FitOptions:
         ``bfloat16`` or ``float32``, of the matrix products; weights are float32.
     """
 
-    epochs: int = 3
-    batch: int = 32
-    learning_rate: float | None = None
+    epochs: Count = 3
+    batch: Count = 32
+    learning_rate: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     layers: int | None = None
     weight_decay: float = 0.01
     warm_up: float = 0.1
-    precision: str = "bfloat16"
-
-    def __post_init__(self) -> None:
-        if self.epochs < 1 or self.batch < 1:
-            raise InputError(
-                f"epochs and batch must be at least 1, got {self.epochs} and {self.batch}"
-            )
-        if self.learning_rate is not None and not 0 < self.learning_rate < math.inf:
-            raise InputError(f"the learning rate must be above 0, got {self.learning_rate}")
-        if self.precision not in ("bfloat16", "float32"):
-            raise InputError(f"precision must be bfloat16 or float32, got {self.precision!r}")
+    precision: Annotated[str, one_of(("bfloat16", "float32"))] = "bfloat16"
 
 
 def fit(

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
-from contstim.errors import InputError, UnknownNameError
+from pydantic import Field
+
+from contstim.errors import InputError
+from contstim.settings import Count, one_of, settings
 
 __all__ = [
     "CELLS",
@@ -28,7 +32,7 @@ END = "</s>"
 UNKNOWN = "<unk>"
 
 
-@dataclass(frozen=True)
+@settings
 class NetworkConfig:
     """One recurrent layer between an embedding and a softmax.
 
@@ -48,17 +52,10 @@ class NetworkConfig:
         smaller). False: an output matrix of its own on the hidden state, as in the paper.
     """
 
-    cell: str
-    embedding: int = 256
-    hidden: int = 512
+    cell: Annotated[str, one_of(CELLS, "kind of recurrent unit")]
+    embedding: Count = 256
+    hidden: Count = 512
     tied: bool = True
-
-    def __post_init__(self) -> None:
-        if self.cell not in CELLS:
-            raise UnknownNameError.among("kind of recurrent unit", self.cell, CELLS)
-        for name in ("embedding", "hidden"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} must be 1 or more, got {getattr(self, name)}")
 
     @property
     def gates(self) -> int:
@@ -119,7 +116,7 @@ class Vocabulary:
         return {word: number for number, word in enumerate(self.words, start=2)}
 
 
-@dataclass(frozen=True)
+@settings
 class TrainingOptions:
     """How a network is trained.
 
@@ -156,27 +153,22 @@ class TrainingOptions:
         Of the first weights, the order of sentences and the sampled softmax.
     """
 
-    epochs: float = 10.0
-    full_epochs: float = 1.0
-    batch_tokens: int = 2048
+    epochs: Annotated[float, Field(ge=0)] = 10.0
+    full_epochs: Annotated[float, Field(ge=0)] = 1.0
+    batch_tokens: Count = 2048
     learning_rate: float = 0.002
     warmup: int = 200
     weight_decay: float = 0.01
     clip: float = 1.0
-    head: int = 1024
-    samples: int = 1024
-    precision: str = "float32"
-    interval: int = 500
-    heldout_tokens: int = 20_000
-    patience: int = 5
+    head: Count = 1024
+    samples: Count = 1024
+    precision: Annotated[str, one_of(("float32", "bfloat16"))] = "float32"
+    interval: Count = 500
+    heldout_tokens: Count = 20_000
+    patience: Count = 5
     checkpoint_every: int = 200
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.precision not in ("float32", "bfloat16"):
-            raise InputError(f"precision must be float32 or bfloat16, got {self.precision!r}")
-        if self.epochs < 0 or self.full_epochs < 0 or self.epochs + self.full_epochs <= 0:
+        if self.epochs + self.full_epochs <= 0:
             raise InputError("a training needs epochs or full_epochs above 0")
-        for name in ("batch_tokens", "head", "samples", "interval", "heldout_tokens", "patience"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} must be 1 or more, got {getattr(self, name)}")
