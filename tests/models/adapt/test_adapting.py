@@ -108,7 +108,7 @@ def test_what_cannot_be_adapted(base: Path, tmp_path: Path) -> None:
         AdaptOptions(mask_share=1)
     with pytest.raises(InputError, match="steps is 0; give at least 1"):
         AdaptOptions(steps=0)
-    with pytest.raises(InputError, match="learning_rate must be above 0, got nan"):
+    with pytest.raises(InputError, match="learning_rate is nan; give a finite number"):
         AdaptOptions(learning_rate=float("nan"))
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(OutputError, match="is there already; give a new folder"):

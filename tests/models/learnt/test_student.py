@@ -177,7 +177,7 @@ def test_bad_requests_are_one_line(bert: Path, student: Path, tmp_path: Path) ->
         distill(teacher, ["the dog ran."], tmp_path / "x")
     with pytest.raises(InputError, match="3 layers cannot be trained of a network that has 2"):
         distill(teacher, sentences(60, 1), tmp_path / "x", options=FitOptions(layers=3))
-    with pytest.raises(InputError, match="precision is 'float8'; choose one of"):
+    with pytest.raises(InputError, match="precision is 'float8'; did you mean"):
         FitOptions(precision="float8")
     with pytest.raises(InputError, match="learning_rate is .*; give more than 0"):
         FitOptions(learning_rate=0.0)
