@@ -14,30 +14,10 @@ import argparse
 import statistics
 import time
 
-import numpy as np
-
-from contstim import bundled_vocabulary, load_model, pool, synthesize
-from contstim.models.base import SentenceModel
+from contstim import Problem, bundled_vocabulary, load_model, pool, synthesize
+from contstim.search.check import improvements
 from contstim.search.proposals import WordReplacement
-from contstim.search.search import Synthesis
 from contstim.text.sentence import Sentence
-
-
-def improvements(
-    result: Synthesis, reject: SentenceModel, accept: SentenceModel, proposal: WordReplacement
-) -> tuple[int, int]:
-    """Count the single replacements that improve `result`, and those tried."""
-    sentence = Sentence.parse(result.sentence)
-    better = tried = 0
-    for position in range(len(sentence)):
-        words = proposal.words(sentence, position)
-        allowed = proposal.allowed(sentence, position, words)
-        texts = [str(sentence.replace(position, words.words[i])) for i in np.flatnonzero(allowed)]
-        kept = accept.score(texts) >= accept.score([result.natural])[0]
-        lower = reject.score(texts) < result.reject_log_prob
-        better += int((kept & lower).sum())
-        tried += len(texts)
-    return better, tried
 
 
 def main() -> None:
@@ -62,9 +42,10 @@ def main() -> None:
         f"{statistics.mean(len(r.steps) for r in results):.1f} | "
         f"{statistics.median(r.loss for r in results):.1f} |"
     )
-    checked = [improvements(r, reject, accept, proposal) for r in results[: args.checked]]
+    problem = Problem.pair(reject, accept)
+    checked = [improvements(r, problem, proposal) for r in results[: args.checked]]
     print(
-        f"\n{sum(b for b, _ in checked)} improvements among "
+        f"\n{sum(len(better) for better, _ in checked)} improvements among "
         f"{sum(n for _, n in checked)} single replacements of {len(checked)} results"
     )
     sentence = Sentence.parse(starts[0])
