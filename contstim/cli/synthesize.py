@@ -40,7 +40,7 @@ from contstim.text.sentences import pool, read_sentences
 from contstim.text.vocabulary import Vocabulary
 
 # Readers of a strategy's options, by the annotation of the field.
-_TYPES: dict[str, Callable[[str], Any]] = {"int": positive, "float": float, "str": str}
+_TYPES: dict[str, Callable[[str], Any]] = {"Count": positive, "float": float, "str": str}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -14,11 +14,11 @@ from scipy.special import ndtr
 from scipy.stats import norm, qmc
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
-from contstim.errors import InputError
 from contstim.search.candidates import SLACK, Candidates
 from contstim.search.exhaustive import Exhaustive
 from contstim.search.surrogate import Posterior, Surrogate, expected_improvement
 from contstim.search.sweeps import Search, Strategy, option
+from contstim.settings import Count, settings
 
 __all__ = ["Bounded"]
 
@@ -36,7 +36,7 @@ _NO_LIMIT = 2**40
 _LOG_DRAWS = 5
 
 
-@dataclass(frozen=True)
+@settings
 class Bounded(Strategy):
     """Spend at most `budget` exact scores a position, where they promise the greatest improvement.
 
@@ -73,26 +73,19 @@ class Bounded(Strategy):
         sentence by all models cost, if that is more. Not looked at without a budget.
     """
 
-    budget: int | None = option(
+    budget: Count | None = option(
         64,
         "exact scores that may be asked, at one position, of the model whose scores cost most",
         metavar="N",
     )
-    first: int = 4
-    inputs: int | None = option(
+    first: Count = 4
+    inputs: Count | None = option(
         None,
         "most that the exact scores of one sentence may cost, in inputs of the networks (default: "
         "25000, or what 48 scores of the natural sentence cost; a score by a left-to-right model "
         "costs one at most, a pll of eight words about eight, a permutation score some hundreds)",
         metavar="N",
     )
-
-    def __post_init__(self) -> None:
-        for name, value in (("budget", self.budget), ("first", self.first)):
-            if value is not None and value < 1:
-                raise InputError(f"{name} is {value}; give at least 1 exact score a position")
-        if self.inputs is not None and self.inputs < 1:
-            raise InputError(f"inputs is {self.inputs}; give at least 1 input a sentence")
 
     @property
     def complete(self) -> bool:

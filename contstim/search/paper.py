@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -13,6 +12,7 @@ from contstim.models.base import SentenceModel
 from contstim.models.registry import load_model
 from contstim.search.candidates import SLACK, Candidates, propose_in_order
 from contstim.search.sweeps import Strategy, option
+from contstim.settings import Count, settings
 from contstim.text.sentence import Sentence, WordList
 
 __all__ = ["Paper", "likelihood", "likelihood_by_name", "regression_line"]
@@ -21,7 +21,7 @@ __all__ = ["Paper", "likelihood", "likelihood_by_name", "regression_line"]
 _PENALTY = 1e5
 
 
-@dataclass(frozen=True)
+@settings
 class Paper(Strategy):
     """The regression-guided word search of Golan et al. (2023), section 4.7.
 
@@ -64,8 +64,8 @@ class Paper(Strategy):
 
     threshold: float = -10.0
     step: float = 5.0
-    at_least: int = 10
-    failures: int = 5
+    at_least: Count = 10
+    failures: Count = 5
     candidates: str = option(
         "causal",
         "the left-to-right model by which improbable candidates are left out (default: each such "

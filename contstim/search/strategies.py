@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import Field, fields
-from typing import Any
+from typing import Any, TypeVar, get_type_hints
 
 from contstim.errors import InputError, UnknownNameError
 from contstim.search.bounded import Bounded
@@ -12,7 +12,9 @@ from contstim.search.first_improvement import FirstImprovement
 from contstim.search.paper import Paper
 from contstim.search.sweeps import Strategy
 
-__all__ = ["DEFAULT", "OPTION_OF", "STRATEGIES", "options", "strategy"]
+__all__ = ["DEFAULT", "OPTION_OF", "STRATEGIES", "options", "strategy", "with_options"]
+
+Kind = TypeVar("Kind")
 
 #: Strategies by name.
 STRATEGIES: dict[str, type[Strategy]] = {
@@ -30,6 +32,16 @@ def options(name: str) -> dict[str, Field[Any]]:
     """Return the declared options of the strategy called `name`."""
     declared: Any = STRATEGIES[name]
     return {field.name: field for field in fields(declared) if "help" in field.metadata}
+
+
+def with_options(kind: type[Kind]) -> type[Kind]:
+    """Give a class that will be settings every declared option, None by default."""
+    for option, owners in OPTION_OF.items():
+        kind.__annotations__[option] = (
+            get_type_hints(STRATEGIES[owners[0]], include_extras=True)[option] | None
+        )
+        setattr(kind, option, None)
+    return kind
 
 
 #: Which strategies have each option.
@@ -53,7 +65,7 @@ def strategy(name: str, **given: Any) -> Strategy:
     Raises
     ------
     UnknownNameError
-        If there is none; near matches are named.
+        If there is no such strategy or option; near matches are named.
     InputError
         If an option is given that the strategy does not have, or with a value that it refuses.
     """
@@ -61,6 +73,8 @@ def strategy(name: str, **given: Any) -> Strategy:
         raise UnknownNameError.among("strategy", name, STRATEGIES)
     chosen = {option: value for option, value in given.items() if value is not None}
     for option, value in chosen.items():
+        if option not in OPTION_OF:
+            raise UnknownNameError.among("option of a strategy", option, OPTION_OF)
         if option not in options(name):
             owners = " or ".join(map(repr, OPTION_OF[option]))
             raise InputError(

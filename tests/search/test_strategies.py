@@ -357,9 +357,9 @@ def test_a_surrogate_tells_words_of_several_tokens_from_short_ones() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: Bounded(0), "budget is 0; give at least 1 exact score a position"),
-        (lambda: Bounded(first=0), "first is 0; give at least 1 exact score a position"),
-        (lambda: Bounded(inputs=0), "inputs is 0; give at least 1 input a sentence"),
+        (lambda: Bounded(0), "budget is 0; give at least 1"),
+        (lambda: Bounded(first=0), "first is 0; give at least 1"),
+        (lambda: Bounded(inputs=0), "inputs is 0; give at least 1"),
         (
             lambda: strategy("paper", budget=3),
             "budget=3 goes with the strategy 'bounded', not 'paper'; leave it out",
@@ -380,6 +380,8 @@ def test_bad_options(call: Callable[[], Strategy], message: str) -> None:
 def test_strategies_by_name() -> None:
     with pytest.raises(UnknownNameError, match="unknown strategy 'papre'; did you mean 'paper'"):
         strategy("papre")
+    with pytest.raises(UnknownNameError, match="'bugdet'; did you mean 'budget'"):
+        strategy("bounded", bugdet=7)
     assert strategy("bounded", budget=7, candidates=None) == Bounded(7)
     assert strategy("bounded", inputs=900) == Bounded(inputs=900)
     assert strategy("paper", candidates="a:b") == Paper(candidates="a:b")

@@ -16,7 +16,7 @@ from contstim.pipeline.tables import csv_text
 from contstim.pipeline.tasks import SynthesisTask, synthesis_from
 from contstim.pipeline.work import ModelRecord, RunStore, Task
 from contstim.search.search import Synthesis
-from contstim.search.strategies import DEFAULT, OPTION_OF, STRATEGIES
+from contstim.search.strategies import DEFAULT, OPTION_OF, STRATEGIES, with_options
 from contstim.search.triplets import Triplet, attempts, distinct_triplets
 from contstim.settings import Count, one_of, settings
 from contstim.tables import TRIPLETS
@@ -32,14 +32,15 @@ def _starts(value: str) -> str:
 
 
 @settings
+@with_options
 class SynthesisOptions(StageOptions):
     """``[synthesis]``: how sentences are written.
 
     Attributes
     ----------
-    strategy, budget, inputs, candidates
-        The word search; for ``bounded`` its exact scores a position and what those of a sentence
-        may cost, for ``paper`` the model that sets the candidate threshold.
+    strategy
+        The word search. The options that strategies declare are fields as well, None where not
+        given.
     starts
         ``partitioned``: the sentences are shuffled by the study's seed and shared out to the model
         pairs in turn, so that each starts one pair's triplets (as published); ``dealt`` means the
@@ -56,9 +57,6 @@ class SynthesisOptions(StageOptions):
     """
 
     strategy: Annotated[str, one_of(STRATEGIES)] = DEFAULT
-    budget: Count | None = None
-    inputs: Count | None = None
-    candidates: str | None = None
     starts: Annotated[str, AfterValidator(_starts), one_of(STARTS)] = "partitioned"
     per_pair: Count | None = None
     per_sentence: Count = 1
