@@ -22,6 +22,7 @@ __all__ = [
     "PATIENCE",
     "Holder",
     "LockedError",
+    "check_new_folder",
     "digest",
     "digest_of",
     "file_digest",
@@ -105,6 +106,22 @@ def replacing(path: Path, *, hint: str = "") -> Iterator[Path]:
         if temporary != path:
             with suppress(OSError):
                 remove(temporary)
+
+
+def check_new_folder(path: Path) -> None:
+    """Refuse a place that is taken or cannot be written to, before any work.
+
+    Raises
+    ------
+    OutputError
+        Naming the place.
+    """
+    if path.exists():
+        raise OutputError(f"{path} exists; choose another folder, or remove it")
+    # The nearest folder that is there must take a new one.
+    above = next((p for p in path.absolute().parents if p.exists()), Path("/"))
+    if not (above.is_dir() and os.access(above, os.W_OK)):
+        raise OutputError(f"cannot write {path}: {above} takes no new folder")
 
 
 def write_whole(path: Path, content: str | bytes) -> None:

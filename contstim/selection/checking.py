@@ -5,22 +5,11 @@ from __future__ import annotations
 import pandas as pd
 
 from contstim.errors import ValidationError
-from contstim.tables import require_columns
+from contstim.tables import CHOICES, require_columns
 
 __all__ = ["check_design"]
 
-_COLUMNS = (
-    "participant",
-    "group",
-    "trial",
-    "condition",
-    "sentence_1",
-    "sentence_2",
-    "model_1",
-    "model_2",
-    "side_1",
-    "catch",
-)
+_COLUMNS = (*CHOICES[:8], "side_1", "catch")
 
 
 def check_design(trials: pd.DataFrame) -> dict[str, int]:

@@ -21,7 +21,8 @@ from pydantic import Field
 
 from contstim.arrays import IntArray
 from contstim.errors import InputError
-from contstim.models.adapt.folder import check_new, write_checkpoint
+from contstim.files import check_new_folder
+from contstim.models.adapt.folder import write_checkpoint
 from contstim.models.adapt.masking import batches, hide
 from contstim.models.hf.checkpoint import Checkpoint
 from contstim.models.hf.encoding import Encoded
@@ -162,7 +163,7 @@ def adapt(
     """
     options = AdaptOptions() if options is None else options
     target = Path(out)
-    check_new(target)
+    check_new_folder(target)
     model = _own(base)
     rng = np.random.default_rng(options.seed)
     usable, encoded = _usable(model, text)

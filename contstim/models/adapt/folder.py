@@ -3,32 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
-from contstim.errors import OutputError
 from contstim.files import replacing
 
-__all__ = ["RECORD", "check_new", "write_checkpoint"]
+__all__ = ["RECORD", "write_checkpoint"]
 
 #: Name of the record that tells how a checkpoint came about.
 RECORD = "adaptation.json"
-
-
-def check_new(folder: Path) -> None:
-    """Refuse a folder that is there already, and a place that cannot be written to.
-
-    Raises
-    ------
-    OutputError
-        Naming the place.
-    """
-    if folder.exists():
-        raise OutputError(f"{folder} is there already; give a new folder")
-    parent = folder.parent
-    if not parent.is_dir() or not os.access(parent, os.W_OK):
-        raise OutputError(f"cannot write into {parent}; make the folder or give another place")
 
 
 def write_checkpoint(folder: Path, model: Any, tokenizer: Any, record: dict[str, Any]) -> None:
@@ -40,7 +23,7 @@ def write_checkpoint(folder: Path, model: Any, tokenizer: Any, record: dict[str,
         If the place cannot be written to.
     """
     with replacing(folder) as temporary:
-        temporary.mkdir()
+        temporary.mkdir(parents=True)
         model.save_pretrained(temporary)
         tokenizer.save_pretrained(temporary)
         text = json.dumps(record, indent=1, ensure_ascii=False) + "\n"

@@ -15,13 +15,14 @@ from scipy.stats import pearsonr, spearmanr
 
 from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InputError
+from contstim.files import check_new_folder
 from contstim.models.base import SentenceModel
 from contstim.models.cache import ScoreCache
 from contstim.models.hf.limits import PACKAGES
 from contstim.models.learnt.card import student_card
 from contstim.models.learnt.encoder import Encoder, open_encoder
 from contstim.models.learnt.fitting import FitOptions, fit
-from contstim.models.learnt.folder import check_new_folder, write_learnt
+from contstim.models.learnt.folder import write_learnt
 from contstim.models.learnt.member import Member, Rows, initial_member, record_lower
 from contstim.models.learnt.model import tokenizer_of
 from contstim.models.learnt.target import Target

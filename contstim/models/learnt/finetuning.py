@@ -14,7 +14,7 @@ import torch
 
 from contstim.arrays import IntArray
 from contstim.errors import InfeasibleError, InputError, UnknownNameError
-from contstim.files import digest_of
+from contstim.files import check_new_folder, digest_of
 from contstim.models.hf.checkpoint import digest_weights
 from contstim.models.hf.limits import PACKAGES, check_length
 from contstim.models.learnt.card import classifier_card
@@ -27,7 +27,7 @@ from contstim.models.learnt.cola import (
 )
 from contstim.models.learnt.encoder import Encoder, open_encoder
 from contstim.models.learnt.fitting import FitOptions, fit
-from contstim.models.learnt.folder import check_new_folder, write_learnt
+from contstim.models.learnt.folder import write_learnt
 from contstim.models.learnt.member import Member, Rows, initial_member, record_lower
 from contstim.models.learnt.model import tokenizer_of
 from contstim.models.learnt.restarts import Restart, RestartStore

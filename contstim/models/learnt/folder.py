@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import copy
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,14 +20,14 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from contstim.errors import ModelFileError, OutputError
-from contstim.files import replacing
+from contstim.errors import ModelFileError
+from contstim.files import check_new_folder, replacing
 from contstim.models.hf.checkpoint import digest_weights, quiet
 from contstim.models.learnt import CARD
 from contstim.models.learnt.encoder import Encoder, open_encoder
 from contstim.models.learnt.member import Member
 
-__all__ = ["Learnt", "check_new_folder", "read_learnt", "read_record", "write_learnt"]
+__all__ = ["Learnt", "read_learnt", "read_record", "write_learnt"]
 
 _RECORD = "contstim.json"
 _ENCODER = "encoder"
@@ -54,22 +53,6 @@ class Learnt:
     members: tuple[Member, ...]
     record: dict[str, Any]
     fingerprint: str
-
-
-def check_new_folder(out: Path) -> None:
-    """Refuse a place that is taken or cannot be written to, before any work.
-
-    Raises
-    ------
-    OutputError
-        Naming the place.
-    """
-    if out.exists():
-        raise OutputError(f"{str(out)!r} exists; choose another folder, or remove it")
-    # The nearest folder that is there must take a new one.
-    above = next((p for p in out.absolute().parents if p.exists()), Path("/"))
-    if not (above.is_dir() and os.access(above, os.W_OK)):
-        raise OutputError(f"cannot write {str(out)!r}: {above} takes no new folder")
 
 
 def write_learnt(
