@@ -79,8 +79,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         _silence()
         print(f"contstim: cannot write standard output: {error.strerror}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        print("contstim: interrupted; finished results are kept", file=sys.stderr)
+    except KeyboardInterrupt as interruption:
+        # Commands whose work goes on say so.
+        print("; ".join(["contstim: interrupted", *interruption.args]), file=sys.stderr)
         return 130
     return status
 

@@ -26,19 +26,19 @@ import pandas as pd
 
 from contstim.cli.common import add_seed, positive, whole_number
 from contstim.cli.demo_experiment import demo_study
+from contstim.cli.executors import resumable
 from contstim.cli.experiment import serve_study
 from contstim.errors import InputError, OutputError
 from contstim.experiment.study import read_study
 from contstim.models.base import SentenceModel
 from contstim.models.registry import load_model
 from contstim.models.threads import torch_threads
-from contstim.provenance import run_settings
+from contstim.pipeline.executors import InProcess
+from contstim.pipeline.stages.synthesize import SynthesisOptions
+from contstim.pipeline.synthesis import SynthesisRequest, write_synthesis
 from contstim.report.triplets_page import triplets_page
-from contstim.search.bounded import Bounded
-from contstim.search.triplets import ModelPair, Triplet
-from contstim.search.writing import write_triplets
+from contstim.search.triplets import Triplet
 from contstim.selection import select_natural_pairs
-from contstim.text.bundled import bundled_vocabulary
 from contstim.text.sentences import pool
 
 #: The pairs of bundled models that the demonstration sets against each other.
@@ -105,17 +105,14 @@ def _write_triplets(args: argparse.Namespace, folder: Path) -> list[Triplet]:
         )
     chosen = np.random.default_rng(args.seed).choice(len(eight), args.sentences, replace=False)
     starts = [eight[i] for i in sorted(chosen)]
-    words = bundled_vocabulary()
-    pairs = [ModelPair.of(models[a], models[b], words) for a, b in PAIRS]
-    settings = run_settings(
-        list(models.values()), words, starts, pairs=[list(p) for p in PAIRS], seed=args.seed
+    request = SynthesisRequest(
+        PAIRS, starts, options=SynthesisOptions(budget=_BUDGET, starts="all"), seed=args.seed
     )
     out = folder / "triplets.csv"
-    strategy = Bounded(_BUDGET)
-    with torch_threads():
-        rows = list(
-            write_triplets(pairs, starts, out, settings=settings, strategy=strategy, seed=args.seed)
-        )
+    with resumable():
+        rows = [
+            row for row in write_synthesis(request, out, InProcess()) if isinstance(row, Triplet)
+        ]
     page = folder / "triplets.html"
     try:
         page.write_text(triplets_page(pd.DataFrame([t.row() for t in rows]), reference), "utf-8")

@@ -20,16 +20,12 @@ from __future__ import annotations
 
 import argparse
 import shlex
-import signal
 import sys
 import time
 from pathlib import Path
-from types import FrameType
 
 from contstim.cli.common import positive
-from contstim.errors import InputError
-from contstim.pipeline.cluster import DaskWorkers
-from contstim.pipeline.executors import Executor, InProcess, LocalWorkers
+from contstim.cli.executors import add_executor, executor_of, resumable, tell_failed
 from contstim.pipeline.plan import STAGES, StudyPlan, read_study_plan
 from contstim.pipeline.running import run_status, run_study
 from contstim.pipeline.slurm import slurm_script
@@ -38,24 +34,7 @@ from contstim.pipeline.slurm import slurm_script
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.add_argument("file", metavar="FILE", help="the study plan, TOML")
-    parser.add_argument(
-        "--workers",
-        type=_number,
-        default=0,
-        metavar="N",
-        help="worker processes on this machine, one thread each (default: 0, in this process)",
-    )
-    parser.add_argument(
-        "--dask",
-        metavar="WHERE",
-        help="a Dask cluster: a scheduler's address, local:N, or slurm:N for N jobs; workers must "
-        "share this machine's files (needs the extra 'cluster')",
-    )
-    parser.add_argument(
-        "--devices",
-        metavar="LIST",
-        help="GPUs for the workers, in turn, e.g. 0,1; models then ask for device=cuda",
-    )
+    add_executor(parser)
     parser.add_argument(
         "--shard", type=_shard, metavar="I/N", help="only the I-th of N parts of the tasks"
     )
@@ -77,10 +56,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="print the script of a SLURM job array of N jobs, one shard each, and stop",
     )
     parser.add_argument("--status", action="store_true", help="say how far the run is, and stop")
-
-
-def _number(text: str) -> int:
-    return 0 if text == "0" else positive(text)
 
 
 def _shard(text: str) -> tuple[int, int]:
@@ -105,32 +80,13 @@ def run(args: argparse.Namespace) -> int:
         command = shlex.quote(str(called.resolve()) if called.name == "contstim" else "contstim")
         sys.stdout.write(slurm_script(Path(args.file), name, args.slurm_script, command))
         return 0
-    before = signal.signal(signal.SIGTERM, _interrupt)
-    try:
+    with resumable():
         return _run(args, plan)
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    # What a cluster sends before the time is up ends the run as Ctrl-C does.
-    raise KeyboardInterrupt
-
-
-def _executor(args: argparse.Namespace) -> Executor:
-    devices = [] if args.devices is None else args.devices.split(",")
-    if devices and not args.workers:
-        raise InputError(f"--devices {args.devices} needs workers; add --workers {len(devices)}")
-    if args.dask is not None:
-        if args.workers:
-            raise InputError("give --workers or --dask, not both")
-        return DaskWorkers(args.dask)
-    return LocalWorkers(args.workers, devices) if args.workers else InProcess()
 
 
 def _run(args: argparse.Namespace, plan: StudyPlan) -> int:
     started = time.monotonic()
-    with _executor(args) as executor:
+    with executor_of(args) as executor:
         report = run_study(
             plan,
             executor,
@@ -143,15 +99,10 @@ def _run(args: argparse.Namespace, plan: StudyPlan) -> int:
         print(f"{_shown(path)}: up to date", file=sys.stderr)
     for path in report.made:
         print(f"{_shown(path)}: written", file=sys.stderr)
-    for task, error in report.failed:
-        print(f"failed: {task}: {error}", file=sys.stderr)
     if report.blocked is not None:
         print(f"stopped at {report.blocked}", file=sys.stderr)
     if not report.complete:
-        print(
-            f"{len(report.failed)} tasks failed; the same command tries them again",
-            file=sys.stderr,
-        )
+        tell_failed(report.failed)
         return 1
     print(f"done in {time.monotonic() - started:.0f} s", file=sys.stderr)
     return 0

@@ -1,8 +1,16 @@
 """Write synthetic sentences on which two models disagree.
 
 With --pair, writes triplets (natural sentence, the sentence that model 1 accepts and model 2
-rejects, and the reverse), one row each as soon as it is made. The same command run again after an
-interruption goes on where it stopped. With --reject and --accept, writes one sentence each.
+rejects, and the reverse), one row each; with --reject and --accept, one sentence each.
+
+With --out, every finished search is on the disk at once, in a folder .FILE.run beside the file:
+the same command run again after an interruption goes on where it stopped. When all is done the
+file is put in place and the folder removed. Without --out rows are printed as they are made, and
+nothing is kept. Work can be spread over processes of this machine (--workers) or a Dask cluster
+(--dask).
+
+Exit status: 0 done, 1 searches failed (they are listed; the same command tries them again), 2 bad
+input.
 
 Examples:
   contstim synthesize --pair contstim:bigram contstim:trigram --out triplets.csv
@@ -13,9 +21,9 @@ from __future__ import annotations
 
 import argparse
 import csv
-import itertools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import astuple, fields
 from pathlib import Path
 from typing import IO, Any
 
@@ -24,20 +32,23 @@ from contstim.cli.common import (
     add_vocabulary,
     positive,
     read_vocabulary,
+    refuse_overwriting,
     write_output,
 )
+from contstim.cli.executors import add_executor, executor_of, resumable, tell_failed
 from contstim.errors import InputError
-from contstim.models.registry import load_model
-from contstim.models.threads import torch_threads
-from contstim.provenance import run_settings
-from contstim.search.proposals import WordReplacement
-from contstim.search.search import synthesize
+from contstim.files import is_stream
+from contstim.pipeline.executors import Executor
+from contstim.pipeline.stages.synthesize import STARTS, SynthesisOptions
+from contstim.pipeline.synthesis import (
+    FailedTasksError,
+    OneWay,
+    SynthesisRequest,
+    write_synthesis,
+)
 from contstim.search.strategies import DEFAULT, OPTION_OF, STRATEGIES, options, strategy
-from contstim.search.sweeps import Strategy
-from contstim.search.triplets import ModelPair
-from contstim.search.writing import COLUMNS, write_triplets
+from contstim.search.triplets import Triplet, check_request
 from contstim.text.sentences import pool, read_sentences
-from contstim.text.vocabulary import Vocabulary
 
 # Readers of a strategy's options, by the annotation of the field.
 _TYPES: dict[str, Callable[[str], Any]] = {"Count": positive, "float": float, "str": str}
@@ -71,6 +82,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     _add_strategy_options(parser)
     parser.add_argument(
+        "--starts",
+        choices=STARTS,
+        default="all",
+        help="sentences that a pair starts from: all, in the order given (the default); shared, in "
+        "an order of its own; partitioned, each sentence for one pair",
+    )
+    parser.add_argument(
+        "--per-pair", type=positive, metavar="N", help="start sentences a pair, at most"
+    )
+    parser.add_argument(
         "--per-sentence",
         type=positive,
         default=1,
@@ -91,6 +112,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="threads of PyTorch (default: 1); another number may change a network's last digits",
     )
+    add_executor(parser)
     add_vocabulary(parser)
     add_seed(parser)
     parser.add_argument(
@@ -131,114 +153,63 @@ def run(args: argparse.Namespace) -> int:
     if args.sentence and args.sentences:
         raise InputError("give sentences or --sentences FILE, not both")
     sentences = args.sentence or (read_sentences(args.sentences) if args.sentences else pool())
-    sentences = sentences[: args.limit]
-    vocabulary = read_vocabulary(args.vocabulary)
-    search: str | Strategy = args.strategy
+    vocabulary = read_vocabulary(args.vocabulary) if args.vocabulary else None
     given = {option: getattr(args, option) for option in OPTION_OF}
-    if any(value is not None for value in given.values()):
-        search = strategy(args.strategy, **given)
-    if one_way:
-        _one_way(args, sentences, vocabulary, search)
-    else:
-        _triplets(args, sentences, vocabulary, search)
-    return 0
+    strategy(args.strategy, **given)  # refuses what the strategy does not have
+    check_request(args.per_sentence, args.minimum_drop)
+    request = SynthesisRequest(
+        pairs=[(args.reject, args.accept)] if one_way else [(a, b) for a, b in args.pair],
+        sentences=sentences[: args.limit],
+        vocabulary=vocabulary,
+        options=SynthesisOptions(
+            strategy=args.strategy,
+            starts=args.starts,
+            per_pair=args.per_pair,
+            per_sentence=args.per_sentence,
+            minimum_drop=args.minimum_drop,
+            **given,
+        ),
+        seed=args.seed,
+        threads=args.threads,
+        one_way=one_way,
+    )
+    is_file = args.out != "-" and not is_stream(Path(args.out))
+    if args.out != "-":
+        refuse_overwriting(args.out, [args.sentences, args.vocabulary])
+    with executor_of(args) as executor:
+        if is_file:
+            with resumable():
+                return _write(request, write_synthesis(request, Path(args.out), executor))
+        with write_output(args.out) as out:
+            return _write(request, _print_rows(request, executor, out))
 
 
-def _triplets(
-    args: argparse.Namespace, sentences: list[str], words: Vocabulary, search: str | Strategy
-) -> None:
-    specs = dict.fromkeys(itertools.chain.from_iterable(args.pair))
-    models = {spec: load_model(spec) for spec in specs}
-    pairs = [ModelPair.of(models[a], models[b], words) for a, b in args.pair]
-    settings = run_settings(
-        list(models.values()),
-        words,
-        sentences,
-        pairs=[[p.model_1.spec, p.model_2.spec] for p in pairs],
-        strategy=search if isinstance(search, str) else repr(search),
-        seed=args.seed,
-        per_sentence=args.per_sentence,
-        minimum_drop=args.minimum_drop,
-    )
-    rows = write_triplets(
-        pairs,
-        sentences,
-        None if args.out == "-" else Path(args.out),
-        settings=settings,
-        per_sentence=args.per_sentence,
-        strategy=search,
-        seed=args.seed,
-        minimum_drop=args.minimum_drop,
-    )
+def _print_rows(
+    request: SynthesisRequest, executor: Executor, out: IO[str]
+) -> Iterator[Triplet | OneWay]:
+    """Print each row as soon as it and those before are there."""
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(field.name for field in fields(request.row))
+    for row in write_synthesis(request, None, executor):
+        writer.writerow(astuple(row))
+        out.flush()
+        yield row
+
+
+def _write(request: SynthesisRequest, rows: Iterator[Triplet | OneWay]) -> int:
+    """Have the rows made and say how many there are; return the exit status."""
     made = opposed = 0
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    if args.out == "-":
-        writer.writerow(COLUMNS)
-    with torch_threads(args.threads):
+    try:
         for row in rows:
             made += 1
-            opposed += row.opposed
-            if args.out == "-":
-                writer.writerow(row.row().values())
-    asked = len(pairs) * len(dict.fromkeys(sentences)) * args.per_sentence
-    print(
-        f"{made} triplets of {asked} asked for; in {opposed} the models order the two synthetic "
-        "sentences oppositely",
-        file=sys.stderr,
-    )
-
-
-def _one_way(
-    args: argparse.Namespace, sentences: list[str], words: Vocabulary, search: str | Strategy
-) -> None:
-    reject, accept = load_model(args.reject), load_model(args.accept)
-    proposal = WordReplacement(words, (reject, accept))
-    for model in (reject, accept):
-        model.score(sentences)
-    place = write_output(args.out, [args.sentences, args.vocabulary])
-    with torch_threads(args.threads), place as out:
-        _write_header(out)
-        for sentence in sentences:
-            result = synthesize(
-                sentence,
-                reject=reject,
-                accept=accept,
-                strategy=search,
-                seed=args.seed,
-                proposal=proposal,
-            )
-            csv.writer(out, lineterminator="\n").writerow(
-                (
-                    result.reject,
-                    result.accept,
-                    result.natural,
-                    result.sentence,
-                    result.natural_reject_log_prob,
-                    result.reject_log_prob,
-                    result.natural_accept_log_prob,
-                    result.accept_log_prob,
-                    len(result.steps),
-                    *result.n_scores,
-                    result.finished,
-                )
-            )
-            out.flush()
-
-
-def _write_header(out: IO[str]) -> None:
-    csv.writer(out, lineterminator="\n").writerow(
-        (
-            "reject",
-            "accept",
-            "natural",
-            "synthetic",
-            "natural_lp_reject",
-            "synthetic_lp_reject",
-            "natural_lp_accept",
-            "synthetic_lp_accept",
-            "n_replaced",
-            "n_scores_reject",
-            "n_scores_accept",
-            "finished",
+            opposed += isinstance(row, Triplet) and row.opposed
+    except FailedTasksError as error:
+        tell_failed(error.failed)
+        return 1
+    if not request.one_way:
+        print(
+            f"{made} triplets of {request.n_asked} asked for; in {opposed} the models order the "
+            "two synthetic sentences oppositely",
+            file=sys.stderr,
         )
-    )
+    return 0

@@ -185,6 +185,7 @@ def run_study(
             scores=str(store.scores.folder),
             folder=str(plan.folder),
             vocabulary=None if words is None else str((plan.folder / words).resolve()),
+            threads=plan.study.threads,
         )
         engine = Engine(store, context, executor, check)
         report = RunReport(store.folder, failed=engine.failed)

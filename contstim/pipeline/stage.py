@@ -41,11 +41,24 @@ __all__ = [
 
 @settings
 class StudyOptions:
-    """``[study]``: the study's name, the seed of everything left to chance, where results go."""
+    """``[study]``: the study's name, and what holds for all of it.
+
+    Attributes
+    ----------
+    name
+        Of the study.
+    seed
+        Of everything left to chance.
+    out
+        Where results go.
+    threads
+        Threads of PyTorch; another number may change a network's last digits.
+    """
 
     name: Annotated[str, matching(r"\w[\w.-]*", "use letters, digits, '-', '_' and '.'")]
     seed: Natural = 0
     out: str | None = None
+    threads: Count = 1
 
 
 @settings

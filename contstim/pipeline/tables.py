@@ -47,13 +47,14 @@ class StageTable:
     path: Path
 
     @property
-    def _meta(self) -> Path:
+    def meta(self) -> Path:
+        """The file beside it."""
         return self.path.with_name(self.path.name + ".meta.json")
 
     def holds(self, inputs: Any) -> bool:
         """Return whether the file is whole and was made from `inputs`, JSON values."""
         try:
-            meta = json.loads(self._meta.read_text("utf-8"))
+            meta = json.loads(self.meta.read_text("utf-8"))
             same = meta["sha256"] == self.sha256 is not None
         except (OSError, ValueError, KeyError, TypeError):
             return False
@@ -66,12 +67,21 @@ class StageTable:
             return None
         return file_digest(self.path)
 
+    @property
+    def notes(self) -> dict[str, Any] | None:
+        """What is noted beside it; None if that cannot be read."""
+        try:
+            notes = json.loads(self.meta.read_text("utf-8"))["notes"]
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        return notes if isinstance(notes, dict) else None
+
     def write(self, text: str, inputs: Any, notes: dict[str, Any]) -> None:
         """Put the table in place; without its meta file, written last, it does not hold."""
         write_whole(self.path, text)
         meta = {"inputs": digest_of(inputs), "sha256": self.sha256, "notes": notes}
         text = json.dumps(meta, indent=1, ensure_ascii=False, default=_plain) + "\n"
-        write_whole(self._meta, text)
+        write_whole(self.meta, text)
 
     def read(self) -> pd.DataFrame:
         """Read the table as text: sentences are text even where they read "null" or "12"."""

@@ -53,7 +53,7 @@ class ScoreTask(Task):
         if not missing:
             return
         (model,) = worker.load(self)
-        with torch_threads():
+        with torch_threads(worker.context.threads):
             refused = self._keep(worker, model, missing)
         if refused:
             raise InputError(
@@ -113,8 +113,6 @@ class SynthesisTask(Task):
         The word search, and its options that are given.
     seed, attempt
         Of the search.
-    threads
-        Of PyTorch.
     """
 
     kind: ClassVar[str] = "synthesize"
@@ -126,7 +124,6 @@ class SynthesisTask(Task):
     options: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 0
     attempt: int = 0
-    threads: int = 1
 
     @property
     def models(self) -> Sequence[ModelRecord]:  # noqa: D102 - as Task
@@ -143,7 +140,7 @@ class SynthesisTask(Task):
     def do(self, worker: Worker) -> dict[str, Any]:  # noqa: D102
         reject, accept = worker.load(self)
         proposal = worker.proposal(self, self.vocabulary)
-        with torch_threads(self.threads):
+        with torch_threads(worker.context.threads):
             result = synthesize(
                 self.sentence,
                 reject=reject,

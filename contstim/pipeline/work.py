@@ -219,12 +219,15 @@ class RunContext:
         to every worker: that of the study plan.
     vocabulary
         The vocabulary's file; None: the bundled one.
+    threads
+        Threads of PyTorch; another number may change a network's last digits.
     """
 
     store: str
     scores: str
     folder: str
     vocabulary: str | None = None
+    threads: int = 1
 
 
 class Worker:

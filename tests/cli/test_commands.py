@@ -2,11 +2,7 @@
 
 import csv
 import io
-import os
-import signal
-import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pandas as pd
@@ -153,31 +149,19 @@ def test_a_listed_word_is_used_or_reported(
     )
 
 
-def test_triplets_are_the_same_bytes_after_a_kill(tmp_path: Path) -> None:
-    """The same seed gives the same file twice, also after SIGKILL and the same command again."""
+def test_both_ways_of_spreading_write_the_same(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "s.txt"
-    path.write_text("\n".join(_sentences(12)) + "\n", "utf-8")
-
-    def command(out: Path) -> list[str]:
-        pair = ["--pair", "contstim:bigram", "contstim:trigram"]
-        options = ["--sentences", str(path), "--seed", "5", "--out", str(out)]
-        return [*CONTSTIM, "synthesize", *pair, *options]
-
-    whole, killed = tmp_path / "whole.csv", tmp_path / "killed.csv"
-    subprocess.run(command(whole), check=True, stderr=subprocess.DEVNULL)
-    process = subprocess.Popen(command(killed), stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        if killed.exists() and killed.read_bytes().count(b"\n") >= 4:
-            break
-        time.sleep(0.01)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
-    partial = killed.read_bytes()
-    assert len(partial) < len(whole.read_bytes())
-    subprocess.run(command(killed), check=True, stderr=subprocess.DEVNULL)
-    assert killed.read_bytes() == whole.read_bytes()
-    assert whole.read_bytes().startswith(partial[: partial.rfind(b"\n") + 1])
+    path.write_text("\n".join(_sentences(6)) + "\n", "utf-8")
+    pair = ["--pair", "contstim:bigram", "contstim:trigram", "--sentences", str(path)]
+    out = [tmp_path / "one.csv", tmp_path / "two.csv"]
+    for options in (["--out", str(out[0])], ["--workers", "2", "--out", str(out[1])]):
+        assert main(["synthesize", *pair, "--starts", "shared", "--per-pair", "4", *options]) == 0
+        assert "4 triplets of 4 asked for" in capsys.readouterr().err
+    assert out[0].read_bytes() == out[1].read_bytes()
+    assert main(["synthesize", *pair, "--starts", "shared", "--per-pair", "4"]) == 0
+    assert capsys.readouterr().out.encode() == out[0].read_bytes()
 
 
 def test_demo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 from contstim import Vocabulary, pool
 from contstim.models.ngram.train import train_ngram
+from contstim.pipeline.executors import InProcess, TaskResults
 from contstim.pipeline.plan import StudyPlan
 from contstim.pipeline.stage import Run
 from contstim.pipeline.stages.synthesize import searches_of
-from contstim.pipeline.work import RunStore
+from contstim.pipeline.work import RunContext, RunStore, Task
 
 TABLES = ("scores.csv", "natural_pairs.csv", "synthesized.csv", "triplets.csv", "trials.csv")
 
@@ -54,6 +56,24 @@ conditions = ["natural_controversial", "synthetic_vs_synthetic"]
 """
 
 
+class Counting(InProcess):
+    """Counts the tasks it is given; stops as by Ctrl-C when so many are done."""
+
+    def __init__(self, stop_after: int | None = None) -> None:
+        super().__init__()
+        self.given: list[Task] = []
+        self.done = 0
+        self.stop_after = stop_after
+
+    def run(self, context: RunContext, tasks: Sequence[Task]) -> TaskResults:
+        self.given.extend(tasks)
+        for result in super().run(context, tasks):
+            self.done += 1
+            yield result
+            if self.done == self.stop_after:
+                raise KeyboardInterrupt
+
+
 def make_study(folder: Path, starts: int = 4, words: int = 300) -> Path:
     """Train the models, write sentences and vocabulary, and return the study plan."""
     eight = [s for s in pool() if len(s.split()) == 8]
@@ -73,9 +93,9 @@ def make_study(folder: Path, starts: int = 4, words: int = 300) -> Path:
     return file
 
 
-def command(*arguments: str) -> list[str]:
+def command(*arguments: str, name: str = "run") -> list[str]:
     code = "import sys; from contstim.cli import main; sys.exit(main())"
-    return [sys.executable, "-c", code, "run", *arguments]
+    return [sys.executable, "-c", code, name, *arguments]
 
 
 def run_alone(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
+import pytest
 from small import command, make_study, run_alone, tables
 
 KILLS = int(os.environ.get("CONTSTIM_KILLS", "6"))
@@ -79,6 +80,65 @@ def test_the_second_process_is_told_who_holds_the_run(tmp_path: Path) -> None:
     os.kill(process.pid, signal.SIGTERM)
     said = process.communicate(timeout=60)[1]
     assert process.returncode == 130
-    assert "interrupted; finished results are kept" in said
+    assert "contstim: interrupted; finished results are kept, and the same command goes on" in said
     assert not lock.exists()
     assert not list((tmp_path / "runs").rglob("*.tmp"))
+
+
+def _synthesis(folder: Path, out: Path) -> list[str]:
+    specs = [f"ngram:{folder}/{order}.arpa?punctuation=split" for order in (1, 3)]
+    words = ["--vocabulary", str(folder / "words.csv"), "--workers", "2", "--per-sentence", "2"]
+    sentences = ["--sentences", str(folder / "natural.txt"), "--limit", "12"]
+    return command("--pair", *specs, *sentences, *words, "--out", str(out), name="synthesize")
+
+
+def test_triplets_are_the_same_bytes_after_kills(tmp_path: Path) -> None:
+    """The same seed gives the same file, also after SIGKILLs and the same command again."""
+    make_study(tmp_path, words=800)
+    whole, killed = tmp_path / "whole.csv", tmp_path / "killed.csv"
+    subprocess.run(_synthesis(tmp_path, whole), check=True, stderr=subprocess.DEVNULL)
+    seen: dict[Path, int] = {}
+    store = tmp_path / ".killed.csv.run"
+    for target in (3, 17, 30):
+        process = subprocess.Popen(
+            _synthesis(tmp_path, killed), stderr=subprocess.DEVNULL, start_new_session=True
+        )
+        while len(_committed(store)) < target and process.poll() is None:
+            time.sleep(0.002)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        now = _committed(store)
+        # Nothing committed was lost or done again.
+        assert {path: now.get(path) for path in seen} == seen
+        assert len(now) > len(seen)
+        seen = now
+    assert not killed.exists()
+    subprocess.run(_synthesis(tmp_path, killed), check=True, stderr=subprocess.DEVNULL)
+    assert killed.read_bytes() == whole.read_bytes()
+    assert not store.exists()
+
+
+def _children(parent: int) -> set[int]:
+    found = set()
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            if int(path.read_text("utf-8").rpartition(")")[2].split()[1]) == parent:
+                found.add(int(path.parent.name))
+    return found
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="needs the parents of processes")
+def test_workers_end_with_the_process_that_hands_out_tasks(tmp_path: Path) -> None:
+    make_study(tmp_path, words=800)
+    out = tmp_path / "triplets.csv"
+    process = subprocess.Popen(_synthesis(tmp_path, out), stderr=subprocess.DEVNULL)
+    while len(_committed(tmp_path / ".triplets.csv.run")) < 5 and process.poll() is None:
+        time.sleep(0.01)
+    workers = _children(process.pid)
+    assert len(workers) >= 2
+    process.kill()
+    process.wait()
+    deadline = time.monotonic() + 60
+    while any(Path(f"/proc/{pid}").exists() for pid in workers):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)

@@ -52,8 +52,6 @@ class SynthesisOptions(StageOptions):
         At most so many different triplets from one start sentence.
     minimum_drop
         Only triplets in which each rejecting model's log-probability falls by so many nats.
-    threads
-        Threads of PyTorch; another number may change a network's last digits.
     """
 
     strategy: Annotated[str, one_of(STRATEGIES)] = DEFAULT
@@ -61,7 +59,6 @@ class SynthesisOptions(StageOptions):
     per_pair: Count | None = None
     per_sentence: Count = 1
     minimum_drop: Annotated[float, Field(ge=0)] = 0.0
-    threads: Count = 1
 
     def __post_init__(self) -> None:
         for option, value in self.of_strategy.items():
@@ -121,7 +118,6 @@ class Searches:
             self.options.of_strategy,
             self.seed,
             attempt,
-            self.options.threads,
         )
 
     def both_ways(self, pair: tuple[str, str], sentence: str, attempt: int) -> list[SynthesisTask]:

@@ -1,0 +1,241 @@
+"""Synthetic sentences in one file: the same bytes however often the work is interrupted."""
+
+import json
+import re
+from dataclasses import fields, replace
+from pathlib import Path
+
+import pytest
+from small import Counting
+
+from contstim import load_model
+from contstim.errors import InputError, OutputError
+from contstim.files import LockedError
+from contstim.models.registry import FAMILIES, register_family
+from contstim.models.spec import ModelSpec
+from contstim.models.toy import TableModel
+from contstim.pipeline.executors import InProcess
+from contstim.pipeline.stages.synthesize import SynthesisOptions
+from contstim.pipeline.synthesis import FailedTasksError, OneWay, SynthesisRequest, write_synthesis
+from contstim.search.search import synthesize
+from contstim.search.triplets import ModelPair, Triplet, triplets
+from contstim.text.sentence import WordList
+from contstim.text.vocabulary import Vocabulary
+
+LOWER = ["the", "dog", "saw", "cat", "ran", "home", "red", "big", "man", "of", "ate", "fish"]
+UPPER = ["The", "Dog", "Big", "Red"]
+VOCABULARY = Vocabulary(WordList.of(UPPER), WordList.of(LOWER), frozenset({"the", "of"}))
+SENTENCES = ["The dog saw the cat.", "Big fish ate the man.", "The red cat ran home.", "Dog ran."]
+REQUEST = SynthesisRequest(
+    [("table:11", "table:12")],
+    SENTENCES,
+    VOCABULARY,
+    SynthesisOptions(strategy="exhaustive", starts="all"),
+    seed=1,
+)
+
+
+def _table(spec: ModelSpec) -> TableModel:
+    return TableModel([*LOWER, *UPPER], int(spec.location))
+
+
+@pytest.fixture(autouse=True)
+def _family(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(FAMILIES, "table", FAMILIES["ngram"])
+    register_family("table", "for tests", _table)
+
+
+def _write(
+    out: Path | None, request: SynthesisRequest = REQUEST, executor: InProcess | None = None
+) -> list[Triplet | OneWay]:
+    return list(write_synthesis(request, out, executor or InProcess()))
+
+
+def _several(per_sentence: int, request: SynthesisRequest = REQUEST) -> SynthesisRequest:
+    return replace(request, options=replace(request.options, per_sentence=per_sentence))
+
+
+@pytest.mark.parametrize("per_sentence", [1, 3])
+def test_the_rows_are_what_the_functions_say(tmp_path: Path, per_sentence: int) -> None:
+    out = tmp_path / "triplets.csv"
+    rows = _write(out, _several(per_sentence))
+    pair = ModelPair.of(load_model("table:11"), load_model("table:12"), VOCABULARY)
+    expected = [
+        triplet
+        for sentence in SENTENCES
+        for triplet in triplets(
+            pair, sentence, per_sentence=per_sentence, strategy="exhaustive", seed=1
+        )
+    ]
+    assert rows == expected
+    lines = out.read_text("utf-8").splitlines()
+    assert lines[0] == ",".join(field.name for field in fields(Triplet))
+    assert len(lines) == len(rows) + 1
+    assert {path.name for path in tmp_path.iterdir()} == {out.name, f"{out.name}.meta.json"}
+    notes = json.loads((tmp_path / "triplets.csv.meta.json").read_text("utf-8"))["notes"]
+    assert notes["seed"] == 1
+    assert [model["spec"] for model in notes["models"]] == ["table:11?exact=all", pair.model_2.spec]
+    # The finished file is read back, and nothing is searched.
+    executor = Counting()
+    assert _write(out, _several(per_sentence), executor) == rows
+    assert executor.given == []
+    assert _write(None, _several(per_sentence)) == rows
+
+
+def test_one_way_each_sentence_has_its_row(tmp_path: Path) -> None:
+    twice = replace(REQUEST, one_way=True, sentences=[*SENTENCES, SENTENCES[0]])
+    rows = _write(tmp_path / "one.csv", twice)
+    assert [row.natural for row in rows] == [*SENTENCES, SENTENCES[0]]
+    assert rows[0] == rows[-1]
+    reject, accept = load_model("table:11"), load_model("table:12")
+    proposal = ModelPair.of(reject, accept, VOCABULARY).proposal
+    for row, sentence in zip(rows, SENTENCES, strict=False):
+        result = synthesize(
+            sentence, reject=reject, accept=accept, strategy="exhaustive", seed=1, proposal=proposal
+        )
+        assert row == OneWay.of(result)
+    assert _write(tmp_path / "one.csv", twice) == rows
+
+
+@pytest.mark.parametrize("per_sentence", [1, 3])
+def test_an_interrupted_file_is_continued_to_the_same_bytes(
+    tmp_path: Path, per_sentence: int
+) -> None:
+    request, whole = _several(per_sentence), tmp_path / "whole.csv"
+    every = Counting()
+    _write(whole, request, every)
+    keys = {task.key for task in every.given}
+    assert len(keys) == len(every.given)
+    for stop_after in range(1, len(keys), 3):
+        out = tmp_path / f"stopped{stop_after}.csv"
+        first, second = Counting(stop_after), Counting()
+        with pytest.raises(KeyboardInterrupt):
+            _write(out, request, first)
+        assert not out.exists()
+        _write(out, request, second)
+        # Nothing that was finished is done again.
+        assert len(second.given) == len(keys) - stop_after
+        assert out.read_bytes() == whole.read_bytes()
+        assert not (tmp_path / f".{out.name}.run").exists()
+
+
+def test_rows_come_as_soon_as_those_before_are_there(tmp_path: Path) -> None:
+    executor = Counting()
+    rows = write_synthesis(REQUEST, tmp_path / "triplets.csv", executor)
+    first = next(rows)
+    assert first.natural == SENTENCES[0]
+    assert executor.done == 2 + 2  # scores of two models, both ways of the first sentence
+    rows.close()
+    assert (tmp_path / ".triplets.csv.run" / "tasks").is_dir()
+
+
+CHANGES = {
+    "a number": lambda t: re.sub(r"-\d+\.\d+", "-1.5", t, count=1),
+    "a sentence": lambda t: t.replace("The dog saw the cat.", "The cat saw the dog."),
+    "a row less": lambda t: "".join(t.splitlines(keepends=True)[:-1]),
+    "the last byte": lambda t: t[:-1],
+    "nothing left": lambda t: "",
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_file_changed_by_hand_is_left_alone(tmp_path: Path, change: str) -> None:
+    out = tmp_path / "triplets.csv"
+    _write(out)
+    out.write_text(CHANGES[change](out.read_text("utf-8")), "utf-8")
+    before = out.read_bytes()
+    with pytest.raises(InputError) as error:
+        _write(out)
+    assert str(error.value) == (
+        f"{out} is not as it was written; undo the change, choose another output, or remove the "
+        "file"
+    )
+    assert out.read_bytes() == before
+
+
+@pytest.mark.parametrize("meta", [b"", b"[]", b"null", b"3", b'"x"', b"\xff\xfe", b"{"])
+def test_damaged_settings(tmp_path: Path, meta: bytes) -> None:
+    out = tmp_path / "triplets.csv"
+    _write(out)
+    (tmp_path / "triplets.csv.meta.json").write_bytes(meta)
+    with pytest.raises(InputError, match=r"no triplets.csv.meta.json beside it that can be read"):
+        _write(out)
+
+
+def test_a_file_of_other_settings_is_left_alone(tmp_path: Path) -> None:
+    out = tmp_path / "triplets.csv"
+    _write(out)
+    before = out.read_bytes()
+    with pytest.raises(InputError) as error:
+        _write(out, replace(REQUEST, seed=2))
+    assert str(error.value) == (
+        f"{out} was made with another seed (1, now 2); choose another output, or remove it"
+    )
+    foreign = tmp_path / "foreign.csv"
+    foreign.write_text("a,b\n1,2\n")
+    with pytest.raises(InputError, match=r"exists and has no foreign.csv.meta.json beside it"):
+        _write(foreign)
+    assert out.read_bytes() == before
+    assert foreign.read_text() == "a,b\n1,2\n"
+
+
+def test_two_runs_do_not_write_one_file(tmp_path: Path) -> None:
+    out = tmp_path / "triplets.csv"
+    first = write_synthesis(REQUEST, out, InProcess())
+    row = next(first)
+    with pytest.raises(LockedError, match=r"triplets.csv is held by process \d+ on .*; wait"):
+        _write(out)
+    rows = [row, *first]
+    assert _write(out) == rows
+
+
+def test_a_pair_is_of_two_models_and_given_once() -> None:
+    for other in (("table:11", "table:12"), ("table:12", "table:11")):
+        with pytest.raises(InputError, match="is given twice"):
+            _write(None, replace(REQUEST, pairs=[*REQUEST.pairs, other]))
+    with pytest.raises(InputError, match="a pair needs two different models, got .table:11"):
+        _write(None, replace(REQUEST, pairs=[("table:11", "table:11")]))
+
+
+@pytest.mark.parametrize("drop", [float("nan"), float("inf")])
+def test_a_drop_that_cannot_be_meant(drop: float) -> None:
+    with pytest.raises(InputError, match="minimum.drop"):
+        replace(REQUEST, options=SynthesisOptions(minimum_drop=drop))
+
+
+def test_nothing_is_written_for_sentences_that_cannot_be_used(tmp_path: Path) -> None:
+    out = tmp_path / "triplets.csv"
+    for sentence, message in (
+        ("The zebra ran.", r"1 of 5 sentences have no score: .*does not know 'zebra'"),
+        ("Dog.", "needs at least two words, got 'Dog.'"),
+    ):
+        with pytest.raises(InputError, match=message):
+            _write(out, replace(REQUEST, sentences=[*SENTENCES, sentence]))
+    assert list(tmp_path.iterdir()) == []
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    with pytest.raises(OutputError, match="^cannot write .*file/t.csv: .*; choose another output$"):
+        _write(blocked / "t.csv")
+
+
+def test_what_failed_is_tried_by_the_next_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "triplets.csv"
+
+    def failing(sentence: str, **options: object) -> object:
+        if sentence == SENTENCES[1]:
+            raise RuntimeError("as the test asked")
+        return synthesize(sentence, **options)
+
+    with monkeypatch.context() as patched:
+        patched.setattr("contstim.pipeline.tasks.synthesize", failing)
+        with pytest.raises(FailedTasksError, match="2 tasks failed; the same command") as error:
+            _write(out)
+    assert [task.sentence for task, _ in error.value.failed] == [SENTENCES[1]] * 2
+    assert error.value.failed[0][1] == "RuntimeError: as the test asked"
+    assert not out.exists()
+    executor = Counting()
+    rows = _write(out, executor=executor)
+    assert len(executor.given) == 2
+    assert rows == _write(None)
