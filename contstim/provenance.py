@@ -9,12 +9,10 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from contstim import __version__
-from contstim.files import digest
 from contstim.models.base import SentenceModel
 from contstim.models.packages import package_names
-from contstim.text.vocabulary import Vocabulary
 
-__all__ = ["describe_model", "run_settings", "versions"]
+__all__ = ["describe_model", "versions"]
 
 _PACKAGES = ("numpy", "scipy")
 
@@ -45,31 +43,3 @@ def _installed(packages: Sequence[str]) -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return found
-
-
-def run_settings(
-    models: Sequence[SentenceModel],
-    vocabulary: Vocabulary,
-    sentences: Sequence[str],
-    **parameters: Any,
-) -> dict[str, Any]:
-    """Collect everything that the results of a run depend on, to save and compare.
-
-    Parameters
-    ----------
-    models, vocabulary, sentences
-        The inputs; of the last two a digest is kept.
-    parameters
-        The rest, as JSON values.
-    """
-    text = "\n".join(sentences)
-    return {
-        "models": [describe_model(model) for model in models],
-        "versions": versions(),
-        "vocabulary": {"digest": vocabulary.digest, "words": len(vocabulary.elsewhere)},
-        "sentences": {
-            "digest": digest(text)[:16],
-            "number": len(sentences),
-        },
-        **parameters,
-    }

@@ -20,6 +20,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -49,7 +50,8 @@ PAIRS = (
 #: The metrics of one masked model that it sets against each other.
 METRICS = ("contstim:bert?metric=pll", "contstim:bert?metric=permutation")
 _SHOWN = 3
-_BUDGET = 8  # exact scores a position under the GPT, whose scores are dear
+# Exact scores a position under the GPT, whose scores cost much.
+_OPTIONS: dict[str, Any] = {"budget": 8}
 _POOL_OF_METRICS = 32  # natural sentences; each takes hundreds of inputs
 
 
@@ -106,7 +108,7 @@ def _write_triplets(args: argparse.Namespace, folder: Path) -> list[Triplet]:
     chosen = np.random.default_rng(args.seed).choice(len(eight), args.sentences, replace=False)
     starts = [eight[i] for i in sorted(chosen)]
     request = SynthesisRequest(
-        PAIRS, starts, options=SynthesisOptions(budget=_BUDGET, starts="all"), seed=args.seed
+        PAIRS, starts, options=SynthesisOptions(starts="all", **_OPTIONS), seed=args.seed
     )
     out = folder / "triplets.csv"
     with resumable():

@@ -62,6 +62,7 @@ class OneWay:
     @classmethod
     def of(cls, result: Synthesis) -> OneWay:
         """Return the row of a synthesis."""
+        n_rejecting, n_accepting = result.n_scores
         return cls(
             result.reject,
             result.accept,
@@ -72,7 +73,8 @@ class OneWay:
             result.natural_accept_log_prob,
             result.accept_log_prob,
             len(result.steps),
-            *result.n_scores,
+            n_rejecting,
+            n_accepting,
             result.finished,
         )
 
