@@ -84,12 +84,17 @@ class _PerWord(Constraint):
 
 def test_the_tightest_of_several_constraints_on_a_model_holds() -> None:
     reject, accept = _models("all", "all")
-    natural = accept.score([NATURAL])[0]
-    floor = _PerWord(accept.spec, (natural + 0.5) / 3)
-    problem = Problem((reject, accept), Fall((reject.spec,)), (Accepted(accept.spec), floor))
-    found = synthesize(NATURAL, problem=problem, vocabulary=FREE)
-    assert found.changed
-    assert accept.score([found.sentence])[0] >= natural + 0.5
+    alone = Problem.pair(reject, accept)
+    free = synthesize(NATURAL, problem=alone, vocabulary=FREE)
+    # What was found is no longer enough.
+    least = free.scores[1] + 0.25
+    floor = _PerWord(accept.spec, least / 3)
+    for constraints in ((*alone.constraints, floor), (floor, *alone.constraints)):
+        problem = Problem(alone.models, alone.objective, constraints)
+        found = synthesize(NATURAL, problem=problem, vocabulary=FREE)
+        assert found.changed
+        assert accept.score([found.sentence])[0] >= least
+        assert found.loss > free.loss
 
 
 def test_a_model_alone_falls_to_the_least_probable_sentence_around() -> None:
