@@ -7,7 +7,16 @@ import numpy as np
 import pytest
 from three_models import SmallestDrop, against_both
 
-from contstim import Accepted, Constraint, Fall, Problem, Vocabulary, WordList, synthesize
+from contstim import (
+    Accepted,
+    Constraint,
+    Fall,
+    Problem,
+    Synthesis,
+    Vocabulary,
+    WordList,
+    synthesize,
+)
 from contstim.errors import InputError
 from contstim.models.reductions import ReducedModel
 from contstim.models.spec import ModelSpec
@@ -84,17 +93,17 @@ class _PerWord(Constraint):
 
 def test_the_tightest_of_several_constraints_on_a_model_holds() -> None:
     reject, accept = _models("all", "all")
-    alone = Problem.pair(reject, accept)
-    free = synthesize(NATURAL, problem=alone, vocabulary=FREE)
-    # What was found is no longer enough.
-    least = free.scores[1] + 0.25
-    floor = _PerWord(accept.spec, least / 3)
-    for constraints in ((*alone.constraints, floor), (floor, *alone.constraints)):
-        problem = Problem(alone.models, alone.objective, constraints)
-        found = synthesize(NATURAL, problem=problem, vocabulary=FREE)
-        assert found.changed
-        assert accept.score([found.sentence])[0] >= least
-        assert found.loss > free.loss
+    natural = accept.score([NATURAL])[0]
+    loose, tight = _PerWord(accept.spec, (natural - 4) / 3), Accepted(accept.spec)
+
+    def write(*constraints: Constraint) -> Synthesis:
+        problem = Problem((reject, accept), Fall((reject.spec,)), constraints)
+        return synthesize(NATURAL, problem=problem, vocabulary=FREE)
+
+    assert natural - 4 <= write(loose).scores[1] < natural
+    for both in ((loose, tight), (tight, loose)):
+        assert write(*both).changed
+        assert write(*both).scores[1] >= natural
 
 
 def test_a_model_alone_falls_to_the_least_probable_sentence_around() -> None:
