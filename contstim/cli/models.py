@@ -21,7 +21,7 @@ from contstim.cli import adapt, distill, finetune, train
 from contstim.models.bundled import bundled_models, model_card
 from contstim.models.check import check_model
 from contstim.models.learnt import CARD
-from contstim.models.registry import FAMILIES, load_model
+from contstim.models.registry import families, load_model
 from contstim.models.spec import ModelSpec
 from contstim.text.sentences import read_sentences
 
@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
 def _list(args: argparse.Namespace) -> int:
     for name, entry in bundled_models().items():
         print(f"{'contstim:' + name:<30} {entry.summary}")
-    for family in FAMILIES.values():
+    for family in families().values():
         if family.name != "contstim":
             print(f"{family.name + ':PATH':<30} {family.summary}")
     return 0

@@ -9,11 +9,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import cast
 
-from contstim.errors import ModelFileError, UnknownNameError
-from contstim.models.base import SentenceModel
-from contstim.models.spec import ModelSpec
+from contstim.errors import ModelFileError
 
-__all__ = ["Bundled", "bundled_folder", "bundled_models", "load", "model_card"]
+__all__ = ["Bundled", "bundled_folder", "bundled_models", "model_card"]
 
 
 @dataclass(frozen=True)
@@ -74,17 +72,3 @@ def bundled_models() -> dict[str, Bundled]:
         )
         for name, entry in table.items()
     }
-
-
-def load(spec: ModelSpec) -> SentenceModel:
-    """Load the bundled model that ``contstim:NAME`` names; options override the bundled ones."""
-    from contstim.models.registry import FAMILIES
-
-    models = bundled_models()
-    if spec.location not in models:
-        raise UnknownNameError.among("bundled model", spec.location, models)
-    entry = models[spec.location]
-    alias = ModelSpec(spec.family, spec.location, entry.options)
-    options = {**dict(entry.options), **dict(spec.options)}
-    inner = ModelSpec(entry.family, str(entry.path()), tuple(sorted(options.items())), alias)
-    return FAMILIES[entry.family].load(inner)

@@ -1,19 +1,26 @@
-"""From a model spec to a model: the families, by name, loaded when first asked for."""
+"""From a model spec to a model: the families, by name, loaded when first asked for.
+
+A family is one of `FAMILIES`, or an entry point of the group ``contstim.models`` in the metadata of
+any installed package, which every process of the same Python finds.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
 from typing import cast
 
-from contstim.errors import SpecError, UnknownNameError
+from contstim.errors import InputError, SpecError, UnknownNameError
 from contstim.models.base import SentenceModel
 from contstim.models.bundled import bundled_models
 from contstim.models.reductions import REDUCTIONS, ReducedModel
 from contstim.models.spec import ModelSpec
 
-__all__ = ["FAMILIES", "Family", "load_model", "register_family"]
+__all__ = ["FAMILIES", "Family", "families", "load_model", "register_family"]
+
+_GROUP = "contstim.models"
 
 Loader = Callable[[ModelSpec], SentenceModel]
 
@@ -34,6 +41,7 @@ class Family:
         return self.loader(spec)
 
 
+#: The families that come with contstim, and those that `register_family` added in this process.
 FAMILIES: dict[str, Family] = {}
 
 
@@ -52,7 +60,61 @@ def register_family(name: str, summary: str, loader: str | Loader) -> None:
     FAMILIES[name] = Family(name, summary, loader)
 
 
-register_family("contstim", "small models that come with contstim", "contstim.models.bundled:load")
+def families() -> dict[str, Family]:
+    """Return all families by name: `FAMILIES`, and those of installed packages after them."""
+    return FAMILIES | {
+        entry.name: Family(entry.name, _summary(entry), _loader(entry))
+        for entry in entry_points(group=_GROUP)
+        if entry.name not in FAMILIES
+    }
+
+
+def _package(entry: EntryPoint) -> str:
+    return "without a name" if entry.dist is None else entry.dist.name
+
+
+def _summary(entry: EntryPoint) -> str:
+    metadata = None if entry.dist is None else entry.dist.metadata
+    summary = metadata["Summary"] if metadata and "Summary" in metadata else "no summary"
+    return f"{summary} (package {_package(entry)})"
+
+
+def _loader(entry: EntryPoint) -> Loader:
+    """Return what imports the entry point when a model is asked for, and loads the model."""
+
+    def load(spec: ModelSpec) -> SentenceModel:
+        try:
+            loader = entry.load()
+        except Exception as error:  # another's module may raise anything
+            reason = " ".join(f"{type(error).__name__}: {error}".split())
+            raise InputError(
+                f"the package {_package(entry)}, which brings the model family {entry.name!r}, "
+                f"cannot be imported ({reason}); repair or uninstall it"
+            ) from error
+        model = loader(spec)
+        if not isinstance(model, SentenceModel):
+            raise InputError(
+                f"{entry.value!r} of the package {_package(entry)} gives {model!r} for "
+                f"{str(spec)!r}; it must give a SentenceModel"
+            )
+        return model
+
+    return load
+
+
+def _load_bundled(spec: ModelSpec) -> SentenceModel:
+    """Load the bundled model that ``contstim:NAME`` names; options override the bundled ones."""
+    models = bundled_models()
+    if spec.location not in models:
+        raise UnknownNameError.among("bundled model", spec.location, models)
+    entry = models[spec.location]
+    alias = ModelSpec(spec.family, spec.location, entry.options)
+    options = {**dict(entry.options), **dict(spec.options)}
+    inner = ModelSpec(entry.family, str(entry.path()), tuple(sorted(options.items())), alias)
+    return FAMILIES[entry.family].load(inner)
+
+
+register_family("contstim", "small models that come with contstim", _load_bundled)
 register_family(
     "ngram", "n-gram model in an ARPA file or KenLM binary", "contstim.models.ngram:load"
 )
@@ -82,13 +144,16 @@ def load_model(spec: str | ModelSpec) -> SentenceModel:
         If `spec` does not read ``FAMILY:LOCATION?key=value&...`` or has a bad option.
     UnknownNameError
         If there is no such family or bundled model; near matches are named.
+    InputError
+        If the package that brings the family cannot be imported.
     ModelFileError
         If the model's file is missing or damaged.
     """
     parsed = ModelSpec.parse(spec) if isinstance(spec, str) else spec
-    family = FAMILIES.get(parsed.family)
+    # Reading the metadata of all packages takes a while.
+    family = FAMILIES.get(parsed.family) or families().get(parsed.family)
     if family is None:
-        raise UnknownNameError.among("model family", parsed.family, FAMILIES)
+        raise UnknownNameError.among("model family", parsed.family, families())
     # A reduction works on any family's parts, so no family needs to know of it.
     reduction = parsed.choice("reduction", REDUCTIONS, "sum")
     wanted = [(k, v) for k, v in parsed.options if k in ("reduction", "unigram")]

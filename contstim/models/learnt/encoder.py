@@ -19,7 +19,7 @@ from contstim.models.hf.checkpoint import (
     quiet,
     source_of,
 )
-from contstim.models.registry import FAMILIES
+from contstim.models.registry import families
 from contstim.models.spec import ModelSpec
 
 __all__ = ["Encoder", "layers_of", "open_encoder"]
@@ -77,7 +77,7 @@ def layers_of(network: Any) -> torch.nn.ModuleList:
 def _location(base: str) -> ModelSpec:
     """Find the folder, or the name on the hub, of what `base` names."""
     family, colon, _ = base.partition(":")
-    if not colon or family not in FAMILIES or Path(base).is_dir():
+    if not colon or family not in families() or Path(base).is_dir():
         return ModelSpec("hf", base)
     spec = ModelSpec.parse(base)
     if spec.family == "contstim":

@@ -1,0 +1,94 @@
+"""A model family of another's installed package, used by its spec wherever models are."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from installed import install
+from small import make_study, run_alone, tables
+
+from contstim import check_model, load_model
+from contstim.cli import main
+from contstim.errors import InputError, UnknownNameError
+from contstim.models.packages import _distributions
+from contstim.pipeline.executors import InProcess
+from contstim.pipeline.plan import read_study_plan
+from contstim.pipeline.running import run_study
+from contstim.provenance import describe_model
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    install(tmp_path / "site", monkeypatch)
+    _distributions.cache_clear()
+    return tmp_path / "site"
+
+
+def test_it_scores_keeps_the_contract_and_is_listed(
+    site: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = site / "sentences.txt"
+    text.write_text("The dog ran.\n", "utf-8")
+    assert main(["score", "--model", "length:0.5", str(text)]) == 0
+    header, row = capsys.readouterr().out.splitlines()
+    found = dict(zip(header.split(","), row.split(","), strict=True))
+    assert (found["model"], found["log_prob"]) == ("length:0.5", "-5.0")
+    assert len(check_model(load_model("length:2"))) == 5
+    assert main(["models", "list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "length:PATH                    word lengths (package word-lengths)" in lines
+
+
+def test_kept_scores_hold_for_one_version_of_the_package(site: Path) -> None:
+    assert describe_model(load_model("length:1"))["packages"] == {"word-lengths": "1.5"}
+
+
+def test_a_family_name_that_is_nearly_right(site: Path) -> None:
+    with pytest.raises(UnknownNameError) as error:
+        load_model("lenght:1")
+    assert str(error.value) == "unknown model family 'lenght'; did you mean 'length'?"
+
+
+def test_a_package_that_cannot_be_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    install(tmp_path / "site", monkeypatch, "import numpy_that_is_not_there\n")
+    (tmp_path / "text.txt").write_text("A dog.\n", "utf-8")
+    assert main(["score", "--model", "length:1", str(tmp_path / "text.txt")]) == 2
+    assert capsys.readouterr().err == (
+        "contstim: the package word-lengths, which brings the model family 'length', cannot be "
+        "imported (ModuleNotFoundError: No module named 'numpy_that_is_not_there'); repair or "
+        "uninstall it\n"
+    )
+    assert main(["models", "list"]) == 0  # which imports nothing
+
+
+def test_a_package_whose_loader_gives_no_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path / "site", monkeypatch, "LengthModel = str\n")
+    with pytest.raises(InputError) as error:
+        load_model("length:1")
+    assert str(error.value) == (
+        "'wordlengths:LengthModel' of the package word-lengths gives 'length:1' for 'length:1'; "
+        "it must give a SentenceModel"
+    )
+
+
+def test_a_study_in_worker_processes_and_on_dask(site: Path, tmp_path: Path) -> None:
+    pytest.importorskip("distributed", reason="Dask is an optional extra, 'cluster'")
+    file = make_study(tmp_path)
+    text = file.read_text("utf-8").replace("ngram:3.arpa?punctuation=split", "length:1.5")
+    file.write_text(text, "utf-8")
+    run_study(read_study_plan(file), InProcess(), out=tmp_path / "whole")
+    expected = tables(tmp_path / "whole")
+    for option in (["--workers", "2"], ["--dask", "local:2"]):
+        out = tmp_path / option[0].strip("-")
+        ended = run_alone(str(file), "--out", str(out), *option)
+        assert ended.returncode == 0, ended.stderr
+        assert tables(out) == expected
+    scores = pd.read_csv(tmp_path / "dask" / "scores.csv")
+    mine = scores[scores["model"] == "length:1.5"]
+    assert len(mine) > 0
+    letters = mine["sentence"].str.replace(" ", "").str.len()
+    assert (mine["log_prob"] == -1.5 * letters).all()
