@@ -57,7 +57,7 @@ class Candidates:
     allowed
         Which words may stand here, shape (V,).
     rng
-        Source of chance.
+        Random generator of this word search.
     verify
         Called with the index of a proposal; returns whether it was taken.
     spent
