@@ -114,8 +114,8 @@ def trajectory(
 ) -> Run:
     """Return what happened in one search.
 
-    Scores of the expensive model, of the other, and loss after every step; the inputs that the scores
-    asked for had cost in all, after each of them; and whether the search ended by itself.
+    Scores of the expensive model, of the other, and loss after every step; the inputs that the
+    scores asked for had cost in all, after each of them; and whether the search ended by itself.
     """
     models = [reject, accept]
     counted = models[expensive] = Counted(models[expensive], limit)
