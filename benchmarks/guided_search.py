@@ -5,7 +5,7 @@ Usage: python benchmarks/guided_search.py [--reject SPEC] [--accept SPEC] [--sta
 
 Every strategy starts from the same eight-word sentences of the bundled pool with the same
 vocabulary and seed. Exact scores are counted for the model whose scores cost more, the sentences
-that are kept and scored again included; a search is stopped at the largest budget, and its loss
+that are kept and scored afresh included; a search is stopped at the largest budget, and its loss
 at each budget is that of the sentence it had by then. Beside it stands how many scores it had
 asked of the other model, and how many inputs the counted scores had cost. A search that ends before
 a budget is spent, as ``bounded`` does when its inputs are spent, keeps the loss it has. ``random``
@@ -96,8 +96,8 @@ class Counted(SentenceModel):
             self.n += len(index)
             if self.n > self.limit:
                 raise SpentError
-            cost = np.broadcast_to(np.asarray(table.hints.cost), table.upper.shape)
-            self.inputs += list(self.inputs[-1] + np.cumsum(cost[index]))
+            price = np.broadcast_to(np.asarray(table.hints.cost), table.upper.shape)
+            self.inputs += list(self.inputs[-1] + np.cumsum(price[index]))
             return table.score(index)
 
         return replace(table, score=score)
@@ -107,18 +107,18 @@ def trajectory(
     text: str,
     reject: SentenceModel,
     accept: SentenceModel,
-    expensive: int,
+    dear: int,
     proposal: WordReplacement,
     search_by: Strategy,
     limit: int,
 ) -> Run:
     """Return what happened in one search.
 
-    Scores of the expensive model, of the other, and loss after every step; the inputs that the
-    scores asked for had cost in all, after each of them; and whether the search ended by itself.
+    Scores of the dear model, of the other, and loss after every step; the inputs that the scores
+    asked for had cost in all, after each of them; and whether the search ended by itself.
     """
     models = [reject, accept]
-    counted = models[expensive] = Counted(models[expensive], limit)
+    counted = models[dear] = Counted(models[dear], limit)
     search = Search(Problem.pair(*models), proposal, Sentence.parse(text), seed=0)
     natural = float(reject.score([text])[0])
     ended = True
@@ -128,8 +128,8 @@ def trajectory(
         ended = False
     points = [(0, 0, 0.0)]
     for number, step in enumerate(search.steps, start=1):
-        spent = step.n_scores[expensive] + number
-        points.append((spent, step.n_scores[1 - expensive], step.scores[0] - natural))
+        spent = step.n_scores[dear] + number
+        points.append((spent, step.n_scores[1 - dear], step.scores[0] - natural))
     return points, counted.inputs, ended
 
 
@@ -176,11 +176,11 @@ def compare(
     words = proposal.words(sentence, 3)
     tables = [model.replacements(sentence, 3, words) for model in (reject, accept)]
     works = [table.hints.multiply_adds for table in tables]
-    costs = [
+    prices = [
         float(np.min(table.hints.cost)) * (1.0 if None in works else work)
         for table, work in zip(tables, works, strict=True)
     ]
-    expensive = int(costs[1] > costs[0])
+    dear = int(prices[1] > prices[0])
     limit, listed = max(budgets), proposal.vocabulary.elsewhere.words
     names_of = (reject.spec, accept.spec, reject.fingerprint, accept.fingerprint)
 
@@ -189,11 +189,11 @@ def compare(
         return kept(
             folder,
             (*names_of, *listed, limit, name, text),
-            lambda: trajectory(text, reject, accept, expensive, proposal, by, limit),
+            lambda: trajectory(text, reject, accept, dear, proposal, by, limit),
         )
 
     runs = {name: [run(name, text) for text in starts] for name in names}
-    role = ("rejecting", "accepting")[expensive]
+    role = ("rejecting", "accepting")[dear]
     print(f"\n{reject.spec} rejects, {accept.spec} accepts; scores counted: the {role} model's\n")
     print("| exact scores at most | strategy | mean loss, nats | scores of the other | inputs |")
     print("| ---: | --- | ---: | ---: | ---: |")

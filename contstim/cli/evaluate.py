@@ -25,13 +25,15 @@ from contstim.cli.common import add_seed, positive
 from contstim.cli.exclusions import add_exclusions, given_rules
 from contstim.errors import InputError
 from contstim.evaluation.choices import HumanData
+from contstim.evaluation.crossed import POPULATIONS
 from contstim.evaluation.evaluate import evaluate
 from contstim.evaluation.exclusion import leave_out_unknown
 from contstim.evaluation.importers import FORMATS, ColumnMapping, read_choices, read_mapped
-from contstim.evaluation.options import PRESETS, preset_options
+from contstim.evaluation.options import INFERENCES, PRESETS, preset_options
 from contstim.models.base import SentenceModel
 from contstim.models.cache import ScoreCache
 from contstim.models.registry import load_model
+from contstim.report.text import answer_sentences
 from contstim.report.write import write_report
 from contstim.selection.planning import unit_sentence
 from contstim.tables import SCORES, read_table
@@ -82,7 +84,28 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="golan2023: the published analysis, choice by choice",
     )
     parser.add_argument(
-        "--bootstrap", type=positive, metavar="N", help="resamples for intervals (default: 1000)"
+        "--inference",
+        choices=INFERENCES,
+        help="crossed: people and sentences are both samples (default); signed-rank: Wilcoxon's "
+        "tests across groups or participants, as published",
+    )
+    parser.add_argument(
+        "--population",
+        choices=POPULATIONS,
+        help="what crossed tests speak of: such sentences (default), or these sentences only",
+    )
+    parser.add_argument(
+        "--margin",
+        type=float,
+        metavar="SHARE",
+        help="differences are equivalent within this share of the way from chance to the lower "
+        "noise ceiling (default: 0.1)",
+    )
+    parser.add_argument(
+        "--bootstrap",
+        type=positive,
+        metavar="N",
+        help="resamples of signed-rank intervals (default: 1000)",
     )
     parser.add_argument("--out", required=True, metavar="FOLDER", help="where to write")
     add_seed(parser)
@@ -105,17 +128,24 @@ def run(args: argparse.Namespace) -> int:
     for note in human.notes:
         print(note, file=sys.stderr)
     changes: dict[str, Any] = {"seed": args.seed}
-    if args.bootstrap is not None:
-        changes["n_bootstrap"] = args.bootstrap
+    given = {
+        "n_bootstrap": args.bootstrap,
+        "inference": args.inference,
+        "population": args.population,
+        "margin": args.margin,
+    }
+    changes |= {name: value for name, value in given.items() if value is not None}
     rules = given_rules(args)
     if rules:
         changes["exclusions"] = replace(preset_options(args.preset).exclusions, **rules)
     folder = Path(args.out)
     result = evaluate(human, scores, args.preset, **changes)
     write_report(result, folder)
-    if len(result.models):
-        min_groups = result.provenance.options.min_groups
-        print(unit_sentence(result.summary.n_groups, min_groups), file=sys.stderr)
+    options = result.provenance.options
+    if len(result.models) and options.inference == "signed-rank":
+        print(unit_sentence(result.summary.n_groups, options.min_groups), file=sys.stderr)
+    for sentence in answer_sentences(result):
+        print(sentence)
     columns = ["analysis", "measure", "model", "value", "ci_low", "ci_high", "ceiling_lower"]
     print(result.models[columns].to_string(index=False, float_format="%.3f"))
     print(f"\n{folder / 'report.html'}")

@@ -1,7 +1,8 @@
 """Tests and intervals of an analysis, in the one form that the tables are made from.
 
 An inference is a function from the values of an analysis, and the pairs of models to compare, to
-`Inferred`. `RankTests` is the published one; another is a class of the same two members.
+`Inferred`. `CrossedTests` is the one used unless asked otherwise, `RankTests` the published one;
+another is a class of the same two members.
 """
 
 from __future__ import annotations
@@ -12,20 +13,41 @@ from typing import Protocol
 
 import numpy as np
 
-from contstim.arrays import FloatArray, IntArray
+from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.evaluation.analysis import AnalysisValues
 from contstim.evaluation.bootstrap import Draws, intervals, resample
+from contstim.evaluation.crossed import POPULATIONS, SampledMean, mean_of
 from contstim.evaluation.inference import SignedRankTest, wilcoxon_signed_rank
 from contstim.evaluation.options import EvaluationOptions
+from contstim.evaluation.subset import Subset
 from contstim.evaluation.trials import TrialData
 from contstim.selection.planning import unit_of_tests
 
-__all__ = ["Contrast", "Inference", "Inferred", "RankTests"]
+__all__ = [
+    "CEILING_INTERVALS",
+    "CHANCE",
+    "Contrast",
+    "CrossedTests",
+    "Inference",
+    "Inferred",
+    "RankTests",
+]
+
+#: Each measure's value for a model that guesses.
+CHANCE = {"accuracy": 0.5, "signed_rank_cosine": 0.0}
+
+#: Columns of the intervals of the two noise ceilings.
+CEILING_INTERVALS = (
+    *("ceiling_lower_ci_low", "ceiling_lower_ci_high"),
+    *("ceiling_upper_ci_low", "ceiling_upper_ci_high"),
+)
+
+_TOO_FEW = "too few participants or sentences to say anything of others like them"
 
 
 @dataclass(frozen=True)
 class Contrast:
-    """A test of a mean against zero and its interval, with what a table says of them.
+    """A test of a mean against zero and an interval, with what a table says of them.
 
     Attributes
     ----------
@@ -41,6 +63,19 @@ class Contrast:
         How p was found.
     note
         Why a number is missing.
+    stderr, df
+        Standard error and degrees of freedom of what was tested.
+    side
+        1 if what was tested lies above zero, -1 if below, 0 if on it.
+    p_chance
+        Two-sided p-value of the value against chance.
+    margin, p_equivalence
+        How large a difference is called equivalent, and the p-value of one as large as that.
+    more_people, more_sentences
+        How many participants, or sentences, in all would decide with probability 0.8 if the
+        difference is as large as it seems; see `SampledMean.factors`.
+    ceiling_lower_ci_low, ceiling_lower_ci_high, ceiling_upper_ci_low, ceiling_upper_ci_high
+        Intervals of the two noise ceilings.
     """
 
     p: float = np.nan
@@ -51,6 +86,18 @@ class Contrast:
     p_smallest: float = np.nan
     test: str = ""
     note: str = ""
+    stderr: float = np.nan
+    df: float = np.nan
+    side: float = 0.0
+    p_chance: float = np.nan
+    margin: float = np.nan
+    p_equivalence: float = np.nan
+    more_people: float = np.nan
+    more_sentences: float = np.nan
+    ceiling_lower_ci_low: float = np.nan
+    ceiling_lower_ci_high: float = np.nan
+    ceiling_upper_ci_low: float = np.nan
+    ceiling_upper_ci_high: float = np.nan
 
 
 @dataclass(frozen=True)
@@ -80,6 +127,10 @@ class Inference(Protocol):
     def unit(self) -> str:
         """What is tested across."""
 
+    @property
+    def columns(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """What it says of each model, and of each comparison, beside what every inference does."""
+
     def __call__(self, outcome: AnalysisValues, pairs: Sequence[tuple[int, int]]) -> Inferred:
         """Test the models of an analysis, and compare the `pairs` of them."""
 
@@ -105,6 +156,7 @@ class RankTests:
     zero_method: str
     method: str
     draws: Draws | None
+    columns = (("p_smallest",), ("p_smallest",))
 
     @classmethod
     def of(cls, data: TrialData, options: EvaluationOptions, draws: Draws | None) -> RankTests:
@@ -156,6 +208,7 @@ class RankTests:
                     interval,
                     p=test.p,
                     effect=test.effect,
+                    side=float(np.sign(test.effect)),
                     n_units=test.n,
                     p_smallest=test.p_smallest,
                     test=test.method,
@@ -172,6 +225,168 @@ class RankTests:
             )
             tests.append(test)
         return tests
+
+
+@dataclass(frozen=True, eq=False)
+class CrossedTests:
+    """Student's tests and intervals of means over participants and sentences, see `CellDesign`.
+
+    Attributes
+    ----------
+    population
+        One of `POPULATIONS`.
+    margin
+        Differences are called equivalent within this share of the way from chance to the lower
+        noise ceiling.
+    """
+
+    population: str
+    margin: float
+    columns = (
+        ("p_chance", "stderr", "df", *CEILING_INTERVALS),
+        ("stderr", "df", "margin", "p_equivalence", "more_people", "more_sentences"),
+    )
+
+    @property
+    def unit(self) -> str:
+        """What is tested across."""
+        return "participant" if self.population == POPULATIONS[1] else "participant and sentence"
+
+    def __call__(self, outcome: AnalysisValues, pairs: Sequence[tuple[int, int]]) -> Inferred:
+        """Test the models of an analysis, and compare the `pairs` of them."""
+        means = {}
+        for part in outcome.parts:
+            for model in part.subset.models:
+                ratio = outcome.data.log_ratio[part.subset.pair, model]
+                means[int(model)] = _Cells.of(part.subset, outcome.measure, ratio)
+        return Inferred(
+            self.unit,
+            models=[self._model(outcome, m, means.get(m)) for m in range(outcome.value.shape[1])],
+            comparisons=[
+                self._comparison(outcome, i, j, means.get(i), means.get(j)) for i, j in pairs
+            ],
+        )
+
+    def _model(self, outcome: AnalysisValues, m: int, cells: _Cells | None) -> Contrast:
+        part = outcome.part_of(m)
+        if cells is None or part is None:
+            return Contrast()
+        value = cells.mean(_mean(outcome.value[:, m]), self.population)
+        low, high = value.interval()
+        contrast = Contrast(
+            ci_low=low,
+            ci_high=high,
+            p_chance=value.p(CHANCE[outcome.measure]),
+            stderr=value.stderr,
+            df=value.df,
+            note="" if value.stderr == value.stderr else _TOO_FEW,
+        )
+        subset = part.ceilings.matched
+        if not subset.n_rows:
+            return contrast
+        matched = _Cells.of(subset, outcome.measure, outcome.data.log_ratio[subset.pair, m])
+        lower, upper = (
+            _Cells(subset, c) for c in (part.ceilings.lower_cells, part.ceilings.upper_cells)
+        )
+        gap = matched.minus(
+            lower, _mean(outcome.matched[:, m] - outcome.lower[:, m]), self.population
+        )
+        low_bound = lower.mean(_mean(part.ceilings.lower), self.population).interval()
+        high_bound = upper.mean(_mean(part.ceilings.upper), self.population).interval()
+        return replace(
+            contrast,
+            ceiling_lower_ci_low=low_bound[0],
+            ceiling_lower_ci_high=low_bound[1],
+            ceiling_upper_ci_low=high_bound[0],
+            ceiling_upper_ci_high=high_bound[1],
+            p=gap.p(),
+            effect=_rank_biserial(outcome.matched[:, m] - outcome.lower[:, m]),
+            side=float(np.sign(gap.value)),
+            n_units=len(matched.people),
+            test="crossed",
+        )
+
+    def _comparison(
+        self, outcome: AnalysisValues, i: int, j: int, first: _Cells | None, second: _Cells | None
+    ) -> Contrast:
+        differences = outcome.value[:, i] - outcome.value[:, j]
+        n_people = int((~np.isnan(differences)).sum())
+        if first is None or second is None or not n_people:
+            return Contrast()
+        difference = first.minus(second, _mean(differences), self.population)
+        low, high = difference.interval()
+        margin = self.margin * (
+            _mean(np.minimum(outcome.lower[:, i], outcome.lower[:, j])) - CHANCE[outcome.measure]
+        )
+        people, sentences = difference.factors(difference.value)
+        n_pairs = min(len(np.unique(cells.subset.pair)) for cells in (first, second))
+        note = "" if margin > 0 else "no margin of equivalence: no ceiling above chance"
+        return Contrast(
+            p=difference.p(),
+            effect=_rank_biserial(differences),
+            side=float(np.sign(difference.value)),
+            ci_low=low,
+            ci_high=high,
+            n_units=n_people,
+            test="crossed",
+            note=note if difference.stderr == difference.stderr else _TOO_FEW,
+            stderr=difference.stderr,
+            df=difference.df,
+            margin=margin,
+            p_equivalence=difference.p_equivalence(margin) if margin > 0 else np.nan,
+            more_people=np.ceil(people * n_people),
+            more_sentences=np.ceil(sentences * n_pairs),
+        )
+
+
+class _Cells:
+    """The choices of a subset, each with a number, at those participants for whom it is defined."""
+
+    def __init__(self, subset: Subset, cells: FloatArray) -> None:
+        self.subset = subset
+        self.there = ~np.isnan(cells)
+        self.cells = cells
+
+    @classmethod
+    def of(cls, subset: Subset, measure: str, prediction: FloatArray) -> _Cells:
+        return cls(subset, subset.cells(measure, prediction))
+
+    @property
+    def people(self) -> IntArray:
+        return np.unique(self.subset.labels[self.subset.person[self.there]])
+
+    def mean(self, value: float, population: str) -> SampledMean:
+        if not self.there.any():
+            return SampledMean(np.nan, np.nan, np.nan)
+        design = self.subset.design(self.there)
+        deviations = design.deviations(self.cells[self.there])
+        return mean_of(value, deviations, design.person, design.pair, (design,), population)
+
+    def minus(self, other: _Cells, value: float, population: str) -> SampledMean:
+        """Return the mean difference over the participants who are in both."""
+        mine, others = self._of_people(other.people), other._of_people(self.people)
+        if not mine.any() or not others.any():
+            return SampledMean(np.nan, np.nan, np.nan)
+        designs = self.subset.design(mine), other.subset.design(others)
+        data = self.subset.data
+        deviations = np.zeros(len(data.pair))
+        deviations[self.subset.rows[mine]] = designs[0].deviations(self.cells[mine])
+        deviations[other.subset.rows[others]] -= designs[1].deviations(other.cells[others])
+        return mean_of(value, deviations, data.participant, data.pair, designs, population)
+
+    def _of_people(self, people: IntArray) -> BoolArray:
+        return self.there & np.isin(self.subset.labels, people)[self.subset.person]
+
+
+def _mean(values: FloatArray) -> float:
+    there = values[~np.isnan(values)]
+    return float(there.mean()) if len(there) else float("nan")
+
+
+def _rank_biserial(values: FloatArray) -> float:
+    """Return the matched-pairs rank-biserial correlation of values that are there, or NaN."""
+    there = values[~np.isnan(values)]
+    return wilcoxon_signed_rank(there, method="asymptotic").effect if len(there) else float("nan")
 
 
 def unit_means(values: FloatArray, unit_of: IntArray) -> FloatArray:

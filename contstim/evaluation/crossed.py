@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from scipy.stats import norm
 from scipy.stats import t as student
 
 from contstim.arrays import FloatArray, IntArray
@@ -48,11 +49,15 @@ class SampledMean:
         Its standard error; NaN where the design cannot tell, 0 where every cell is alike.
     df
         Degrees of freedom of Student's distribution that interval and p-value share.
+    shares
+        Of the variance that is due to participants and to sentences; the rest falls with more of
+        either.
     """
 
     value: float
     stderr: float
     df: float
+    shares: tuple[float, float] = (np.nan, np.nan)
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """Return the ends of the two-sided interval; NaN without a standard error."""
@@ -78,6 +83,33 @@ class SampledMean:
         if self.stderr == 0.0:
             return 0.0 if abs(self.value) < margin else 1.0
         return float(student.sf((margin - abs(self.value)) / self.stderr, self.df))
+
+    def factors(self, distance: float, power: float = 0.8) -> tuple[float, float]:
+        """Return how many times the participants, or the sentences, would decide.
+
+        Parameters
+        ----------
+        distance
+            How far the mean is taken to lie from what it is tested against.
+        power
+            With what probability p is then to fall below 0.05.
+
+        Returns
+        -------
+        tuple
+            The factor by which participants would have to grow in number with the sentences as
+            they are, and the reverse; 1 where nothing is in doubt, infinite where more of that
+            kind alone cannot do it.
+        """
+        if self.stderr == 0.0:
+            return 1.0, 1.0
+        wanted = (distance / (norm.ppf(0.975) + norm.ppf(power)) / self.stderr) ** 2
+        of_people, of_sentences = self.shares
+        needed = []
+        for fixed in (of_sentences, of_people):  # what growing the other kind leaves as it is
+            left = wanted - fixed
+            needed.append((1.0 - fixed) / left if left > 0 else np.inf)
+        return needed[0], needed[1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,22 +156,27 @@ class CellDesign:
         return float(by_person @ by_person), float(by_pair @ by_pair), float(w @ w)
 
     @cached_property
-    def coefficients(self) -> FloatArray:
-        """a_p, a_i and a_e."""
+    def _moments(self) -> FloatArray:
+        """Expectation of each Q (rows) if one component alone had variance 1 (columns)."""
         w = self.weight
         by_person, by_pair = np.bincount(self.person, w), np.bincount(self.pair, w)
         of_person, of_pair = by_person[self.person], by_pair[self.pair]
         p2, i2, c2 = self._squares
-        # Expectation of each Q (rows) if one component alone had variance 1 (columns).
         pp = p2 - 2 * (by_person**3).sum() + p2 * p2
         ii = i2 - 2 * (by_pair**3).sum() + i2 * i2
         ee = c2 - 2 * (w**3).sum() + c2 * c2
         pi = c2 - 2 * (w * of_person * of_pair).sum() + p2 * i2
         pe = c2 - 2 * (w * w * of_person).sum() + p2 * c2
         ie = c2 - 2 * (w * w * of_pair).sum() + i2 * c2
-        moments = np.array([[pp, pi, pe], [pi, ii, ie], [pe, ie, ee]])
+        return np.array([[pp, pi, pe], [pi, ii, ie], [pe, ie, ee]])
+
+    @cached_property
+    def coefficients(self) -> FloatArray:
+        """a_p, a_i and a_e."""
         # Where each pair has one cell, pairs and cells are one; any solution will do.
-        return np.asarray(np.linalg.lstsq(moments, np.array([p2, i2, c2]), rcond=1e-10)[0])
+        scale = np.sqrt(self._squares)
+        scaled = self._moments / np.outer(scale, scale)
+        return np.asarray(np.linalg.lstsq(scaled, scale, rcond=1e-10)[0] / scale)
 
     @cached_property
     def sizes(self) -> tuple[float, float]:
@@ -205,7 +242,10 @@ def mean_of(
     variance = max(float(parts.sum()), float(q[2]))
     df_person, df_pair = people - 1, pairs - 1
     spread = parts**2 / np.array([df_person, df_pair, df_person * df_pair])
-    return SampledMean(value, float(np.sqrt(variance)), max(1.0, variance**2 / float(spread.sum())))
+    df = max(1.0, variance**2 / float(spread.sum()))
+    alone = np.maximum([q[0] - q[2], q[1] - q[2], q[2]], 0.0)
+    person, pair, _ = alone / alone.sum()
+    return SampledMean(value, float(np.sqrt(variance)), df, (float(person), float(pair)))
 
 
 def accuracy_cells(rating: FloatArray, prediction: FloatArray) -> FloatArray:

@@ -15,7 +15,7 @@ from contstim.arrays import IntArray
 from contstim.evaluation.analysis import analyse
 from contstim.evaluation.bootstrap import affordable_draws, default_levels, draw, pairs_apart
 from contstim.evaluation.choices import HumanData, RawChoices, finish, stack_exclusions
-from contstim.evaluation.contrasts import RankTests
+from contstim.evaluation.contrasts import CrossedTests, Inference, RankTests
 from contstim.evaluation.controls import (
     FEATURE_COLUMNS,
     TOKEN_COLUMNS,
@@ -101,6 +101,8 @@ def evaluate(
     data = TrialData.of(kept, wide)
     notes = [*human.notes, *check_targets(data.pairs, data.models)]
     levels = options.levels or default_levels(data, options.min_groups)
+    if options.inference == "crossed":
+        levels, options = (), replace(options, n_bootstrap=0)
     options, fewer = _affordable(data, options, levels)
     analyses = options.analyses or default_analyses(data.pairs)
     notes += [*fewer, *_conditions_left_out(data, options, analyses)]
@@ -108,7 +110,10 @@ def evaluate(
     if options.n_bootstrap:
         draws = draw(data, levels, options.n_bootstrap, options.seed)
     outcomes = (outcome for a in analyses for outcome in analyse(data, a, options))
-    results = result_tables(outcomes, RankTests.of(data, options, draws), options)
+    inference: Inference = RankTests.of(data, options, draws)
+    if options.inference == "crossed":
+        inference = CrossedTests(options.population, options.margin)
+    results = result_tables(outcomes, inference, options)
     trials = trial_table(data)
     return Evaluation(
         models=results.models,

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from contstim.errors import UnknownNameError
 from contstim.evaluation.bootstrap import LEVELS
+from contstim.evaluation.crossed import POPULATIONS
 from contstim.evaluation.exclusion import ExclusionRules
 from contstim.evaluation.inference import TEST_METHODS, ZERO_METHODS
 from contstim.evaluation.subset import MEASURES, UPPER_BOUNDS
@@ -16,9 +17,19 @@ from contstim.evaluation.trials import Analysis
 from contstim.selection.planning import MIN_GROUPS
 from contstim.settings import Count, Natural, Several, one_of, settings
 
-__all__ = ["CONTRASTS", "FAMILIES", "PRESETS", "UNITS", "EvaluationOptions", "preset_options"]
+__all__ = [
+    "CONTRASTS",
+    "FAMILIES",
+    "INFERENCES",
+    "PRESETS",
+    "UNITS",
+    "EvaluationOptions",
+    "preset_options",
+]
 
-#: Over what a test runs; ``auto`` is explained in `EvaluationOptions`.
+#: How tests and intervals are made.
+INFERENCES = ("crossed", "signed-rank")
+#: Over what a signed-rank test runs; ``auto`` is explained in `EvaluationOptions`.
 UNITS = ("auto", "group", "participant")
 #: Which pairs of models are compared.
 CONTRASTS = ("all", "targeted")
@@ -39,14 +50,24 @@ class EvaluationOptions:
         The trial selections; empty for those that `default_analyses` finds.
     measures
         ``accuracy``, ``signed_rank_cosine``.
+    inference
+        ``crossed``: Student's tests and intervals of means over participants and sentences (see
+        `CellDesign`). ``signed-rank``: Wilcoxon's tests across groups or participants, as
+        published, with bootstrap intervals.
+    population
+        What crossed tests speak of: ``such sentences`` (people and sentences are both a sample)
+        or ``these sentences`` (people are).
+    margin
+        Two models are called equivalent if their difference is shown to be smaller than this share
+        of the way from chance to the lower noise ceiling.
     min_others
         A trial supports a noise ceiling if at least this many other participants saw it.
     upper
         ``published``: the upper bounds of Golan et al. (2023). ``optimum``: bounds that a
         prediction can attain (the best one for the participants who saw the same trials).
     unit
-        What is tested across: ``group``, ``participant``, or ``auto``: groups if there are
-        at least `min_groups`, otherwise participants.
+        What signed-rank tests run across: ``group``, ``participant``, or ``auto``: groups if there
+        are at least `min_groups`, otherwise participants.
     min_groups
         See `unit`. With six groups the smallest two-sided p is 0.031.
     zero_method, test_method
@@ -58,7 +79,7 @@ class EvaluationOptions:
         Benjamini-Hochberg over the comparisons of an analysis and measure, and over its tests
         against the ceiling, ``apart`` (the paper's text) or ``together`` (its published analysis).
     n_bootstrap
-        Resamples for the intervals; 0 for none.
+        Resamples for the intervals of signed-rank inference; 0 for none.
     levels
         What is resampled, see `draw`; empty for what `default_levels` finds.
     exclusions
@@ -69,6 +90,9 @@ class EvaluationOptions:
 
     analyses: Several[Analysis] = ()
     measures: Annotated[Several[_Measure], Field(min_length=1)] = MEASURES
+    inference: Annotated[str, one_of(INFERENCES, "inference")] = "crossed"
+    population: Annotated[str, one_of(POPULATIONS, "population")] = POPULATIONS[0]
+    margin: Annotated[float, Field(gt=0, lt=1)] = 0.1
     min_others: Count = 1
     upper: Annotated[str, one_of(UPPER_BOUNDS, "upper bound")] = "published"
     unit: Annotated[str, one_of(UNITS, "unit")] = "auto"
@@ -90,6 +114,7 @@ class EvaluationOptions:
 PRESETS: dict[str, EvaluationOptions] = {
     "default": EvaluationOptions(),
     "golan2023": EvaluationOptions(
+        inference="signed-rank",
         test_method="scipy-1.7",
         family="together",
         contrasts="targeted",

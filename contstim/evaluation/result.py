@@ -23,7 +23,8 @@ __all__ = [
     "Summary",
 ]
 
-#: Columns of `Evaluation.models`; the first twelve are the ones that stay.
+#: Columns of `Evaluation.models`; the first twelve are the ones that stay. An inference fills its
+#: own of the others, see `contstim.evaluation.contrasts`.
 MODEL_COLUMNS = (
     "analysis",
     "measure",
@@ -38,6 +39,13 @@ MODEL_COLUMNS = (
     "p_ceiling",
     "q_ceiling",
     "effect_ceiling",
+    "p_chance",
+    "stderr",
+    "df",
+    "ceiling_lower_ci_low",
+    "ceiling_lower_ci_high",
+    "ceiling_upper_ci_low",
+    "ceiling_upper_ci_high",
     "n_choices",
     "n_choices_ceiling",
     "n_tied_predictions",
@@ -60,6 +68,13 @@ COMPARISON_COLUMNS = (
     "effect",
     "ci_low",
     "ci_high",
+    "stderr",
+    "df",
+    "margin",
+    "p_equivalence",
+    "verdict",
+    "more_people",
+    "more_sentences",
     "unit",
     "n_units",
     "p_smallest",

@@ -11,6 +11,7 @@ from scipy import sparse
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import UnknownNameError
+from contstim.evaluation.crossed import CellDesign, accuracy_cells, cosine_cells
 from contstim.evaluation.ranks import segment_ranks, square_sum
 from contstim.evaluation.trials import TrialData
 
@@ -35,11 +36,15 @@ class Ceilings:
         Shape (N,), NaN for a participant without a trial that enough others saw.
     matched
         The subset they rest on: the trials that enough others saw.
+    lower_cells, upper_cells
+        The same by choice, shape (R of `matched`,); see `Subset.cells`.
     """
 
     lower: FloatArray
     upper: FloatArray
     matched: Subset
+    lower_cells: FloatArray
+    upper_cells: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,6 +95,7 @@ class Subset:
         self.n_people = len(self.labels)
         self.n_rows = len(self.rows)
         self.n_pairs = len(np.unique(self.pair))
+        self._designs: dict[bytes, CellDesign] = {}
         self._starts = np.searchsorted(self.person, np.arange(self.n_people + 1))
 
     @cached_property
@@ -111,6 +117,13 @@ class Subset:
             place=(np.cumsum(sizes) - sizes)[set_of[self.person]] + within,
             set_of=set_of,
         )
+
+    def design(self, rows: BoolArray) -> CellDesign:
+        """Return which participants judged which pairs, of those rows (R,) that are chosen."""
+        key = rows.tobytes()
+        if key not in self._designs:
+            self._designs[key] = CellDesign(self.person[rows], self.pair[rows])
+        return self._designs[key]
 
     def set_blocks(self) -> Iterator[tuple[IntArray, IntArray, FloatArray]]:
         """Yield the participants who saw the same pairs, those pairs, and their ratings.
@@ -191,31 +204,44 @@ class Subset:
         if not enough.all():
             matched = Subset(self.data, self.rows[enough], self.models)
         make = matched._accuracy_ceilings if measure == "accuracy" else matched._cosine_ceilings
-        low, high = make(upper)
+        low, high, *cells = make(upper)
         n_all = len(self.labels)
         lower, higher = np.full(n_all, np.nan), np.full(n_all, np.nan)
         where = np.searchsorted(self.labels, matched.labels)
         lower[where], higher[where] = low, high
-        return Ceilings(lower, higher, matched)
+        return Ceilings(lower, higher, matched, *cells)
 
-    def _accuracy_ceilings(self, upper: str) -> tuple[FloatArray, FloatArray]:
+    def cells(self, measure: str, prediction: FloatArray) -> FloatArray:
+        """Return what each choice says of a prediction, shape (R,); NaN where not defined.
+
+        Their means over a participant's choices are the measure itself (accuracy) or estimate it
+        (pseudo-values of the cosine).
+
+        Parameters
+        ----------
+        measure
+            One of `MEASURES`.
+        prediction
+            Of each row, positive for sentence 2, shape (R,).
+        """
+        if measure == "accuracy":
+            return accuracy_cells(self.rating, prediction)
+        return cosine_cells(self.rating, prediction, self.person, self.n_people)
+
+    def _accuracy_ceilings(self, upper: str) -> tuple[FloatArray, ...]:
         sign = np.sign(self.rating)
         n_pairs = self.data.n_pairs
         trials = np.bincount(self.person, minlength=self.n_people)
         votes = _sums(self.pair, sign, n_pairs)
-
-        def mean_correct(prediction: FloatArray) -> FloatArray:
-            score = 0.5 + 0.5 * sign * np.sign(prediction)
-            return _sums(self.person, score, self.n_people) / trials
-
-        lower = mean_correct(votes[self.pair] - sign)
+        lower = accuracy_cells(sign, votes[self.pair] - sign)
         if upper == "optimum":
             # Participants weigh the same in the mean, so a choice among few trials weighs more.
             share = sign / trials[self.person]
             votes = np.round(_sums(self.pair, share, n_pairs), _DECIMALS)
-        return lower, mean_correct(votes[self.pair])
+        cells = (lower, accuracy_cells(sign, votes[self.pair]))
+        return *(_sums(self.person, cell, self.n_people) / trials for cell in cells), *cells
 
-    def _cosine_ceilings(self, upper: str) -> tuple[FloatArray, FloatArray]:
+    def _cosine_ceilings(self, upper: str) -> tuple[FloatArray, ...]:
         ranks, counts = self._human_ranks
         with np.errstate(invalid="ignore", divide="ignore"):
             own = ranks / np.sqrt(square_sum(counts))[self.person]
@@ -225,13 +251,21 @@ class Subset:
         others = np.round((total - own) / np.maximum(seen - 1, 1), _DECIMALS)
         everyone = np.round(total / seen, _DECIMALS)
         defined = np.where(counts > 0, 1.0, np.nan)
-        lower = self._against_ranked(others, own)
+        lower = self._against_ranked(others, own) * defined
+        cells = self.cells("signed_rank_cosine", others)
         if upper == "optimum":
-            return lower * defined, self._optimum(own) * defined
+            best = self._optimum_order(own)
+            high = self._against_ranked(best, own) * defined
+            return lower, high, cells, self.cells("signed_rank_cosine", best)
         squares = _sums(self.person, everyone**2, self.n_people)
         dot = _sums(self.person, everyone * own, self.n_people)
         with np.errstate(invalid="ignore", divide="ignore"):
-            return lower * defined, dot / np.sqrt(squares) * defined
+            high = dot / np.sqrt(squares) * defined
+            # The cosine of the two vectors without one choice; own ones have norm 1.
+            rest = (squares[self.person] - everyone**2) * (1 - own**2)
+            without = (dot[self.person] - everyone * own) / np.sqrt(rest)
+        n = np.bincount(self.person)[self.person]
+        return lower, high, cells, n * high[self.person] - (n - 1) * without
 
     def _against_ranked(self, prediction: FloatArray, own: FloatArray) -> FloatArray:
         """Cosine of each participant's normalised vector with a prediction, ranked first."""
@@ -240,8 +274,8 @@ class Subset:
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.asarray(dot / np.sqrt(square_sum(counts)))
 
-    def _optimum(self, own: FloatArray) -> FloatArray:
-        """Similarity with the best prediction for those who saw the same set of trials.
+    def _optimum_order(self, own: FloatArray) -> FloatArray:
+        """Return for each row the mean normalised rank of those who saw the same trials.
 
         Among all predictions without ties, the one ordered as the absolute value of the mean
         vector and with its signs has the greatest mean similarity (rearrangement inequality).
@@ -251,9 +285,7 @@ class Subset:
         mean = _sums(shared.place, own, len(shared.pair)) / size[shared.number]
         mean = np.round(mean, _DECIMALS)
         # Where the mean is 0 either sign is as good; a tiny one keeps the rank in use.
-        ranks, n = segment_ranks(np.where(mean == 0, 1e-15, mean), shared.number, shared.n)
-        dot = _sums(self.person, ranks[shared.place] * own, self.n_people)
-        return np.asarray(dot / np.sqrt(square_sum(n[shared.set_of])))
+        return np.asarray(np.where(mean == 0, 1e-15, mean)[shared.place])
 
 
 def _sums(index: IntArray, values: FloatArray, size: int) -> FloatArray:

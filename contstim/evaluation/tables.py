@@ -46,8 +46,8 @@ def result_tables(
             continue
         pairs = _pairs(outcome, options)
         inferred = inference(outcome, pairs)
-        tested = _model_rows(outcome, inferred.models, inferred.unit)
-        compared = _comparison_rows(outcome, pairs, inferred.comparisons, inferred.unit)
+        tested = _model_rows(outcome, inferred.models, inference)
+        compared = _comparison_rows(outcome, pairs, inferred.comparisons, inference)
         _adjust(tested, compared, options.family)
         models.append(tested)
         comparisons.append(compared)
@@ -73,7 +73,7 @@ def _stack(parts: list[pd.DataFrame], columns: tuple[str, ...] = ()) -> pd.DataF
     if not filled:
         return pd.DataFrame(columns=list(columns))
     table = pd.concat(filled, ignore_index=True)
-    return table[list(columns)] if columns else table
+    return table[[c for c in columns if c in table]] if columns else table
 
 
 def _pairs(outcome: AnalysisValues, options: EvaluationOptions) -> list[tuple[int, int]]:
@@ -110,12 +110,13 @@ def _test_columns(contrast: Contrast, unit: str) -> dict[str, object]:
         "ci_high": contrast.ci_high,
         "unit": unit,
         "n_units": contrast.n_units,
-        "p_smallest": contrast.p_smallest,
         "test": contrast.test,
     }
 
 
-def _model_rows(outcome: AnalysisValues, contrasts: list[Contrast], unit: str) -> pd.DataFrame:
+def _model_rows(
+    outcome: AnalysisValues, contrasts: list[Contrast], inference: Inference
+) -> pd.DataFrame:
     rows = []
     for m, (model, contrast) in enumerate(zip(outcome.data.models, contrasts, strict=True)):
         rows.append(
@@ -129,8 +130,10 @@ def _model_rows(outcome: AnalysisValues, contrasts: list[Contrast], unit: str) -
                 "n_participants": int((~np.isnan(outcome.value[:, m])).sum()),
                 "p_ceiling": contrast.p,
                 "effect_ceiling": contrast.effect,
+                "side": contrast.side,
+                **{name: getattr(contrast, name) for name in inference.columns[0]},
                 **_counts(outcome, m),
-                **_test_columns(contrast, unit),
+                **_test_columns(contrast, inference.unit),
                 "note": _model_note(outcome, m, contrast),
             }
         )
@@ -176,7 +179,10 @@ def _took_part(outcome: AnalysisValues, m: int) -> BoolArray:
 
 
 def _comparison_rows(
-    outcome: AnalysisValues, pairs: list[tuple[int, int]], contrasts: list[Contrast], unit: str
+    outcome: AnalysisValues,
+    pairs: list[tuple[int, int]],
+    contrasts: list[Contrast],
+    inference: Inference,
 ) -> pd.DataFrame:
     models = outcome.data.models
     rows = [
@@ -188,14 +194,16 @@ def _comparison_rows(
             "difference": _mean(outcome.value[:, i] - outcome.value[:, j]),
             "p": contrast.p,
             "effect": contrast.effect,
-            **_test_columns(contrast, unit),
+            "side": contrast.side,
+            **{name: getattr(contrast, name) for name in inference.columns[1]},
+            **_test_columns(contrast, inference.unit),
             "note": contrast.note
             if contrast.n_units
             else "no participant has a value for both models",
         }
         for (i, j), contrast in zip(pairs, contrasts, strict=True)
     ]
-    return pd.DataFrame(rows, columns=[c for c in COMPARISON_COLUMNS if c != "q"])
+    return pd.DataFrame(rows, columns=None if rows else [*COMPARISON_COLUMNS, "side"])
 
 
 def _adjust(models: pd.DataFrame, comparisons: pd.DataFrame, family: str) -> None:
@@ -209,9 +217,22 @@ def _adjust(models: pd.DataFrame, comparisons: pd.DataFrame, family: str) -> Non
         models["q_ceiling"] = benjamini_hochberg(against)
         comparisons["q"] = benjamini_hochberg(between)
     for word, side in (("above", 1), ("below", -1)):
-        here = (models["q_ceiling"] < ALPHA) & (np.sign(models["effect_ceiling"]) == side)
+        here = (models["q_ceiling"] < ALPHA) & (models["side"] == side)
         _note(models, here, f"significantly {word} the lower ceiling")
     _note(comparisons, spans_zero(comparisons), "significant, but the interval includes zero")
+    comparisons["verdict"] = _verdicts(comparisons)
+
+
+def _verdicts(comparisons: pd.DataFrame) -> list[str]:
+    """Return for each row ``model 1``, ``model 2`` (which is better), or what else can be said."""
+    p, q, side = (comparisons[name].to_numpy(dtype=float) for name in ("p", "q", "side"))
+    small = np.full(len(p), np.nan)
+    if "p_equivalence" in comparisons:
+        small = comparisons["p_equivalence"].to_numpy(dtype=float)
+    different = q < ALPHA
+    cases = [different & (side > 0), different, small < ALPHA, ~np.isnan(p)]
+    words = ["model 1", "model 2", "equivalent", "undecided"]
+    return [str(word) for word in np.select(cases, words, default="")]
 
 
 def _note(table: pd.DataFrame, here: pd.Series, text: str) -> None:

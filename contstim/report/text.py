@@ -7,12 +7,19 @@ from collections.abc import Iterable
 import pandas as pd
 
 from contstim.evaluation import Evaluation
+from contstim.evaluation.crossed import POPULATIONS
 from contstim.evaluation.inference import ALPHA
-from contstim.evaluation.options import PRESETS
+from contstim.evaluation.options import PRESETS, EvaluationOptions
 from contstim.evaluation.tables import spans_zero
 from contstim.selection.planning import unit_sentence
 
-__all__ = ["exclusion_sentences", "methods_sentences", "result_sentences", "scope_sentence"]
+__all__ = [
+    "answer_sentences",
+    "exclusion_sentences",
+    "methods_sentences",
+    "result_sentences",
+    "scope_sentence",
+]
 
 _MEASURES = {
     "accuracy": (
@@ -51,6 +58,8 @@ _METHODS = {
         "as in SciPy 1.7"
     ),
 }
+_MOST_NAMED = 3
+_TEST_NAMES = {"crossed": "test over people and sentences"}
 _ZEROS = {
     "zsplit": "zero differences are ranked and split between the signs",
     "pratt": "zero differences are ranked and then left out (Pratt)",
@@ -144,9 +153,14 @@ def result_sentences(evaluation: Evaluation, analysis: str, measure: str) -> lis
 
 
 def scope_sentence(evaluation: Evaluation, unit: str) -> str:
-    """Return what a test across this unit (``group``, ``participant``, ``pair``) holds for."""
+    """Return what a test across this unit holds for."""
     if unit == "pair":
         return "This test is across sentence pairs, not people."
+    if unit == "participant and sentence":
+        return (
+            "This test holds for people and sentences like these: both are taken as samples, so "
+            "that other sentences of the kind would tell the same."
+        )
     if unit == "group" and evaluation.summary.groups_apart:
         return (
             "Each group saw pairs of its own, so this test holds for sentences like these, not "
@@ -169,8 +183,8 @@ def _best(best: pd.Series) -> str:
         side = "above" if effect > 0 else "below" if effect < 0 else "different from"
         sentence += (
             f"; the model is {'' if best['q_ceiling'] < ALPHA else 'not '}significantly {side} its "
-            f"lower bound (signed-rank test: p = {best['p_ceiling']:.2g}, "
-            f"q = {best['q_ceiling']:.2g})"
+            f"lower bound ({_TEST_NAMES.get(best['test'], 'signed-rank test')}: "
+            f"p = {best['p_ceiling']:.2g}, q = {best['q_ceiling']:.2g})"
         )
     return sentence + "."
 
@@ -200,18 +214,18 @@ def _analyses(evaluation: Evaluation) -> str:
 
 def _tests(evaluation: Evaluation) -> str:
     options = evaluation.provenance.options
-    unit = str(evaluation.models["unit"].iloc[0])
+    crossed = options.inference == "crossed"
     together = options.family == "together"
-    text = (
-        "Models were compared with each other and with the lower noise ceiling by two-sided "
-        f"Wilcoxon signed-rank tests across {unit}s ({_ZEROS[options.zero_method]}; p-values "
-        f"{_METHODS[options.test_method]}). Within each analysis and measure the false discovery "
+    text = "Models were compared with each other and with the lower noise ceiling by two-sided "
+    text += _crossed(options) if crossed else _signed_rank(evaluation)
+    text += (
+        " Within each analysis and measure the false discovery "
         "rate was controlled by the Benjamini-Hochberg procedure, with "
         + ("comparisons and ceiling tests as one family" if together else "one family for ")
         + ("" if together else "comparisons and one for ceiling tests")
-        + ". Effect sizes are rank-biserial correlations."
+        + ". Effect sizes are rank-biserial correlations across participants."
     )
-    if options.unit == "auto":
+    if options.unit == "auto" and not crossed:
         text += f" {unit_sentence(evaluation.summary.n_groups, options.min_groups)}"
     if options.contrasts == "targeted":
         text += " Only models that trials pit against each other were compared."
@@ -221,6 +235,92 @@ def _tests(evaluation: Evaluation) -> str:
             f"samples over {' and '.join(f'{level}s' for level in evaluation.provenance.levels)}."
         )
     return text
+
+
+def _signed_rank(evaluation: Evaluation) -> str:
+    options = evaluation.provenance.options
+    return (
+        f"Wilcoxon signed-rank tests across {evaluation.models['unit'].iloc[0]}s "
+        f"({_ZEROS[options.zero_method]}; p-values {_METHODS[options.test_method]})."
+    )
+
+
+def _crossed(options: EvaluationOptions) -> str:
+    if options.population == POPULATIONS[1]:
+        text = (
+            "Student's tests across participants, which take the sentences as they are and "
+            "speak of these only."
+        )
+    else:
+        text = (
+            "Student's tests that take both participants and sentences as samples: the variance "
+            "of a mean is the sum of the parts due to participants, to sentence pairs and to the "
+            "rest, estimated without bias for the choices at hand, with Satterthwaite's degrees of "
+            "freedom (Cameron, Gelbach & Miller 2011; Gao & Owen 2017)."
+        )
+    return (
+        f"{text} Signed-rank cosines enter by their jackknife pseudo-values. "
+        "Intervals and p-values are of the same distribution. Two models are called equivalent if "
+        "two one-sided tests show their difference to be smaller than "
+        f"{options.margin:g} of the way from chance to the lower noise ceiling."
+    )
+
+
+def answer_sentences(evaluation: Evaluation) -> list[str]:
+    """Return who predicts people best, by how much and how surely, and how near the ceiling.
+
+    Of the first analysis and measure in the tables; three sentences, fewer where there is nothing
+    to say.
+    """
+    models = evaluation.models
+    models = models[models["value"].notna()]
+    if models.empty:
+        return []
+    analysis, measure = models.iloc[0][["analysis", "measure"]]
+    rows = models[(models["analysis"] == analysis) & (models["measure"] == measure)]
+    rows = rows.sort_values("value", ascending=False, kind="stable")
+    best = rows.iloc[0]
+    what = f"{str(measure).replace('_', ' ')} {best['value']:.3f}"
+    if best["ci_low"] == best["ci_low"]:
+        what += f", 95 % interval {best['ci_low']:.3f} to {best['ci_high']:.3f}"
+    tied = rows["value"].round(12) == round(best["value"], 12)
+    names = [str(name) for name in rows.loc[tied, "model"]]
+    if len(names) > 1:
+        sentences = [
+            f"{', '.join(names[:-1])} and {names[-1]} predict people equally well ({what})."
+        ]
+    elif len(rows) > 1:
+        sentences = [f"{best['model']} predicts people best ({what})."]
+    else:
+        sentences = [f"{best['model']} is the only model ({what})."]
+    sentences += _against_others(evaluation, str(best["model"]), str(analysis), str(measure))
+    if best["ceiling_lower"] == best["ceiling_lower"]:
+        gap = best["ceiling_lower"] - best["value"]
+        near = f"{abs(gap):.3f} {'below' if gap >= 0 else 'above'} the lower noise ceiling"
+        certain = "" if best["q_ceiling"] < ALPHA else ", a difference that chance explains"
+        sentences.append(
+            f"It lies {near} of {best['ceiling_lower']:.3f} (upper: "
+            f"{best['ceiling_upper']:.3f}){certain}."
+        )
+    return sentences
+
+
+def _against_others(evaluation: Evaluation, best: str, analysis: str, measure: str) -> list[str]:
+    """Say how the best model compares with each other one, and what would decide."""
+    pairs = evaluation.comparisons.query("analysis == @analysis and measure == @measure")
+    pairs = pairs[(pairs["model_1"] == best) | (pairs["model_2"] == best)]
+    if pairs.empty:
+        return []
+    other = pairs["model_1"].where(pairs["model_1"] != best, pairs["model_2"])
+    better = (pairs["q"] < ALPHA).sum()
+    parts = [f"better than {better} of {_count(len(pairs), 'other model')}"]
+    for verdict, words in (("equivalent", "equivalent to"), ("undecided", "not told apart from")):
+        which = [str(name) for name in other[pairs["verdict"] == verdict]]
+        if which:
+            named = ", ".join(which[:_MOST_NAMED])
+            more = len(which) - _MOST_NAMED
+            parts.append(f"{words} {named}" + (f" and {more} more" if more > 0 else ""))
+    return [f"It is {'; '.join(parts)} (false discovery rate {ALPHA:g})."]
 
 
 def _count(number: int, noun: str) -> str:

@@ -18,6 +18,7 @@ from contstim.report.page import Page
 from contstim.report.pair_figures import matrix_figure, percentile_figure
 from contstim.report.style import svg_text
 from contstim.report.text import (
+    answer_sentences,
     exclusion_sentences,
     methods_sentences,
     result_sentences,
@@ -41,6 +42,7 @@ _MODEL_COLUMNS = (
 )
 _COMPARISON_COLUMNS = (
     *("model_1", "model_2", "difference", "ci_low", "ci_high", "p", "q", "effect"),
+    *("verdict", "p_equivalence", "more_people", "more_sentences"),
     *("n_units", "p_smallest", "test", "note"),
 )
 
@@ -56,6 +58,14 @@ def write_report(evaluation: Evaluation, folder: str | Path) -> Path:
     place = Path(folder)
     evaluation.write_tables(place)
     page = Page("Which model predicts people's choices")
+    for text in answer_sentences(evaluation):
+        page.paragraph(text)
+    if len(evaluation.models):
+        _model_parts(evaluation, page, place)
+        _pair_parts(evaluation, page, place)
+    else:
+        page.heading("Noise ceilings")
+        page.table(evaluation.details.ceilings)
     page.heading("Methods")
     for text in methods_sentences(evaluation):
         page.paragraph(text)
@@ -69,12 +79,6 @@ def write_report(evaluation: Evaluation, folder: str | Path) -> Path:
     page.heading("Agreement among people")
     page.table(evaluation.people.agreement)
     page.table(evaluation.people.reliability)
-    if len(evaluation.models):
-        _model_parts(evaluation, page, place)
-        _pair_parts(evaluation, page, place)
-    else:
-        page.heading("Noise ceilings")
-        page.table(evaluation.details.ceilings)
     _control_parts(evaluation, page, place)
     if len(evaluation.pairs.instructive):
         page.heading("Trials that tell against each model")

@@ -57,7 +57,7 @@ class Candidates:
     allowed
         Which words may stand here, shape (V,).
     rng
-        Random generator of this word search.
+        Source of chance.
     verify
         Called with the index of a proposal; returns whether it was taken.
     spent

@@ -21,9 +21,10 @@ def unit_of_tests(groups: int, min_groups: int = MIN_GROUPS) -> str:
 
 def unit_sentence(groups: int, min_groups: int = MIN_GROUPS) -> str:
     """Say the rule of `unit_of_tests` and what it means for so many groups."""
+    unit = unit_of_tests(groups, min_groups)
     return (
-        f"Tests run across groups from {min_groups} groups on and across participants below: with "
-        f"{groups} group{'s' * (groups != 1)}, across {unit_of_tests(groups, min_groups)}s."
+        f"Signed-rank tests run across groups from {min_groups} groups on and across participants "
+        f"below: with {groups} group{'s' * (groups != 1)}, across {unit}s."
     )
 
 

@@ -41,7 +41,10 @@ def test_the_model_that_people_follow_wins(
 ) -> None:
     out = tmp_path / "by-model"
     models = ["--model", "contstim:trigram", "--model", "contstim:bigram"]
-    options = ["--bootstrap", "20", "--out", str(out)]
+    assert main(["evaluate", str(choices), *models, "--out", str(out)]) == 0
+    printed = capsys.readouterr()
+    assert printed.out.startswith("contstim:trigram predicts people best (accuracy 0.")
+    options = ["--inference", "signed-rank", "--bootstrap", "20", "--out", str(out)]
     assert main(["evaluate", str(choices), *models, *options]) == 0
     printed = capsys.readouterr()
     assert "contstim:trigram: units words" in printed.err

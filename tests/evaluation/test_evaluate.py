@@ -34,9 +34,16 @@ def no_silent_gap(result):
 
 
 def test_tables_have_the_promised_columns(make_study):
-    result = evaluate(*make_study(), n_bootstrap=50)
-    assert tuple(result.models.columns) == MODEL_COLUMNS
-    assert tuple(result.comparisons.columns) == COMPARISON_COLUMNS
+    result = evaluate(*make_study())
+    published = evaluate(*make_study(), inference="signed-rank", n_bootstrap=50)
+    only = {"p_smallest"}
+    assert tuple(result.models.columns) == tuple(c for c in MODEL_COLUMNS if c not in only)
+    assert tuple(result.comparisons.columns) == tuple(
+        c for c in COMPARISON_COLUMNS if c not in only
+    )
+    assert list(published.models.columns[:12]) == list(MODEL_COLUMNS[:12])
+    assert only <= set(published.models.columns) & set(published.comparisons.columns)
+    no_silent_gap(published)
     assert list(result.models["analysis"].unique()) == [
         *("all", "targeted", "synthetic", "synthetic/targeted", "natural", "natural/targeted")
     ]
@@ -49,7 +56,7 @@ def test_tables_have_the_promised_columns(make_study):
 
 def test_values_and_tests_are_those_of_the_definitions(make_study):
     study, scores = make_study(n_people=8)
-    result = evaluate(study, scores, n_bootstrap=0)
+    result = evaluate(study, scores, inference="signed-rank", n_bootstrap=0)
     wide = scores.set_index("sentence")
     per_model = {}
     for model in "abc":
@@ -101,12 +108,13 @@ def test_roles_in_pairs_of_a_natural_and_a_synthetic_sentence(make_study):
 
 def test_units_are_groups_where_there_are_enough(make_study):
     study, scores = make_study(n_people=24, n_groups=6, n_pairs=10)
-    result = evaluate(study, scores, n_bootstrap=50)
+    result = evaluate(study, scores, inference="signed-rank", n_bootstrap=50)
     row = result.models.iloc[0]
     assert (row["unit"], row["n_units"], row["p_smallest"]) == ("group", 6, 2 / 64)
-    assert (
-        evaluate(study, scores, n_bootstrap=0, unit="participant").models["n_units"].iloc[0] == 24
-    )
+    people = evaluate(
+        study, scores, inference="signed-rank", n_bootstrap=0, unit="participant"
+    ).models
+    assert people["n_units"].iloc[0] == 24
 
 
 def test_the_preset_is_the_published_analysis(make_study):
@@ -181,8 +189,9 @@ def test_a_final_period_and_white_space_are_overlooked(make_study):
     )
 
 
+@pytest.mark.parametrize("inference", ["crossed", "signed-rank"])
 @pytest.mark.parametrize("case", ["constant model", "one participant", "one trial", "all tied"])
-def test_degenerate_inputs_give_a_value_or_say_why(make_study, case):
+def test_degenerate_inputs_give_a_value_or_say_why(make_study, case, inference):
     study, scores = make_study()
     if case == "constant model":
         scores["a"] = -5.0
@@ -192,7 +201,7 @@ def test_degenerate_inputs_give_a_value_or_say_why(make_study, case):
         study = study[study["trial"] == 1]
     else:
         study["rating"] = 0.0
-    result = evaluate(study, scores, n_bootstrap=30)
+    result = evaluate(study, scores, inference=inference, n_bootstrap=30)
     no_silent_gap(result)
     rows = result.models.query("analysis == 'all' and model == 'a'").set_index("measure")
     if case in ("constant model", "all tied"):
@@ -294,7 +303,10 @@ def test_a_significant_difference_from_the_ceiling_says_its_direction(make_study
     truth = pd.Series({s.replace("First", "Second"): r for s, r in mean.items()})
     scores["a"] = scores["sentence"].map(truth).fillna(0.0)
     scores["b"] = -scores["a"]
-    table = evaluate(study, scores, n_bootstrap=0, measures=("accuracy",)).models
+    options = {"n_bootstrap": 0, "measures": ("accuracy",)}
+    crossed = evaluate(study, scores, **options).models.query("analysis == 'all' and model == 'b'")
+    assert "significantly below the lower ceiling" in crossed["note"].iloc[0]
+    table = evaluate(study, scores, inference="signed-rank", **options).models
     table = table[table["analysis"] == "all"].set_index("model")
     for model, word, sign in (("a", "above", 1), ("b", "below", -1)):
         assert table.loc[model, "q_ceiling"] < 0.05
@@ -305,12 +317,44 @@ def test_a_significant_difference_from_the_ceiling_says_its_direction(make_study
 def test_a_significant_difference_whose_interval_includes_zero_says_so(make_study):
     """Many people who share few pairs: the test sees the people, the interval the pairs too."""
     study, scores = make_study(n_people=60, n_pairs=10, seed=3)
-    table = evaluate(study, scores, n_bootstrap=200).comparisons
+    table = evaluate(study, scores, inference="signed-rank", n_bootstrap=200).comparisons
     spans = (table["q"] < 0.05) & (table["ci_low"] <= 0) & (table["ci_high"] >= 0)
     said = table["note"].str.contains("significant, but the interval includes zero")
     assert spans.any()
     assert not spans.all()
     assert said.equals(spans)
+
+
+def test_p_values_and_intervals_never_contradict(make_study):
+    for seed in range(6):
+        study, scores = make_study(n_people=8 + seed, n_pairs=16, seed=seed, share=0.9)
+        for population in ("such sentences", "these sentences"):
+            result = evaluate(study, scores, population=population)
+            table = result.comparisons.dropna(subset=["p"])
+            without_zero = (table["ci_low"] > 0) | (table["ci_high"] < 0)
+            assert ((table["p"] < 0.05) == without_zero).all()
+            chance = result.models["measure"].map({"accuracy": 0.5, "signed_rank_cosine": 0.0})
+            apart = (result.models["ci_low"] > chance) | (result.models["ci_high"] < chance)
+            assert ((result.models["p_chance"] < 0.05) == apart).all()
+
+
+def test_models_that_choose_alike_are_equivalent_and_never_better(make_study):
+    study, scores = make_study(n_people=20, n_pairs=40, noise=0.5)
+    scores["b"] = 2 * scores["a"] + 7  # the same choices and ranks
+    result = evaluate(study, scores)
+    pair = result.comparisons.query("model_1 == 'a' and model_2 == 'b' and analysis == 'all'")
+    assert (pair["difference"].abs() < 1e-12).all()
+    assert (pair["verdict"] == "equivalent").all()
+    assert (pair["p"] == 1).all()
+
+
+def test_fixed_sentences_are_easier_to_tell_apart_on(make_study):
+    study, scores = make_study(n_people=40, n_pairs=12, seed=2)
+    these, such = (
+        evaluate(study, scores, population=name).comparisons["stderr"]
+        for name in ("these sentences", "such sentences")
+    )
+    assert (these < such).mean() > 0.9
 
 
 def test_named_analyses_and_unknown_names(make_study):
@@ -331,7 +375,10 @@ def test_named_analyses_and_unknown_names(make_study):
 
 def test_the_same_seed_gives_the_same(make_study):
     study, scores = make_study()
-    one, two, other = (evaluate(study, scores, n_bootstrap=30, seed=s).models for s in (1, 1, 2))
+    one, two, other = (
+        evaluate(study, scores, inference="signed-rank", n_bootstrap=30, seed=s).models
+        for s in (1, 1, 2)
+    )
     pd.testing.assert_frame_equal(one, two)
     assert not one["ci_low"].equals(other["ci_low"])
 
@@ -365,7 +412,7 @@ def test_from_files_to_a_folder(make_study, tmp_path):
     expected = evaluate(study, scores, n_bootstrap=20)
     pd.testing.assert_frame_equal(result.models, expected.models)
     written = pd.read_csv(tmp_path / "out" / "models.csv")
-    assert list(written.columns) == list(MODEL_COLUMNS)
+    assert list(written.columns) == list(expected.models.columns)
     np.testing.assert_allclose(written["value"], expected.models["value"])
     assert (tmp_path / "out" / "report.html").exists()
     with pytest.raises(InputError, match="there is no file"):
@@ -389,8 +436,9 @@ def test_fewer_resamples_of_a_large_scattered_study_are_said(make_study, monkeyp
     study, scores = make_study(share=0.6)
     monkeypatch.setattr("contstim.evaluation.bootstrap._MOST_WORK", 10)
     monkeypatch.setattr("contstim.evaluation.bootstrap._FEWEST_DRAWS", 7)
-    result = evaluate(study, scores, n_bootstrap=40)
+    result = evaluate(study, scores, inference="signed-rank", n_bootstrap=40)
     assert result.provenance.options.n_bootstrap == 7
     assert result.provenance.notes[-1].startswith("7 bootstrap samples were drawn instead of 40")
     complete, scores = make_study(n_people=12)
-    assert evaluate(complete, scores, n_bootstrap=40).provenance.notes == ()
+    whole = evaluate(complete, scores, inference="signed-rank", n_bootstrap=40)
+    assert whole.provenance.notes == ()

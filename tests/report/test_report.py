@@ -1,3 +1,4 @@
+import html
 import itertools
 import re
 import subprocess
@@ -23,7 +24,7 @@ from contstim.report import (
 )
 from contstim.report.page import Page
 from contstim.report.style import short, svg_text
-from contstim.report.text import result_sentences, scope_sentence
+from contstim.report.text import answer_sentences, result_sentences, scope_sentence
 
 
 @pytest.fixture(scope="module")
@@ -171,12 +172,11 @@ def test_report_is_one_page_that_says_what_was_done(evaluation, tmp_path):
     assert f"{n} participants in 1 group made {16 * n} choices on 16 sentence pairs" in page
     assert f"catch trials: {16 * out} choices of {out} participant" in page
     for phrase in (
-        "Wilcoxon signed-rank tests across participants",
+        "tests that take both participants and sentences as samples",
         "Benjamini-Hochberg",
         "all: every model on every trial, catch trials included",
         "targeted: a model on the trials made to target it",
         "closed form (Golan et al. 2023, Eq. 8 to 11)",
-        "bootstrap samples over participants and pairs",
         f"scipy {evaluation.provenance.versions['scipy']}",
         "&lt;",
         "Control: length normalisation",
@@ -222,8 +222,28 @@ def test_models_that_tie_are_not_called_best(study):
 def test_the_test_against_the_ceiling_says_its_direction(evaluation, effect, q, words):
     models = evaluation.models.assign(effect_ceiling=effect, p_ceiling=0.004, q_ceiling=q)
     said = result_sentences(replace(evaluation, models=models), "all", "accuracy")[0]
-    end = f"; the model is {words} its lower bound (signed-rank test: p = 0.004, q = {q:g})."
+    end = f"; the model is {words} its lower bound (test over people and sentences: p = 0.004, "
+    end += f"q = {q:g})."
     assert said.endswith(end)
+
+
+def test_the_published_analysis_says_what_it_did(study, tmp_path):
+    choices, scores, _ = study
+    result = evaluate(choices, scores, inference="signed-rank", n_bootstrap=20)
+    page = result.report(tmp_path).read_text(encoding="utf-8")
+    assert "Wilcoxon signed-rank tests across participants" in page
+    assert "bootstrap samples over participants and pairs" in page
+    assert "This test holds for these sentences only, not for others like them." in page
+
+
+def test_the_answer_comes_first(evaluation, tmp_path):
+    said = answer_sentences(evaluation)
+    best = evaluation.models.iloc[:4].sort_values("value", ascending=False).iloc[0]
+    assert said[0].startswith(f"{best['model']} predicts people best (accuracy {best['value']:.3f}")
+    assert re.match(r"It is better than \d of \d other models?", said[1])
+    assert f"lower noise ceiling of {best['ceiling_lower']:.3f}" in said[2]
+    page = html.unescape(evaluation.report(tmp_path).read_text(encoding="utf-8"))
+    assert 0 < page.index(said[0]) < page.index("<svg") < page.index("Benjamini-Hochberg")
 
 
 def test_intervals_with_zero_are_counted_beside_significance(evaluation):
@@ -241,14 +261,15 @@ def test_intervals_with_zero_are_counted_beside_significance(evaluation):
 
 def test_every_test_says_what_it_holds_for(evaluation, tmp_path):
     page = evaluation.report(tmp_path).read_text(encoding="utf-8")
-    only = "This test holds for these sentences only, not for others like them."
-    tables = page.count("<th>p ceiling</th>") + page.count("<th>p smallest</th>")
+    only = scope_sentence(evaluation, "participant and sentence")
+    assert "both are taken as samples" in only
+    tables = page.count("<th>p ceiling</th>") + page.count("<th>p equivalence</th>")
     assert (
         page.count(only) == tables == 2 * evaluation.models.groupby(["analysis", "measure"]).ngroups
     )
     pieces = page.split("</table></div>")
     for table, after in itertools.pairwise(pieces):
-        if "<th>p ceiling</th>" in table or "<th>p smallest</th>" in table:
+        if "<th>p ceiling</th>" in table or "<th>p equivalence</th>" in table:
             assert after.strip().startswith(f"<p>{only}</p>")
         elif "<th>p</th>" in table:
             assert after.strip().startswith(

@@ -163,10 +163,10 @@ def test_a_budget_bounds_the_exact_scores_asked_for() -> None:
     assert sum(small.n_scores) < sum(large.n_scores)
 
 
-class _Costly(TableModel):
+class _Priced(TableModel):
     """Notes what its exact scores cost."""
 
-    cost = 7.0
+    price = 7.0
 
     def __init__(self, seed: int) -> None:
         super().__init__([*LOWER, *UPPER], seed, exact="bound")
@@ -176,16 +176,16 @@ class _Costly(TableModel):
         table = super().replacements(sentence, position, words)
 
         def score(index: IntArray) -> FloatArray:
-            self.spent += self.cost * len(index)
+            self.spent += self.price * len(index)
             return table.score(index)
 
-        return replace(table, hints=Hints(self.cost), score=score)
+        return replace(table, hints=Hints(self.price), score=score)
 
 
 def test_inputs_bound_what_a_sentence_costs() -> None:
     bills, scores, finished = [], [], []
     for inputs in (10**9, 150):
-        reject, accept = _Costly(8), _Costly(9)
+        reject, accept = _Priced(8), _Priced(9)
         proposal = WordReplacement(VOCABULARY, (reject, accept))
         search = Search(Problem.pair(reject, accept), proposal, Sentence.parse(NATURAL), seed=0)
         finished.append(Bounded(inputs=inputs).run(search))

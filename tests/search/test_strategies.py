@@ -34,7 +34,7 @@ def _five(known: tuple[bool, bool], **more: Any) -> Planted:
 
 
 def _nothing_brought_yet() -> Memory:
-    """Scores have brought next to nothing so far, so that every score may be asked for."""
+    """Scores have brought next to nothing so far, so that everything is worth its cost."""
     return Memory(n_scores=1.0)
 
 

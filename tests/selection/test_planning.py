@@ -48,19 +48,23 @@ def test_units_are_those_of_the_analysis(groups):
     names = ["participant", "group", "sentence_1", "sentence_2", "rating"]
     sentences = [f"{side} {p}" for p in range(6) for side in "AB"]
     scores = pd.DataFrame(rng.normal(size=(12, 2)), sentences, columns=["a", "b"])
-    result = evaluate(pd.DataFrame(rows, columns=names), scores, n_bootstrap=0)
+    choices = pd.DataFrame(rows, columns=names)
+    result = evaluate(choices, scores, inference="signed-rank", n_bootstrap=0)
     row = result.comparisons.iloc[0]
     plan = plan_design(groups, 1, participants=2)
     assert (plan.unit, plan.n_units) == (row["unit"], row["n_units"])
     assert plan.smallest_p == row["p_smallest"]
     rule = str(plan).split(". ")[0] + "."
-    assert rule.startswith("Tests run across groups from 6 groups on and across participants below")
+    assert rule.startswith(
+        "Signed-rank tests run across groups from 6 groups on and across participants below"
+    )
     assert any(rule in paragraph for paragraph in methods_sentences(result))
 
 
 def test_published_design_in_words():
     assert str(plan_design(10, 36)) == (
-        "Tests run across groups from 6 groups on and across participants below: with 10 groups, "
+        "Signed-rank tests run across groups from 6 groups on and across participants below: "
+        "with 10 groups, "
         "across groups. With 10 groups the smallest p of a two-sided exact Wilcoxon signed-rank "
         "test is 0.00195; "
         "Benjamini-Hochberg at 0.05 over 36 comparisons asks 0.00139 of a lone difference, so no "
@@ -71,13 +75,15 @@ def test_published_design_in_words():
 
 def test_other_designs_in_words():
     assert str(plan_design(1, 3, participants=30)) == (
-        "Tests run across groups from 6 groups on and across participants below: with 1 group, "
+        "Signed-rank tests run across groups from 6 groups on and across participants below: "
+        "with 1 group, "
         "across participants. With 30 participants the smallest p of a two-sided exact Wilcoxon "
         "signed-rank test is 1.86e-09; Benjamini-Hochberg at 0.05 over 3 comparisons asks 0.0167 "
         "of a lone difference, so a single difference can be significant."
     )
     assert str(plan_design(5, 36, participants=1)) == (
-        "Tests run across groups from 6 groups on and across participants below: with 5 groups, "
+        "Signed-rank tests run across groups from 6 groups on and across participants below: "
+        "with 5 groups, "
         "across participants. With 5 participants the smallest p of a two-sided exact Wilcoxon "
         "signed-rank test is 0.0625; nothing can be significant at 0.05, however large the "
         "difference: a lone difference among 36 needs 11 participants."
