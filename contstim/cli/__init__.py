@@ -6,9 +6,13 @@ import argparse
 import io
 import itertools
 import os
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
+from types import FrameType
 
 from contstim import __version__
 from contstim.cli.common import CommandParser
@@ -60,9 +64,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             sub.set_defaults(run=module.run)
     _open_streams()
     _refuse_empty(parser, given)
-    args = parser.parse_args(given)
     try:
-        status: int = args.run(args)
+        args = parser.parse_args(given)
+        with _ended_by_signal():
+            status: int = args.run(args)
         sys.stdout.flush()
     except ContstimError as error:
         message = " ".join(str(error).split())
@@ -74,7 +79,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     except OSError as error:
         if error.filename is not None:
-            raise
+            # A place that no command expected to fail: a name too long, a folder taken away.
+            print(f"contstim: cannot use {error.filename}: {error.strerror}", file=sys.stderr)
+            return 2
         # A stream, not a file of ours: standard output on a full disk, for example.
         _silence()
         print(f"contstim: cannot write standard output: {error.strerror}", file=sys.stderr)
@@ -84,6 +91,23 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("; ".join(["contstim: interrupted", *interruption.args]), file=sys.stderr)
         return 130
     return status
+
+
+@contextmanager
+def _ended_by_signal() -> Iterator[None]:
+    """Let what a system or cluster sends before the time is up end the work as Ctrl-C does."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals are the caller's business
+        return
+    before = signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
 
 
 def _open_streams() -> None:
@@ -99,9 +123,12 @@ def _open_streams() -> None:
 
 
 def _refuse_empty(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
-    """Refuse an empty argument, mostly a shell variable that is not set."""
+    """Refuse an empty argument, mostly a shell variable that is not set, and ``--option=--``."""
     for before, argument in itertools.pairwise(["", *given]):
         option = argument.removesuffix("=") if argument.endswith("=") else before
+        if argument.startswith("--") and argument.endswith("=--"):
+            # argparse would take the two dashes away and leave nothing.
+            parser.error(f"{argument} gives no value; write one after the =")
         if argument == "" or (argument.startswith("--") and argument.endswith("=")):
             place = f" after {option}" if option.startswith("-") else ""
             parser.error(f"there is an empty argument{place}; fill it or leave it out")

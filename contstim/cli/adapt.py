@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from contstim.cli.common import add_seed, positive
+from contstim.cli.common import add_seed, number, output_folder, positive, whole_number
 
 __all__ = ["configure", "run"]
 
@@ -21,7 +21,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--text", required=True, type=Path, metavar="FILE", help="the domain, one sentence a line"
     )
-    parser.add_argument("--out", required=True, type=Path, metavar="DIR", help="folder to write")
+    parser.add_argument(
+        "--out", required=True, type=output_folder, metavar="DIR", help="folder to write"
+    )
     parser.add_argument(
         "--dev",
         type=Path,
@@ -34,13 +36,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="another corpus, to see what it costs there (default: the bundled pool, English)",
     )
-    parser.add_argument("--steps", type=positive, default=1000, metavar="N", help="at most (1000)")
+    parser.add_argument(
+        "--steps", type=whole_number(1, 10**7), default=1000, metavar="N", help="at most (1000)"
+    )
     parser.add_argument("--interval", type=positive, default=50, metavar="N", help="(50)")
     parser.add_argument(
         "--patience", type=positive, default=3, metavar="N", help="evaluations without gain (3)"
     )
     parser.add_argument("--batch-tokens", type=positive, default=1024, metavar="N", help="(1024)")
-    parser.add_argument("--learning-rate", type=float, default=5e-5, metavar="RATE", help="(5e-5)")
+    parser.add_argument(
+        "--learning-rate", type=number(above=0), default=5e-5, metavar="RATE", help="(5e-5)"
+    )
     add_seed(parser)
 
 
@@ -60,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
     found = adapt(
         args.base,
         read_sentences(args.text),
-        args.out,
+        Path(args.out),
         other=pool() if args.other is None else read_sentences(args.other),
         domain=None if args.dev is None else read_sentences(args.dev),
         options=options,

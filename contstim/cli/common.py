@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -19,9 +20,17 @@ __all__ = [
     "CommandParser",
     "add_seed",
     "add_vocabulary",
+    "new_file",
+    "number",
+    "output_file",
+    "output_folder",
+    "port",
     "positive",
     "read_vocabulary",
     "refuse_overwriting",
+    "resamples",
+    "resumable",
+    "threads",
     "whole_number",
     "write_output",
 ]
@@ -49,17 +58,18 @@ class CommandParser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
 
 
-def whole_number(least: int) -> Callable[[str], int]:
-    """Return a reader of whole numbers from `least` up, for ``type=``."""
+def whole_number(least: int, most: int = 10**9) -> Callable[[str], int]:
+    """Return a reader of whole numbers from `least` up to `most`, for ``type=``."""
 
     def read(text: str) -> int:
-        try:
-            value = int(text)
-        except ValueError:
-            value = least - 1
-        if value < least:
-            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {least} up")
-        return value
+        # int() would also take 1_000 and the digits of other scripts.
+        digits = text.isascii() and text.isdigit()
+        if digits and len(text) <= 99 and least <= int(text) <= most:
+            return int(text)
+        wrong = f"{_short(text)} is not a whole number from {least} up"
+        if digits and int(text[-99:]) >= least:
+            wrong = f"{_short(text)} is too large, the most is {most}"
+        raise argparse.ArgumentTypeError(wrong)
 
     return read
 
@@ -67,12 +77,106 @@ def whole_number(least: int) -> Callable[[str], int]:
 #: Reads a whole number above 0.
 positive = whole_number(1)
 
+#: Read numbers of threads, of resamples or simulated experiments, and of a port.
+threads = whole_number(1, 1024)
+resamples = whole_number(1, 10**6)
+port = whole_number(0, 65_535)
+
+
+def number(
+    least: float = -math.inf, most: float = math.inf, *, above: float | None = None
+) -> Callable[[str], float]:
+    """Return a reader of finite numbers within bounds, for ``type=``; `above` is left out."""
+    low = f"above {above:g}" if above is not None else f"from {least:g}"
+    bounds = f"{low} to {most:g}" if most < math.inf else low if low != "from -inf" else ""
+    wanted = f"a finite number {bounds}".rstrip()
+
+    def read(text: str) -> float:
+        try:
+            value = float(text) if text.isascii() and "_" not in text else math.nan
+        except ValueError:
+            value = math.nan
+        within = math.isfinite(value) and least <= value <= most
+        if not within or (above is not None and value <= above):
+            raise argparse.ArgumentTypeError(f"{_short(text)} is not {wanted}")
+        return value
+
+    return read
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= 40 else text[:37] + "...")
+
+
+def output_file(text: str) -> str:
+    """Return a path that a file can be written to, or ``-``, for ``type=``.
+
+    Raises
+    ------
+    OutputError
+        If the path is a folder, leads nowhere, or has a name that no table can hold.
+    """
+    if text == "-":
+        return text
+    _check_place(text)
+    if os.path.isdir(text):
+        raise OutputError(f"cannot write {text}: it is a folder; give a file name")
+    return text
+
+
+def output_folder(text: str) -> str:
+    """Return a path of a folder that can be written into, for ``type=``; it need not exist.
+
+    Raises
+    ------
+    OutputError
+        If the path is a file or the root of the file system, leads nowhere, or has a name that no
+        table can hold.
+    """
+    _check_place(text)
+    if os.path.lexists(text) and not os.path.isdir(text):
+        raise OutputError(f"cannot write into {text}: it is no folder; give another")
+    if os.path.isdir(text) and os.path.samefile(text, os.sep):
+        raise OutputError(
+            f"cannot write into {text}: it is the root of the file system; give another folder"
+        )
+    return text
+
+
+def new_file(text: str) -> Path:
+    """Return the path of a file that is put in place in one step, for ``type=``.
+
+    Raises
+    ------
+    OutputError
+        As `output_file`, and for a device or pipe, which would be lost.
+    """
+    path = Path(output_file(text))
+    if is_stream(path):
+        raise OutputError(f"cannot write {text}: it is no file; give a file name")
+    return path
+
+
+def _check_place(text: str) -> None:
+    try:
+        text.encode()
+        os.stat(text)
+    except UnicodeEncodeError:
+        raise OutputError(
+            f"cannot write {text!a}: the name is not UTF-8; choose another output"
+        ) from None
+    except FileNotFoundError:
+        pass
+    except (OSError, ValueError) as error:
+        said = error.strerror if isinstance(error, OSError) else error
+        raise OutputError(f"cannot write {text}: {said}; choose another output") from None
+
 
 def add_seed(parser: argparse.ArgumentParser) -> None:
     """Add ``--seed``."""
     parser.add_argument(
         "--seed",
-        type=whole_number(0),
+        type=whole_number(0, 2**63 - 1),
         default=0,
         metavar="N",
         help="seed of everything left to chance (default: 0)",
@@ -133,6 +237,17 @@ def refuse_overwriting(path: str | Path, inputs: Iterable[str | Path | None]) ->
 
 
 @contextmanager
+def resumable() -> Iterator[None]:
+    """Say, if the work is interrupted, that the same command goes on with it."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(
+            "finished results are kept, and the same command goes on with the rest"
+        ) from None
+
+
+@contextmanager
 def write_output(path: str, reading: Iterable[str | None] = ()) -> Iterator[IO[str]]:
     """Open `path` for writing text, ``-`` for standard output.
 
@@ -158,8 +273,7 @@ def write_output(path: str, reading: Iterable[str | None] = ()) -> Iterator[IO[s
         yield sys.stdout
         return
     refuse_overwriting(path, reading)
-    if os.path.isdir(path):
-        raise OutputError(f"cannot write {path}: it is a folder; give a file name")
+    output_file(path)
     with (
         replacing(Path(path), hint="choose another output") as place,
         place.open("w", encoding="utf-8", newline="") as file,

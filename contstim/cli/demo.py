@@ -25,9 +25,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from contstim.cli.common import add_seed, positive, whole_number
+from contstim.cli.common import add_seed, output_folder, port, positive, resumable
 from contstim.cli.demo_experiment import demo_study
-from contstim.cli.executors import resumable
 from contstim.cli.experiment import serve_study
 from contstim.errors import InputError, OutputError
 from contstim.experiment.study import read_study
@@ -58,7 +57,11 @@ _POOL_OF_METRICS = 32  # natural sentences; each takes hundreds of inputs
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.add_argument(
-        "--out", default="demo-output", metavar="FOLDER", help="where to write (demo-output)"
+        "--out",
+        type=output_folder,
+        default="demo-output",
+        metavar="FOLDER",
+        help="where to write (demo-output)",
     )
     parser.add_argument(
         "--sentences",
@@ -71,7 +74,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--experiment", action="store_true", help="serve a small experiment with the triplets"
     )
     parser.add_argument(
-        "--port", type=whole_number(0), default=8000, metavar="N", help="of the experiment (8000)"
+        "--port", type=port, default=8000, metavar="N", help="of the experiment (8000)"
     )
     add_seed(parser)
 

@@ -24,7 +24,15 @@ from collections.abc import Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
-from contstim.cli.common import add_seed, positive, whole_number, write_output
+from contstim.cli.common import (
+    add_seed,
+    number,
+    output_file,
+    positive,
+    resamples,
+    whole_number,
+    write_output,
+)
 from contstim.errors import InputError
 from contstim.models.spec import ModelSpec
 from contstim.tables import read_table
@@ -57,7 +65,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     trials.add_argument(
         "--catch", type=whole_number(0), metavar="N", help="shuffled-word trials (0)"
     )
-    trials.add_argument("--out", default="-", metavar="CSV", help="(default: standard output)")
+    trials.add_argument(
+        "--out", type=output_file, default="-", metavar="CSV", help="(default: standard output)"
+    )
     add_seed(trials)
     simulate = actions.add_parser("simulate", help="let simulated people answer the trials")
     simulate.add_argument("trials", help="from `contstim design trials`")
@@ -69,7 +79,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="a model that people follow; several make a mixture (default: none, all is noise)",
     )
     _add_people(simulate)
-    simulate.add_argument("--out", default="-", metavar="CSV", help="(default: standard output)")
+    simulate.add_argument(
+        "--out", type=output_file, default="-", metavar="CSV", help="(default: standard output)"
+    )
     add_seed(simulate)
     power = actions.add_parser("power", help="say how often two models would be told apart")
     power.add_argument("trials", help="from `contstim design trials`, or any pairs of sentences")
@@ -90,8 +102,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         power.add_argument(
             option, nargs="+", type=positive, default=default, metavar="N", help=unit
         )
-    power.add_argument("--simulations", type=positive, default=500, metavar="N", help="(500)")
-    power.add_argument("--out", default="-", metavar="CSV", help="(default: standard output)")
+    power.add_argument("--simulations", type=resamples, default=500, metavar="N", help="(500)")
+    power.add_argument(
+        "--out", type=output_file, default="-", metavar="CSV", help="(default: standard output)"
+    )
     add_seed(power)
     plan = actions.add_parser("plan", help="say what a design can show at best")
     plan.add_argument("--groups", type=positive, required=True, metavar="N")
@@ -99,15 +113,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--participants", type=positive, metavar="N", help="in each group (for fewer than 6 groups)"
     )
     plan.add_argument("--comparisons", type=positive, required=True, metavar="N")
-    plan.add_argument("--alpha", type=float, default=0.05, metavar="RATE", help="(default: 0.05)")
+    plan.add_argument(
+        "--alpha",
+        type=number(above=0, most=1),
+        default=0.05,
+        metavar="RATE",
+        help="(default: 0.05)",
+    )
 
 
 def _add_people(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--noise", type=float, default=1.0, metavar="SD", help="against a preference of 1 (1)"
+        "--noise", type=number(0), default=1.0, metavar="SD", help="against a preference of 1 (1)"
     )
     parser.add_argument(
-        "--lapse", type=float, default=0.02, metavar="SHARE", help="answers at random (0.02)"
+        "--lapse", type=number(0, 1), default=0.02, metavar="SHARE", help="answers at random (0.02)"
     )
 
 
@@ -174,9 +194,6 @@ def _people(
     from contstim.evaluation.simulate import Simulation
     from contstim.models.registry import load_model
 
-    for option, value in (("--noise", args.noise), ("--lapse", args.lapse)):
-        if not math.isfinite(value):
-            raise InputError(f"{option} {value} is not a finite number")
     followed = [_weighted(given) for given in follow]
     models = [(load_model(spec), weight) for spec, weight in followed]
     weights = tuple((model.spec, weight) for model, weight in models)

@@ -5,7 +5,16 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from contstim.cli.common import add_seed, positive, refuse_overwriting
+from contstim.cli.common import (
+    add_seed,
+    number,
+    output_folder,
+    positive,
+    refuse_overwriting,
+    resumable,
+    threads,
+    whole_number,
+)
 from contstim.models.registry import load_model
 from contstim.models.threads import torch_threads
 from contstim.text.sentences import read_sentences
@@ -16,14 +25,18 @@ __all__ = ["add_fitting", "configure", "run"]
 def add_fitting(parser: argparse.ArgumentParser, epochs: int, layers: int | None) -> None:
     """Add the arguments on how a network is trained."""
     parser.add_argument(
-        "--epochs", type=positive, default=epochs, metavar="N", help=f"passes (default: {epochs})"
+        "--epochs",
+        type=whole_number(1, 10_000),
+        default=epochs,
+        metavar="N",
+        help=f"passes (default: {epochs})",
     )
     parser.add_argument(
         "--batch", type=positive, default=32, metavar="N", help="sentences of a batch (default: 32)"
     )
     parser.add_argument(
         "--learning-rate",
-        type=float,
+        type=number(above=0),
         metavar="RATE",
         help="highest step (default: 0.0768 over the network's width)",
     )
@@ -43,7 +56,7 @@ def add_fitting(parser: argparse.ArgumentParser, epochs: int, layers: int | None
     )
     parser.add_argument("--device", default="cpu", help="cpu (default) or cuda:0 ...")
     parser.add_argument(
-        "--threads", type=positive, default=1, metavar="N", help="threads of PyTorch (default: 1)"
+        "--threads", type=threads, default=1, metavar="N", help="threads of PyTorch (default: 1)"
     )
     add_seed(parser)
 
@@ -59,7 +72,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="sentences to learn from, one a line, or a CSV with a column 'sentence'",
     )
-    parser.add_argument("--out", required=True, type=Path, metavar="FOLDER", help="where to write")
+    parser.add_argument(
+        "--out", required=True, type=output_folder, metavar="FOLDER", help="where to write"
+    )
     parser.add_argument(
         "--base",
         metavar="BASE",
@@ -73,7 +88,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--limit", type=positive, metavar="N", help="use the first N sentences")
     parser.add_argument(
         "--cache",
-        type=Path,
+        type=output_folder,
         metavar="FOLDER",
         help="where the teacher's scores are kept (default: OUT.scores)",
     )
@@ -92,15 +107,15 @@ def run(args: argparse.Namespace) -> int:
         args.epochs, args.batch, args.learning_rate, args.layers, precision=args.precision
     )
     teacher = load_model(args.teacher)
-    with torch_threads(args.threads):
+    with resumable(), torch_threads(args.threads):
         record = distill(
             teacher,
             sentences,
-            args.out,
+            Path(args.out),
             base=args.base,
             heldout=heldout,
             options=options,
-            cache=args.cache,
+            cache=None if args.cache is None else Path(args.cache),
             seed=args.seed,
             device=args.device,
         )

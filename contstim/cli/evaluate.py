@@ -21,7 +21,7 @@ from typing import Any
 
 import pandas as pd
 
-from contstim.cli.common import add_seed, positive
+from contstim.cli.common import add_seed, number, output_folder, positive, resamples
 from contstim.cli.exclusions import add_exclusions, given_rules
 from contstim.errors import InputError
 from contstim.evaluation.choices import HumanData
@@ -59,9 +59,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--buttons", type=positive, metavar="N", help="of a trial in data of --format jspsych"
     )
-    parser.add_argument("--low", type=float, metavar="CODE", help="rating: sure of sentence 1")
+    parser.add_argument("--low", type=number(), metavar="CODE", help="rating: sure of sentence 1")
     parser.add_argument(
-        "--high", type=float, metavar="CODE", help="rating code: sure of sentence 2"
+        "--high", type=number(), metavar="CODE", help="rating code: sure of sentence 2"
     )
     parser.add_argument(
         "--scores", metavar="CSV", help="log-probabilities, as `contstim score` writes them"
@@ -74,7 +74,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="a model to score the sentences with; may be given several times",
     )
     parser.add_argument(
-        "--cache", metavar="FOLDER", help="keep and reuse the scores of --model in this folder"
+        "--cache",
+        type=output_folder,
+        metavar="FOLDER",
+        help="keep and reuse the scores of --model in this folder",
     )
     add_exclusions(parser, "exclusions, each reported in excluded.csv and the page")
     parser.add_argument(
@@ -96,18 +99,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--margin",
-        type=float,
+        type=number(above=0),
         metavar="SHARE",
         help="differences are equivalent within this share of the way from chance to the lower "
         "noise ceiling (default: 0.1)",
     )
     parser.add_argument(
         "--bootstrap",
-        type=positive,
+        type=resamples,
         metavar="N",
         help="resamples of signed-rank intervals (default: 1000)",
     )
-    parser.add_argument("--out", required=True, metavar="FOLDER", help="where to write")
+    parser.add_argument(
+        "--out", required=True, type=output_folder, metavar="FOLDER", help="where to write"
+    )
     add_seed(parser)
 
 

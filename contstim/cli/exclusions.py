@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from contstim.cli.common import number
+
 __all__ = ["add_exclusions", "given_rules"]
 
 #: Named as the fields of `contstim.evaluation.exclusion.ExclusionRules`.
@@ -21,7 +23,7 @@ def add_exclusions(parser: argparse.ArgumentParser, title: str) -> None:
     """Add the options under a title of their own."""
     group = parser.add_argument_group(title)
     for option, what in _EXCLUSIONS.items():
-        group.add_argument(option, type=float, metavar="N", help=what)
+        group.add_argument(option, type=number(0), metavar="N", help=what)
 
 
 def given_rules(args: argparse.Namespace) -> dict[str, Any]:

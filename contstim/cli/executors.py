@@ -1,13 +1,10 @@
-"""What the commands share that have long work done: where it is done, and how it is ended."""
+"""What the commands share that have long work done: where it is done."""
 
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from types import FrameType
+from collections.abc import Sequence
 
 from contstim.cli.common import whole_number
 from contstim.errors import InputError
@@ -15,14 +12,14 @@ from contstim.pipeline.cluster import DaskWorkers
 from contstim.pipeline.executors import Executor, InProcess, LocalWorkers
 from contstim.pipeline.work import Task
 
-__all__ = ["add_executor", "executor_of", "resumable", "tell_failed"]
+__all__ = ["add_executor", "executor_of", "tell_failed"]
 
 
 def add_executor(parser: argparse.ArgumentParser) -> None:
     """Add ``--workers``, ``--dask`` and ``--devices``."""
     parser.add_argument(
         "--workers",
-        type=whole_number(0),
+        type=whole_number(0, 1024),
         default=0,
         metavar="N",
         help="worker processes on this machine, one thread each (default: 0, in this process)",
@@ -50,25 +47,6 @@ def executor_of(args: argparse.Namespace) -> Executor:
             raise InputError("give --workers or --dask, not both")
         return DaskWorkers(args.dask)
     return LocalWorkers(args.workers, devices) if args.workers else InProcess()
-
-
-@contextmanager
-def resumable() -> Iterator[None]:
-    """Say, if the work is interrupted, that it goes on; what ends a job does so as Ctrl-C does."""
-    before = signal.signal(signal.SIGTERM, _interrupt)
-    try:
-        yield
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt(
-            "finished results are kept, and the same command goes on with the rest"
-        ) from None
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    # Clusters send SIGTERM before the time is up.
-    raise KeyboardInterrupt
 
 
 def tell_failed(failed: Sequence[tuple[Task, str]]) -> None:

@@ -41,7 +41,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from contstim.cli import experiment_data, experiment_pages
-from contstim.cli.common import whole_number
+from contstim.cli.common import output_folder, port
 from contstim.errors import MissingExtraError
 from contstim.experiment.study import Study, new_study, read_study
 
@@ -50,7 +50,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the subcommands."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     new = actions.add_parser("new", help="write a study folder, to edit")
-    new.add_argument("study", metavar="STUDY", help="the folder to make")
+    new.add_argument("study", type=output_folder, metavar="STUDY", help="the folder to make")
     new.add_argument("--trials", required=True, metavar="CSV", help="from `contstim design trials`")
     check = actions.add_parser("check", help="check a study folder")
     check.add_argument("study", metavar="STUDY", help="the study's folder")
@@ -62,9 +62,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="ADDRESS",
         help="where to listen (127.0.0.1: this machine only; others need --token)",
     )
-    serve.add_argument(
-        "--port", type=whole_number(0), default=8000, metavar="N", help="(8000; 0: any free)"
-    )
+    serve.add_argument("--port", type=port, default=8000, metavar="N", help="(8000; 0: any free)")
     serve.add_argument(
         "--token",
         metavar="TEXT",
@@ -111,7 +109,8 @@ def serve_study(
             )
     from contstim.experiment.serving import serve
 
-    token = token or os.environ.get("CONTSTIM_EXPERIMENT_TOKEN")
+    if token is None:
+        token = os.environ.get("CONTSTIM_EXPERIMENT_TOKEN")
     try:
         serve(study, host, port, token, data=data, say=_say)
     except KeyboardInterrupt:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from contstim.cli.common import add_seed, write_output
+from contstim.cli.common import add_seed, number, output_file, output_folder, write_output
 from contstim.cli.exclusions import add_exclusions, given_rules
 from contstim.errors import InputError
 from contstim.experiment.collected import Collected, read_collected, recruiter_ids
@@ -24,7 +24,9 @@ __all__ = ["ACTIONS", "add_data", "run_data"]
 def add_data(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the subcommands."""
     export = _study_parser(actions, "export", "write choices.csv, other tables and Psych-DS")
-    export.add_argument("--out", required=True, metavar="DIR", help="where to write")
+    export.add_argument(
+        "--out", required=True, type=output_folder, metavar="DIR", help="where to write"
+    )
     export.add_argument(
         "--all",
         action="store_true",
@@ -33,22 +35,33 @@ def add_data(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     importing = _study_parser(actions, "import", "add raw logs of static pages and JATOS")
     importing.add_argument("logs", nargs="+", metavar="LOG", help="files of JSON lines, or folders")
     pay = _study_parser(actions, "pay", "say who is to be paid (personal data)")
-    pay.add_argument("--bonus", type=float, metavar="AMOUNT", help="for complete sessions")
+    pay.add_argument("--bonus", type=number(0), metavar="AMOUNT", help="for complete sessions")
     pay.add_argument(
-        "--bonus-from", type=float, default=0.0, metavar="SHARE", help="of catch trials right (0)"
+        "--bonus-from",
+        type=number(0, 1),
+        default=0.0,
+        metavar="SHARE",
+        help="of catch trials right (0)",
     )
-    pay.add_argument("--out", default="-", metavar="CSV", help="(default: standard output)")
+    pay.add_argument(
+        "--out", type=output_file, default="-", metavar="CSV", help="(default: standard output)"
+    )
     replace = _study_parser(actions, "replace", "say whose assignment somebody else should take")
     add_exclusions(replace, "exclusions, as of `contstim evaluate`")
     replace.add_argument("--release", action="store_true", help="and release these assignments")
-    replace.add_argument("--out", default="-", metavar="CSV", help="(default: standard output)")
+    replace.add_argument(
+        "--out", type=output_file, default="-", metavar="CSV", help="(default: standard output)"
+    )
     release = _study_parser(actions, "release", "give assignments to whoever comes next")
     release.add_argument(
         "--session", action="append", default=[], metavar="ID", help="may be given several times"
     )
     release.add_argument("--why", default="excluded", metavar="TEXT", help="(excluded)")
     release.add_argument(
-        "--idle", type=float, metavar="MINUTES", help="unfinished, without an answer for so long"
+        "--idle",
+        type=number(0),
+        metavar="MINUTES",
+        help="unfinished, without an answer for so long",
     )
     auditing = _study_parser(actions, "audit", "flag suspicious participants")
     auditing.add_argument(
@@ -58,14 +71,22 @@ def add_data(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         "--model", action="append", default=[], metavar="SPEC", help="a model to score with"
     )
     auditing.add_argument(
-        "--alpha", type=float, default=0.05, metavar="RATE", help="false discovery rate (0.05)"
+        "--alpha",
+        type=number(above=0, most=1),
+        default=0.05,
+        metavar="RATE",
+        help="false discovery rate (0.05)",
     )
-    auditing.add_argument("--out", required=True, metavar="DIR", help="where to write")
+    auditing.add_argument(
+        "--out", required=True, type=output_folder, metavar="DIR", help="where to write"
+    )
     add_seed(auditing)
     lists = actions.add_parser("trial-lists", help="write trial lists for other platforms")
     lists.add_argument("study", metavar="STUDY", help="the study's folder")
     lists.add_argument("--for", required=True, dest="platform", choices=sorted(PLATFORMS))
-    lists.add_argument("--out", required=True, metavar="DIR", help="where to write")
+    lists.add_argument(
+        "--out", required=True, type=output_folder, metavar="DIR", help="where to write"
+    )
     check = actions.add_parser("check-psychds", help="check a Psych-DS data set")
     check.add_argument("folder", metavar="DIR", help="with dataset_description.json")
 

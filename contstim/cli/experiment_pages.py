@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from contstim.cli.common import new_file, output_folder
+
 __all__ = ["ACTIONS", "add_pages", "run_pages"]
 
 #: The actions of this module.
@@ -15,7 +17,9 @@ def add_pages(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     actions.add_parser("build", help="fetch the page's npm files, by lock file; needs npm")
     static = actions.add_parser("static", help="write the study as a folder for any web host")
     static.add_argument("study", metavar="STUDY", help="the study's folder")
-    static.add_argument("--out", required=True, metavar="DIR", help="the folder to make")
+    static.add_argument(
+        "--out", required=True, type=output_folder, metavar="DIR", help="the folder to make"
+    )
     static.add_argument(
         "--endpoint",
         metavar="URL",
@@ -24,7 +28,9 @@ def add_pages(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     static.add_argument("--experiment-id", metavar="ID", help="of the experiment at the endpoint")
     jatos = actions.add_parser("jatos", help="write the study as an archive that JATOS imports")
     jatos.add_argument("study", metavar="STUDY", help="the study's folder")
-    jatos.add_argument("--out", required=True, metavar="JZIP", help="the archive to write")
+    jatos.add_argument(
+        "--out", required=True, type=new_file, metavar="JZIP", help="the archive to write"
+    )
 
 
 def run_pages(args: argparse.Namespace) -> int:

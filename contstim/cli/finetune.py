@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from contstim.cli.common import positive
+from contstim.cli.common import output_folder, resumable, whole_number
 from contstim.cli.distill import add_fitting
 from contstim.models.threads import torch_threads
 
@@ -25,10 +25,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="FOLDER",
         help="folder with in_domain_train.tsv, in_domain_dev.tsv and out_of_domain_dev.tsv",
     )
-    parser.add_argument("--out", required=True, type=Path, metavar="FOLDER", help="where to write")
+    parser.add_argument(
+        "--out", required=True, type=output_folder, metavar="FOLDER", help="where to write"
+    )
     parser.add_argument(
         "--restarts",
-        type=positive,
+        type=whole_number(1, 1000),
         default=10,
         metavar="N",
         help="networks to train that are not degenerate (default: 10)",
@@ -44,11 +46,11 @@ def run(args: argparse.Namespace) -> int:
     options = FitOptions(
         args.epochs, args.batch, args.learning_rate, args.layers, precision=args.precision
     )
-    with torch_threads(args.threads):
+    with resumable(), torch_threads(args.threads):
         record = finetune(
             args.base,
             args.data,
-            args.out,
+            Path(args.out),
             task=args.task,
             restarts=args.restarts,
             options=options,

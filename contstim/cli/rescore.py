@@ -13,11 +13,9 @@ Examples:
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 
-from contstim.cli.common import add_seed, positive
-from contstim.errors import OutputError
+from contstim.cli.common import add_seed, output_folder, resamples
 from contstim.models.cache import ScoreCache
 from contstim.models.registry import load_model
 from contstim.rescoring.forms import SentenceForm, learn_cases
@@ -56,16 +54,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="write words in lower case as they mostly stand in this text, one sentence a line",
     )
     parser.add_argument(
-        "--cache", metavar="FOLDER", help="keep and reuse the models' scores in this folder"
+        "--cache",
+        type=output_folder,
+        metavar="FOLDER",
+        help="keep and reuse the models' scores in this folder",
     )
     parser.add_argument(
         "--bootstrap",
-        type=positive,
+        type=resamples,
         default=1000,
         metavar="N",
         help="resamples for intervals (default: 1000)",
     )
-    parser.add_argument("--out", required=True, metavar="FOLDER", help="where to write")
+    parser.add_argument(
+        "--out", required=True, type=output_folder, metavar="FOLDER", help="where to write"
+    )
     add_seed(parser)
 
 
@@ -73,8 +76,6 @@ def run(args: argparse.Namespace) -> int:
     """Rescore and write."""
     measure = measure_named(args.measure)
     nbest = read_nbest(args.nbest)
-    if os.path.exists(args.out) and not os.path.isdir(args.out):
-        raise OutputError(f"cannot write into {args.out}: it is no folder; give another")
     shared = nbest.shared_references
     if shared:
         print(f"{shared} references stand in both parts, dev and test", file=sys.stderr)

@@ -24,8 +24,8 @@ import sys
 import time
 from pathlib import Path
 
-from contstim.cli.common import positive
-from contstim.cli.executors import add_executor, executor_of, resumable, tell_failed
+from contstim.cli.common import output_folder, resumable, whole_number
+from contstim.cli.executors import add_executor, executor_of, tell_failed
 from contstim.pipeline.plan import STAGES, StudyPlan, read_study_plan
 from contstim.pipeline.running import run_status, run_study
 from contstim.pipeline.slurm import slurm_script
@@ -43,15 +43,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help=f"only this stage and what it rests on: {', '.join(one.name for one in STAGES)}",
     )
-    parser.add_argument("--out", metavar="DIR", help="the run's folder (default: as the file says)")
+    parser.add_argument(
+        "--out",
+        type=output_folder,
+        metavar="DIR",
+        help="the run's folder (default: as the file says)",
+    )
     parser.add_argument(
         "--cache",
+        type=output_folder,
         metavar="DIR",
         help="scores shared with other runs (default: in the run's folder)",
     )
     parser.add_argument(
         "--slurm-script",
-        type=positive,
+        type=whole_number(1, 100_000),
         metavar="N",
         help="print the script of a SLURM job array of N jobs, one shard each, and stop",
     )

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import IO, TypeVar
 
-from contstim.cli.common import write_output
+from contstim.cli.common import output_file, write_output
 from contstim.errors import InputError
 from contstim.models.base import SentenceModel
 from contstim.models.registry import load_model
@@ -46,7 +46,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="one row a sentence (default) or a word",
     )
     parser.add_argument(
-        "--out", default="-", metavar="CSV", help="where to write (default: standard output)"
+        "--out",
+        type=output_file,
+        default="-",
+        metavar="CSV",
+        help="where to write (default: standard output)",
     )
 
 

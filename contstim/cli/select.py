@@ -17,7 +17,7 @@ import sys
 
 import pandas as pd
 
-from contstim.cli.common import positive, write_output
+from contstim.cli.common import number, output_file, positive, write_output
 from contstim.text.sentences import read_words
 from contstim.text.wordrules import ENGLISH_REPEATABLE
 
@@ -34,7 +34,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     natural.add_argument(
         "--accept-from",
-        type=float,
+        type=number(0, 1),
         default=0.5,
         metavar="RANK",
         help="fractional rank from which a model accepts a sentence (default: 0.5, the median)",
@@ -71,7 +71,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     for sub in (natural, triplets):
         sub.add_argument("--per-pair", type=positive, default=10, metavar="N", help="(default: 10)")
-        sub.add_argument("--out", default="-", metavar="CSV", help="(default: standard output)")
+        sub.add_argument(
+            "--out", type=output_file, default="-", metavar="CSV", help="(default: standard output)"
+        )
 
 
 def run(args: argparse.Namespace) -> int:

@@ -15,7 +15,7 @@ import argparse
 import sys
 from itertools import chain
 
-from contstim.cli.common import add_seed, positive, write_output
+from contstim.cli.common import add_seed, output_file, positive, write_output
 from contstim.text.corpora import SPLITTERS, corpus_sentences
 from contstim.text.sentences import (
     PUNCTUATION,
@@ -58,7 +58,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     sample.add_argument("--marks", default=".?!", help="marks that may end a sentence (.?!)")
     sample.add_argument("--block", metavar="FILE", help="words that no sentence may hold")
-    sample.add_argument("--out", default="-", metavar="FILE", help="(default: standard output)")
+    sample.add_argument(
+        "--out", type=output_file, default="-", metavar="FILE", help="(default: standard output)"
+    )
     add_seed(sample)
 
 

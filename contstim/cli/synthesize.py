@@ -30,12 +30,17 @@ from typing import IO, Any
 from contstim.cli.common import (
     add_seed,
     add_vocabulary,
+    number,
+    output_file,
     positive,
     read_vocabulary,
     refuse_overwriting,
+    resumable,
+    threads,
+    whole_number,
     write_output,
 )
-from contstim.cli.executors import add_executor, executor_of, resumable, tell_failed
+from contstim.cli.executors import add_executor, executor_of, tell_failed
 from contstim.errors import InputError
 from contstim.files import is_stream
 from contstim.pipeline.executors import Executor
@@ -51,7 +56,7 @@ from contstim.search.triplets import Triplet, check_request
 from contstim.text.sentences import pool, read_sentences
 
 # Readers of a strategy's options, by the annotation of the field.
-_TYPES: dict[str, Callable[[str], Any]] = {"Count": positive, "float": float, "str": str}
+_TYPES: dict[str, Callable[[str], Any]] = {"Count": positive, "float": number(), "str": str}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -93,21 +98,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--per-sentence",
-        type=positive,
+        type=whole_number(1, 1000),
         default=1,
         metavar="N",
         help="triplets a natural sentence (default: 1)",
     )
     parser.add_argument(
         "--minimum-drop",
-        type=float,
+        type=number(),
         default=0.0,
         metavar="NATS",
         help="leave out sentences whose log-probability falls by less than this (default: 0)",
     )
     parser.add_argument(
         "--threads",
-        type=positive,
+        type=threads,
         default=1,
         metavar="N",
         help="threads of PyTorch (default: 1); another number may change a network's last digits",
@@ -116,7 +121,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_vocabulary(parser)
     add_seed(parser)
     parser.add_argument(
-        "--out", default="-", metavar="CSV", help="where to write (default: standard output)"
+        "--out",
+        type=output_file,
+        default="-",
+        metavar="CSV",
+        help="where to write (default: standard output)",
     )
 
 

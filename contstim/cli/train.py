@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
-from contstim.cli.common import add_seed, positive, refuse_overwriting
+from contstim.cli.common import (
+    add_seed,
+    new_file,
+    number,
+    positive,
+    refuse_overwriting,
+    resumable,
+    whole_number,
+)
 from contstim.errors import InputError
 from contstim.text.sentence import PUNCTUATION_POLICIES
 
 __all__ = ["configure", "run"]
+
+T = TypeVar("T")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -17,7 +29,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     kinds = parser.add_subparsers(dest="kind", metavar="KIND", required=True)
     ngram = kinds.add_parser("ngram", help="n-gram model, modified Kneser-Ney, as ARPA")
     _add_text(ngram)
-    ngram.add_argument("--order", type=positive, default=3, metavar="N", help="(default: 3)")
+    ngram.add_argument(
+        "--order", type=whole_number(1, 100), default=3, metavar="N", help="(default: 3)"
+    )
     ngram.add_argument(
         "--closed",
         action="store_true",
@@ -25,19 +39,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     ngram.add_argument(
         "--cutoffs",
-        default="",
+        type=_list_of(whole_number(0), "0,0,1"),
+        default=(),
         metavar="N,N,...",
         help="for each order the count up to which n-grams are left out, as lmplz --prune",
     )
     ngram.add_argument(
         "--entropy",
-        type=float,
+        type=number(0),
         default=0.0,
         metavar="SHARE",
         help="leave out n-grams that raise the perplexity by less than this share, e.g. 1e-8",
     )
     ngram.add_argument(
         "--fallback",
+        type=_list_of(number(0, 3), "0.5,1,1.5"),
         metavar="D1,D2,D3",
         help="discounts to use where the text is too small to estimate them, e.g. 0.5,1,1.5",
     )
@@ -51,7 +67,9 @@ def _add_text(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "text", nargs="+", type=Path, help="text, one sentence a line, words between spaces"
     )
-    parser.add_argument("--out", required=True, type=Path, metavar="FILE", help="model to write")
+    parser.add_argument(
+        "--out", required=True, type=new_file, metavar="FILE", help="model to write"
+    )
     parser.add_argument(
         "--punctuation",
         choices=PUNCTUATION_POLICIES,
@@ -73,11 +91,13 @@ def _add_network(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="an output layer of its own, as published, instead of the embedding's weights",
     )
-    parser.add_argument("--learning-rate", type=float, default=0.002, metavar="RATE")
-    parser.add_argument("--epochs", type=float, default=10.0, metavar="N", help="(10)")
+    parser.add_argument(
+        "--learning-rate", type=number(above=0, most=1), default=0.002, metavar="RATE"
+    )
+    parser.add_argument("--epochs", type=number(0, 10_000), default=10.0, metavar="N", help="(10)")
     parser.add_argument(
         "--full-epochs",
-        type=float,
+        type=number(0, 10_000),
         default=1.0,
         metavar="N",
         help="further passes with the softmax over all words (1)",
@@ -85,7 +105,7 @@ def _add_network(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--batch-tokens", type=positive, default=2048, metavar="N", help="(2048)")
     parser.add_argument(
         "--weight",
-        type=float,
+        type=number(above=0, most=10_000),
         action="append",
         metavar="W",
         help="how often each text is seen in a pass, once a text",
@@ -110,11 +130,16 @@ def run(args: argparse.Namespace) -> int:
     return _ngram(args) if args.kind == "ngram" else _network(args)
 
 
-def _numbers(option: str, text: str) -> tuple[float, ...]:
-    try:
-        return tuple(float(number) for number in text.split(",") if number.strip())
-    except ValueError:
-        raise InputError(f"{option} {text!r} is not a list of numbers like 0,0,1") from None
+def _list_of(read: Callable[[str], T], example: str) -> Callable[[str], tuple[T, ...]]:
+    """Return a reader of numbers with commas between them, for ``type=``."""
+
+    def read_list(text: str) -> tuple[T, ...]:
+        try:
+            return tuple(read(part.strip()) for part in text.split(","))
+        except argparse.ArgumentTypeError as error:
+            raise argparse.ArgumentTypeError(f"{error}; write numbers like {example}") from None
+
+    return read_list
 
 
 def _ngram(args: argparse.Namespace) -> int:
@@ -127,17 +152,16 @@ def _ngram(args: argparse.Namespace) -> int:
     vocabulary = Vocabulary(words=words, min_count=args.min_count or 1, closed=args.closed)
     fallback = None
     if args.fallback is not None:
-        values = _numbers("--fallback", args.fallback)
-        if len(values) != 3:
-            raise InputError(f"--fallback {args.fallback!r} needs three numbers, e.g. 0.5,1,1.5")
-        fallback = (values[0], values[1], values[2])
+        if len(args.fallback) != 3:
+            raise InputError(f"--fallback needs three numbers, not {len(args.fallback)}")
+        fallback = args.fallback
     trained = train_ngram(
         args.text,
         args.out,
         order=args.order,
         punctuation=args.punctuation,
         vocabulary=vocabulary,
-        cutoffs=tuple(int(n) for n in _numbers("--cutoffs", args.cutoffs)),
+        cutoffs=args.cutoffs,
         entropy=args.entropy,
         fallback=fallback,
     )
@@ -153,25 +177,26 @@ def _network(args: argparse.Namespace) -> int:
     from contstim.models.recurrent.config import NetworkConfig, TrainingOptions
     from contstim.models.recurrent.training import train_recurrent
 
-    record = train_recurrent(
-        args.text,
-        args.out,
-        config=NetworkConfig(args.kind, args.embedding, args.hidden, tied=not args.untied),
-        options=TrainingOptions(
-            epochs=args.epochs,
-            full_epochs=args.full_epochs,
-            batch_tokens=args.batch_tokens,
-            learning_rate=args.learning_rate,
-            precision=args.precision,
-            seed=args.seed,
-        ),
-        weights=args.weight,
-        vocabulary=args.vocabulary,
-        min_count=args.min_count or 5,
-        heldout=args.heldout,
-        punctuation=args.punctuation,
-        storage=args.storage,
-        device=args.device,
-    )
+    with resumable():
+        record = train_recurrent(
+            args.text,
+            args.out,
+            config=NetworkConfig(args.kind, args.embedding, args.hidden, tied=not args.untied),
+            options=TrainingOptions(
+                epochs=args.epochs,
+                full_epochs=args.full_epochs,
+                batch_tokens=args.batch_tokens,
+                learning_rate=args.learning_rate,
+                precision=args.precision,
+                seed=args.seed,
+            ),
+            weights=args.weight,
+            vocabulary=args.vocabulary,
+            min_count=args.min_count or 5,
+            heldout=args.heldout,
+            punctuation=args.punctuation,
+            storage=args.storage,
+            device=args.device,
+        )
     print(f"{args.out}: held-out perplexity {record['heldout_perplexity']:.2f} per token")
     return 0

@@ -20,6 +20,9 @@ from contstim.selection.planning import MIN_GROUPS, unit_of_tests
 __all__ = ["power"]
 
 
+_MOST_ANSWERS = 10**7
+
+
 def power(
     design: pd.DataFrame,
     scores: ScoreSource,
@@ -96,6 +99,11 @@ def power(
                 by_group = (
                     unit_of_tests(groups, min_groups) if unit == "auto" else unit
                 ) == "group"
+                if groups * people * trials > _MOST_ANSWERS:
+                    raise InputError(
+                        f"{groups} groups of {people} participants with {trials} trials each are "
+                        f"more than {_MOST_ANSWERS} answers an experiment; ask for fewer"
+                    )
                 hits, better = 0, 0
                 for _ in range(n_simulations):
                     difference = pool.experiment(groups, people, trials, measure, rng)

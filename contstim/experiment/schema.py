@@ -6,7 +6,7 @@ import json
 import secrets
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from contstim.errors import InputError, OutputError
@@ -139,6 +139,8 @@ def open_data(path: Path, study: Study | None = None) -> sqlite3.Connection:
             f"there are no data {path}; run the study with `contstim experiment serve`"
         )
     try:
+        if path.exists():
+            _refuse_other_data(path, study)
         connection = connect(path)
         try:
             if study is not None:
@@ -181,6 +183,14 @@ def read_salt(connection: sqlite3.Connection) -> str:
     """Return the salt of the participants' hashes."""
     row = connection.execute("SELECT value FROM about WHERE key = 'salt'").fetchone()
     return str(row["value"])
+
+
+def _refuse_other_data(path: Path, study: Study | None) -> None:
+    """Refuse a file that holds something else while it is as it was: `connect` changes it."""
+    with closing(sqlite3.connect(path, timeout=30)) as connection:
+        empty = not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+        if study is None or not empty:
+            _check(connection, path, study)
 
 
 def _make(connection: sqlite3.Connection, study: Study) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -231,7 +232,8 @@ def new_study(folder: str | Path, trials: str | Path) -> Study:
     except OSError as error:
         raise OutputError(f"cannot write to {folder}: {error.strerror}") from None
     read_design(trials)  # says what is wrong before anything is written
-    name = re.sub(r"[^A-Za-z0-9_-]+", "-", folder.resolve().name).strip("-_")[:64] or "study"
+    name = os.path.basename(os.path.realpath(folder))  # a loop of links has no Path.resolve()
+    name = re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-_")[:64] or "study"
     template = (files("contstim.experiment") / "template.toml").read_text("utf-8")
     table = "".join(f"{line}\n" for _, line in numbered_lines(trials))
     write_whole(folder / "trials.csv", table)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -215,8 +216,9 @@ def _alone(folder: Path, name: str) -> Iterator[Callable[[], None]]:
 
 
 def _store(plan: StudyPlan, out: Path | str | None, scores: Path | str | None) -> RunStore:
-    folder = Path(plan.out if out is None else out).resolve()
-    return RunStore(folder, None if scores is None else Path(scores).resolve())
+    # Path.resolve() has no answer for a loop of links.
+    folder = Path(os.path.realpath(plan.out if out is None else out))
+    return RunStore(folder, None if scores is None else Path(os.path.realpath(scores)))
 
 
 def _do_stage(

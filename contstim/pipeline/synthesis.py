@@ -294,6 +294,8 @@ def _work_folder(table: StageTable | None) -> Iterator[tuple[Path, Callable[[], 
     try:
         if out.is_dir():
             raise OutputError(f"cannot write {out}: it is a folder; give a file name")
+        # What replaces a file has a longer name; better known before the work than after it.
+        table.meta.with_name(f".{table.meta.name}{'.' * 21}").exists()
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise _unwritable(out, error) from None

@@ -28,6 +28,8 @@ CONDITIONS = (
     "catch",
 )
 
+_MOST_ROWS = 10**7  # trials of all participants
+
 _OF_TRIPLETS = CONDITIONS[1:4]
 
 
@@ -142,6 +144,12 @@ def design_trials(
     if not parts:
         raise InputError("there is nothing to lay out; give natural pairs, triplets or a pool")
     items = pd.concat(parts, ignore_index=True)
+    rows = len(items) * layout.participants
+    if rows > _MOST_ROWS:
+        raise InputError(
+            f"{layout.participants} participants in each of {layout.groups} groups would see "
+            f"{rows} trials together, more than {_MOST_ROWS}; ask for fewer"
+        )
     items.insert(0, "item", np.arange(1, len(items) + 1))
     hand = _hand(items, layout.groups)
     dealt = deal(hand, np.concatenate(starts), rng)

@@ -28,6 +28,9 @@ def unit_sentence(groups: int, min_groups: int = MIN_GROUPS) -> str:
     )
 
 
+_MOST_UNITS = 10**6
+
+
 @dataclass(frozen=True)
 class DesignPlan:
     """The statistical floor of a design; printed, it is a plain sentence or three.
@@ -134,6 +137,8 @@ def plan_design(
         )
     else:
         n_units = groups * participants
+    if n_units > _MOST_UNITS:
+        raise InputError(f"{n_units} {unit}s are more than the {_MOST_UNITS} that a plan takes")
     rate = Fraction(str(alpha))
     smallest = Fraction(2, 2**n_units)
     needed = math.ceil(smallest * comparisons / rate)

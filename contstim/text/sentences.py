@@ -33,6 +33,7 @@ __all__ = [
 #: What `SentenceRules` may ask of punctuation.
 PUNCTUATION = ("final-only", "any")
 
+_MOST_CHARACTERS = 20_000  # of a sentence in a file
 _INNER_MARKS = frozenset("'’-")
 
 
@@ -59,9 +60,9 @@ def read_sentences(path: str | PathLike[str]) -> list[str]:
     Raises
     ------
     InputError
-        If there is no such file, it is not UTF-8 or holds no sentence, a line is empty or holds a
-        carriage return, or a row of a CSV has more cells than the header; the message names the
-        file and the line.
+        If there is no such file, it is not UTF-8 or holds no sentence, a line is empty, has more
+        than 20,000 characters or holds a carriage return, or a row of a CSV has more cells than
+        the header; the message names the file and the line.
     """
     name = "standard input" if str(path) == "-" else str(path)
     lines = [line for _, line in numbered_lines(path)]
@@ -85,6 +86,11 @@ def read_sentences(path: str | PathLike[str]) -> list[str]:
     for text, number in rows:
         if not text.strip():
             raise InputError(f"{name}, line {number} has no sentence; fill or remove the line")
+        if len(text) > _MOST_CHARACTERS:
+            raise InputError(
+                f"{name}, line {number} has {len(text)} characters, more than the "
+                f"{_MOST_CHARACTERS} that a sentence may have; give one sentence a line"
+            )
     return [text.strip() for text, _ in rows]
 
 

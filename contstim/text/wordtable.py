@@ -51,7 +51,10 @@ class WordTable:
             For a file that cannot be read, is not UTF-8, or has a cell that cannot be used.
         """
         lines = [text for _, text in numbered_lines(path)]
-        header = [cell.strip() for cell in next(csv.reader(lines[:1]), [])]
+        try:
+            header = [cell.strip() for cell in next(csv.reader(lines[:1]), [])]
+        except csv.Error:  # a line that is no line of a CSV
+            header = [lines[0]]
         named_csv = ".csv" in Path(path).suffixes
         if "word" not in header and named_csv:
             raise InputError(f"{path} has no column 'word', only {', '.join(header) or 'nothing'}")

@@ -292,8 +292,8 @@ def test_faulty_numbers_of_a_simulation(fail, tmp_path: Path) -> None:
     path = tmp_path / "trials.csv"
     path.write_text(TRIALS + "1,1,1,c,The door was open.,He saw the house.,,\n")
     simulate = ("design", "simulate", str(path))
-    assert fail(*simulate, "--noise", "nan") == "--noise nan is not a finite number"
-    assert fail(*simulate, "--noise", "inf") == "--noise inf is not a finite number"
+    assert "--noise: 'nan' is not a finite number from 0" in fail(*simulate, "--noise", "nan")
+    assert "--lapse: '2' is not a finite number from 0 to 1" in fail(*simulate, "--lapse", "2")
     message = fail(*simulate, "--follow", "contstim:trigram=nan")
     assert message == "the weight nan of --follow 'contstim:trigram=nan' is not a number above 0"
     message = fail(*simulate, "--follow", "contstim:trigram=-1")

@@ -107,7 +107,7 @@ def test_bad_input_is_one_line(bert: Path, text: Path, cola: Path, tmp_path: Pat
     ):
         assert message in _fails(capsys, "models", "finetune", base, *tune[3:])
     assert "5 layers cannot be trained" in _fails(capsys, *tune, "--layers", 5)
-    assert "learning_rate is -1.0; give more than 0" in _fails(capsys, *tune, "--learning-rate", -1)
+    assert "'-1' is not a finite number above 0" in _fails(capsys, *tune, "--learning-rate", -1)
     distill = ["models", "distill", "contstim:bigram", "--text", text, "--out", out]
     assert "'contstim:bigram' has no encoder to start from" in _fails(capsys, *distill)
     assert _fails(capsys, "score", "--model", f"student:{bert}", text).startswith(

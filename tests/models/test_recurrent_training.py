@@ -453,8 +453,8 @@ def test_bad_input_is_refused_in_one_line(tmp_path):
     expect(InputError, "no word of the text is seen 9999 times", min_count=9999)
     expect(InputError, "storage must be one of float32, float16, int8, got 'int4'", storage="int4")
     expect(InputError, "punctuation must be one of keep, split, drop", punctuation="none")
-    expect(InputError, "one weight above 0 for each of 1 files", weights=[1, 2])
-    expect(InputError, "one weight above 0 for each of 1 files", weights=[0])
+    expect(InputError, "one weight above 0 and up to 10000 for each of 1 files", weights=[1, 2])
+    expect(InputError, "one weight above 0 and up to 10000 for each of 1 files", weights=[0])
     with pytest.raises(OutputError, match=r"cannot write '.*no/n': No such file or directory"):
         train(tmp_path / "no", [text])
     for options in ({"precision": "half"}, {"epochs": 0, "full_epochs": 0}, {"patience": 0}):

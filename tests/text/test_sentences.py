@@ -70,7 +70,8 @@ class TestReadSentences:
     def test_lines_that_are_no_csv(self, tmp_path):
         path = tmp_path / "s.txt"
         path.write_text("a " * 70_000 + "\n")
-        assert len(read_sentences(path)[0].split()) == 70_000
+        with pytest.raises(InputError, match="line 1 has 140000 characters, more than the 20000"):
+            read_sentences(path)
         path.write_bytes(b"A b.\rC d.\r")
         with pytest.raises(InputError, match="line 1 holds a carriage return"):
             read_sentences(path)

@@ -24,7 +24,8 @@ from transformers.models.auto.modeling_auto import (
 )
 from transformers.utils import logging as messages
 
-from contstim.errors import MissingExtraError, ModelFileError, SpecError
+from contstim.errors import MissingExtraError, ModelFileError
+from contstim.models.devices import torch_device
 from contstim.models.hf.network import UNCOMPUTABLE, Network
 from contstim.models.hf.options import DTYPES, SHARED_OPTIONS
 from contstim.models.spec import ModelSpec
@@ -131,15 +132,7 @@ def open_checkpoint(spec: ModelSpec) -> Checkpoint:
 
 def device_of(spec: ModelSpec) -> torch.device:
     """Return the device that `spec` asks for. Raises `SpecError` if it cannot be used."""
-    name = spec.get("device", SHARED_OPTIONS["device"])
-    try:
-        device = torch.device(name)
-        torch.empty(1, device=device)
-    except (RuntimeError, AssertionError) as error:
-        raise SpecError(
-            f"device={name!r} in {str(spec)!r} cannot be used here; write cpu, cuda, cuda:1 or mps"
-        ) from error
-    return device
+    return torch_device(spec.get("device", SHARED_OPTIONS["device"]), spec)
 
 
 @contextmanager

@@ -153,10 +153,10 @@ class TrainingOptions:
         Of the first weights, the order of sentences and the sampled softmax.
     """
 
-    epochs: Annotated[float, Field(ge=0)] = 10.0
-    full_epochs: Annotated[float, Field(ge=0)] = 1.0
+    epochs: Annotated[float, Field(ge=0, le=10_000)] = 10.0
+    full_epochs: Annotated[float, Field(ge=0, le=10_000)] = 1.0
     batch_tokens: Count = 2048
-    learning_rate: float = 0.002
+    learning_rate: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 0.002
     warmup: int = 200
     weight_decay: float = 0.01
     clip: float = 1.0

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import SpecError
@@ -18,6 +17,7 @@ from contstim.models.base import (
     SentenceParts,
     as_sentences,
 )
+from contstim.models.devices import torch_device
 from contstim.models.recurrent.checkpoint import load_network
 from contstim.models.recurrent.config import END, START
 from contstim.models.recurrent.layers import State
@@ -53,7 +53,7 @@ class RecurrentModel(SentenceModel):
         vocabulary = network.vocabulary
         self._tokenizer = WordTokenizer.from_spec(vocabulary.ids(), vocabulary.unknown, spec)
         self._end = spec.choice("end", ("scored", "none"), _OPTIONS["end"]) == "scored"
-        self._network = network.to(_device(spec))
+        self._network = network.to(torch_device(spec.get("device", _OPTIONS["device"]), spec))
         self._fingerprint = fingerprint
         # Ids, terms and states of the last sentence whose replacements were asked for: a search
         # asks for one position of a sentence after the other.
@@ -178,19 +178,6 @@ class RecurrentModel(SentenceModel):
             states = self._network.run(self._started(ids), self._network.start())[1:]
             self._last = (key, self._log_probs([ids])[0], states)
         return self._last[1], self._last[2]
-
-
-def _device(spec: ModelSpec) -> str:
-    """Return the device `spec` asks for, if PyTorch can use it here."""
-    name = spec.get("device", _OPTIONS["device"])
-    try:
-        torch.empty(1, device=name)
-    # PyTorch says with either that a device is misspelt or not to be had.
-    except (RuntimeError, AssertionError) as error:
-        raise SpecError(
-            f"device={name!r} in {str(spec)!r} cannot be used here; leave it out for the processor"
-        ) from error
-    return name
 
 
 def load(spec: ModelSpec) -> RecurrentModel:

@@ -74,7 +74,7 @@ class Network:
         ]
         return sum(matrix.numel() for matrix in [*matrices, self.output])
 
-    def to(self, device: str) -> Network:
+    def to(self, device: torch.device) -> Network:
         """Return the network with its weights on `device`."""
         moved = {name: tensor.to(device) for name, tensor in self.weights.items()}
         return Network(self.config, self.vocabulary, moved)

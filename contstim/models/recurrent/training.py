@@ -13,6 +13,7 @@ from typing import Any
 from torch import Tensor
 
 from contstim.errors import InputError, ModelFileError, OutputError
+from contstim.models.devices import torch_device
 from contstim.models.recurrent.checkpoint import (
     load_network,
     read_tensors,
@@ -26,6 +27,9 @@ from contstim.models.recurrent.progress import Progress
 from contstim.models.recurrent.trainer import Trainer, perplexity
 
 __all__ = ["train_recurrent"]
+
+_MOST_REPEATS = 10_000  # of a text in a pass
+_MOST_WEIGHTS = 10**9  # of a network: 16 GB in training
 
 
 class _Best:
@@ -113,8 +117,12 @@ def train_recurrent(
     if not paths:
         raise InputError("a training needs at least one text file")
     repeats = [1.0] * len(paths) if weights is None else [float(w) for w in weights]
-    if len(repeats) != len(paths) or min(repeats) <= 0:
-        raise InputError(f"give one weight above 0 for each of {len(paths)} files, got {repeats}")
+    if len(repeats) != len(paths) or not all(0 < r <= _MOST_REPEATS for r in repeats):
+        raise InputError(
+            f"give one weight above 0 and up to {_MOST_REPEATS} for each of {len(paths)} files, "
+            f"got {repeats}"
+        )
+    where = torch_device(device)
     _check_writable(out)
     counts = count_words(paths, punctuation)
     words = (
@@ -127,13 +135,19 @@ def train_recurrent(
         corpus, unseen = corpus.split(heldout_share, options.seed)
     else:
         unseen = Corpus.read([heldout], words, punctuation, [1.0])
+    n_weights = sum(math.prod(shape) for shape in config.shapes(words.n_outputs).values())
+    if n_weights > _MOST_WEIGHTS:
+        raise InputError(
+            f"the network would have {n_weights} weights, more than {_MOST_WEIGHTS}; give less "
+            "embedding, hidden or vocabulary"
+        )
     digest = _digest(config, options, words, corpus, unseen)
     state = out.with_name(out.name + ".state")
     if out.exists() and not state.exists():
         record = _finished_record(out, digest)
         if record is not None:
             return record
-    network = Network.initial(config, words, options.seed).to(device)
+    network = Network.initial(config, words, options.seed).to(where)
     trainer = Trainer(network, corpus, options)
     best = _Best()
     record = {

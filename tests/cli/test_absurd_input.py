@@ -1,0 +1,282 @@
+"""Absurd values are refused in one line, at once, and leave nothing behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from contstim.cli import main, score
+from contstim.errors import InputError
+from contstim.experiment.schema import open_data
+from contstim.experiment.study import new_study
+from contstim.models.recurrent.config import NetworkConfig, TrainingOptions
+from contstim.models.recurrent.training import train_recurrent
+from contstim.selection import Layout, design_trials, plan_design
+
+ONE = ["--model", "contstim:bigram"]
+BOTH = ["contstim:bigram", "contstim:trigram"]
+HUGE = "99999999999999999999"
+NGRAM = ["models", "train", "ngram", "text.txt", "--fallback", "0.5,1,1.5", "--out", "m.arpa"]
+LSTM = ["models", "train", "lstm", "text.txt", "--min-count", "1", "--out", "m.safetensors"]
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "place"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    Path("text.txt").write_text("The door was open .\nHe saw the house .\n" * 4)
+    Path("s.txt").write_text("The door was open.\nHe saw the house.\n")
+    Path("loop").symlink_to("loop")
+    Path("dangling").symlink_to("no/where")
+    return folder
+
+
+@pytest.fixture
+def fail(capsys: pytest.CaptureFixture[str], place: Path):
+    def run(*argv: str) -> str:
+        before = sorted(place.rglob("*"))
+        try:
+            status = main(list(argv))
+        except SystemExit as error:
+            status = error.code
+        printed = capsys.readouterr().err
+        assert status == 2, printed
+        assert "Traceback" not in printed
+        assert sorted(place.rglob("*")) == before
+        last = printed.strip().splitlines()[-1]
+        assert last.startswith("contstim")
+        return last.partition(": ")[2].partition("; see contstim")[0]
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        ([*NGRAM, "--cutoffs", "inf"], "'inf' is not a whole number from 0 up; write numbers"),
+        ([*NGRAM, "--cutoffs", "0,nan"], "'nan' is not a whole number from 0 up"),
+        ([*NGRAM, "--cutoffs", "1e400"], "'1e400' is not a whole number from 0 up"),
+        ([*NGRAM, "--fallback", "nan,1,1"], "'nan' is not a finite number from 0 to 3"),
+        ([*NGRAM, "--order", HUGE], f"'{HUGE}' is too large, the most is 100"),
+        ([*LSTM, "--learning-rate", "nan"], "'nan' is not a finite number above 0 to 1"),
+        ([*LSTM, "--learning-rate=-1"], "'-1' is not a finite number above 0 to 1"),
+        ([*LSTM, "--epochs", "1e400"], "'1e400' is not a finite number from 0 to 10000"),
+        ([*LSTM, "--full-epochs", "nan"], "'nan' is not a finite number from 0 to 10000"),
+        ([*LSTM, "--weight", "1e400"], "'1e400' is not a finite number above 0 to 10000"),
+        ([*LSTM, "--device", "tpu:x"], "the device 'tpu:x' cannot be used here; write cpu, cuda"),
+        ([*LSTM, "--device", "meta"], "the device 'meta' cannot be used here"),
+        ([*LSTM, "--seed", HUGE], f"'{HUGE}' is too large, the most is 9223372036854775807"),
+        ([*LSTM, "--hidden", "90000000"], "weights, more than 1000000000; give less embedding"),
+        (
+            ["experiment", "serve", "s", "--port", "65536"],
+            "'65536' is too large, the most is 65535",
+        ),
+        (["experiment", "serve", "s", "--port", "٣"], "'٣' is not a whole number from 0 up"),
+        (["demo", "--port", "1_0"], "'1_0' is not a whole number from 0 up"),
+        (
+            ["design", "plan", "--groups", "1000001", "--comparisons", "3"],
+            "1000001 groups are more",
+        ),
+        (["synthesize", "--pair", *BOTH, "--per-sentence", "9999"], "the most is 1000"),
+        (["score", *ONE, "s.txt", "--out=--"], "--out=-- gives no value; write one after the ="),
+        (["experiment", "check", "x" * 300], f"cannot use {'x' * 300}: File name too long"),
+    ],
+)
+def test_numbers_and_names(fail, argv: list[str], message: str) -> None:
+    assert message in fail(*argv)
+
+
+def test_an_empty_token(fail, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _study(place)
+    monkeypatch.setenv("CONTSTIM_EXPERIMENT_TOKEN", "")
+    assert "the token has 0 characters" in fail("experiment", "serve", "study", "--port", "0")
+
+
+def _study(place: Path) -> None:
+    trials = ["design", "trials", "--groups", "1", "--participants", "1", "--catch", "2"]
+    assert main([*trials, "--out", str(place / "trials.csv")]) == 0
+    new_study(place / "study", place / "trials.csv")
+
+
+def test_a_field_beyond_the_limit_of_csv(fail) -> None:
+    Path("w.csv").write_text("word\n" + "x" * 140_000 + "\n")
+    search = ["synthesize", "--pair", *BOTH, "--sentences", "s.txt", "--vocabulary", "w.csv"]
+    assert fail(*search) == (
+        "w.csv, line 2 is not CSV (field larger than field limit (131072)); check its quotes"
+    )
+    Path("w.txt").write_text("x" * 140_000 + "\n")
+    assert "the vocabulary has no word" in fail(*search[:-1], "w.txt")
+    Path("cut.csv.gz").write_bytes(b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03")
+    assert fail("select", "natural", "cut.csv.gz").startswith("cut.csv.gz is not a whole gzip")
+
+
+def test_a_line_of_megabytes(fail) -> None:
+    Path("line.txt").write_text("the door was open " * 60_000)
+    assert fail("score", "--by", "word", *ONE, "line.txt", "--out", "o.csv") == (
+        "line.txt, line 1 has 1080000 characters, more than the 20000 that a sentence may have; "
+        "give one sentence a line"
+    )
+    pair = ["synthesize", "--pair", *BOTH, "--sentences", "line.txt", "--out", "o.csv"]
+    assert "more than the 20000" in fail(*pair)
+
+
+def test_absurd_sizes_of_designs(fail) -> None:
+    trials = ["design", "trials", "--groups", "1", "--catch", "2", "--out", "o.csv"]
+    assert "too large, the most is 1000000000" in fail(*trials, "--participants", HUGE)
+    assert fail(*trials, "--participants", "900000000") == (
+        "900000000 participants in each of 1 groups would see 1800000000 trials together, more "
+        "than 10000000; ask for fewer"
+    )
+    with pytest.raises(InputError, match="more than 10000000"):
+        design_trials(pool=["A dog ran home."], layout=Layout(1, 10**20, catch=1))
+    with pytest.raises(InputError, match="100000000000000000000 groups are more than the 1000000"):
+        plan_design(10**20, 3)
+    Path("pairs.csv").write_text("sentence_1,sentence_2\nThe door was open.,He saw the house.\n")
+    power = ["design", "power", "pairs.csv", "--compare", *BOTH, "--participants", "900000000"]
+    assert "answers an experiment; ask for fewer" in fail(*power)
+
+
+def test_options_of_training_in_python(place: Path) -> None:
+    for name in ("epochs", "full_epochs", "learning_rate"):
+        for value in (float("nan"), float("inf"), -1.0):
+            with pytest.raises(InputError):
+                TrainingOptions(**{name: value})
+    for weight in (float("nan"), float("inf"), 1e9):
+        with pytest.raises(InputError, match="one weight above 0 and up to 10000"):
+            train_recurrent(
+                [place / "text.txt"],
+                place / "m.safetensors",
+                config=NetworkConfig("rnn", 2, 2),
+                weights=[weight],
+            )
+
+
+FILES = (
+    ["score", *ONE, "s.txt"],
+    ["sentences", "sample", "s.txt", "--length", "4"],
+    ["synthesize", "--pair", *BOTH, "--sentences", "s.txt"],
+    ["synthesize", "--reject", BOTH[0], "--accept", BOTH[1], "--sentences", "s.txt"],
+    ["select", "natural", "scores.csv"],
+    ["design", "trials", "--catch", "1", "--groups", "1", "--participants", "1"],
+    ["models", "train", "ngram", "text.txt"],
+    ["models", "train", "rnn", "text.txt"],
+    ["experiment", "pay", "study"],
+    ["experiment", "jatos", "study"],
+)
+FOLDERS = (
+    ["models", "distill", "hf:x", "--text", "s.txt"],
+    ["models", "adapt", "hf:x", "--text", "s.txt"],
+    ["evaluate", "choices.csv"],
+    ["rescore", "n.jsonl", *ONE],
+    ["run", "study.toml"],
+    ["demo"],
+    ["experiment", "export", "study"],
+    ["experiment", "static", "study"],
+)
+
+
+@pytest.mark.parametrize("argv", FILES, ids=lambda argv: " ".join(argv[:3]))
+def test_places_that_are_no_files(fail, argv: list[str]) -> None:
+    for out in (".", "/", ".."):
+        message = f"cannot write {out}: it is a folder; give a file name"
+        assert fail(*argv, "--out", out) == message
+    assert fail(*argv, "--out", "loop") == (
+        "cannot write loop: Too many levels of symbolic links; choose another output"
+    )
+    assert fail(*argv, "--out", "a\udcff") == (
+        "cannot write 'a\\udcff': the name is not UTF-8; choose another output"
+    )
+
+
+@pytest.mark.parametrize("argv", FOLDERS, ids=lambda argv: " ".join(argv[:2]))
+def test_places_that_are_no_folders(fail, argv: list[str]) -> None:
+    assert fail(*argv, "--out", "/") == (
+        "cannot write into /: it is the root of the file system; give another folder"
+    )
+    for out in ("s.txt", "dangling"):
+        assert fail(*argv, "--out", out) == (
+            f"cannot write into {out}: it is no folder; give another"
+        )
+    assert fail(*argv, "--out", "loop/x") == (
+        "cannot write loop/x: Too many levels of symbolic links; choose another output"
+    )
+
+
+def test_a_loop_as_the_folder_of_a_study(fail) -> None:
+    for name in ("loop", "loop/x"):
+        assert "levels of symbolic links" in fail("experiment", "new", name, "--trials", "t.csv")
+
+
+def test_models_do_not_replace_a_device(fail) -> None:
+    os.mkfifo("pipe")
+    train = ["models", "train", "ngram", "text.txt", "--out", "pipe"]
+    assert fail(*train) == "cannot write pipe: it is no file; give a file name"
+
+
+def test_triplets_that_cannot_be_written_leave_no_settings(fail) -> None:
+    for out in ("s.txt/o.csv", "x" * 248):
+        pair = ["synthesize", "--pair", *BOTH, "--sentences", "s.txt", "--out", out]
+        message = fail(*pair)
+        assert message.startswith("cannot write ")
+        assert message.endswith("; choose another output")
+
+
+def test_what_is_no_data_file_stays_as_it_is(fail, place: Path) -> None:
+    _study(place)
+    Path("empty.sqlite3").touch()
+    message = "empty.sqlite3 does not hold the data of a study; choose another file"
+    for action in ("pay", "export", "replace", "release", "audit"):
+        argv = ["experiment", action, "study", "--data", "empty.sqlite3"]
+        argv += {"release": ["--idle", "1"], "audit": [*ONE, "--out", "o"]}.get(action, [])
+        argv += ["--out", "o"] if action == "export" else []
+        assert fail(*argv) == message
+        assert Path("empty.sqlite3").stat().st_size == 0
+    with pytest.raises(InputError, match="does not hold the data"):
+        open_data(Path("empty.sqlite3"))
+
+
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
+def test_what_is_stopped_leaves_nothing(
+    sent: int, place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stop(*_: object) -> None:
+        os.kill(os.getpid(), sent)
+        time.sleep(10)
+
+    before = sorted(place.iterdir())
+    monkeypatch.setattr(score, "_write_sentences", stop)
+    assert main(["score", *ONE, "s.txt", "--out", "o.csv"]) == 130
+    assert capsys.readouterr().err.splitlines()[-1] == "contstim: interrupted"
+    assert sorted(place.iterdir()) == before
+
+
+def test_only_what_keeps_results_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("contstim.cli.synthesize.write_synthesis", stop)
+    pair = ["synthesize", "--pair", *BOTH, "--sentences", "s.txt"]
+    kept = "; finished results are kept, and the same command goes on with the rest"
+    for argv, said in ((pair, ""), ([*pair, "--out", "o.csv"], kept)):
+        assert main(argv) == 130
+        assert capsys.readouterr().err.splitlines()[-1] == f"contstim: interrupted{said}"
+
+
+def test_a_sample_of_absurd_values() -> None:
+    """All of them: ``python tests/fuzz_commands.py``."""
+    script = Path(__file__).parents[1] / "fuzz_commands.py"
+    done = subprocess.run(
+        [sys.executable, str(script), "--runs", "40", "--whole", "2"],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.splitlines()[-1].startswith("40 runs, 2 of them whole commands, of ")

@@ -1,0 +1,505 @@
+"""Give every option of every command absurd values; look for tracebacks, hangs and litter.
+
+The options are those of the parsers, so a new option is tried without a word here; a new command
+needs a line in `COMMANDS`. Each run is a process of its own, forked from one that has imported
+everything, in a folder of its own with small but real inputs; some are whole commands beside.
+
+    python tests/fuzz_commands.py                      all values of all options
+    python tests/fuzz_commands.py --runs 300 --seed 1  a sample of them
+    python tests/fuzz_commands.py --only "models train" --verbose
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import os
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE / "experiment"), str(HERE.parent)]
+os.environ |= {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+
+SECONDS = 20  # of processor time, and twice that by the clock: more is a hang
+MEMORY = 12 * 2**30  # bytes of addresses; sizes that were not refused end there
+
+MODELS = "--model ngram:2.arpa --model ngram:3.arpa"
+PAIR = "--pair ngram:2.arpa ngram:3.arpa"
+TRAIN = "--min-count 1 --embedding 2 --hidden 2 --epochs 1 --full-epochs 0 --out new.safetensors"
+
+#: Of each command its positional arguments and the options that it needs.
+COMMANDS = {
+    "demo": ("", "--out new --sentences 1"),
+    "models list": ("", ""),
+    "models info": ("ngram:2.arpa", ""),
+    "models check": ("ngram:2.arpa", "--sentences sentences.txt"),
+    "models train ngram": ("text.txt", "--fallback 0.5,1,1.5 --out new.arpa"),
+    "models train rnn": ("text.txt", TRAIN),
+    "models train lstm": ("text.txt", TRAIN),
+    "models adapt": (
+        "hf:bert",
+        "--text words.txt --dev held.txt --other held.txt --steps 1 --interval 1 --out new",
+    ),
+    "models distill": (
+        "hf:bert?metric=pll",
+        "--text words.txt --heldout held.txt --epochs 1 --out new",
+    ),
+    "models finetune": (
+        "hf:bert",
+        "--data cola --restarts 1 --epochs 6 --layers 1 --batch 4 --learning-rate 0.01 --out new",
+    ),
+    "score": ("sentences.txt", f"{MODELS} --out new.csv"),
+    "sentences pool": ("", ""),
+    "sentences sample": ("sentences.txt", "--length 4 --n 2 --out new.txt"),
+    "synthesize": ("The@dog@saw@a@cat.", f"{PAIR} --vocabulary list.txt --out new.csv"),
+    "select natural": ("scores.csv", "--per-pair 1 --out new.csv"),
+    "select triplets": ("triplets.csv", "--per-pair 1 --strata 1 --out new.csv"),
+    "design trials": (
+        "",
+        "--natural pairs.csv --groups 2 --participants 2 --random-natural 1 --catch 1 "
+        "--pool pool.txt --out new.csv",
+    ),
+    "design simulate": ("trials.csv", "--follow contstim:bigram?unknown=unk --out new.csv"),
+    "design power": (
+        "trials.csv",
+        "--compare ngram:2.arpa?unknown=unk ngram:3.arpa?unknown=unk --groups 2 --participants 2 "
+        "--simulations 5 --out new.csv",
+    ),
+    "design plan": ("", "--groups 10 --comparisons 36"),
+    "experiment new": ("new", "--trials trials.csv"),
+    "experiment check": ("study", ""),
+    "experiment serve": ("study", "--port 0"),
+    "experiment build": ("", ""),
+    "experiment static": ("study", "--out new"),
+    "experiment jatos": ("study", "--out new.jzip"),
+    "experiment export": ("study", "--out new"),
+    "experiment import": ("study log.txt", ""),
+    "experiment pay": ("study", "--out new.csv"),
+    "experiment replace": ("study", "--out new.csv"),
+    "experiment release": ("study", "--idle 1"),
+    "experiment audit": ("study", "--scores study_scores.csv --out new"),
+    "experiment trial-lists": ("study", "--for pcibex --out new"),
+    "experiment check-psychds": ("psychds", ""),
+    "run": ("small.toml", "--stage scores --out new"),
+    "evaluate": ("choices.csv", "--scores study_scores.csv --bootstrap 5 --out new"),
+    "rescore": ("nbest.jsonl", "--model ngram:2.arpa?unknown=unk --bootstrap 5 --out new"),
+}
+#: Commands that work until they are stopped or for minutes, and what they print when they do.
+LONG = {"demo": "Scoring ", "experiment serve": "participants: "}
+#: Commands whose status 1 is documented.
+STATUS_1 = ("run", "experiment import")
+
+NUMBERS = [
+    *("0", "-1", "1", "2.5", "nan", "inf", "-inf", "1e400", "1e308", "5e-324", "0x10", "1_0", "٣"),
+    *("²", "1e9", "1000000000", "99999999999999999999", "-99999999999999999999", "1,nan"),
+    *("0,0,inf", "1e400,1e400", "nan,nan,nan", "0,-1", "1/0", "1/99999999999999999999", "0-0"),
+    *("8-99999999999999999999", "9-1", "nan-8"),
+]
+TEXTS = [
+    *("x", " ", "-", "--", "%s%n{0}", "☃", "\udcff", "\x1b[2J", "x" * 300, "é" * 5000, "a=b", "="),
+    *("cuda:99", "meta", "local:0", "slurm:x", "tcp://127.0.0.1:1", "999.999.999.999", "::1", "[]"),
+    *("ngram:", "ngram:loop", "ngram:empty", "lstm:binary", "hf:folder", "hf:loop", "student:bert"),
+    *("contstim:bigram?device=cuda:99", "contstim:bigram?a=b=c", "ngram:2.arpa=1e400", "nltk:x"),
+    *(
+        "hf:bert?dtype=int8",
+        "hf:bert?metric=x",
+        "hf:bert?orders=99999999999999999999",
+        "?",
+        "a:b?c",
+    ),
+]
+PATHS = [
+    *(".", "..", "/", "./", "//", "../../..", "loop", "loop/x", "dangling", "folder", "folder/"),
+    *("no/where/x", "sentences.txt/x", "null", "/proc/nothing/x", "~", "missing.csv"),
+    *("empty", "blank", "binary", "huge.csv", "huge.txt", "line.txt", "cut.gz", "nul.csv", "latin"),
+    *("missing.csv.gz", "deep.json", "sentences.txt", "x.tsv", "empty.parquet", "empty.npz"),
+]
+VALUES = [*NUMBERS, *TEXTS, *PATHS]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A command line and the option, or number of the positional argument, that is absurd."""
+
+    command: str
+    what: str
+    value: str
+    argv: tuple[str, ...]
+
+
+def parsers() -> dict[str, argparse.ArgumentParser]:
+    """Return the parser of each command that can be called, by its words."""
+    from contstim import cli
+    from contstim.cli.common import CommandParser
+
+    found = {}
+
+    def walk(name: str, parser: argparse.ArgumentParser) -> None:
+        subs = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
+        for sub in subs:
+            for word, inner in sub.choices.items():
+                walk(f"{name} {word}", inner)
+        if not subs:
+            found[name] = parser
+
+    for name in cli.COMMANDS:
+        parser = CommandParser(prog=f"contstim {name}")
+        import_module(f"contstim.cli.{name}").configure(parser)
+        walk(name, parser)
+    return found
+
+
+def all_runs() -> list[Run]:
+    """Return a run for each value of each option and positional argument of each command."""
+    runs = []
+    for command, parser in parsers().items():
+        places, options = (text.split() for text in COMMANDS[command])
+        places = [place.replace("@", " ") for place in places]
+        words = command.split()
+        positional = 0
+        for action in parser._actions:
+            if isinstance(action, argparse._HelpAction | argparse._VersionAction):
+                continue
+            option = max(action.option_strings, key=len, default="")
+            if option and action.nargs == 0:
+                runs.append(Run(command, option, "", (*words, *options, option, *places)))
+                continue
+            # Choices are compared with names, whatever the value.
+            for value in TEXTS[:8] if action.choices else VALUES:
+                if option and isinstance(action.nargs, int):
+                    given = [option, value, *["ngram:3.arpa"] * (action.nargs - 1)]
+                elif option and action.nargs == "+":
+                    given = [option, value]
+                elif option:
+                    given = [f"{option}={value}"]
+                here = [*places]
+                if not option:
+                    given = []
+                    here[positional : positional + 1] = [value]
+                argv = (*words, *options, *given, "--", *here)
+                runs.append(Run(command, option or f"argument {positional + 1}", value, argv))
+            positional += not option
+    return runs
+
+
+def make_inputs(folder: Path) -> None:
+    """Write what the commands read, good and bad."""
+    import pandas as pd
+    from studies import make_trials
+    from talking import play
+    from tiny_transformers import save_checkpoint
+
+    from contstim import load_model
+    from contstim.experiment.collected import read_collected
+    from contstim.experiment.psychds import write_psychds
+    from contstim.experiment.store import Store
+    from contstim.experiment.study import new_study
+    from contstim.models.ngram.train import train_ngram
+    from contstim.tables import TRIPLETS
+
+    def write(name: str, text: str | bytes) -> None:
+        path = folder / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(text.encode() if isinstance(text, str) else text)
+
+    nouns, ends = ("dog", "cat", "man", "woman"), ("ran.", "saw a cat.", "saw the old man.")
+    lines = [f"{the} {noun} {end}" for the in ("The", "A") for noun in nouns for end in ends]
+    write("text.txt", "".join(f"{line}\n" for line in lines * 2))
+    write("words.txt", "".join(f"{line}\n" for line in lines))
+    write("sentences.txt", "The dog saw a cat.\nA man ran.\nThe woman saw the old man.\n")
+    write("held.txt", "A dog saw a man.\nThe cat ran.\nA woman saw the old cat.\n")
+    write("list.txt", "The\nA\ndog\ncat\nman\nsaw\nran\na\nthe\nold\n")
+    write("pool.txt", "".join(f"The {i} old men walked home again, slowly.\n" for i in range(40)))
+    for order in (2, 3):
+        path = folder / f"{order}.arpa"
+        train_ngram(folder / "text.txt", path, order=order, fallback=(0.5, 1.0, 1.5))
+    save_checkpoint("bert", folder / "bert")
+    for name in ("in_domain_train", "in_domain_dev", "out_of_domain_dev"):
+        rows = "".join(f"x\t{int('dog' in line)}\t\t{line}\n" for line in lines)
+        write(f"cola/{name}.tsv", rows)
+    write(
+        "small.toml",
+        'models = ["ngram:2.arpa", "ngram:3.arpa"]\n[study]\nname = "small"\nseed = 3\n'
+        '[sentences]\nfile = "sentences.txt"\n[natural]\nper_pair = 1\n',
+    )
+    hypotheses = [{"text": "a dog ran", "score": -10}, {"text": "the dog ran", "score": -11}]
+    for number in range(4):
+        split = "dev" if number < 2 else "test"
+        row = {"id": f"u{number}", "split": split, "reference": "the dog ran"}
+        text = json.dumps(row | {"hypotheses": hypotheses}) + "\n"
+        with (folder / "nbest.jsonl").open("a", encoding="utf-8") as file:
+            file.write(text)
+    write("scores.csv", "sentence,a,b\nx y,-4,-1\nx z,-1,-4\nx u,-3,-2\nx v,-2,-3\n")
+    write(
+        "pairs.csv",
+        "model_1,model_2,sentence_1,sentence_2\n"
+        + "".join(f"a,b,First {i} went up.,Then {i} came down.\n" for i in range(4)),
+    )
+    write(
+        "triplets.csv",
+        f"{','.join(TRIPLETS)},repeat\n"
+        "a,b,The dog ran.,A cat ran.,A man ran.,-9,-9,-8,-12,-12,-8,0\n",
+    )
+    trials = make_trials()
+    trials.to_csv(folder / "trials.csv", index=False)
+    study = new_study(folder / "study", folder / "trials.csv")
+    with Store(study) as store:
+        for name in ("ann", "bob", "cem"):
+            play(store, name)
+    collected = read_collected(study)
+    collected.choices.to_csv(folder / "choices.csv", index=False)
+    write_psychds(study, collected, folder / "psychds")
+    sentences = pd.unique(pd.concat([trials["sentence_1"], trials["sentence_2"]])).tolist()
+    model = load_model("contstim:bigram?unknown=unk")
+    values = model.score(sentences)
+    pd.DataFrame({"sentence": sentences, "m1": values, "m2": values[::-1]}).to_csv(
+        folder / "study_scores.csv", index=False
+    )
+    write("log.txt", "no log at all\n")
+    for name in ("empty", "empty.parquet", "empty.npz"):
+        write(name, b"")
+    write("blank", "\n \n\n")
+    write("binary", bytes(range(256)) * 40)
+    write("latin", "The café\n".encode("latin-1"))
+    write("nul.csv", "word,sentence\na\0b,The\0 dog ran.\n")
+    write("x.tsv", "a\tb\n1\t2\n")
+    write("cut.gz", gzip.compress(b"The dog ran.\n" * 400)[:-12])
+    write("deep.json", "[" * 100_000)
+    # A field beyond the csv module's limit, in a table with every column that commands look for.
+    columns = "word,sentence,natural,sentence_1,sentence_2,model,model_1,model_2,log_prob,rating"
+    huge = f"{columns}\n" + ",".join(["w" * 200_000, *"The dog ran|" * 9]) + "\n"
+    write("huge.csv", huge)
+    write("huge.txt", huge)
+    write("line.txt", "the dog saw a cat " * 120_000 + "\n")
+    (folder / "folder").mkdir()
+    (folder / "loop").symlink_to("loop")
+    (folder / "dangling").symlink_to("no/where")
+    (folder / "null").symlink_to("/dev/null")
+
+
+def tree(folder: Path) -> dict[str, tuple[int, ...]]:
+    """Return the files of a folder with size and time, and the folders."""
+    found: dict[str, tuple[int, ...]] = {}
+    for place, folders, files in os.walk(folder):
+        for name in files:
+            path = os.path.join(place, name)
+            state = os.lstat(path)
+            found[os.path.relpath(path, folder)] = (state.st_size, state.st_mtime_ns)
+        for name in folders:
+            found[os.path.relpath(os.path.join(place, name), folder)] = ()
+    return found
+
+
+def allowed(run: Run, path: str) -> bool:
+    """Whether a refused command may leave `path`: what is meant to outlive a failure."""
+    cached = run.what == "--cache" or ".scores" in path or ".restarts" in path
+    return cached or path.endswith((".sqlite3-wal", ".sqlite3-shm"))
+
+
+class Child:
+    """A run under way, in a process and a folder of its own."""
+
+    def __init__(self, run: Run, inputs: Path, shelf: Path, whole: bool) -> None:
+        self.run = run
+        self.root = Path(tempfile.mkdtemp(dir=shelf))
+        # Three folders down, so that paths that lead up stay within.
+        self.place = self.root / "up" / "and" / "down"
+        shutil.copytree(inputs, self.place, symlinks=True)
+        self.before = tree(self.root)
+        self.top = set(os.listdir("/"))
+        self.out, self.err = self.root.with_suffix(".out"), self.root.with_suffix(".err")
+        self.out.touch()
+        self.started = time.monotonic()
+        self.stopped = ""
+        self.process = self._command() if whole else None
+        self.pid = self.process.pid if self.process else self._fork()
+
+    def _command(self) -> subprocess.Popen[bytes]:
+        code = "import sys; from contstim.cli import main; sys.exit(main())"
+        with self.out.open("wb") as out, self.err.open("wb") as err:
+            return subprocess.Popen(
+                [sys.executable, "-c", code, *self.run.argv],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                cwd=self.place,
+                env={**os.environ, "PYTHONPATH": str(HERE.parent)},
+            )
+
+    def _fork(self) -> int:
+        pid = os.fork()
+        if pid:
+            return pid
+        status = 1
+        try:
+            os.chdir(self.place)
+            for descriptor, path in ((1, self.out), (2, self.err)):
+                os.dup2(os.open(path, os.O_CREAT | os.O_WRONLY), descriptor)
+            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+            resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+            sys.argv = ["contstim", *self.run.argv]
+            from contstim.cli import main
+
+            status = main(self.run.argv)
+        except SystemExit as error:
+            status = error.code if isinstance(error.code, int) else 0
+        except BaseException:  # noqa: BLE001 - what ends a command is what is looked for
+            import traceback
+
+            traceback.print_exc()
+        finally:
+            with suppress(BaseException):
+                sys.stdout.flush()
+                sys.stderr.flush()
+            os._exit(status)
+
+    def poll(self) -> int | None:
+        """Return the status once the process has ended; stop what is at work or hangs."""
+        pid, status = os.waitpid(self.pid, os.WNOHANG)
+        if pid:
+            return os.waitstatus_to_exitcode(status)
+        marker = LONG.get(self.run.command)
+        if not self.stopped and marker and marker in self.out.read_text("utf-8", "replace"):
+            self.stopped = "at work"
+            time.sleep(0.3)  # the server says so just before it is
+            os.kill(self.pid, signal.SIGTERM)
+            self.started = time.monotonic()
+        elif time.monotonic() - self.started > 3 * SECONDS or self._seconds() > SECONDS:
+            self.stopped = "hangs"
+            os.kill(self.pid, signal.SIGKILL)
+        return None
+
+    def _seconds(self) -> float:
+        with suppress(OSError, IndexError):
+            fields = Path(f"/proc/{self.pid}/stat").read_text("utf-8").rpartition(")")[2].split()
+            return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return 0.0
+
+    def faults(self, status: int) -> list[str]:
+        """Say what is wrong with how the process ended."""
+        printed = self.err.read_text("utf-8", "replace")
+        lines = [line for line in printed.splitlines() if line.strip()]
+        last = lines[-1] if lines else "nothing on standard error"
+        if self.stopped == "hangs":
+            return [f"hangs; {last}"]
+        found = []
+        if "Traceback (most recent call last)" in printed:
+            found.append(f"traceback: {last}")
+        elif status == 2 and not last.startswith("contstim"):
+            found.append(f"refused without a line: {last}")
+        elif status not in (0, 2) and not (
+            (status == 1 and self.run.command in STATUS_1) or (self.stopped and status == 130)
+        ):
+            found.append(f"status {status}: {last}")
+        warned = [line for line in lines if "Warning: " in line and ".py:" in line]
+        found += [f"warns: {warned[0].partition('Warning: ')[2]}"] if warned else []
+        after = tree(self.root)
+        changed = [path for path, state in after.items() if self.before.get(path) != state]
+        changed += [f"{path} is gone" for path in self.before if path not in after]
+        if status == 2:
+            litter = [path for path in changed if not allowed(self.run, path)]
+        else:
+            litter = [p for p in changed if p.endswith((".tmp", ".partial", ".part", ".state"))]
+        found += [f"leaves {litter[0]}"] if litter else []
+        strange = {n for n in os.listdir("/") if n not in self.top}
+        found += [f"writes to /: {sorted(strange)}"] if strange else []
+        return found
+
+    def clear(self) -> None:
+        """Remove what the run wrote."""
+        shutil.rmtree(self.root, ignore_errors=True)
+        self.out.unlink(missing_ok=True)
+        self.err.unlink(missing_ok=True)
+
+
+def perform(
+    runs: list[Run],
+    whole: Callable[[int], bool],
+    inputs: Path,
+    shelf: Path,
+    jobs: int,
+    report: Callable[[Run, int, float, list[str]], None],
+) -> None:
+    """Do the runs, `jobs` at a time, and report each as it ends."""
+    waiting: Iterator[tuple[int, Run]] = enumerate(runs)
+    alive: list[Child] = []
+    while True:
+        for number, run in waiting:
+            alive.append(Child(run, inputs, shelf, whole(number)))
+            if len(alive) >= jobs:
+                break
+        if not alive:
+            return
+        for child in [*alive]:
+            status = child.poll()
+            if status is not None:
+                report(child.run, status, time.monotonic() - child.started, child.faults(status))
+                child.clear()
+                alive.remove(child)
+        time.sleep(0.002)
+
+
+def main() -> int:
+    """Do what the options say; return 1 if there was a fault."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--runs", type=int, help="so many, drawn by chance (default: all)")
+    parser.add_argument("--seed", type=int, default=0, help="of that draw")
+    parser.add_argument("--only", default="", help="commands that begin with this")
+    parser.add_argument("--option", help="this option alone")
+    parser.add_argument("--jobs", type=int, default=1, help="runs at a time")
+    parser.add_argument("--whole", type=int, default=0, help="so many as commands of their own")
+    parser.add_argument("--verbose", action="store_true", help="a line for each run")
+    args = parser.parse_args()
+    runs = [
+        run
+        for run in all_runs()
+        if run.command.startswith(args.only) and args.option in (None, run.what)
+    ]
+    rng = random.Random(args.seed)
+    if args.runs is not None and args.runs < len(runs):
+        runs = rng.sample(runs, args.runs)
+    whole = {*rng.sample(range(len(runs)), min(args.whole, len(runs)))}
+    statuses: Counter[int] = Counter()
+    faulty = 0
+
+    def report(run: Run, status: int, seconds: float, faults: list[str]) -> None:
+        nonlocal faulty
+        statuses[status] += 1
+        faulty += bool(faults)
+        shown = ascii(run.value if len(run.value) < 60 else run.value[:57] + "...")
+        for fault in faults or (["ok"] if args.verbose else []):
+            line = f"{run.command} {run.what} {shown}: [{status}, {seconds:.1f} s] {fault}"
+            print(line[:400], flush=True)
+
+    with tempfile.TemporaryDirectory() as shelf:
+        inputs = Path(shelf) / "inputs"
+        inputs.mkdir()
+        make_inputs(inputs)
+        started = time.monotonic()
+        perform(runs, whole.__contains__, inputs, Path(shelf), args.jobs, report)
+        seconds = time.monotonic() - started
+    ended = ", ".join(f"status {status}: {n}" for status, n in sorted(statuses.items()))
+    options = len({(run.command, run.what) for run in runs})
+    print(
+        f"{len(runs)} runs, {len(whole)} of them whole commands, of {options} options and "
+        f"arguments in {seconds:.0f} s ({ended}): {faulty} faulty"
+    )
+    return 1 if faulty else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
