@@ -1,12 +1,12 @@
 """Lay out an experiment, or see what a design can show before money is spent on it.
 
-trials: deals selected pairs and triplets to groups of participants, so that every group sees every
-condition of every model pair equally often and nobody sees a sentence twice; order and sides are
-each participant's own. simulate: lets simulated people, who follow one model or a mixture, answer
-the trials, so that the whole analysis can be run before there are data. plan: the smallest p-value
-that a number of groups can give (of participants, where groups are fewer than six), and what the
-correction for many comparisons then asks. power:
-how often an experiment of each size would tell two models apart, by simulation.
+trials: allocates selected pairs and triplets to groups of participants, so that every group sees
+every condition of every model pair equally often and nobody sees a sentence twice; order and sides
+are each participant's own. simulate: lets simulated people, who follow one model or a mixture,
+answer the trials, so that the whole analysis can be run before there are data. plan: the smallest
+p-value that a number of groups can give (of participants, where groups are fewer than six), and
+what the correction for many comparisons then asks. power: how often an experiment of each size
+would tell two models apart, by simulation.
 
 Examples:
   contstim design plan --groups 10 --comparisons 36
@@ -234,11 +234,11 @@ def _trials(args: argparse.Namespace) -> int:
     )
     with write_output(args.out, [args.natural, args.triplets, args.pool]) as out:
         trials.to_csv(out, index=False, lineterminator="\n")
-    dealt = LAYOUTS[layout] if isinstance(layout, str) else layout
+    resolved = LAYOUTS[layout] if isinstance(layout, str) else layout
     models = {*trials["model_1"].dropna(), *trials["model_2"].dropna()}
     print(f"{trials.attrs['trials']} trials a participant", file=sys.stderr)
     if len(models) > 1:
         comparisons = len(list(combinations(models, 2)))
-        plan = plan_design(dealt.groups, comparisons, participants=dealt.participants)
+        plan = plan_design(resolved.groups, comparisons, participants=resolved.participants)
         print(plan, file=sys.stderr)
     return 0

@@ -7,6 +7,7 @@ it and what was left out are reported on standard error.
 
 Examples:
   contstim select natural scores.csv --per-pair 10 --out pairs.csv
+  contstim select natural scores.csv --constraint balance:words:0.5 --out pairs.csv
   contstim select triplets triplets.csv --per-pair 10 --objective worst-rank --out chosen.csv
 """
 
@@ -24,6 +25,9 @@ from contstim.text.wordrules import ENGLISH_REPEATABLE
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the subcommands."""
+    from contstim.selection.constraints import CONSTRAINTS
+    from contstim.selection.triplets import OBJECTIVES
+
     kinds = parser.add_subparsers(dest="kind", metavar="KIND", required=True)
     natural = kinds.add_parser("natural", help="pairs of natural sentences")
     natural.add_argument(
@@ -50,10 +54,23 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="words that may occur twice all the same (default: English determiners and "
         "prepositions)",
     )
+    forms = ", ".join(kind.usage() for kind in CONSTRAINTS.values())
+    natural.add_argument(
+        "--constraint",
+        action="append",
+        default=[],
+        metavar="KIND:COLUMN:VALUE",
+        help=f"what the selection must keep, may be repeated: {forms}; columns are words, "
+        "characters, zipf (frequency) and those of --features",
+    )
+    natural.add_argument(
+        "--features", metavar="CSV", help="columns for constraints: the first holds the sentence"
+    )
     natural.add_argument(
         "--solver",
         metavar="NAME",
-        help="go through PuLP with cbc, highs, gurobi or cplex (default: none is needed)",
+        help="go through PuLP with cbc, highs, gurobi or cplex (default: none is needed; with "
+        "constraints cbc)",
     )
     triplets = kinds.add_parser("triplets", help="triplets of a natural and two synthetic ones")
     triplets.add_argument("table", metavar="TRIPLETS", help="as `contstim synthesize` writes it")
@@ -61,7 +78,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--objective",
         default="controversiality",
         metavar="NAME",
-        help="controversiality (default) or worst-rank",
+        help=f"{', '.join(OBJECTIVES)} (default: controversiality)",
     )
     triplets.add_argument(
         "--strata", type=positive, default=10, metavar="N", help="of each model (default: 10)"
@@ -79,7 +96,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Select and write."""
     chosen = _natural(args) if args.kind == "natural" else _triplets(args)
-    read = [args.table, getattr(args, "reference", None), getattr(args, "repeatable", None)]
+    read = [getattr(args, name, None) for name in ("table", "reference", "repeatable", "features")]
     with write_output(args.out, read) as out:
         chosen.to_csv(out, index=False, lineterminator="\n")
     attrs = chosen.attrs
@@ -105,7 +122,11 @@ def run(args: argparse.Namespace) -> int:
 
 def _natural(args: argparse.Namespace) -> pd.DataFrame:
     from contstim.selection import read_scores, repeats_no_word, select_natural_pairs
+    from contstim.selection.constraints import check_constraints, parse_constraints
+    from contstim.selection.files import read_features
 
+    check_constraints(args.constraint)
+    features = read_features(args.features) if args.features else None
     scores = read_scores(args.table)
     eligible = None
     if args.distinct:
@@ -117,6 +138,7 @@ def _natural(args: argparse.Namespace) -> pd.DataFrame:
         args.per_pair,
         accept_from=args.accept_from,
         eligible=eligible,
+        constraints=parse_constraints(args.constraint, scores.index, features),
         solver=args.solver,
     )
 

@@ -1,17 +1,22 @@
 """Choosing stimuli, and laying them out for participants.
 
-Natural pairs and triplets are chosen exactly; a design deals them to groups of participants.
+Natural pairs and triplets are chosen exactly; a design allocates them to groups of participants.
 Nothing here needs torch.
 """
 
 from contstim.selection.checking import check_design
+from contstim.selection.constraints import AtMost, Balance, Linear, SelectionConstraint
 from contstim.selection.design import CONDITIONS, LAYOUTS, Layout, design_trials
 from contstim.selection.files import read_scores, read_triplets
 from contstim.selection.natural import select_natural_pairs
 from contstim.selection.planning import DesignPlan, plan_design
 from contstim.selection.ranks import fractional_ranks
-from contstim.selection.triplets import controversiality, select_triplets, worst_ranks
-from contstim.selection.wishes import AtMost, Balance, Linear
+from contstim.selection.triplets import (
+    controversiality,
+    select_triplets,
+    triplet_objective,
+    worst_ranks,
+)
 from contstim.text.features import repeats_no_word, sentence_features
 
 __all__ = [
@@ -22,6 +27,7 @@ __all__ = [
     "DesignPlan",
     "Layout",
     "Linear",
+    "SelectionConstraint",
     "check_design",
     "controversiality",
     "design_trials",
@@ -33,5 +39,6 @@ __all__ = [
     "select_natural_pairs",
     "select_triplets",
     "sentence_features",
+    "triplet_objective",
     "worst_ranks",
 ]

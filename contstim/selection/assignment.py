@@ -1,14 +1,13 @@
-"""Exact selection of sentences for seats: an assignment problem on a few candidates, with proof.
+"""Exact selection of sentences for the roles of model pairs: an assignment problem, with proof.
 
-A *slot* is an ordered pair of models, one that rejects and one that accepts, with a number of
-*seats*. A sentence may take a seat of a slot if the accepting model ranks it high enough, at the
+A *role* is an ordered pair of models, one that rejects and one that accepts, with a number of
+sentences. A sentence may be assigned to a role if the accepting model ranks it high enough, at the
 cost of its rank under the rejecting model. Every condition concerns one sentence, so the choice
-of sentences is a transportation problem; who meets whom in a pair is settled afterwards.
+of sentences is a transportation problem; which two make a pair is settled afterwards.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -20,32 +19,48 @@ from scipy.sparse.csgraph import maximum_bipartite_matching
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InfeasibleError
 
-__all__ = ["SeatProblem", "Slot", "assign_seats", "dual_bound"]
+__all__ = ["ROLES", "AssignmentProblem", "Role", "assign"]
+
+#: What a sentence can be in a pair; model 1 accepts sentence 1, model 2 sentence 2.
+ROLES = ("sentence_1", "sentence_2")
 
 
 @dataclass(frozen=True)
-class Slot:
-    """Seats of one role in one model pair, for sentences that one model rejects, one accepts.
+class Role:
+    """One role in the pairs of two models, for sentences that one rejects and the other accepts.
 
     Attributes
     ----------
+    model_1, model_2
+        The models of the pairs.
+    role
+        One of `ROLES`.
     reject, accept
         Columns of the two models in the table of ranks.
-    seats
+    count
         How many sentences are wanted.
-    name
-        The pair and role, for messages.
     """
 
+    model_1: str
+    model_2: str
+    role: str
     reject: int
     accept: int
-    seats: int
-    name: str
+    count: int
+
+    def __str__(self) -> str:
+        accept, reject = self.model_1, self.model_2
+        if self.role == ROLES[1]:
+            accept, reject = reject, accept
+        return (
+            f"model pair {self.model_1} and {self.model_2}, {self.role} (accepted by {accept}, "
+            f"rejected by {reject})"
+        )
 
 
 @dataclass(frozen=True, eq=False)
-class SeatProblem:
-    """Which sentence may take a seat where, and at what cost.
+class AssignmentProblem:
+    """Which sentence may be assigned to which role, and at what cost.
 
     Attributes
     ----------
@@ -55,81 +70,81 @@ class SeatProblem:
         Whether a model ranks a sentence high enough to accept it, shape (S, M).
     rejected
         Whether a model ranks a sentence low enough to reject it, shape (S, M).
-    slots
-        The A slots.
+    roles
+        The A roles.
     """
 
     doubled: IntArray
     accepted: BoolArray
     rejected: BoolArray
-    slots: tuple[Slot, ...]
+    roles: tuple[Role, ...]
 
     @property
     def total(self) -> int:
-        """Number of seats, N."""
-        return sum(slot.seats for slot in self.slots)
+        """Number of sentences wanted, N."""
+        return sum(role.count for role in self.roles)
 
     @cached_property
     def _orders(self) -> dict[int, IntArray]:
-        columns = {slot.reject for slot in self.slots}
+        columns = {role.reject for role in self.roles}
         return {m: np.argsort(self.doubled[:, m], kind="stable") for m in columns}
 
-    def allowed(self, slot: Slot) -> BoolArray:
-        """Say which sentences may take a seat of `slot`, shape (S,)."""
-        return self.accepted[:, slot.accept] & self.rejected[:, slot.reject]
+    def allowed(self, role: Role) -> BoolArray:
+        """Return which sentences may be assigned to `role`, shape (S,)."""
+        return self.accepted[:, role.accept] & self.rejected[:, role.reject]
 
-    def cheapest(self, slot: Slot, count: int) -> IntArray:
-        """Return the `count` cheapest allowed sentences of `slot`, or all if there are fewer."""
-        order = self._orders[slot.reject]
+    def least_costly(self, role: Role, count: int) -> IntArray:
+        """Return the `count` allowed sentences of `role` that cost least, or all there are."""
+        order = self._orders[role.reject]
         length = 4 * count
         while True:
             head = order[:length]
-            fit = self.accepted[head, slot.accept] & self.rejected[head, slot.reject]
+            fit = self.accepted[head, role.accept] & self.rejected[head, role.reject]
             if length >= len(order) or fit.sum() >= count:
                 return np.asarray(head[fit][:count])
             length *= 4
 
     def costs(self, rows: IntArray) -> FloatArray:
         """Return the costs of the sentences `rows`, shape (A, len(rows)); inf where forbidden."""
-        table = np.empty((len(self.slots), len(rows)))
-        for a, slot in enumerate(self.slots):
-            fit = self.accepted[rows, slot.accept] & self.rejected[rows, slot.reject]
-            table[a] = np.where(fit, self.doubled[rows, slot.reject], np.inf)
+        table = np.empty((len(self.roles), len(rows)))
+        for a, role in enumerate(self.roles):
+            fit = self.accepted[rows, role.accept] & self.rejected[rows, role.reject]
+            table[a] = np.where(fit, self.doubled[rows, role.reject], np.inf)
         return table
 
 
-def assign_seats(problem: SeatProblem) -> list[IntArray]:
-    """Choose the sentences of every slot at the least total cost, each sentence at most once.
+def assign(problem: AssignmentProblem) -> list[IntArray]:
+    """Choose the sentences of every role at the least total cost, each sentence at most once.
 
     Returns
     -------
     list of arrays
-        For each slot the rows of its sentences, cheapest first.
+        For each role the rows of its sentences, that of least cost first.
 
     Raises
     ------
     InfeasibleError
-        Naming the slots that cannot be filled together, and how many sentences they share.
+        Naming the roles that cannot be filled together, and how many sentences they share.
 
     Notes
     -----
-    Only the K cheapest sentences of each slot are candidates. That this loses nothing is proved
-    in two ways.
+    Only the K sentences of each role that cost least are candidates. That this loses nothing is
+    proved in two ways.
 
-    *While solving.* A candidate that no seat takes has price 0 in the dual of the candidates'
-    problem. If every slot either has such a candidate in its own list, or a list that holds all
-    its allowed sentences, then no slot's price exceeds the cost of a sentence outside its list,
+    *While solving.* A candidate that is not assigned has price 0 in the dual of the candidates'
+    problem. If every role either has such a candidate in its own list, or a list that holds all
+    its allowed sentences, then no role's price exceeds the cost of a sentence outside its list,
     hence the same prices (0 for the others) are feasible in the dual of the full problem, and
     the solution is optimal there too. Otherwise K is doubled.
 
-    *In advance.* With K = N, the number of seats, the condition always holds: at most N - 1 other
-    seats are taken, or the list is complete. So the doubling ends, and a problem without a solution
-    on N candidates a slot has none at all.
+    *In advance.* With K = N, the number of sentences wanted, the condition always holds: at most
+    N - 1 others are assigned, or the list is complete. So the doubling ends, and a problem without
+    a solution on N candidates a role has none at all.
     """
-    _refuse_short_slots(problem)
-    count = min(problem.total, max(16, 2 * max(slot.seats for slot in problem.slots)))
+    _refuse_short_roles(problem)
+    count = min(problem.total, max(16, 2 * max(role.count for role in problem.roles)))
     while True:
-        lists = [problem.cheapest(slot, count) for slot in problem.slots]
+        lists = [problem.least_costly(role, count) for role in problem.roles]
         rows = np.unique(np.concatenate(lists))
         chosen = _solve(problem, rows)
         if chosen is not None:
@@ -143,86 +158,51 @@ def assign_seats(problem: SeatProblem) -> list[IntArray]:
         count = min(problem.total, 2 * count)
 
 
-def _solve(problem: SeatProblem, rows: IntArray) -> list[IntArray] | None:
-    seat_slot = np.repeat(np.arange(len(problem.slots)), [s.seats for s in problem.slots])
-    if len(rows) < len(seat_slot):
+def _solve(problem: AssignmentProblem, rows: IntArray) -> list[IntArray] | None:
+    place_role = np.repeat(np.arange(len(problem.roles)), [s.count for s in problem.roles])
+    if len(rows) < len(place_role):
         return None
     costs = problem.costs(rows)
     try:
-        _, columns = linear_sum_assignment(costs[seat_slot])
+        _, columns = linear_sum_assignment(costs[place_role])
     except ValueError:  # SciPy's way to say that no complete assignment exists
         return None
     chosen = []
-    for a, slot in enumerate(problem.slots):
-        own = rows[columns[seat_slot == a]]
+    for a, role in enumerate(problem.roles):
+        own = rows[columns[place_role == a]]
         # Canonical rows settle equal ranks.
-        chosen.append(own[np.lexsort((own, problem.doubled[own, slot.reject]))])
+        chosen.append(own[np.lexsort((own, problem.doubled[own, role.reject]))])
     return chosen
 
 
-def dual_bound(problem: SeatProblem, chosen: Sequence[IntArray]) -> float:
-    """Return a lower bound on the total cost of every selection, from slot prices.
-
-    For any prices u of the slots, ``sum_a seats_a u_a - sum_s max(0, max_a (u_a - c[s, a]))``
-    is a lower bound (weak duality), the second sum being over all sentences. The prices are
-    shortest paths: no slot pays more than its cheapest free sentence costs, nor more than
-    another slot plus the cost of fetching one of its sentences. For an optimal `chosen` the
-    bound equals its cost, which proves the optimum whatever solver found it.
-    """
-    slots = problem.slots
-    taken = np.concatenate([*chosen])
-    free = np.ones(len(problem.doubled), dtype=bool)
-    free[taken] = False
-    dear = 4.0 * (len(slots) + 1) * (float(problem.doubled.max()) + 1.0)
-    prices = np.full(len(slots), dear)
-    move = np.full((len(slots), len(slots)), np.inf)
-    for a, (slot, own) in enumerate(zip(slots, chosen, strict=True)):
-        open_to = free & problem.allowed(slot)
-        if open_to.any():
-            prices[a] = problem.doubled[open_to, slot.reject].min()
-        if len(own):
-            change = problem.costs(own) - problem.doubled[own, slot.reject]
-            move[a] = change.min(axis=1)
-    for _ in slots:
-        lower = np.minimum(prices, (prices[:, None] + move).min(axis=0))
-        if np.array_equal(lower, prices):
-            break
-        prices = lower
-    worth = np.zeros(len(problem.doubled))
-    for a, slot in enumerate(slots):
-        gain = np.where(problem.allowed(slot), prices[a] - problem.doubled[:, slot.reject], 0.0)
-        np.maximum(worth, gain, out=worth)
-    return float(np.dot(prices, [slot.seats for slot in slots]) - worth.sum())
-
-
-def _refuse_short_slots(problem: SeatProblem) -> None:
-    for slot in problem.slots:
-        possible = int(problem.allowed(slot).sum())
-        if possible < slot.seats:
+def _refuse_short_roles(problem: AssignmentProblem) -> None:
+    for role in problem.roles:
+        possible = int(problem.allowed(role).sum())
+        if possible < role.count:
             raise InfeasibleError(
-                f"{slot.name}: {slot.seats} wanted, {possible} possible; "
+                f"{role}: {role.count} wanted, {possible} possible; "
                 "ask for fewer pairs, lower the threshold or add sentences"
             )
 
 
-def _shortage(problem: SeatProblem, rows: IntArray) -> str:
-    """Find slots that have fewer sentences among them than seats (Hall's condition)."""
+def _shortage(problem: AssignmentProblem, rows: IntArray) -> str:
+    """Find roles that have fewer sentences among them than places (Hall's condition)."""
     allowed = np.isfinite(problem.costs(rows))
-    seat_slot = np.repeat(np.arange(len(problem.slots)), [s.seats for s in problem.slots])
-    match = maximum_bipartite_matching(csr_array(allowed[seat_slot]), perm_type="column")
-    slot_of = np.full(len(rows), -1)
-    slot_of[match[match >= 0]] = seat_slot[match >= 0]
-    short = {int(seat_slot[np.flatnonzero(match < 0)[0]])}
+    place_role = np.repeat(np.arange(len(problem.roles)), [s.count for s in problem.roles])
+    match = maximum_bipartite_matching(csr_array(allowed[place_role]), perm_type="column")
+    role_of = np.full(len(rows), -1)
+    role_of[match[match >= 0]] = place_role[match >= 0]
+    short = {int(place_role[np.flatnonzero(match < 0)[0]])}
     while True:
         reach = allowed[sorted(short)].any(axis=0)
-        grown = short | {int(a) for a in slot_of[reach] if a >= 0}
+        grown = short | {int(a) for a in role_of[reach] if a >= 0}
         if grown == short:
             break
         short = grown
-    seats = sum(problem.slots[a].seats for a in short)
-    names = [problem.slots[a].name for a in sorted(short)]
+    places = sum(problem.roles[a].count for a in short)
+    names = [str(problem.roles[a]) for a in sorted(short)]
     shown = "; ".join(names[:4]) + (f"; and {len(names) - 4} more" if len(names) > 4 else "")
     return (
-        f"{seats} different sentences wanted, {int(reach.sum())} possible, for {shown}; "
+        f"{places} different sentences wanted, {int(reach.sum())} possible, for {shown}; "
         "ask for fewer pairs, lower the threshold or add sentences"
     )

@@ -10,8 +10,8 @@ import pandas as pd
 
 from contstim.arrays import IntArray
 from contstim.errors import InfeasibleError, InputError, UnknownNameError
+from contstim.selection.allocation import TrialCells, allocate, separate_words
 from contstim.selection.checking import check_design
-from contstim.selection.dealing import Hand, deal, spread
 from contstim.settings import Count, Natural, Several, one_of, settings
 from contstim.tables import CHOICES, require_columns
 from contstim.text.sentence import Sentence, split_word
@@ -132,7 +132,7 @@ def design_trials(
         if frame is None or not wanted:
             continue
         made = _natural_items(frame) if conditions == CONDITIONS[:1] else _triplet_items(frame)
-        number = _deal_order(made[wanted[0]], layout.groups, wanted[0], rng)
+        number = _order(made[wanted[0]], layout.groups, wanted[0], rng)
         for k, condition in enumerate(wanted):
             parts.append(made[condition])
             starts.append((number + k) % layout.groups)
@@ -151,12 +151,13 @@ def design_trials(
             f"{rows} trials together, more than {_MOST_ROWS}; ask for fewer"
         )
     items.insert(0, "item", np.arange(1, len(items) + 1))
-    hand = _hand(items, layout.groups)
-    dealt = deal(hand, np.concatenate(starts), rng)
+    cells = _cells(items, layout.groups)
+    allocated = allocate(cells, np.concatenate(starts), rng)
     repeats = None
     if common_words is not None:
-        dealt, *repeats = spread(hand, dealt, _rare_words(items, common_words), rng)
-    trials = _present(items, dealt, layout, seed)
+        words = _rare_words(items, common_words)
+        allocated, *repeats = separate_words(cells, allocated, words, rng)
+    trials = _present(items, allocated, layout, seed)
     check_design(trials)
     trials.attrs = {
         "seed": seed,
@@ -210,9 +211,7 @@ def _triplet_items(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
     }
 
 
-def _deal_order(
-    items: pd.DataFrame, groups: int, condition: str, rng: np.random.Generator
-) -> IntArray:
+def _order(items: pd.DataFrame, groups: int, condition: str, rng: np.random.Generator) -> IntArray:
     """Give the stimuli of each model pair random numbers; refuse what cannot be shared equally."""
     number = np.empty(len(items), dtype=np.int64)
     sizes: dict[int, str] = {}
@@ -282,27 +281,27 @@ def _shuffled(sentence: str, taken: set[str], rng: np.random.Generator) -> str |
     return None
 
 
-def _hand(items: pd.DataFrame, groups: int) -> Hand:
+def _cells(items: pd.DataFrame, groups: int) -> TrialCells:
     key = list(zip(items["condition"], items["model_1"], items["model_2"], strict=True))
     codes = {cell: number for number, cell in enumerate(dict.fromkeys(key))}
     members = list(zip(items["sentence_1"], items["sentence_2"], strict=True))
-    return Hand(np.array([codes[cell] for cell in key]), members, groups)
+    return TrialCells(np.array([codes[cell] for cell in key]), members, groups)
 
 
 def _rare_words(items: pd.DataFrame, common: Collection[str]) -> list[frozenset[str]]:
-    known = {word.lower() for word in common}
+    common_words = {word.lower() for word in common}
     words = []
     for one, two in zip(items["sentence_1"], items["sentence_2"], strict=True):
         cores = {split_word(word)[1].lower() for word in f"{one} {two}".split()}
-        words.append(frozenset(cores - known))
+        words.append(frozenset(cores - common_words))
     return words
 
 
-def _present(items: pd.DataFrame, dealt: IntArray, layout: Layout, seed: int) -> pd.DataFrame:
+def _present(items: pd.DataFrame, allocated: IntArray, layout: Layout, seed: int) -> pd.DataFrame:
     """Give every participant an order and sides of their own."""
     tables = []
     for group in range(layout.groups):
-        own = items[dealt == group]
+        own = items[allocated == group]
         for member in range(layout.participants):
             # A stream for each participant: adding participants changes nobody else's trials.
             rng = np.random.default_rng([seed, group, member])

@@ -11,7 +11,7 @@ import pandas as pd
 from contstim.errors import InputError
 from contstim.tables import MISSING, TRIPLETS, read_table
 
-__all__ = ["read_scores", "read_triplets"]
+__all__ = ["read_features", "read_scores", "read_triplets"]
 
 _LONG = ("sentence", "model", "log_prob")
 
@@ -49,6 +49,20 @@ def read_scores(path: str | Path) -> pd.DataFrame:
     _refuse_text(scores, path)
     _refuse_repeats(scores.index, path)
     return scores.astype(np.float64)
+
+
+def read_features(path: str | Path) -> pd.DataFrame:
+    """Read a table of features: a row a sentence, which the first column holds as text.
+
+    Raises
+    ------
+    InputError
+        Naming file and fault.
+    """
+    table = read_table(path)
+    features = table.iloc[:, 1:].set_axis(pd.Index(table.iloc[:, 0], name="sentence"))
+    _refuse_repeats(features.index, path)
+    return features
 
 
 def read_triplets(path: str | Path) -> pd.DataFrame:

@@ -10,11 +10,11 @@ import pandas as pd
 
 from contstim.arrays import BoolArray, IntArray
 from contstim.errors import InfeasibleError, InputError, UnknownNameError
-from contstim.selection.assignment import SeatProblem, Slot, assign_seats, dual_bound
+from contstim.selection.assignment import ROLES, AssignmentProblem, Role, assign
+from contstim.selection.constraints import ConstraintRows, SelectionConstraint
 from contstim.selection.programme import solve_programme
 from contstim.selection.ranks import RankedScores, rank_scores
 from contstim.selection.solvers import Solver, SolverOptions
-from contstim.selection.wishes import Rows, Seat, Wish, compile_wishes
 
 __all__ = ["select_natural_pairs"]
 
@@ -29,7 +29,7 @@ def select_natural_pairs(
     reject_below: float | None = None,
     eligible: pd.Series | None = None,
     match: pd.Series | None = None,
-    wishes: Sequence[Wish] = (),
+    constraints: Sequence[SelectionConstraint] = (),
     solver: Solver | None = None,
     time_limit: float | None = None,
     relative_gap: float = 0.0,
@@ -54,12 +54,13 @@ def select_natural_pairs(
         A feature (length, frequency ...) of each sentence, by label. Within each model pair the
         chosen sentences are then put together so that the summed absolute difference of the
         feature is least; the choice of sentences is the same as without.
-    wishes
-        :class:`Balance`, :class:`AtMost` and :class:`Linear` constraints. They need integer
-        programming, through PuLP.
+    constraints
+        :class:`Balance`, :class:`AtMost`, :class:`Linear` or others. They need integer programming,
+        through PuLP.
     solver
-        For wishes: ``cbc`` (default; comes with PuLP), ``highs``, ``gurobi``, ``cplex`` or a PuLP
-        solver object. Given without wishes, the selection goes through it all the same.
+        For constraints: ``cbc`` (default; comes with PuLP), ``highs``, ``gurobi``, ``cplex`` or a
+        solver object of PuLP. Given without constraints, the selection goes through it all the
+        same.
     time_limit
         Seconds the solver may take each time it is called; None: no limit.
     relative_gap
@@ -76,12 +77,12 @@ def select_natural_pairs(
         less), ``gap`` (their difference), ``solver``, ``status`` (``optimal``, or ``feasible``
         where the solver stopped before that was proved), ``ranked`` and ``candidates`` (numbers of
         sentences), ``excluded`` (numbers by reason), ``relaxation`` (the bound that was worked out
-        apart from the solver) and ``objective_without_wishes``.
+        apart from the solver, where that is PuLP) and ``objective_without_constraints``.
 
     Raises
     ------
     InfeasibleError
-        Naming the model pair and role, or the wishes, that cannot be met.
+        Naming the model pair and role, or the constraints, that cannot be met.
     InputError
         If scores, labels or arguments cannot be used.
 
@@ -102,27 +103,27 @@ def select_natural_pairs(
     keep, excluded = _candidates(ranked, accept_from, eligible)
     labels = ranked.labels[keep]
     fractions = ranked.fractions[keep]
-    slots, seats = _slots(ranked.models, wanted)
     below = (
         np.ones_like(fractions, dtype=bool) if reject_below is None else fractions < reject_below
     )
-    problem = SeatProblem(ranked.doubled[keep], fractions >= accept_from, below, slots)
+    problem = AssignmentProblem(
+        ranked.doubled[keep], fractions >= accept_from, below, _roles(ranked.models, wanted)
+    )
     unit = 2.0 * max(1, len(ranked.labels))
-    rows: Rows | None = None
-    # Also before a programme: it says what is impossible without the wishes, and their price.
-    chosen = assign_seats(problem)
-    freely = _check(problem, chosen, None)
-    if wishes or solver is not None:
+    # Also before a programme: it says what is impossible without the constraints, and their cost.
+    chosen = assign(problem)
+    freely = cost = relaxation = _check(problem, chosen)
+    proven, used = True, ASSIGNMENT
+    if constraints or solver is not None:
         options = SolverOptions("cbc" if solver is None else solver, time_limit, relative_gap)
-        rows = compile_wishes(wishes, seats, labels)
+        rows = ConstraintRows(problem.roles, labels)
+        for constraint in constraints:
+            constraint.add_rows(rows)
         programmed = solve_programme(problem, rows, options)
         chosen, proven, used = programmed.chosen, programmed.proven, str(options)
         relaxation = programmed.relaxation
-    else:
-        proven, used = True, ASSIGNMENT
-        relaxation = dual_bound(problem, chosen)
-    cost = _check(problem, chosen, rows)
-    bound = cost if proven and used != ASSIGNMENT else min(cost, relaxation)
+        cost = _check(problem, chosen, rows)
+    bound = cost if proven else min(cost, relaxation)
     table = _rows(ranked.models, wanted, chosen, labels, problem, match, unit)
     table.attrs = {
         "objective": cost / unit,
@@ -131,7 +132,7 @@ def select_natural_pairs(
         "solver": used,
         "status": "optimal" if proven else "feasible",
         "relaxation": relaxation / unit,
-        "objective_without_wishes": freely / unit,
+        "objective_without_constraints": freely / unit,
         "ranked": len(ranked.labels),
         "candidates": len(labels),
         "excluded": excluded,
@@ -186,44 +187,36 @@ def _candidates(
     return np.flatnonzero(keep & split), excluded
 
 
-def _slots(
-    models: tuple[str, ...], wanted: Mapping[tuple[str, str], int]
-) -> tuple[tuple[Slot, ...], tuple[Seat, ...]]:
-    """Return two slots a model pair, in an order that depends on names alone."""
-    found = []
+def _roles(models: tuple[str, ...], wanted: Mapping[tuple[str, str], int]) -> tuple[Role, ...]:
+    """Return two roles a model pair, in an order that depends on names alone."""
+    roles = []
     for (one, two), number in wanted.items():
-        for role, accept, reject in (("sentence_1", one, two), ("sentence_2", two, one)):
-            name = (
-                f"model pair {one} and {two}, {role} (accepted by {accept}, rejected by {reject})"
-            )
-            slot = Slot(models.index(reject), models.index(accept), number, name)
-            found.append((slot.reject, slot.accept, slot, Seat(one, two, role, number)))
-    found.sort(key=lambda entry: entry[:2])
-    return tuple(entry[2] for entry in found), tuple(entry[3] for entry in found)
+        for role, accept, reject in zip(ROLES, (one, two), (two, one), strict=True):
+            columns = models.index(reject), models.index(accept)
+            roles.append(Role(one, two, role, *columns, number))
+    return tuple(sorted(roles, key=lambda role: (role.reject, role.accept)))
 
 
 def _check(
-    problem: SeatProblem,
-    chosen: Sequence[IntArray],
-    wishes: Rows | None,
+    problem: AssignmentProblem, chosen: Sequence[IntArray], rows: ConstraintRows | None = None
 ) -> float:
-    """Check a selection afresh, whatever found it, and return its cost in half ranks."""
+    """Check a selection, whatever found it, and return its cost in half ranks."""
     taken = np.concatenate([*chosen])
     cost = 0
-    for slot, own in zip(problem.slots, chosen, strict=True):
-        if len(own) != slot.seats or not problem.allowed(slot)[own].all():
-            raise InfeasibleError(f"the solver's selection is not valid: {slot.name}; use another")
-        cost += int(problem.doubled[own, slot.reject].sum())
+    for role, own in zip(problem.roles, chosen, strict=True):
+        if len(own) != role.count or not problem.allowed(role)[own].all():
+            raise InfeasibleError(f"the solver's selection is not valid: {role}; use another")
+        cost += int(problem.doubled[own, role.reject].sum())
     if len(np.unique(taken)) != len(taken):
         raise InfeasibleError("the solver's selection uses a sentence twice; use another solver")
-    if wishes is not None and wishes.names:
-        sums = np.zeros(len(wishes.names))
-        for own, weights in zip(chosen, wishes.weights, strict=True):
+    if rows is not None and rows.names:
+        sums = np.zeros(len(rows.names))
+        for own, weights in zip(chosen, rows.weights, strict=True):
             sums += np.asarray(weights[own].sum(axis=0)).ravel()
         slack = 1e-6 * np.maximum(1.0, np.abs(sums))
-        broken = (sums < wishes.lower - slack) | (sums > wishes.upper + slack)
+        broken = (sums < rows.lower - slack) | (sums > rows.upper + slack)
         if broken.any():
-            name = wishes.names[int(np.flatnonzero(broken)[0])]
+            name = rows.names[int(np.flatnonzero(broken)[0])]
             raise InfeasibleError(f"the solver's selection breaks {name}; use another solver")
     return float(cost)
 
@@ -233,18 +226,18 @@ def _rows(
     wanted: Mapping[tuple[str, str], int],
     chosen: Sequence[IntArray],
     labels: pd.Index,
-    problem: SeatProblem,
+    problem: AssignmentProblem,
     match: pd.Series | None,
     unit: float,
 ) -> pd.DataFrame:
     """Put the two sentences of each pair together, a row a pair."""
-    of_slot = {
-        (slot.reject, slot.accept): own for slot, own in zip(problem.slots, chosen, strict=True)
+    of_role = {
+        (role.reject, role.accept): own for role, own in zip(problem.roles, chosen, strict=True)
     }
     parts = []
     for one, two in wanted:
         m1, m2 = models.index(one), models.index(two)
-        first, second = of_slot[m2, m1], of_slot[m1, m2]
+        first, second = of_role[m2, m1], of_role[m1, m2]
         if match is not None:
             first, second = _matched(first, second, labels, match)
         parts.append(

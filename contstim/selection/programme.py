@@ -1,9 +1,10 @@
-"""Selection under wishes: an integer programme over few columns, with a bound over all of them.
+"""Selection under constraints: an integer programme over few columns, bounded over all of them.
 
-The columns are (slot, sentence) choices. Those of the linear relaxation are generated: prices
-from the columns at hand tell which of all the others could still improve it. When none can, its
-optimum bounds every selection, and a choice whose reduced cost exceeds the distance between that
-bound and a known selection is in no better one. The remaining columns go to the solver.
+The columns are (role, sentence) choices, millions of them where there are many sentences. Those of
+the linear relaxation are generated: the dual prices of the columns present tell which of all the
+others could still improve it. When none can, its optimum bounds every selection, and a choice whose
+reduced cost exceeds the distance between that bound and a known selection is in no better one. The
+remaining columns go to the solver.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from scipy.sparse import coo_array, csr_array, diags_array, hstack, vstack
 
 from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InfeasibleError
-from contstim.selection.assignment import SeatProblem
+from contstim.selection.assignment import AssignmentProblem
+from contstim.selection.constraints import ConstraintRows
 from contstim.selection.solvers import (
     BinaryProgramme,
     SolverOptions,
     make_solver,
     solve_binary,
 )
-from contstim.selection.wishes import Rows
 
 __all__ = ["Programmed", "solve_programme"]
 
@@ -37,12 +38,12 @@ _TOLERANCE = 1e-7
 
 @dataclass(frozen=True, eq=False)
 class Programmed:
-    """A selection under wishes.
+    """A selection under constraints.
 
     Attributes
     ----------
     chosen
-        For each slot the rows of its sentences, cheapest first.
+        For each role the rows of its sentences, that of least cost first.
     relaxation
         Lower bound on the cost of every selection, from the linear relaxation over all choices.
     proven
@@ -56,62 +57,64 @@ class Programmed:
 
 @dataclass(frozen=True, eq=False)
 class _Columns:
-    """Choices: `slot` and `row` of each, shape (n,) both."""
+    """Choices: `role` and `row` of each, shape (n,) both."""
 
-    slot: IntArray
+    role: IntArray
     row: IntArray
 
 
 @dataclass(frozen=True, eq=False)
 class _Dual:
-    """Prices of slots (A,), sentences (S,), and wishes' upper and lower sides."""
+    """Dual prices of roles (A,), sentences (S,), and constraints' upper and lower sides."""
 
-    slots: FloatArray
+    roles: FloatArray
     sentences: FloatArray
     upper: FloatArray
     lower: FloatArray
 
 
-def solve_programme(problem: SeatProblem, wishes: Rows, options: SolverOptions) -> Programmed:
-    """Choose sentences at the least cost under `wishes`, through PuLP.
+def solve_programme(
+    problem: AssignmentProblem, constraints: ConstraintRows, options: SolverOptions
+) -> Programmed:
+    """Choose sentences at the least cost under `constraints`, through PuLP.
 
     Raises
     ------
     InfeasibleError
-        Naming the wishes or slots that cannot be met.
+        Naming the constraints or roles that cannot be met.
     """
     engine = make_solver(options)
-    lists = [problem.cheapest(slot, max(16, 3 * slot.seats)) for slot in problem.slots]
+    lists = [problem.least_costly(role, max(16, 3 * role.count)) for role in problem.roles]
     start = _Columns(np.repeat(np.arange(len(lists)), [len(x) for x in lists]), np.hstack(lists))
-    columns, _ = _generate(problem, wishes, start, feasibility=True)
-    _, dual = _generate(problem, wishes, columns, feasibility=False)
-    bound = _lagrange_bound(problem, wishes, dual)
+    columns, _ = _generate(problem, constraints, start, feasibility=True)
+    _, dual = _generate(problem, constraints, columns, feasibility=False)
+    bound = _lagrange_bound(problem, constraints, dual)
     # Costs are whole numbers, so the bound may be rounded up, but for rounding errors.
     bound = float(np.ceil(bound - _TOLERANCE * max(1.0, abs(bound))))
-    room = _first_room(problem, wishes, dual)
+    distance = _first_distance(problem, constraints, dual)
     best: list[IntArray] | None = None
     while True:
-        columns, everything = _within(problem, wishes, dual, room)
-        if len(columns.slot) > MAX_COLUMNS:
+        columns, everything = _within(problem, constraints, dual, distance)
+        if len(columns.role) > MAX_COLUMNS:
             if best is None:
                 raise InfeasibleError(
                     f"no selection found among the {MAX_COLUMNS} most promising choices; "
-                    "loosen a wish or filter the sentences"
+                    "loosen a constraint or filter the sentences"
                 )
             return Programmed(best, bound, proven=False)
-        chosen, state = _integer(problem, wishes, columns, engine)
+        chosen, state = _integer(problem, constraints, columns, engine)
         if chosen is None:
             if everything and state == "infeasible":
                 raise InfeasibleError(
-                    "every wish can be met in fractions of sentences, but not in whole ones: "
-                    f"{_some(wishes.names)}; loosen one"
+                    "every constraint can be met in fractions of sentences, but not in whole ones: "
+                    f"{_some(constraints.names)}; loosen one"
                 )
             if everything:
                 raise InfeasibleError(
                     f"solver {engine.name} found no selection in the time allowed; "
-                    "allow more, loosen a wish or use another solver"
+                    "allow more, loosen a constraint or use another solver"
                 )
-            room *= 8
+            distance *= 8
             continue
         if best is None or _cost(problem, chosen) < _cost(problem, best):
             best = chosen
@@ -119,22 +122,22 @@ def solve_programme(problem: SeatProblem, wishes: Rows, options: SolverOptions) 
         if excess <= 0:
             return Programmed(best, bound, proven=True)
         proven = state == "optimal" and options.exact
-        if not proven or everything or excess <= room:
+        if not proven or everything or excess <= distance:
             return Programmed(best, bound, proven)
-        room = excess
+        distance = excess
 
 
-def _first_room(problem: SeatProblem, wishes: Rows, dual: _Dual) -> float:
-    """Return a reduced cost that leaves some tens of choices a seat: ample for most wishes."""
-    reduced = [costs for _, costs in _reduced(problem, wishes, dual, feasibility=False)]
+def _first_distance(problem: AssignmentProblem, constraints: ConstraintRows, dual: _Dual) -> float:
+    """Return a reduced cost that leaves some tens of choices a sentence wanted: mostly ample."""
+    reduced = [costs for _, costs in _reduced(problem, constraints, dual, feasibility=False)]
     every = np.hstack(reduced)
     count = min(20 * problem.total, len(every)) - 1
     return max(1.0, float(np.partition(every, count)[count]))
 
 
-def _cost(problem: SeatProblem, chosen: list[IntArray]) -> float:
-    pairs = zip(problem.slots, chosen, strict=True)
-    return float(sum(problem.doubled[own, slot.reject].sum() for slot, own in pairs))
+def _cost(problem: AssignmentProblem, chosen: list[IntArray]) -> float:
+    pairs = zip(problem.roles, chosen, strict=True)
+    return float(sum(problem.doubled[own, role.reject].sum() for role, own in pairs))
 
 
 def _some(names: list[str]) -> str:
@@ -142,26 +145,28 @@ def _some(names: list[str]) -> str:
     return shown if len(names) <= 3 else f"{shown} and {len(names) - 3} more"
 
 
-def _costs(problem: SeatProblem, columns: _Columns) -> FloatArray:
-    reject = np.array([slot.reject for slot in problem.slots])
-    return np.asarray(problem.doubled[columns.row, reject[columns.slot]], dtype=np.float64)
+def _costs(problem: AssignmentProblem, columns: _Columns) -> FloatArray:
+    reject = np.array([role.reject for role in problem.roles])
+    return np.asarray(problem.doubled[columns.row, reject[columns.role]], dtype=np.float64)
 
 
-def _incidence(problem: SeatProblem, columns: _Columns) -> tuple[csr_array, csr_array, IntArray]:
-    """Return slots by choices, sentences by choices, and which sentences those are."""
-    n = len(columns.slot)
+def _incidence(
+    problem: AssignmentProblem, columns: _Columns
+) -> tuple[csr_array, csr_array, IntArray]:
+    """Return roles by choices, sentences by choices, and which sentences those are."""
+    n = len(columns.role)
     ones, where = np.ones(n), np.arange(n)
-    seats = csr_array(coo_array((ones, (columns.slot, where)), shape=(len(problem.slots), n)))
+    places = csr_array(coo_array((ones, (columns.role, where)), shape=(len(problem.roles), n)))
     rows, compact = np.unique(columns.row, return_inverse=True)
     uses = csr_array(coo_array((ones, (compact, where)), shape=(len(rows), n)))
-    return seats, uses, rows
+    return places, uses, rows
 
 
-def _wish_matrix(wishes: Rows, columns: _Columns) -> csr_array:
-    """Return the weights of the choices, shape (number of wish constraints, n)."""
+def _constraint_matrix(constraints: ConstraintRows, columns: _Columns) -> csr_array:
+    """Return the weights of the choices, shape (number of constraints, n)."""
     blocks, places = [], []
-    for a, weights in enumerate(wishes.weights):
-        own = np.flatnonzero(columns.slot == a)
+    for a, weights in enumerate(constraints.weights):
+        own = np.flatnonzero(columns.role == a)
         blocks.append(weights[columns.row[own]])
         places.append(own)
     order = np.argsort(np.hstack(places), kind="stable")
@@ -169,67 +174,70 @@ def _wish_matrix(wishes: Rows, columns: _Columns) -> csr_array:
 
 
 def _generate(
-    problem: SeatProblem, wishes: Rows, columns: _Columns, *, feasibility: bool
+    problem: AssignmentProblem, constraints: ConstraintRows, columns: _Columns, *, feasibility: bool
 ) -> tuple[_Columns, _Dual]:
     """Solve the linear relaxation over all choices, adding those that improve it.
 
-    With `feasibility` the shortfall of seats and wishes is minimised, and an
+    With `feasibility` the shortfall of roles and constraints is minimised, and an
     :class:`~contstim.errors.InfeasibleError` raised where it cannot be 0.
     """
     n_rows = len(problem.doubled)
     while True:
-        shortfall, dual = _relax(problem, wishes, columns, feasibility=feasibility)
-        slots, rows = [columns.slot], [columns.row]
-        for a, (allowed, reduced) in enumerate(_reduced(problem, wishes, dual, feasibility)):
+        shortfall, dual = _relax(problem, constraints, columns, feasibility=feasibility)
+        roles, rows = [columns.role], [columns.row]
+        for a, (allowed, reduced) in enumerate(_reduced(problem, constraints, dual, feasibility)):
             better = np.flatnonzero(reduced < -_TOLERANCE)
             most = better[np.argsort(reduced[better], kind="stable")[:200]]
-            slots.append(np.full(len(most), a))
+            roles.append(np.full(len(most), a))
             rows.append(allowed[most])
-        key = np.unique(np.hstack(slots) * n_rows + np.hstack(rows))
-        if len(key) == len(columns.slot):
+        key = np.unique(np.hstack(roles) * n_rows + np.hstack(rows))
+        if len(key) == len(columns.role):
             break
         columns = _Columns(key // n_rows, key % n_rows)
     if shortfall:
         raise InfeasibleError(
-            f"the wishes cannot be met together: what falls short is {_some(shortfall)}; "
-            "loosen a wish or add sentences"
+            f"the constraints cannot be met together: what falls short is {_some(shortfall)}; "
+            "loosen a constraint or add sentences"
         )
     return columns, dual
 
 
 def _relax(
-    problem: SeatProblem, wishes: Rows, columns: _Columns, *, feasibility: bool
+    problem: AssignmentProblem, constraints: ConstraintRows, columns: _Columns, *, feasibility: bool
 ) -> tuple[list[str], _Dual]:
     """Solve the relaxation over `columns`; return what falls short and the prices."""
-    seats, uses, rows = _incidence(problem, columns)
-    matrix = _wish_matrix(wishes, columns)
+    places, uses, rows = _incidence(problem, columns)
+    matrix = _constraint_matrix(constraints, columns)
     scale = np.ones(matrix.shape[0])
-    for weights in wishes.weights:
+    for weights in constraints.weights:
         scale = np.maximum(scale, abs(weights).max(axis=0).toarray().ravel())
     matrix = csr_array(diags_array(1.0 / scale) @ matrix)
-    up, low = np.isfinite(wishes.upper), np.isfinite(wishes.lower)
+    up, low = np.isfinite(constraints.upper), np.isfinite(constraints.lower)
     inequalities = [uses, matrix[up], -matrix[low]]
     limits = np.hstack(
-        [np.ones(len(rows)), (wishes.upper / scale)[up], -(wishes.lower / scale)[low]]
+        [np.ones(len(rows)), (constraints.upper / scale)[up], -(constraints.lower / scale)[low]]
     )
     below = csr_array(vstack(inequalities, format="csr"))
-    equal = seats
+    equal = places
     costs = _costs(problem, columns)
     if feasibility:
-        n_wishes = int(up.sum() + low.sum())
+        n_constraints = int(up.sum() + low.sum())
         elastic = coo_array(
-            (-np.ones(n_wishes), (len(rows) + np.arange(n_wishes), np.arange(n_wishes))),
-            shape=(below.shape[0], n_wishes),
+            (
+                -np.ones(n_constraints),
+                (len(rows) + np.arange(n_constraints), np.arange(n_constraints)),
+            ),
+            shape=(below.shape[0], n_constraints),
         )
-        n_slots = len(problem.slots)
-        below = csr_array(hstack([below, csr_array((below.shape[0], n_slots)), elastic]))
+        n_roles = len(problem.roles)
+        below = csr_array(hstack([below, csr_array((below.shape[0], n_roles)), elastic]))
         equal = csr_array(
-            hstack([seats, diags_array(np.ones(n_slots)), csr_array((n_slots, n_wishes))])
+            hstack([places, diags_array(np.ones(n_roles)), csr_array((n_roles, n_constraints))])
         )
-        # Empty seats are made dear, so that it is the wishes that are named where either could be.
-        short = np.hstack([np.full(n_slots, 10.0), np.ones(n_wishes)])
+        # Missing sentences cost more, so that constraints are named where either could be.
+        short = np.hstack([np.full(n_roles, 10.0), np.ones(n_constraints)])
         costs = np.hstack([np.zeros(len(costs)), short])
-    wanted = np.array([slot.seats for slot in problem.slots], dtype=np.float64)
+    wanted = np.array([role.count for role in problem.roles], dtype=np.float64)
     solve: Any = linprog  # its type stubs know nothing of sparse matrices
     answer = solve(costs, A_ub=below, b_ub=limits, A_eq=equal, b_eq=wanted, method="highs")
     if answer.status != 0:
@@ -244,62 +252,70 @@ def _relax(
     dual = _Dual(answer.eqlin.marginals, sentences, upper, lower)
     shortfall = []
     if feasibility:
-        names = [slot.name for slot in problem.slots]
-        names += [wishes.names[i] for i in np.hstack([np.flatnonzero(up), np.flatnonzero(low)])]
-        missing = answer.x[len(columns.slot) :] > 1e-6
+        names = [str(role) for role in problem.roles]
+        names += [
+            constraints.names[i] for i in np.hstack([np.flatnonzero(up), np.flatnonzero(low)])
+        ]
+        missing = answer.x[len(columns.role) :] > 1e-6
         shortfall = list(dict.fromkeys(names[i] for i in np.flatnonzero(missing)))
     return shortfall, dual
 
 
 def _reduced(
-    problem: SeatProblem, wishes: Rows, dual: _Dual, feasibility: bool
+    problem: AssignmentProblem, constraints: ConstraintRows, dual: _Dual, feasibility: bool
 ) -> Iterator[tuple[IntArray, FloatArray]]:
-    """Yield for each slot its allowed rows and their reduced costs."""
+    """Yield for each role its allowed rows and their reduced costs."""
     net = dual.upper - dual.lower
-    for a, slot in enumerate(problem.slots):
-        allowed = np.flatnonzero(problem.allowed(slot))
-        reduced = -dual.slots[a] - dual.sentences[allowed] - wishes.weights[a][allowed] @ net
+    for a, role in enumerate(problem.roles):
+        allowed = np.flatnonzero(problem.allowed(role))
+        reduced = -dual.roles[a] - dual.sentences[allowed] - constraints.weights[a][allowed] @ net
         if not feasibility:
-            reduced += problem.doubled[allowed, slot.reject]
+            reduced += problem.doubled[allowed, role.reject]
         yield allowed, reduced
 
 
-def _lagrange_bound(problem: SeatProblem, wishes: Rows, dual: _Dual) -> float:
-    """Return the Lagrangian bound: valid for any prices of the right sign, over all choices."""
-    bound = float(dual.slots @ [slot.seats for slot in problem.slots] + dual.sentences.sum())
-    up, low = np.isfinite(wishes.upper), np.isfinite(wishes.lower)
-    bound += float(dual.upper[up] @ wishes.upper[up] - dual.lower[low] @ wishes.lower[low])
-    for _, reduced in _reduced(problem, wishes, dual, feasibility=False):
+def _lagrange_bound(problem: AssignmentProblem, constraints: ConstraintRows, dual: _Dual) -> float:
+    """Return the Lagrangian bound over all choices, for any dual prices of the right sign."""
+    bound = float(dual.roles @ [role.count for role in problem.roles] + dual.sentences.sum())
+    up, low = np.isfinite(constraints.upper), np.isfinite(constraints.lower)
+    bound += float(
+        dual.upper[up] @ constraints.upper[up] - dual.lower[low] @ constraints.lower[low]
+    )
+    for _, reduced in _reduced(problem, constraints, dual, feasibility=False):
         bound += float(np.minimum(reduced, 0.0).sum())
     return bound
 
 
-def _within(problem: SeatProblem, wishes: Rows, dual: _Dual, room: float) -> tuple[_Columns, bool]:
-    """Return the choices of reduced cost up to `room`, and whether those are all."""
-    slots, rows, everything = [], [], True
-    for a, (allowed, reduced) in enumerate(_reduced(problem, wishes, dual, feasibility=False)):
-        own = allowed[reduced <= room + _TOLERANCE * max(1.0, room)]
+def _within(
+    problem: AssignmentProblem, constraints: ConstraintRows, dual: _Dual, distance: float
+) -> tuple[_Columns, bool]:
+    """Return the choices of reduced cost up to `distance`, and whether those are all."""
+    roles, rows, everything = [], [], True
+    for a, (allowed, reduced) in enumerate(_reduced(problem, constraints, dual, feasibility=False)):
+        own = allowed[reduced <= distance + _TOLERANCE * max(1.0, distance)]
         everything = everything and len(own) == len(allowed)
-        slots.append(np.full(len(own), a))
+        roles.append(np.full(len(own), a))
         rows.append(own)
-    return _Columns(np.hstack(slots), np.hstack(rows)), everything
+    return _Columns(np.hstack(roles), np.hstack(rows)), everything
 
 
 def _integer(
-    problem: SeatProblem, wishes: Rows, columns: _Columns, engine: Any
+    problem: AssignmentProblem, constraints: ConstraintRows, columns: _Columns, engine: Any
 ) -> tuple[list[IntArray] | None, str]:
-    seats, uses, _ = _incidence(problem, columns)
+    places, uses, _ = _incidence(problem, columns)
     shared = uses[np.diff(uses.indptr) > 1]
-    wanted = np.array([slot.seats for slot in problem.slots], dtype=np.float64)
-    matrix = csr_array(vstack([seats, shared, _wish_matrix(wishes, columns)], format="csr"))
-    lower = np.hstack([wanted, np.full(shared.shape[0], -np.inf), wishes.lower])
-    upper = np.hstack([wanted, np.ones(shared.shape[0]), wishes.upper])
+    wanted = np.array([role.count for role in problem.roles], dtype=np.float64)
+    matrix = csr_array(
+        vstack([places, shared, _constraint_matrix(constraints, columns)], format="csr")
+    )
+    lower = np.hstack([wanted, np.full(shared.shape[0], -np.inf), constraints.lower])
+    upper = np.hstack([wanted, np.ones(shared.shape[0]), constraints.upper])
     programme = BinaryProgramme(_costs(problem, columns), matrix, lower, upper)
     answer, state = solve_binary(programme, engine)
     if answer is None:
         return None, state
     chosen = []
-    for a, slot in enumerate(problem.slots):
-        own = columns.row[answer & (columns.slot == a)]
-        chosen.append(own[np.lexsort((own, problem.doubled[own, slot.reject]))])
+    for a, role in enumerate(problem.roles):
+        own = columns.row[answer & (columns.role == a)]
+        chosen.append(own[np.lexsort((own, problem.doubled[own, role.reject]))])
     return chosen, state

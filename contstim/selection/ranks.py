@@ -6,16 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError
 
 __all__ = ["RankedScores", "fractional_ranks", "rank_scores"]
-
-
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,8 +76,8 @@ def fractional_ranks(log_probs: pd.DataFrame) -> pd.DataFrame:
 def rank_scores(log_probs: pd.DataFrame) -> RankedScores:
     """Rank the sentences and put them in canonical order.
 
-    The order is that of a fixed hash of each sentence's ranks (models by name); sentences with
-    equal ranks under every model, which are interchangeable, are in the order of their labels.
+    Sentences are sorted by their ranks, models by name; those with equal ranks under every model,
+    which are interchangeable, by their labels.
     So nothing that is computed from it depends on the order of rows or columns.
     """
     values = _scores(log_probs)
@@ -119,22 +115,6 @@ def _scores(log_probs: pd.DataFrame) -> FloatArray:
     return log_probs.to_numpy(dtype=np.float64, na_value=np.nan)
 
 
-def _mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Scramble 64-bit numbers one to one (the finaliser of SplitMix64, Steele et al. 2014)."""
-    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return values ^ (values >> np.uint64(31))
-
-
 def _canonical_order(doubled: IntArray, labels: pd.Index) -> IntArray:
-    key = np.zeros(len(doubled), dtype=np.uint64)
-    for column in doubled.T:
-        key = _mix(key * _GOLDEN + column.astype(np.uint64))
-    order = np.argsort(key, kind="stable")
-    same = key[order][1:] == key[order][:-1]
-    if same.any():
-        tied = np.flatnonzero(np.append(same, False) | np.append(False, same))
-        rows = order[tied]
-        names = [(int(key[row]), type(labels[row]).__name__, str(labels[row])) for row in rows]
-        order[tied] = rows[sorted(range(len(rows)), key=names.__getitem__)]
-    return order
+    names = [f"{type(label).__name__} {label}" for label in labels]
+    return np.lexsort((np.array(names), *doubled.T[::-1]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import pandas as pd
@@ -18,9 +19,11 @@ from contstim.tables import require_columns
 __all__ = [
     "OBJECTIVES",
     "TIES",
+    "TripletObjective",
     "check_objective",
     "controversiality",
     "select_triplets",
+    "triplet_objective",
     "worst_ranks",
 ]
 
@@ -30,10 +33,50 @@ _NUMBERS = ("natural_lp_1", "natural_lp_2", "synthetic_1_lp_2", "synthetic_2_lp_
 #: How `worst_ranks` settles triplets whose weaker members have equal ranks.
 TIES = ("average", "row-order")
 
-#: Objectives by name, and whether the total is made large (1) or small (-1).
-OBJECTIVES = {"controversiality": 1.0, "worst-rank": -1.0}
+
+@dataclass(frozen=True)
+class TripletObjective:
+    """What the total over the chosen triplets is made of.
+
+    Attributes
+    ----------
+    value
+        From the triplets of one model pair to a value for each; with `ties`, also from how ties are
+        settled.
+    sign
+        1 where the total is made large, -1 where it is made small.
+    adds_nats
+        Whether it adds log-probabilities of two models, which then must be in nats.
+    ties
+        Whether `value` takes a rule of :data:`TIES`.
+    """
+
+    value: Callable[..., pd.Series]
+    sign: float
+    adds_nats: bool
+    ties: bool
 
 
+#: Objectives by name, as `triplet_objective` registers them.
+OBJECTIVES: dict[str, TripletObjective] = {}
+
+_Value = TypeVar("_Value", bound=Callable[..., pd.Series])
+
+
+def triplet_objective(
+    name: str, *, larger_is_better: bool, adds_nats: bool = False, ties: bool = False
+) -> Callable[[_Value], _Value]:
+    """Register a function as an objective of `select_triplets`; see `TripletObjective`."""
+
+    def register(value: _Value) -> _Value:
+        sign = 1.0 if larger_is_better else -1.0
+        OBJECTIVES[name] = TripletObjective(value, sign, adds_nats, ties)
+        return value
+
+    return register
+
+
+@triplet_objective("controversiality", larger_is_better=True, adds_nats=True)
 def controversiality(triplets: pd.DataFrame) -> pd.Series:
     """Return the controversiality of each triplet, nats.
 
@@ -51,6 +94,7 @@ def controversiality(triplets: pd.DataFrame) -> pd.Series:
     return value
 
 
+@triplet_objective("worst-rank", larger_is_better=False, ties=True)
 def worst_ranks(triplets: pd.DataFrame, ties: str = "average") -> pd.Series:
     """Rank the triplets of one model pair by their weaker member, 1 for the best.
 
@@ -95,16 +139,15 @@ def check_objective(objective: str, models: Iterable[str]) -> None:
     UnknownNameError
         If there is no such objective.
     InputError
-        If ``controversiality``, a sum of two models' falls in nats, is asked of a model whose
-        scores are no log-probabilities.
+        If it adds two models' falls in nats and a model's scores are no log-probabilities.
     """
     if objective not in OBJECTIVES:
         raise UnknownNameError.among("objective", objective, OBJECTIVES)
     for model in models:
-        if objective == "controversiality" and not gives_log_probabilities(str(model)):
+        if OBJECTIVES[objective].adds_nats and not gives_log_probabilities(str(model)):
             raise InputError(
-                f"the objective 'controversiality' adds two models' falls in nats, and {model!r} "
-                "does not score in nats; use the objective 'worst-rank'"
+                f"the objective {objective!r} adds two models' falls in nats, and {model!r} does "
+                "not score in nats; use the objective 'worst-rank'"
             )
 
 
@@ -127,8 +170,8 @@ def select_triplets(
     per_pair
         Triplets wanted for each model pair, a multiple of `strata`.
     objective
-        ``controversiality`` (the total of Eq. 4, made large) or ``worst-rank`` (the total of
-        :func:`worst_ranks`, made small).
+        ``controversiality`` (the total of Eq. 4, made large), ``worst-rank`` (the total of
+        :func:`worst_ranks`, made small), or another that :func:`triplet_objective` registered.
     strata
         Number of quantile strata of each model's log-probabilities of natural sentences; 10 gives
         deciles. A value on the border belongs to the lower stratum.
@@ -171,14 +214,11 @@ def select_triplets(
     require_columns(triplets, ("model_1", "model_2", *_TEXTS, *_NUMBERS), "the triplets table")
     _refuse_both_ways(triplets)
     check_objective(objective, [*triplets["model_1"].unique(), *triplets["model_2"].unique()])
-    sign = OBJECTIVES[objective]
-    values: dict[str, Callable[[pd.DataFrame], pd.Series]] = {
-        "controversiality": controversiality,
-        "worst-rank": lambda own: worst_ranks(own, ties),
-    }
+    chosen_by = OBJECTIVES[objective]
+    rule = {"ties": ties} if chosen_by.ties else {}
     chosen: list[IntArray] = []
     reports: list[dict[str, object]] = []
-    total = bound = 0.0
+    total = 0.0
     names = zip(triplets["model_1"].astype(str), triplets["model_2"].astype(str), strict=True)
     rows: dict[tuple[str, str], list[int]] = {}
     for row, pair in enumerate(names):
@@ -188,32 +228,32 @@ def select_triplets(
         table = triplets.iloc[places]
         finite = np.isfinite(table[list(_NUMBERS)].to_numpy(dtype=np.float64)).all(axis=1)
         own = table[finite]
-        worth = values[objective](own).to_numpy(dtype=np.float64)
-        kept = _best_of_each_natural(own, -sign * worth)
-        if not len(kept):
+        values = chosen_by.value(own, **rule).to_numpy(dtype=np.float64)
+        costs = -chosen_by.sign * values
+        usable = _best_of_each_natural(own, costs)
+        if not len(usable):
             raise InfeasibleError(
                 f"model pair {one} and {two}: none of {len(table)} triplets has finite "
                 "log-probabilities; synthesise some or leave the pair out"
             )
         cells = np.column_stack(
             [
-                _strata(own.iloc[kept][f"natural_lp_{k}"], strata, _column(reference, model))
+                _strata(own.iloc[usable][f"natural_lp_{k}"], strata, _column(reference, model))
                 for k, model in ((1, one), (2, two))
             ]
         )
-        grid = _Grid(-sign * worth[kept], cells, strata, per_pair // strata)
-        picked, lower = grid.solve()
-        value = float(worth[kept][picked].sum())
+        grid = _Grid(costs[usable], cells, strata, per_pair // strata)
+        picked = grid.solve()
+        value = float(values[usable][picked].sum())
         total += value
-        bound += -sign * lower
-        chosen.append(places[finite][kept][picked])
+        chosen.append(places[finite][usable][picked])
         reports.append(
             {
                 "model_1": one,
                 "model_2": two,
                 "considered": len(table),
                 "not finite": int((~finite).sum()),
-                "repeated natural": int(finite.sum()) - len(kept),
+                "repeated natural": int(finite.sum()) - len(usable),
                 "selected": len(picked),
                 "objective": value,
                 "unfilled": grid.unfilled(picked, (one, two)),
@@ -222,13 +262,10 @@ def select_triplets(
     if not chosen:
         raise InfeasibleError("the triplets table has no row; synthesise triplets first")
     result = triplets.iloc[np.sort(np.concatenate(chosen))].copy()
-    gap = sign * (bound - total)
-    if abs(gap) <= 1e-9 * max(1.0, abs(total)):  # sums of floats in another order
-        bound, gap = total, 0.0
     result.attrs = {
         "objective": total,
-        "bound": bound,
-        "gap": gap,
+        "bound": total,
+        "gap": 0.0,
         "solver": "scipy linear_sum_assignment",
         "status": "optimal",
         "pairs": reports,
@@ -284,31 +321,29 @@ class _Grid:
     strata: int
     each: int
 
-    def solve(self) -> tuple[IntArray, float]:
-        """Return the chosen rows and a lower bound on the cost of as many.
+    def solve(self) -> IntArray:
+        """Return the chosen rows.
 
-        Each row is a node on both sides, so that it is used once: a seat of its first stratum
-        takes it on the right only if, on the left, it takes a seat of its second. Two empty seats
+        Each row is a node on both sides, so that it is used once: a place of its first stratum
+        takes it on the right only if, on the left, it takes a place of its second. Two empty places
         may take each other at a cost no saving can outweigh, which makes the number chosen
-        maximal. Of the rows in one cell, only the `each` cheapest can matter.
+        maximal. Of the rows in one cell, only the `each` that cost least can matter.
         """
         rows = self._candidates()
-        n, seats = len(rows), self.strata * self.each
-        seat_stratum = np.repeat(np.arange(self.strata), self.each)
+        n, places = len(rows), self.strata * self.each
+        place_stratum = np.repeat(np.arange(self.strata), self.each)
         costs = self.costs[rows]
-        dear = 1.0 + 2.0 * float(np.abs(costs).sum())
-        table = np.full((seats + n, seats + n), np.inf)
-        table[:seats, :seats] = dear
-        fits_1 = seat_stratum[:, None] == self.cells[rows, 0][None, :]
-        table[:seats, seats:] = np.where(fits_1, costs[None, :], np.inf)
-        fits_2 = self.cells[rows, 1][:, None] == seat_stratum[None, :]
-        table[seats:, :seats] = np.where(fits_2, 0.0, np.inf)
-        np.fill_diagonal(table[seats:, seats:], 0.0)
+        prohibitive = 1.0 + 2.0 * float(np.abs(costs).sum())
+        table = np.full((places + n, places + n), np.inf)
+        table[:places, :places] = prohibitive
+        fits_1 = place_stratum[:, None] == self.cells[rows, 0][None, :]
+        table[:places, places:] = np.where(fits_1, costs[None, :], np.inf)
+        fits_2 = self.cells[rows, 1][:, None] == place_stratum[None, :]
+        table[places:, :places] = np.where(fits_2, 0.0, np.inf)
+        np.fill_diagonal(table[places:, places:], 0.0)
         _, columns = linear_sum_assignment(table)
-        own = columns[:seats]
-        picked = rows[np.sort(own[own >= seats] - seats)]
-        empty = int((own < seats).sum())
-        return picked, _dual(table, columns) - dear * empty
+        own = columns[:places]
+        return np.asarray(rows[np.sort(own[own >= places] - places)])
 
     def _candidates(self) -> IntArray:
         order = np.lexsort((np.arange(len(self.costs)), self.costs))
@@ -334,20 +369,3 @@ class _Grid:
                         }
                     )
         return short
-
-
-def _dual(table: FloatArray, columns: IntArray) -> float:
-    """Return a lower bound on every complete assignment, from row prices (weak duality).
-
-    ``sum(u) + sum over columns of min over rows of (c - u)`` is one for any prices u. Shortest
-    paths over exchanges of two rows' columns make it equal the cost of an optimal assignment.
-    """
-    own = table[:, columns]
-    move = own.T - np.diagonal(own)[:, None]
-    prices = np.zeros(len(table))
-    for _ in range(len(table)):
-        lower = np.minimum(prices, (prices[:, None] + move).min(axis=0))
-        if np.array_equal(lower, prices):
-            break
-        prices = lower
-    return float(prices.sum() + (table - prices[:, None]).min(axis=0).sum())

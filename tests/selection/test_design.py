@@ -15,8 +15,8 @@ from contstim.selection import (
     CONDITIONS,
     LAYOUTS,
     Layout,
+    allocation,
     check_design,
-    dealing,
     design_trials,
 )
 
@@ -252,8 +252,8 @@ def test_pool_sentences_that_the_selection_uses_are_passed_over():
     assert set(rest["sentence_1"]) | set(rest["sentence_2"]) == set(POOL[:20])
 
 
-def test_triplets_that_share_nothing_are_dealt_without_exchanges(monkeypatch):
-    monkeypatch.setattr(dealing._Tally, "exchange", None)
+def test_triplets_that_share_nothing_are_allocated_without_exchanges(monkeypatch):
+    monkeypatch.setattr(allocation._Tally, "exchange", None)
     natural, triplets = selection(4, 6)
     check_independently(design_trials(natural, triplets, layout=Layout(3, 1)))
 

@@ -11,7 +11,6 @@ from scipy.optimize import linear_sum_assignment
 
 from contstim.errors import InfeasibleError, InputError, UnknownNameError
 from contstim.selection import fractional_ranks, select_natural_pairs
-from contstim.selection.assignment import SeatProblem, Slot, assign_seats, dual_bound
 
 
 def scores(n, models, seed=0, ties=False):
@@ -31,15 +30,15 @@ def naive_ranks(values):
 
 
 def brute_force(values, per_pair, threshold=0.5):
-    """Least total over all choices of disjoint sets for all slots; None if there is none."""
+    """Least total over all choices of disjoint sets for all roles; None if there is none."""
     r = naive_ranks(values)
     pruned = [(row < threshold).any() and (row >= threshold).any() for row in r]
-    slots = list(permutations(range(values.shape[1]), 2))  # (rejects, accepts)
+    roles = list(permutations(range(values.shape[1]), 2))  # (rejects, accepts)
 
     def best(k, used):
-        if k == len(slots):
+        if k == len(roles):
             return 0.0
-        reject, accept = slots[k]
+        reject, accept = roles[k]
         fit = [
             s for s in range(len(r)) if pruned[s] and s not in used and r[s, accept] >= threshold
         ]
@@ -92,22 +91,22 @@ def test_every_promise_holds_and_equals_the_unpruned_assignment(models, ties):
     assert table.attrs["objective"] == pytest.approx(total, abs=1e-9)
     r = ranks.to_numpy()
     r = r[(r >= 0.5).any(axis=1) & (r < 0.5).any(axis=1)]
-    seats = [np.where(r[:, b] >= 0.5, r[:, a], np.inf) for a, b in permutations(range(models), 2)]
-    costs = np.repeat(np.array(seats), 6, axis=0)
+    places = [np.where(r[:, b] >= 0.5, r[:, a], np.inf) for a, b in permutations(range(models), 2)]
+    costs = np.repeat(np.array(places), 6, axis=0)
     assert table.attrs["objective"] == pytest.approx(costs[linear_sum_assignment(costs)].sum())
     assert table.attrs["solver"] == "scipy linear_sum_assignment"
     assert table.attrs["status"] == "optimal"
 
 
-def test_slots_that_want_the_same_sentences_get_the_optimum():
+def test_roles_that_want_the_same_sentences_get_the_optimum():
     """Models that agree in pairs compete for the same few sentences: short lists must grow."""
     frame = scores(800, 2)
     frame = pd.concat([frame, frame.add_suffix("x"), frame.add_suffix("y")], axis=1)
     wanted = {(a, b): 8 for a in ("m0", "m0x", "m0y") for b in ("m1", "m1x", "m1y")}
     table = select_natural_pairs(frame, wanted)
     r = fractional_ranks(frame)[["m0", "m1"]].to_numpy()
-    seats = [np.where(r[:, b] >= 0.5, r[:, a], np.inf) for a, b in ((0, 1), (1, 0))]
-    costs = np.repeat(np.array(seats), 72, axis=0)
+    places = [np.where(r[:, b] >= 0.5, r[:, a], np.inf) for a, b in ((0, 1), (1, 0))]
+    costs = np.repeat(np.array(places), 72, axis=0)
     assert table.attrs["objective"] == pytest.approx(costs[linear_sum_assignment(costs)].sum())
 
 
@@ -214,28 +213,7 @@ def test_without_matching_the_lowest_ranks_meet():
         assert own["rank_2"].is_monotonic_increasing
 
 
-def problem_of(frame, seats):
-    doubled = np.rint(2 * frame.rank().to_numpy()).astype(np.int64)
-    high = doubled >= len(frame)
-    slots = tuple(Slot(a, b, seats, f"{a}{b}") for a, b in permutations(range(frame.shape[1]), 2))
-    return SeatProblem(doubled, high, np.ones_like(high), slots)
-
-
-def test_bound_holds_for_any_selection_and_shows_a_poor_one():
-    problem = problem_of(scores(200, 3), 4)
-    best = assign_seats(problem)
-    cost = sum(problem.doubled[o, s.reject].sum() for s, o in zip(problem.slots, best, strict=True))
-    assert dual_bound(problem, best) == cost
-    used: set[int] = set()
-    greedy = []
-    for slot in reversed(problem.slots):
-        order = [i for i in problem.cheapest(slot, 200) if i not in used][3:7]
-        used |= set(order)
-        greedy.insert(0, np.array(order))
-    assert dual_bound(problem, greedy) <= cost
-
-
-def test_too_few_sentences_for_a_slot_are_named():
+def test_too_few_sentences_for_a_role_are_named():
     frame = pd.DataFrame({"a": [1.0, 2, 3, 4], "b": [1.0, 2, 4, 3], "c": [4.0, 3, 2, 1]})
     with pytest.raises(InfeasibleError) as caught:
         select_natural_pairs(frame, {("a", "c"): 3})
@@ -245,8 +223,8 @@ def test_too_few_sentences_for_a_slot_are_named():
     )
 
 
-def test_slots_that_share_too_few_sentences_are_named():
-    # m0 and m1 agree, m2 is their reverse: two slots draw on the same two sentences.
+def test_roles_that_share_too_few_sentences_are_named():
+    # m0 and m1 agree, m2 is their reverse: two roles draw on the same two sentences.
     low_high = [1.0, 2, 3, 4, 5, 6]
     frame = pd.DataFrame({"a": low_high, "b": low_high, "c": low_high[::-1]})
     with pytest.raises(InfeasibleError) as caught:
@@ -305,7 +283,7 @@ def test_tables_that_are_no_scores():
 
 
 def test_short_lists_that_give_an_answer_but_not_the_best_grow():
-    """Near copies of two models: twenty candidates a slot fill all seats, but not best."""
+    """Near copies of two models: twenty candidates a role fill all places, but not best."""
     rng = np.random.default_rng(1)
     base = rng.normal(size=(900, 1)) + 0.9 * rng.normal(size=(900, 2))
     values = np.hstack([base[:, [k]] + 0.05 * rng.normal(size=(900, 3)) for k in (0, 1)])
@@ -313,13 +291,13 @@ def test_short_lists_that_give_an_answer_but_not_the_best_grow():
     table = select_natural_pairs(frame, {(one, two): 8 for one in "abc" for two in "xyz"})
     ranks = fractional_ranks(frame)
     ranks = ranks[(ranks >= 0.5).any(axis=1) & (ranks < 0.5).any(axis=1)]
-    seats = [
+    places = [
         np.where(ranks[accept] >= 0.5, ranks[reject], np.inf)
         for one in "abc"
         for two in "xyz"
         for reject, accept in ((one, two), (two, one))
     ]
-    costs = np.repeat(np.array(seats), 8, axis=0)
+    costs = np.repeat(np.array(places), 8, axis=0)
     least = costs[linear_sum_assignment(costs)].sum()
     assert table.attrs["objective"] == pytest.approx(least, abs=1e-9)
     assert table.attrs["gap"] == 0

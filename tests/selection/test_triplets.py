@@ -8,8 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from contstim.cli import main
 from contstim.errors import InfeasibleError, InputError, UnknownNameError
-from contstim.selection import controversiality, select_triplets, worst_ranks
+from contstim.pipeline.stages.triplets import TripletOptions
+from contstim.selection import controversiality, select_triplets, triplet_objective, worst_ranks
+from contstim.selection.triplets import OBJECTIVES
 
 ATTRS = {"objective", "bound", "gap", "solver", "status", "pairs"}
 
@@ -205,3 +208,28 @@ def test_refusals():
         select_triplets(table, reference=pd.DataFrame({"m1": [1.0, 2.0]}))
     with pytest.raises(InputError, match="the reference table has no score of model 'm1'"):
         select_triplets(table, reference=pd.DataFrame({"m1": [np.nan], "m2": [1.0]}))
+
+
+def test_one_function_and_one_line_are_a_new_objective(monkeypatch, tmp_path, capsys):
+    monkeypatch.setitem(OBJECTIVES, "smaller-fall", None)  # to be taken out at the end
+
+    @triplet_objective("smaller-fall", larger_is_better=True)
+    def smaller_fall(table):
+        falls = (table[f"natural_lp_{k}"] - table[f"synthetic_{3 - k}_lp_{k}"] for k in (1, 2))
+        return np.minimum(*falls)
+
+    table = triplets(12)
+    chosen = select_triplets(table, 4, "smaller-fall", strata=2)
+    value = smaller_fall(table).to_numpy()
+    assert chosen.attrs["objective"] == pytest.approx(brute_force(table, value, 2, 2)[1])
+    file = tmp_path / "triplets.csv"
+    table.to_csv(file, index=False)
+    argv = ["select", "triplets", str(file), "--per-pair", "4", "--strata", "2"]
+    assert main([*argv, "--objective", "smaller-fall"]) == 0
+    assert f"objective {chosen.attrs['objective']:.10g}" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["select", "triplets", "--help"])
+    assert "smaller-fall" in capsys.readouterr().out
+    assert (
+        TripletOptions(per_pair=4, strata=2, objective="smaller-fall").objective == "smaller-fall"
+    )

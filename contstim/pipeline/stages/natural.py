@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
+import pandas as pd
+
+from contstim.files import digest_of
 from contstim.pipeline.stage import Run, Stage, StageOptions, StudyPlan, notes_of
 from contstim.pipeline.stages.score import SCORE
 from contstim.pipeline.tables import frame_text
+from contstim.selection.constraints import check_constraints, parse_constraints
+from contstim.selection.files import read_features
 from contstim.selection.natural import select_natural_pairs
-from contstim.settings import Count, settings
+from contstim.settings import Count, Several, settings
 from contstim.text.features import repeats_no_word
 
 __all__ = ["NATURAL", "NaturalOptions"]
@@ -20,13 +25,20 @@ class NaturalOptions(StageOptions):
     """``[natural]``: the choice of natural pairs; see `select_natural_pairs`.
 
     ``distinct_words`` leaves out sentences in which a word recurs, the vocabulary's repeatable
-    words aside (as published).
+    words aside (as published). ``constraints`` are what the selection must keep, such as
+    ``balance:words:0.5``, and ``features`` names a file of columns for them; see
+    `contstim.selection.constraints.parse_constraints`.
     """
 
     per_pair: Count = 10
     accept_from: float = 0.5
     reject_below: float | None = None
     distinct_words: bool = False
+    constraints: Several[str] = ()
+    features: str | None = None
+
+    def __post_init__(self) -> None:
+        check_constraints(self.constraints)
 
 
 class _Natural(Stage):
@@ -39,21 +51,30 @@ class _Natural(Stage):
         return (SCORE,)
 
     def inputs(self, run: Run) -> Any:
-        return [run.table(SCORE).sha256, sorted(run.vocabulary.repeatable)]
+        features = self._features(run)
+        given = [] if features is None else [digest_of(features.to_csv())]
+        return [run.table(SCORE).sha256, sorted(run.vocabulary.repeatable), *given]
 
     def make(self, run: Run) -> tuple[str, dict[str, Any]]:
         options = run.plan.table(NaturalOptions)
         eligible = None
         if options.distinct_words:
             eligible = repeats_no_word(run.sentences, run.vocabulary.repeatable)
+        scores, features = run.log_probs, self._features(run)
         pairs = select_natural_pairs(
-            run.log_probs,
+            scores,
             options.per_pair,
             accept_from=options.accept_from,
             reject_below=options.reject_below,
             eligible=eligible,
+            constraints=parse_constraints(options.constraints, scores.index, features),
         )
         return frame_text(pairs), notes_of(pairs)
+
+    @staticmethod
+    def _features(run: Run) -> pd.DataFrame | None:
+        path = run.plan.table(NaturalOptions).features
+        return None if path is None else read_features(run.plan.folder / path)
 
 
 NATURAL = _Natural()

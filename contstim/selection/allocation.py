@@ -1,10 +1,10 @@
-"""Dealing trials to groups so that cells are shared equally and no group meets a sentence twice.
+"""Allocation of trials to groups: cells shared equally, no sentence twice in a group.
 
-A *cell* is a model pair under a condition. Its trials are dealt to the groups equally. Two
+A *cell* is a model pair under a condition. Its trials are allocated to the groups equally. Two
 trials that share a sentence must go to different groups: a colouring of the trials. The start is
 Latin: comparison k of triplet number p goes to group p + k. Sentences that several model pairs
 share are then separated by exchanges within cells, and, should those not suffice, by an integer
-programme, which either finds a dealing or proves that there is none.
+programme, which either finds an allocation or proves that there is none.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from contstim.arrays import IntArray
 from contstim.errors import InfeasibleError
 from contstim.selection.solvers import SolverOptions, make_solver
 
-__all__ = ["Hand", "deal", "spread"]
+__all__ = ["TrialCells", "allocate", "separate_words"]
 
 _EXACT_SECONDS = 60.0
 
 
 @dataclass(frozen=True, eq=False)
-class Hand:
-    """Trials to be dealt.
+class TrialCells:
+    """Trials to be allocated.
 
     Attributes
     ----------
@@ -52,10 +52,10 @@ class Hand:
 class _Tally:
     """How often each group meets each key (sentence or word), and how many are repeats."""
 
-    def __init__(self, keys: Sequence[frozenset[Hashable]], dealt: IntArray) -> None:
+    def __init__(self, keys: Sequence[frozenset[Hashable]], allocated: IntArray) -> None:
         self.keys = keys
         self.counts: defaultdict[int, Counter[Hashable]] = defaultdict(Counter)
-        for trial, group in enumerate(dealt.tolist()):
+        for trial, group in enumerate(allocated.tolist()):
             self.counts[group].update(keys[trial])
 
     @property
@@ -64,7 +64,7 @@ class _Tally:
         return sum(c - 1 for count in self.counts.values() for c in count.values() if c > 1)
 
     def repeated(self, trial: int, group: int) -> bool:
-        """Say whether `group` meets a key of `trial`, one of its trials, more than once."""
+        """Return whether `group` meets a key of `trial`, one of its trials, more than once."""
         count = self.counts[group]
         return any(count[key] > 1 for key in self.keys[trial])
 
@@ -88,15 +88,15 @@ class _Tally:
         self.counts[group_two].update(self.keys[one])
 
 
-def deal(hand: Hand, start: IntArray, rng: np.random.Generator) -> IntArray:
-    """Deal the trials to groups 0..G-1 so that no group meets a sentence twice.
+def allocate(trials: TrialCells, start: IntArray, rng: np.random.Generator) -> IntArray:
+    """Allocate the trials to groups 0..G-1 so that no group meets a sentence twice.
 
     Parameters
     ----------
-    hand
-        What is dealt.
+    trials
+        The trials.
     start
-        A dealing that shares every cell equally, shape (n,), with few repeats.
+        An allocation that shares every cell equally, shape (n,), with few repeats.
     rng
         For the choice among equal exchanges.
 
@@ -108,35 +108,35 @@ def deal(hand: Hand, start: IntArray, rng: np.random.Generator) -> IntArray:
     Raises
     ------
     InfeasibleError
-        If there is no such dealing, or none was found in a minute; it names a sentence.
+        If there is no such allocation, or none was found in a minute; it names a sentence.
     """
-    _refuse_crowds(hand)
-    dealt = start.copy()
-    tally = _Tally([frozenset(members) for members in hand.members], dealt)
-    cells = hand.cell_members()
+    _refuse_crowds(trials)
+    allocated = start.copy()
+    tally = _Tally([frozenset(members) for members in trials.members], allocated)
+    cells = trials.cell_members()
     for _ in range(200 + 20 * tally.repeats):
         if not tally.repeats:
-            return dealt
-        clashing = [t for t, g in enumerate(dealt.tolist()) if tally.repeated(t, g)]
+            return allocated
+        clashing = [t for t, g in enumerate(allocated.tolist()) if tally.repeated(t, g)]
         trial = int(rng.choice(clashing))
-        cell = cells[hand.cells[trial]]
-        others = [int(t) for t in cell if dealt[t] != dealt[trial]]
+        cell = cells[trials.cells[trial]]
+        others = [int(t) for t in cell if allocated[t] != allocated[trial]]
         if not others:
             continue
         growth = np.array(
-            [tally.change(trial, t, int(dealt[trial]), int(dealt[t])) for t in others]
+            [tally.change(trial, t, int(allocated[trial]), int(allocated[t])) for t in others]
         )
         # Exchanges that change nothing are taken too: they lead out of dead ends.
         other = others[int(rng.choice(np.flatnonzero(growth == growth.min())))]
         if growth.min() <= 0 or rng.random() < 0.05:
-            tally.exchange(trial, other, int(dealt[trial]), int(dealt[other]))
-            dealt[trial], dealt[other] = dealt[other], dealt[trial]
-    return dealt if not tally.repeats else _deal_exactly(hand)
+            tally.exchange(trial, other, int(allocated[trial]), int(allocated[other]))
+            allocated[trial], allocated[other] = allocated[other], allocated[trial]
+    return allocated if not tally.repeats else _allocate_exactly(trials)
 
 
-def spread(
-    hand: Hand,
-    dealt: IntArray,
+def separate_words(
+    trials: TrialCells,
+    allocated: IntArray,
     words: Sequence[frozenset[Hashable]],
     rng: np.random.Generator,
     proposals: int = 100_000,
@@ -145,8 +145,8 @@ def spread(
 
     Parameters
     ----------
-    hand, dealt
-        A dealing without a repeated sentence, which it remains.
+    trials, allocated
+        An allocation without a repeated sentence, which it remains.
     words
         For each trial the words whose repeats count.
     rng
@@ -157,34 +157,34 @@ def spread(
     Returns
     -------
     array, int, int
-        The new dealing, and the number of repeated words before and after.
+        The new allocation, and the number of repeated words before and after.
     """
-    dealt = dealt.copy()
-    sentences = _Tally([frozenset(members) for members in hand.members], dealt)
-    tally = _Tally(words, dealt)
+    allocated = allocated.copy()
+    sentences = _Tally([frozenset(members) for members in trials.members], allocated)
+    tally = _Tally(words, allocated)
     before = after = tally.repeats
-    cells = hand.cell_members()
-    for trial in rng.integers(len(dealt), size=proposals).tolist():
-        group = int(dealt[trial])
+    cells = trials.cell_members()
+    for trial in rng.integers(len(allocated), size=proposals).tolist():
+        group = int(allocated[trial])
         if not tally.repeated(trial, group):
             continue
-        other = int(rng.choice(cells[hand.cells[trial]]))
-        to = int(dealt[other])
+        other = int(rng.choice(cells[trials.cells[trial]]))
+        to = int(allocated[other])
         if to == group:
             continue
         growth = tally.change(trial, other, group, to)
         if growth <= 0 and sentences.change(trial, other, group, to) <= 0:
             tally.exchange(trial, other, group, to)
             sentences.exchange(trial, other, group, to)
-            dealt[trial], dealt[other] = to, group
+            allocated[trial], allocated[other] = to, group
             after += growth
-    return dealt, before, after
+    return allocated, before, after
 
 
-def _refuse_crowds(hand: Hand) -> None:
-    """Refuse what cannot be dealt for a reason that is plain to see."""
+def _refuse_crowds(trials: TrialCells) -> None:
+    """Refuse what cannot be allocated for a reason that is plain to see."""
     count: Counter[str] = Counter()
-    for members in hand.members:
+    for members in trials.members:
         if len(set(members)) < len(members):
             raise InfeasibleError(
                 f"a trial would show the sentence {members[0]!r} against itself; leave it out"
@@ -193,76 +193,78 @@ def _refuse_crowds(hand: Hand) -> None:
     if not count:
         return
     sentence, most = count.most_common(1)[0]
-    if most > hand.groups:
+    if most > trials.groups:
         raise InfeasibleError(
             f"the sentence {sentence!r} is in {most} trials, nobody may see it twice, and the "
-            f"number of groups is {hand.groups}; use more groups or replace the sentence"
+            f"number of groups is {trials.groups}; use more groups or replace the sentence"
         )
     # Three comparisons of three sentences need three groups though each sentence is in two only.
-    if hand.groups < 3:
+    if trials.groups < 3:
         partners: defaultdict[str, set[str]] = defaultdict(set)
-        for one, two in hand.members:
+        for one, two in trials.members:
             partners[one].add(two)
             partners[two].add(one)
-        for one, two in hand.members:
+        for one, two in trials.members:
             third = sorted(partners[one] & partners[two])
             if third:
                 raise InfeasibleError(
                     f"the sentences {one!r}, {two!r} and {third[0]!r} are compared in three "
-                    f"trials, nobody may see one twice, and the number of groups is {hand.groups}; "
-                    "use at least 3 groups or fewer conditions"
+                    f"trials, nobody may see one twice, and the number of groups is "
+                    f"{trials.groups}; use at least 3 groups or fewer conditions"
                 )
 
 
-def _deal_exactly(hand: Hand) -> IntArray:
-    """Deal by integer programming, or prove that it cannot be done."""
+def _allocate_exactly(trials: TrialCells) -> IntArray:
+    """Allocate by integer programming, or prove that it cannot be done."""
     import pulp
 
-    n, groups = len(hand.cells), range(hand.groups)
+    n, groups = len(trials.cells), range(trials.groups)
     of_sentence: defaultdict[str, list[int]] = defaultdict(list)
-    for trial, members in enumerate(hand.members):
+    for trial, members in enumerate(trials.members):
         for sentence in members:
             of_sentence[sentence].append(trial)
-    shared = [(s, trials) for s, trials in of_sentence.items() if len(trials) > 1]
+    shared = [(s, shown) for s, shown in of_sentence.items() if len(shown) > 1]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # PuLP announces here what its next major will drop
         x = [[pulp.LpVariable(f"x{t}_{g}", cat="Binary") for g in groups] for t in range(n)]
         extra = [
             [pulp.LpVariable(f"e{s}_{g}", lowBound=0) for g in groups] for s in range(len(shared))
         ]
-        problem = pulp.LpProblem("dealing", pulp.LpMinimize)
+        problem = pulp.LpProblem("allocation", pulp.LpMinimize)
         problem += pulp.lpSum(e for row in extra for e in row)
         for row in x:
             problem += pulp.lpSum(row) == 1
-        for cell in hand.cell_members():
+        for cell in trials.cell_members():
             for g in groups:
-                problem += pulp.lpSum(x[t][g] for t in cell) == len(cell) // hand.groups
-        for (_, trials), row in zip(shared, extra, strict=True):
+                problem += pulp.lpSum(x[t][g] for t in cell) == len(cell) // trials.groups
+        for (_, shown), row in zip(shared, extra, strict=True):
             for g in groups:
-                problem += pulp.lpSum(x[t][g] for t in trials) - row[g] <= 1
+                problem += pulp.lpSum(x[t][g] for t in shown) - row[g] <= 1
         problem.solve(make_solver(SolverOptions("cbc", _EXACT_SECONDS)))
     proven = problem.sol_status == pulp.LpSolutionOptimal
     least = round(pulp.value(problem.objective) or 0.0)
     values = [[v.varValue or 0.0 for v in row] for row in x]
-    dealt: IntArray = np.argmax(np.array(values), axis=1).astype(np.int64)
-    repeats = _Tally([frozenset(members) for members in hand.members], dealt).repeats
-    if repeats == 0 and _equal(hand, dealt):
-        return dealt
+    allocated: IntArray = np.argmax(np.array(values), axis=1).astype(np.int64)
+    repeats = _Tally([frozenset(members) for members in trials.members], allocated).repeats
+    if repeats == 0 and _equal(trials, allocated):
+        return allocated
     if proven:
         sentence = next(
-            s for (s, trials) in shared if len(set(dealt[trials].tolist())) < len(trials)
+            s for (s, shown) in shared if len(set(allocated[shown].tolist())) < len(shown)
         )
         raise InfeasibleError(
-            f"no dealing to {hand.groups} groups shows every participant each sentence once: at "
-            f"least {least} would be seen twice, for example {sentence!r}; use more groups or "
+            f"no allocation to {trials.groups} groups shows every participant each sentence once: "
+            f"at least {least} would be seen twice, for example {sentence!r}; use more groups or "
             "replace the sentence"
         )
     raise InfeasibleError(
-        f"no dealing to {hand.groups} groups that shows every participant each sentence once was "
-        f"found in {_EXACT_SECONDS:g} s; use more groups or fewer shared sentences"
+        f"no allocation to {trials.groups} groups that shows every participant each sentence once "
+        f"was found in {_EXACT_SECONDS:g} s; use more groups or fewer shared sentences"
     )
 
 
-def _equal(hand: Hand, dealt: IntArray) -> bool:
-    counts = [np.bincount(dealt[cell], minlength=hand.groups) for cell in hand.cell_members()]
+def _equal(trials: TrialCells, allocated: IntArray) -> bool:
+    counts = [
+        np.bincount(allocated[cell], minlength=trials.groups) for cell in trials.cell_members()
+    ]
     return all((count == count[0]).all() for count in counts)

@@ -1,7 +1,10 @@
-"""Selection under wishes: the optimum by brute force, solvers against each other, refusals."""
+"""Selection under constraints: the optimum by brute force, solvers against each other, refusals."""
 
 import importlib.util
+from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import combinations
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -10,10 +13,17 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from contstim.errors import InfeasibleError, InputError, MissingExtraError, UnknownNameError
-from contstim.selection import AtMost, Balance, Linear, fractional_ranks, select_natural_pairs
+from contstim.selection import (
+    AtMost,
+    Balance,
+    Linear,
+    SelectionConstraint,
+    fractional_ranks,
+    select_natural_pairs,
+)
 from contstim.selection import programme as programme_module
-from contstim.selection.assignment import SeatProblem, Slot
-from contstim.selection.wishes import Seat, compile_wishes
+from contstim.selection.assignment import AssignmentProblem, Role
+from contstim.selection.constraints import CONSTRAINTS, ConstraintRows, parse_constraints
 
 
 def scores(n, models, seed=0):
@@ -39,12 +49,12 @@ def every_selection(frame, per_pair):
 @example(seed=1593, tolerance=0.6, groups=4)
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 10_000), st.sampled_from([0.6, 0.8]), st.sampled_from([4, 6]))
-def test_optimum_under_wishes_equals_brute_force(seed, tolerance, groups):
+def test_optimum_under_constraints_equals_brute_force(seed, tolerance, groups):
     frame = scores(12, 2, seed)
     rng = np.random.default_rng(seed)
     feature = pd.Series(rng.normal(size=12), index=frame.index)
     group = pd.Series(rng.integers(0, groups, 12), index=frame.index)
-    wishes = [
+    constraints = [
         Balance(feature, tolerance),
         AtMost(group, 2),
         Linear(feature, lower=-0.5, pair=("m1", "m0"), role="sentence_2"),
@@ -58,7 +68,7 @@ def test_optimum_under_wishes_equals_brute_force(seed, tolerance, groups):
         and feature[one].sum() >= -0.5
     ]
     try:
-        table = select_natural_pairs(frame, 2, wishes=wishes)
+        table = select_natural_pairs(frame, 2, constraints=constraints)
     except InfeasibleError:
         assert not allowed
         return
@@ -66,7 +76,7 @@ def test_optimum_under_wishes_equals_brute_force(seed, tolerance, groups):
     assert table.attrs["status"] == "optimal"
     assert table.attrs["gap"] == 0
     assert table.attrs["relaxation"] <= min(allowed) + 1e-9
-    assert table.attrs["objective_without_wishes"] <= min(allowed) + 1e-9
+    assert table.attrs["objective_without_constraints"] <= min(allowed) + 1e-9
 
 
 @pytest.mark.parametrize("solver", ["cbc", "highs"])
@@ -82,13 +92,13 @@ def test_solvers_agree_with_the_assignment(solver):
     assert table.attrs["status"] == "optimal"
 
 
-def test_wishes_are_kept_on_a_larger_set():
+def test_constraints_are_kept_on_a_larger_set():
     frame = scores(600, 4)
     rng = np.random.default_rng(0)
     feature = pd.Series(rng.normal(size=600), index=frame.index)
     group = pd.Series(rng.integers(0, 60, 600), index=frame.index)
     table = select_natural_pairs(
-        frame, 4, wishes=[Balance(feature, 0.3), AtMost(group, 2)], relative_gap=1e-3
+        frame, 4, constraints=[Balance(feature, 0.3), AtMost(group, 2)], relative_gap=1e-3
     )
     used = pd.concat([table["sentence_1"], table["sentence_2"]])
     assert used.is_unique
@@ -99,15 +109,15 @@ def test_wishes_are_kept_on_a_larger_set():
     attrs = table.attrs
     assert attrs["bound"] <= attrs["objective"] <= attrs["bound"] * 1.01
     assert attrs["gap"] == pytest.approx(attrs["objective"] - attrs["bound"])
-    assert attrs["objective_without_wishes"] <= attrs["bound"]
+    assert attrs["objective_without_constraints"] <= attrs["bound"]
 
 
 def test_bound_is_over_all_sentences_though_few_reach_the_solver():
-    """Groups forbid the cheap sentences, so those that are needed must be fetched."""
+    """Groups forbid the inexpensive sentences, so those that are needed must be fetched."""
     frame = scores(500, 2)
     ranks = fractional_ranks(frame)
     group = pd.Series(["low" if low else None for low in ranks.min(axis=1) < 0.4], frame.index)
-    table = select_natural_pairs(frame, 3, wishes=[AtMost(group, 1)])
+    table = select_natural_pairs(frame, 3, constraints=[AtMost(group, 1)])
     r = ranks[(ranks >= 0.5).any(axis=1) & (ranks < 0.5).any(axis=1)]
     best = min(
         sum(np.sort(r["m1"][(r["m0"] >= 0.5) & (group[r.index] != "low")])[: 3 - one])
@@ -119,18 +129,18 @@ def test_bound_is_over_all_sentences_though_few_reach_the_solver():
     assert table.attrs["objective"] == pytest.approx(best, abs=1e-9)
 
 
-def test_lower_bounds_fetch_dear_sentences_too():
+def test_lower_bounds_fetch_costly_sentences_too():
     frame = scores(500, 2)
     ranks = fractional_ranks(frame)
     middling = (ranks.min(axis=1) > 0.3).astype(float)
-    table = select_natural_pairs(frame, 3, wishes=[Linear(middling, lower=4)])
+    table = select_natural_pairs(frame, 3, constraints=[Linear(middling, lower=4)])
     r = ranks[(ranks >= 0.5).any(axis=1) & (ranks < 0.5).any(axis=1)]
     costs = {}
     for reject, accept in (("m1", "m0"), ("m0", "m1")):
         own = r[r[accept] >= 0.5][reject]
-        dear = np.sort(own[middling[own.index] == 1])
-        cheap = np.sort(own[middling[own.index] == 0])
-        costs[reject] = [dear[:k].sum() + cheap[: 3 - k].sum() for k in range(4)]
+        costly = np.sort(own[middling[own.index] == 1])
+        inexpensive = np.sort(own[middling[own.index] == 0])
+        costs[reject] = [costly[:k].sum() + inexpensive[: 3 - k].sum() for k in range(4)]
     best = min(costs["m1"][k] + costs["m0"][4 - k] for k in (1, 2, 3))
     assert table.attrs["objective"] == pytest.approx(best, abs=1e-9)
     assert table.attrs["status"] == "optimal"
@@ -141,10 +151,10 @@ def test_lower_bounds_fetch_dear_sentences_too():
 def test_choices_left_out_at_first_are_brought_in_until_the_proof_holds(monkeypatch, seed):
     frame = scores(50, 2, seed)
     weights = pd.Series(np.random.default_rng(seed).integers(0, 9, 50), index=frame.index)
-    wishes = [Linear(weights, lower=19, upper=19), Balance(weights, 0.5)]
-    expected = select_natural_pairs(frame, 2, wishes=wishes)
-    monkeypatch.setattr(programme_module, "_first_room", lambda *_: 1.0)
-    table = select_natural_pairs(frame, 2, wishes=wishes)
+    constraints = [Linear(weights, lower=19, upper=19), Balance(weights, 0.5)]
+    expected = select_natural_pairs(frame, 2, constraints=constraints)
+    monkeypatch.setattr(programme_module, "_first_distance", lambda *_: 1.0)
+    table = select_natural_pairs(frame, 2, constraints=constraints)
     assert table.attrs["objective"] == expected.attrs["objective"]
     allowed = [
         cost
@@ -159,11 +169,14 @@ def test_relaxed_bound_holds_for_any_prices(seed):
     frame = scores(30, 2, seed)
     doubled = np.rint(2 * frame.rank().to_numpy()).astype(np.int64)
     high = doubled >= 30
-    slots = (Slot(0, 1, 2, "a"), Slot(1, 0, 2, "b"))
-    problem = SeatProblem(doubled, high, np.ones_like(high), slots)
+    roles = (
+        Role("m1", "m0", "sentence_1", 0, 1, 2),
+        Role("m1", "m0", "sentence_2", 1, 0, 2),
+    )
+    problem = AssignmentProblem(doubled, high, np.ones_like(high), roles)
     weights = pd.Series(np.arange(30.0), index=frame.index)
-    seats = [Seat("m1", "m0", "sentence_1", 2), Seat("m1", "m0", "sentence_2", 2)]
-    wishes = compile_wishes([Linear(weights, lower=40, upper=70)], seats, frame.index)
+    rows = ConstraintRows(roles, frame.index)
+    Linear(weights, lower=40, upper=70).add_rows(rows)
     rng = np.random.default_rng(seed)
     least = min(
         sum(doubled[list(one), 0]) + sum(doubled[list(two), 1])
@@ -178,7 +191,7 @@ def test_relaxed_bound_holds_for_any_prices(seed):
             -rng.exponential(size=1) * 0.1,
             -rng.exponential(size=1) * 0.1,
         )
-        assert programme_module._lagrange_bound(problem, wishes, prices) <= least
+        assert programme_module._lagrange_bound(problem, rows, prices) <= least
 
 
 def test_solver_object_of_the_user_is_used_and_its_claim_not_taken_for_proof():
@@ -189,8 +202,8 @@ def test_solver_object_of_the_user_is_used_and_its_claim_not_taken_for_proof():
     with pytest.warns(DeprecationWarning, match="PuLP 4"):
         engine = pulp.PULP_CBC_CMD(msg=False)
     weights = pd.Series(np.arange(100) % 7 * 10.0, index=frame.index)
-    wishes = [AtMost(group, 1), Linear(weights, lower=290, upper=290)]
-    table = select_natural_pairs(frame, 3, wishes=wishes, solver=engine)
+    constraints = [AtMost(group, 1), Linear(weights, lower=290, upper=290)]
+    table = select_natural_pairs(frame, 3, constraints=constraints, solver=engine)
     assert table.attrs["solver"] == "pulp PULP_CBC_CMD"
     assert group[[*table["sentence_1"], *table["sentence_2"]]].value_counts().max() == 1
     assert table.attrs["bound"] == table.attrs["relaxation"] < table.attrs["objective"]
@@ -213,19 +226,19 @@ def test_solver_that_answers_nonsense_is_not_believed():
     with pytest.raises(InfeasibleError) as caught:
         select_natural_pairs(scores(60, 2), 2, solver=Lazy())
     assert str(caught.value) == (
-        "solver Lazy found no selection in the time allowed; allow more, loosen a wish or use "
-        "another solver"
+        "solver Lazy found no selection in the time allowed; allow more, loosen a constraint or "
+        "use another solver"
     )
 
 
-def test_wishes_that_cannot_be_met_are_named():
+def test_constraints_that_cannot_be_met_are_named():
     frame = scores(100, 2)
     weights = pd.Series(1.0, index=frame.index)
     with pytest.raises(InfeasibleError) as caught:
-        select_natural_pairs(frame, 2, wishes=[Linear(weights, lower=5, name="size")])
+        select_natural_pairs(frame, 2, constraints=[Linear(weights, lower=5, name="size")])
     assert str(caught.value) == (
-        "the wishes cannot be met together: what falls short is size: sum of weights between 5 and "
-        "inf; loosen a wish or add sentences"
+        "the constraints cannot be met together: what falls short is size: sum of weights between "
+        "5 and inf; loosen a constraint or add sentences"
     )
 
 
@@ -233,39 +246,39 @@ def test_groups_that_are_too_few_are_named():
     frame = scores(100, 2)
     group = pd.Series("all", index=frame.index)
     with pytest.raises(InfeasibleError) as caught:
-        select_natural_pairs(frame, 2, wishes=[AtMost(group, 3, name="sources")])
+        select_natural_pairs(frame, 2, constraints=[AtMost(group, 3, name="sources")])
     assert str(caught.value) == (
-        "the wishes cannot be met together: what falls short is sources: at most 3 of group 'all'; "
-        "loosen a wish or add sentences"
+        "the constraints cannot be met together: what falls short is sources: at most 3 of group "
+        "'all'; loosen a constraint or add sentences"
     )
 
 
-def test_wishes_that_only_fractions_of_sentences_can_meet():
+def test_constraints_that_only_fractions_of_sentences_can_meet():
     frame = scores(40, 2)
     weights = pd.Series(2.0, index=frame.index)
-    wish = Linear(weights, lower=3, upper=3, pair=("m0", "m1"), role="sentence_1", name="odd")
+    constraint = Linear(weights, lower=3, upper=3, pair=("m0", "m1"), role="sentence_1", name="odd")
     other = Linear(-weights, lower=-3, upper=-3, role="sentence_2", name="odd too")
     with pytest.raises(InfeasibleError) as caught:
-        select_natural_pairs(frame, 2, wishes=[wish, other])
-    assert "the wishes cannot be met together: what falls short is odd" in str(caught.value)
+        select_natural_pairs(frame, 2, constraints=[constraint, other])
+    assert "the constraints cannot be met together: what falls short is odd" in str(caught.value)
     half = pd.Series([2.0 if i % 2 else 0.0 for i in range(40)], index=frame.index)
     with pytest.raises(InfeasibleError) as caught:
-        select_natural_pairs(frame, 2, wishes=[Linear(half, lower=3, upper=3, name="odd")])
+        select_natural_pairs(frame, 2, constraints=[Linear(half, lower=3, upper=3, name="odd")])
     assert str(caught.value) == (
-        "every wish can be met in fractions of sentences, but not in whole ones: odd: sum of "
+        "every constraint can be met in fractions of sentences, but not in whole ones: odd: sum of "
         "weights between 3 and 3; loosen one"
     )
 
 
-def test_what_is_impossible_without_wishes_is_said_first():
+def test_what_is_impossible_without_constraints_is_said_first():
     frame = pd.DataFrame({"a": [1.0, 2, 3, 4], "b": [4.0, 3, 2, 1]})
     weights = pd.Series(1.0, index=frame.index)
     with pytest.raises(InfeasibleError, match="model pair a and b, sentence_2"):
-        select_natural_pairs(frame, 3, wishes=[Linear(weights, lower=0)])
+        select_natural_pairs(frame, 3, constraints=[Linear(weights, lower=0)])
 
 
 @pytest.mark.parametrize(
-    ("wish", "message"),
+    ("constraint", "message"),
     [
         (Balance(pd.Series({"s0": 1.0}), 0.1), "balance: sentence 's"),
         (Balance(pd.Series(dtype=float), -1.0), "balance: the tolerance is -1.0, below 0"),
@@ -281,9 +294,9 @@ def test_what_is_impossible_without_wishes_is_said_first():
         (Linear(pd.Series(dtype=float), role="sentence_3"), "unknown role 'sentence_3'; did you"),
     ],
 )
-def test_wishes_that_make_no_sense(wish, message):
+def test_constraints_that_make_no_sense(constraint, message):
     with pytest.raises(InputError) as caught:
-        select_natural_pairs(scores(60, 2), 2, wishes=[wish])
+        select_natural_pairs(scores(60, 2), 2, constraints=[constraint])
     assert str(caught.value).startswith(message)
 
 
@@ -312,7 +325,7 @@ def test_more_choices_than_a_solver_is_given(monkeypatch):
         select_natural_pairs(scores(60, 2), 2, solver="cbc")
 
 
-def test_roles_and_pairs_of_a_linear_wish():
+def test_roles_and_pairs_of_a_linear_constraint():
     frame = scores(300, 3)
     weights = pd.Series(np.random.default_rng(5).normal(size=300), index=frame.index)
     for pair, role in [
@@ -322,9 +335,99 @@ def test_roles_and_pairs_of_a_linear_wish():
         (("m1", "m2"), None),
         (None, None),
     ]:
-        wish = Linear(weights, lower=2.5, pair=pair, role=role)
-        table = select_natural_pairs(frame, 3, wishes=[wish])
+        constraint = Linear(weights, lower=2.5, pair=pair, role=role)
+        table = select_natural_pairs(frame, 3, constraints=[constraint])
         if pair is not None:
             table = table[(table["model_1"] == pair[0]) & (table["model_2"] == pair[1])]
         roles = ["sentence_1", "sentence_2"] if role is None else [role]
         assert sum(weights[table[name]].sum() for name in roles) >= 2.5 - 1e-6
+
+
+def test_constraints_in_text_are_those_in_python():
+    frame = scores(300, 3)
+    frame.index = [f"{'very ' * (i % 5)}long sentence {i}" for i in range(300)]
+    features = pd.DataFrame(
+        {
+            "weight": np.random.default_rng(5).normal(size=300),
+            "source": [f"s{i % 40}" for i in range(300)],
+        },
+        index=frame.index,
+    )
+    words = pd.Series([len(label.split()) for label in frame.index], frame.index)
+    texts = ["balance:words:0.4", "at-most:source:1", "linear:weight::3:sentence_1"]
+    expected = select_natural_pairs(
+        frame,
+        3,
+        constraints=[
+            Balance(words, 0.4),
+            AtMost(features["source"], 1),
+            Linear(features["weight"], upper=3, role="sentence_1"),
+        ],
+    )
+    # The table of features may have its rows in another order, and more of them.
+    table = pd.concat([features.rename(index=lambda label: f"not {label}"), features[::-1]])
+    made = parse_constraints(texts, frame.index, table)
+    pd.testing.assert_frame_equal(select_natural_pairs(frame, 3, constraints=made), expected)
+    assert [constraint.name for constraint in made] == texts
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("balanced:words:1", "unknown constraint 'balanced'; did you mean 'balance'?"),
+        ("balance:words", "constraint 'balance:words' is not of the form balance:COLUMN:TOLERANCE"),
+        (
+            "at-most:words:1.5",
+            "constraint 'at-most:words:1.5' is not of the form at-most:COLUMN:LIMIT",
+        ),
+        ("balance::1", "constraint 'balance::1' is not of the form balance:COLUMN:TOLERANCE"),
+        (
+            "linear:words:1:2:sentence_1:x",
+            "constraint 'linear:words:1:2:sentence_1:x' is not of the form "
+            "linear:COLUMN:LOWER:UPPER:ROLE",
+        ),
+        (
+            "balance:word:1",
+            "constraint 'balance:word:1' names no column of the features; did you mean 'words'?",
+        ),
+    ],
+)
+def test_texts_that_are_no_constraint(text, message):
+    with pytest.raises(InputError) as caught:
+        parse_constraints([text], pd.Index(["a", "b"]))
+    assert str(caught.value) == message
+
+
+def test_a_column_of_text_cannot_be_balanced():
+    frame = scores(60, 2)
+    table = pd.DataFrame({"source": "book"}, index=frame.index)
+    made = parse_constraints(["balance:source:1"], frame.index, table)
+    with pytest.raises(InputError) as caught:
+        select_natural_pairs(frame, 2, constraints=made)
+    assert str(caught.value) == "balance:source:1: 'book' is not a number; use a numeric column"
+
+
+def test_a_new_class_of_constraints_is_found_in_text(monkeypatch):
+    monkeypatch.setitem(CONSTRAINTS, "fewer", None)  # to be taken out at the end
+
+    @dataclass(frozen=True, eq=False)
+    class Shorter(SelectionConstraint):
+        """Sentences 1 have fewer of something in all than sentences 2."""
+
+        kind: ClassVar[str] = "fewer"
+        options: ClassVar[dict[str, Callable[[str], Any]]] = {"by": float}
+        feature: pd.Series
+        by: float
+        name: str = "fewer"
+
+        def add_rows(self, rows):
+            values = rows.column(self.feature, self.name)
+            signed = [values if role.role == "sentence_1" else -values for role in rows.roles]
+            rows.add(signed, -np.inf, -self.by, [self.name])
+
+    frame = scores(200, 2)
+    weight = pd.DataFrame({"weight": np.random.default_rng(1).normal(size=200)}, frame.index)
+    made = parse_constraints(["fewer:weight:4"], frame.index, weight)
+    table = select_natural_pairs(frame, 3, constraints=made)
+    one, two = (weight["weight"][table[f"sentence_{k}"]].sum() for k in (1, 2))
+    assert one <= two - 4 + 1e-6

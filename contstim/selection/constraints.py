@@ -1,0 +1,344 @@
+"""Constraints that tie the sentences of a selection together: they need integer programming.
+
+A constraint is a class that adds its own rows to the integer programme. One that can be said in
+text (on the command line, in a study plan) states its kind and the values that follow the column:
+``balance:words:0.5``.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+from scipy.sparse import csr_array, hstack
+
+from contstim.arrays import FloatArray
+from contstim.errors import InputError, UnknownNameError, near_matches
+from contstim.selection.assignment import ROLES, Role
+from contstim.text.features import sentence_features
+
+__all__ = [
+    "CONSTRAINTS",
+    "AtMost",
+    "Balance",
+    "ConstraintRows",
+    "Linear",
+    "SelectionConstraint",
+    "check_constraints",
+    "parse_constraints",
+]
+
+#: Constraints that can be said in text, by kind.
+CONSTRAINTS: dict[str, type[SelectionConstraint]] = {}
+
+
+class ConstraintRows:
+    """Rows of the programme over (role, sentence) choices: lower <= sum of weights <= upper.
+
+    Attributes
+    ----------
+    roles
+        The A roles.
+    labels
+        Labels of the S candidate sentences.
+    names
+        A name for each row, for messages.
+    """
+
+    def __init__(self, roles: Sequence[Role], labels: pd.Index) -> None:
+        self.roles = roles
+        self.labels = labels
+        self.names: list[str] = []
+        self._weights = [[csr_array((len(labels), 0))] for _ in roles]
+        self._limits: list[tuple[float, float]] = []
+
+    def add(
+        self, weights: Sequence[csr_array | None], lower: float, upper: float, names: Sequence[str]
+    ) -> None:
+        """Add rows, one a name.
+
+        Parameters
+        ----------
+        weights
+            For each role the weights of the sentences, shape (S, len(names)); None: all 0.
+        lower, upper
+            The bounds.
+        names
+            What each row asks, for messages.
+        """
+        empty = csr_array((len(self.labels), len(names)))
+        for block, columns in zip(self._weights, weights, strict=True):
+            block.append(empty if columns is None else columns)
+        self._limits += [(lower, upper)] * len(names)
+        self.names += names
+
+    @cached_property
+    def weights(self) -> list[csr_array]:
+        """For each role the weights, shape (S, number of rows)."""
+        return [csr_array(hstack(block, format="csr")) for block in self._weights]
+
+    @property
+    def lower(self) -> FloatArray:
+        """Lower bounds, shape (number of rows,)."""
+        return np.array([lower for lower, _ in self._limits])
+
+    @property
+    def upper(self) -> FloatArray:
+        """Upper bounds, shape (number of rows,)."""
+        return np.array([upper for _, upper in self._limits])
+
+    def column(self, values: pd.Series, name: str) -> csr_array:
+        """Return a number for each sentence, shape (S, 1), refusing values that are not finite."""
+        if not (values.empty or pd.api.types.is_numeric_dtype(values)):
+            raise InputError(f"{name}: {values.iloc[0]!r} is not a number; use a numeric column")
+        numbers = values.reindex(self.labels).to_numpy(dtype=np.float64, na_value=np.nan)
+        if not np.isfinite(numbers).all():
+            label = self.labels[np.flatnonzero(~np.isfinite(numbers))[0]]
+            raise InputError(
+                f"{name}: sentence {label!r} has no finite value; give one or leave the "
+                "sentence out"
+            )
+        return csr_array(numbers[:, None])
+
+
+class SelectionConstraint(ABC):
+    """What a selection must keep.
+
+    A subclass that sets `kind` can be said in text, ``KIND:COLUMN:VALUE...``: a dataclass whose
+    first field is the column, by label, and which has a field for each name in `options`.
+    """
+
+    #: How it is called in text.
+    kind: ClassVar[str] = ""
+
+    #: The values that follow the column in text: name of the field, and what reads it.
+    options: ClassVar[dict[str, Callable[[str], Any]]] = {}
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if cls.kind:
+            CONSTRAINTS[cls.kind] = cls
+
+    @abstractmethod
+    def add_rows(self, rows: ConstraintRows) -> None:
+        """Add the rows of this constraint.
+
+        Raises
+        ------
+        InputError
+            If a candidate sentence has no finite feature or weight, or a bound makes no sense.
+        UnknownNameError
+            If a pair or role is not among those of `rows`.
+        """
+
+    @classmethod
+    def usage(cls) -> str:
+        """Return how it is said in text."""
+        return ":".join([cls.kind, "COLUMN", *(name.upper() for name in cls.options)])
+
+
+@dataclass(frozen=True, eq=False)
+class Balance(SelectionConstraint):
+    """The two sentences of a model pair's pairs have nearly the same mean of a feature.
+
+    Attributes
+    ----------
+    feature
+        A number for each sentence, by label.
+    tolerance
+        In every model pair, mean over sentence_1 and mean over sentence_2 differ by at most this.
+    name
+        For messages.
+    """
+
+    kind: ClassVar[str] = "balance"
+    options: ClassVar[dict[str, Callable[[str], Any]]] = {"tolerance": float}
+
+    feature: pd.Series
+    tolerance: float
+    name: str = "balance"
+
+    def add_rows(self, rows: ConstraintRows) -> None:
+        """Add a row for each model pair."""
+        if not self.tolerance >= 0:
+            raise InputError(f"{self.name}: the tolerance is {self.tolerance}, below 0")
+        values = rows.column(self.feature, self.name)
+        pairs = {(role.model_1, role.model_2): role.count for role in rows.roles}
+        for (one, two), count in pairs.items():
+            weights = [
+                (values if role.role == ROLES[0] else -values)
+                if (role.model_1, role.model_2) == (one, two)
+                else None
+                for role in rows.roles
+            ]
+            limit = self.tolerance * count
+            name = f"{self.name}: means within {self.tolerance:g} for {one} and {two}"
+            rows.add(weights, -limit, limit, [name])
+
+
+@dataclass(frozen=True, eq=False)
+class AtMost(SelectionConstraint):
+    """At most `limit` sentences of each group are selected, over all model pairs.
+
+    Attributes
+    ----------
+    groups
+        The group of each sentence, by label (its source, its topic ...); missing: no group.
+    limit
+        How many of a group may be selected.
+    name
+        For messages.
+    """
+
+    kind: ClassVar[str] = "at-most"
+    options: ClassVar[dict[str, Callable[[str], Any]]] = {"limit": int}
+
+    groups: pd.Series
+    limit: int
+    name: str = "groups"
+
+    def add_rows(self, rows: ConstraintRows) -> None:
+        """Add a row for each group that has more sentences than the limit."""
+        if self.limit < 0:
+            raise InputError(f"{self.name}: the limit is {self.limit}, below 0")
+        codes, groups = pd.factorize(self.groups.reindex(rows.labels), sort=False)
+        sizes = np.bincount(codes[codes >= 0], minlength=len(groups))
+        binding = np.flatnonzero(sizes > self.limit)
+        position = np.full(len(groups) + 1, -1)  # the last stands for no group
+        position[binding] = np.arange(len(binding))
+        where = position[codes]
+        members = np.flatnonzero(where >= 0)
+        data = (np.ones(len(members)), (members, where[members]))
+        matrix = csr_array(data, shape=(len(rows.labels), len(binding)))
+        names = [f"{self.name}: at most {self.limit} of group {groups[int(g)]!r}" for g in binding]
+        rows.add([matrix for _ in rows.roles], -np.inf, float(self.limit), names)
+
+
+@dataclass(frozen=True, eq=False)
+class Linear(SelectionConstraint):
+    """The sum of a weight over the selected sentences lies between two bounds.
+
+    Attributes
+    ----------
+    weights
+        A number for each sentence, by label.
+    lower, upper
+        The bounds, in the weights' unit.
+    pair
+        The model pair whose sentences count; None: all pairs.
+    role
+        ``sentence_1`` or ``sentence_2``: which of them count; None: both.
+    name
+        For messages.
+    """
+
+    kind: ClassVar[str] = "linear"
+    options: ClassVar[dict[str, Callable[[str], Any]]] = {
+        "lower": float,
+        "upper": float,
+        "role": str,
+    }
+
+    weights: pd.Series
+    lower: float = -np.inf
+    upper: float = np.inf
+    pair: tuple[str, str] | None = None
+    role: str | None = None
+    name: str = "linear"
+
+    def add_rows(self, rows: ConstraintRows) -> None:
+        """Add one row."""
+        if self.role not in (None, *ROLES):
+            raise UnknownNameError.among("role", str(self.role), ROLES)
+        pairs = {frozenset((role.model_1, role.model_2)) for role in rows.roles}
+        if self.pair is not None and frozenset(self.pair) not in pairs:
+            one, two = self.pair
+            raise InputError(f"{self.name}: no pairs of {one} and {two} are selected")
+        if not self.lower <= self.upper:
+            raise InputError(f"{self.name}: lower {self.lower:g} is not below upper {self.upper:g}")
+        values = rows.column(self.weights, self.name)
+        weights = [values if self._counts(role) else None for role in rows.roles]
+        name = f"{self.name}: sum of weights between {self.lower:g} and {self.upper:g}"
+        rows.add(weights, self.lower, self.upper, [name])
+
+    def _counts(self, role: Role) -> bool:
+        if self.pair is None or self.pair == (role.model_1, role.model_2):
+            return self.role in (None, role.role)
+        # A pair named the other way round has the roles the other way round.
+        turned = self.pair == (role.model_2, role.model_1)
+        return turned and (self.role is None or self.role != role.role)
+
+
+def check_constraints(texts: Iterable[str]) -> None:
+    """Refuse a text that is no constraint; see `parse_constraints`.
+
+    Raises
+    ------
+    InputError
+        Naming the text and what it should be.
+    """
+    for text in texts:
+        _parse(text)
+
+
+def parse_constraints(
+    texts: Iterable[str], labels: pd.Index, features: pd.DataFrame | None = None
+) -> list[SelectionConstraint]:
+    """Make constraints from text, such as ``balance:words:0.5`` or ``at-most:source:2``.
+
+    Parameters
+    ----------
+    texts
+        ``KIND:COLUMN:VALUE...``; values that may be left out can be empty.
+    labels
+        Labels of the S sentences.
+    features
+        A row a sentence, by label (as text, each once): the columns that texts may name. ``words``,
+        ``characters`` and ``zipf`` are worked out where they are not among them, see
+        :func:`~contstim.text.features.sentence_features`.
+
+    Raises
+    ------
+    InputError
+        Naming the text and its fault.
+    """
+    parsed = [(text, *_parse(text)) for text in texts]
+    table = pd.DataFrame(index=labels)
+    if features is not None:
+        table = features.reindex([str(label) for label in labels]).set_index(labels)
+    computed = ("words", "characters", "zipf")
+    if any(column in computed and column not in table for _, _, column, _ in parsed):
+        own = sentence_features([str(label) for label in labels]).set_index(labels)
+        table = own.drop(columns=own.columns.intersection(table.columns)).join(table)
+    made = []
+    for text, kind, column, values in parsed:
+        if column not in table:
+            hint = near_matches(column, [*computed, *table.columns])
+            raise InputError(f"constraint {text!r} names no column of the features; {hint}")
+        made.append(kind(table[column], name=text, **values))
+    return made
+
+
+def _parse(text: str) -> tuple[Callable[..., SelectionConstraint], str, dict[str, Any]]:
+    """Return the class of a constraint, the column that it names and its values."""
+    kind, _, rest = text.partition(":")
+    if kind not in CONSTRAINTS:
+        raise UnknownNameError.among("constraint", kind, CONSTRAINTS)
+    made = CONSTRAINTS[kind]
+    column, *given = rest.split(":")
+    values = {}
+    complete = column and any(given) and len(given) <= len(made.options)
+    try:
+        for (name, read), value in zip(made.options.items(), given, strict=False):
+            if value:
+                values[name] = read(value)
+    except ValueError:
+        complete = False
+    if not complete:
+        raise InputError(f"constraint {text!r} is not of the form {made.usage()}")
+    return made, column, values

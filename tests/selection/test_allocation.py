@@ -1,0 +1,100 @@
+"""Allocation as a colouring: exchanges, the exact route, proofs that there is none."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from contstim.errors import InfeasibleError
+from contstim.selection import allocation
+from contstim.selection.allocation import TrialCells, allocate
+
+
+def ring(length, groups):
+    """Cells of `groups` trials whose first trials share sentences around a ring."""
+    cells, members = [], []
+    for cell in range(length):
+        for place in range(groups):
+            cells.append(cell)
+            if place == 0:
+                members.append((f"r{cell}", f"r{(cell + 1) % length}"))
+            else:
+                members.append((f"a{cell}.{place}", f"b{cell}.{place}"))
+    return TrialCells(np.array(cells), members, groups)
+
+
+def is_valid(trials, allocated):
+    for cell in trials.cell_members():
+        counts = np.bincount(allocated[cell], minlength=trials.groups)
+        assert (counts == len(cell) // trials.groups).all()
+    for group in range(trials.groups):
+        shown = [s for t in np.flatnonzero(allocated == group) for s in trials.members[t]]
+        assert len(set(shown)) == len(shown)
+
+
+def start(trials):
+    """The worst start: the trials that share sentences all in group 0."""
+    allocated = np.empty(len(trials.cells), dtype=np.int64)
+    for cell in trials.cell_members():
+        allocated[cell] = np.arange(len(cell)) % trials.groups
+    return allocated
+
+
+@pytest.mark.parametrize(("length", "groups"), [(4, 2), (6, 2), (5, 3), (7, 4)])
+def test_exchanges_separate_what_shares_a_sentence(length, groups):
+    trials = ring(length, groups)
+    is_valid(trials, allocate(trials, start(trials), np.random.default_rng(0)))
+
+
+@pytest.mark.parametrize(("length", "groups"), [(4, 2), (5, 3)])
+def test_the_exact_route_allocates_too(length, groups, monkeypatch):
+    trials = ring(length, groups)
+    monkeypatch.setattr(allocation._Tally, "change", lambda *_: 9)  # no exchange seems any good
+    is_valid(trials, allocate(trials, start(trials), np.random.default_rng(0)))
+
+
+def test_a_ring_of_odd_length_cannot_be_allocated_to_two_groups():
+    trials = ring(5, 2)
+    with pytest.raises(InfeasibleError) as caught:
+        allocate(trials, start(trials), np.random.default_rng(0))
+    text = str(caught.value)
+    assert text.startswith(
+        "no allocation to 2 groups shows every participant each sentence once: at least 1 would be "
+        "seen twice, for example 'r"
+    )
+    assert text.endswith("use more groups or replace the sentence")
+
+
+def test_without_time_no_proof_is_claimed(monkeypatch):
+    monkeypatch.setattr(allocation, "_EXACT_SECONDS", 1e-9)
+    with pytest.raises(InfeasibleError) as caught:
+        allocation._allocate_exactly(ring(5, 2))
+    assert "no allocation to 2 groups" in str(caught.value)
+
+
+def test_a_good_start_is_kept():
+    trials = ring(5, 3)
+    first = allocate(trials, start(trials), np.random.default_rng(0))
+    again = allocate(trials, first, np.random.default_rng(1))
+    assert (first == again).all()
+
+
+def test_equal_shares_come_before_sentences_apart():
+    """Both trials of a cell in one group would keep all sentences apart, but is not allowed."""
+    members = [("s", "t"), ("u", "v"), ("s", "u"), ("t", "v")]
+    trials = TrialCells(np.array([0, 0, 1, 1]), members, 2)
+    with pytest.raises(InfeasibleError, match="at least 2 would be seen twice"):
+        allocate(trials, start(trials), np.random.default_rng(0))
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(0, 10_000))
+def test_growth_of_an_exchange_is_the_difference_of_the_counts(seed):
+    rng = np.random.default_rng(seed)
+    keys = [frozenset(rng.integers(0, 5, 3).tolist()) for _ in range(8)]
+    allocated = np.array([0, 0, 0, 0, 1, 1, 1, 1])
+    tally = allocation._Tally(keys, allocated)
+    before, growth = tally.repeats, tally.change(0, 4, 0, 1)
+    tally.exchange(0, 4, 0, 1)
+    allocated[[0, 4]] = allocated[[4, 0]]
+    assert tally.repeats == allocation._Tally(keys, allocated).repeats == before + growth
