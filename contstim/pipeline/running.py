@@ -5,102 +5,22 @@ from __future__ import annotations
 import json
 import os
 import statistics
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, chdir, closing, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from contstim.errors import ContstimError, InputError, OutputError
 from contstim.files import holder_of, lock, write_whole
+from contstim.pipeline.engine import Engine
 from contstim.pipeline.executors import Executor
 from contstim.pipeline.plan import stages_of
 from contstim.pipeline.stage import Run, Stage, StudyPlan
-from contstim.pipeline.work import ModelRecord, RunContext, RunStore, Task, TaskResult
-from contstim.progress import track
+from contstim.pipeline.work import ModelRecord, RunContext, RunStore, Task
 
-__all__ = ["Engine", "RunReport", "StageStatus", "run_status", "run_study"]
+__all__ = ["RunReport", "StageStatus", "run_status", "run_study"]
 
 _PLAN = "plan.json"
-
-#: Seconds to wait, one after the other, for a result that was reported to be seen.
-_PAUSES = (0.1, 1, 5, 25, 60)
-
-
-@dataclass(eq=False)
-class Engine:
-    """Has tasks done until all that are needed are done, or have failed.
-
-    Attributes
-    ----------
-    store
-        Where results are.
-    context
-        Where the work is done.
-    executor
-        What does it.
-    check
-        Raises a `LockedError` if the lock on the store was lost.
-    failed
-        Tasks that were given up, each with its error.
-    """
-
-    store: RunStore
-    context: RunContext
-    executor: Executor
-    check: Callable[[], None]
-    failed: list[tuple[Task, str]] = field(default_factory=list)
-
-    def run(self, label: str, tasks: Callable[[], Sequence[Task]]) -> Iterator[TaskResult]:
-        """Do tasks, yielding each one's result once it is on the disk.
-
-        Parameters
-        ----------
-        label
-            What is being done, in a word.
-        tasks
-            Gives all tasks that are known to be needed; asked again when those are done.
-
-        Raises
-        ------
-        LockedError
-            If another process took the run over.
-        OutputError
-            If results cannot be written, or are not where they were written.
-        """
-        while True:
-            by_key = {task.key: task for task in tasks()}
-            left = self._left(by_key.values())
-            if not left:
-                return
-            done = len(by_key) - len(left)
-            for result in track(self._results(left), len(by_key), label, done):
-                if result.error is not None:
-                    self.failed.append((by_key[result.key], result.error))
-                self.check()
-                yield result
-            self._see_all(label, left)
-
-    def _left(self, tasks: Iterable[Task]) -> list[Task]:
-        given_up = {task.key for task, _ in self.failed}
-        return [task for task in self.store.left(tasks) if task.key not in given_up]
-
-    def _results(self, tasks: Sequence[Task]) -> Iterator[TaskResult]:
-        running = self.executor.run(self.context, tasks)
-        with chdir(self.context.folder), closing(running) as results:
-            yield from results
-
-    def _see_all(self, label: str, tasks: Sequence[Task]) -> None:
-        """Wait until every result that was reported is to be seen; network folders lag behind."""
-        for pause in _PAUSES:
-            if not self._left(tasks):
-                return
-            time.sleep(pause)
-        if unseen := self._left(tasks):
-            raise OutputError(
-                f"{len(unseen)} results of stage {label} were reported but are not in "
-                f"{self.store.folder}; the workers must write to the same files as this machine"
-            )
 
 
 @dataclass

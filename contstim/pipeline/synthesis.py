@@ -19,8 +19,8 @@ from typing import Any
 
 from contstim.errors import ContstimError, InputError, OutputError
 from contstim.files import digest, lock, remove
+from contstim.pipeline.engine import Engine
 from contstim.pipeline.executors import Executor
-from contstim.pipeline.running import Engine
 from contstim.pipeline.stages.synthesize import Searches, SynthesisOptions, starts_of
 from contstim.pipeline.tables import StageTable, csv_text
 from contstim.pipeline.tasks import score_tasks, synthesis_from
