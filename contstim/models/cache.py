@@ -17,7 +17,7 @@ import numpy as np
 from contstim.errors import InputError
 from contstim.files import digest_of, write_whole
 from contstim.models.base import SentenceModel, Totals
-from contstim.provenance import describe_model, versions
+from contstim.models.provenance import describe_model, versions
 
 __all__ = ["CachedScore", "ScoreCache", "model_identity"]
 

@@ -19,9 +19,9 @@ import pandas as pd
 
 from contstim.errors import InputError
 from contstim.models.cache import CachedScore
+from contstim.models.provenance import versions
 from contstim.pipeline.tables import StageTable
 from contstim.pipeline.work import ModelRecord, RunStore, Task
-from contstim.provenance import versions
 from contstim.settings import Count, Natural, matching, settings
 from contstim.text.bundled import bundled_vocabulary
 from contstim.text.sentences import length_range, pool, read_sentences

@@ -19,13 +19,13 @@ from typing import Any
 
 from contstim.errors import ContstimError, InputError, OutputError
 from contstim.files import digest, lock, remove
+from contstim.models.provenance import versions
 from contstim.pipeline.engine import Engine
 from contstim.pipeline.executors import Executor
 from contstim.pipeline.stages.synthesize import Searches, SynthesisOptions, starts_of
 from contstim.pipeline.tables import StageTable, csv_text
 from contstim.pipeline.tasks import score_tasks, synthesis_from
 from contstim.pipeline.work import ModelRecord, RunContext, RunStore, Task
-from contstim.provenance import versions
 from contstim.search.search import Synthesis
 from contstim.search.triplets import Triplet, check_request
 from contstim.text.bundled import bundled_vocabulary

@@ -25,9 +25,9 @@ from contstim.errors import ContstimError, InputError, OutputError
 from contstim.files import digest_of, write_whole
 from contstim.models.base import SentenceModel
 from contstim.models.cache import ScoreCache
+from contstim.models.provenance import describe_model, versions
 from contstim.models.registry import load_model
 from contstim.models.spec import ModelSpec
-from contstim.provenance import describe_model, versions
 from contstim.search.proposals import WordReplacement
 from contstim.text.bundled import bundled_vocabulary
 from contstim.text.vocabulary import Vocabulary

@@ -10,11 +10,11 @@ from contstim.errors import InputError
 from contstim.models import packages
 from contstim.models.cache import ScoreCache, model_identity
 from contstim.models.packages import package_names
+from contstim.models.provenance import describe_model
 from contstim.models.reductions import ReducedModel
 from contstim.models.registry import load_model
 from contstim.models.spec import ModelSpec
 from contstim.models.toy import TableModel
-from contstim.provenance import describe_model
 
 WORDS = ["a", "b", "c", "d"]
 

@@ -11,10 +11,10 @@ from contstim import check_model, load_model
 from contstim.cli import main
 from contstim.errors import InputError, UnknownNameError
 from contstim.models.packages import _distributions
+from contstim.models.provenance import describe_model
 from contstim.pipeline.executors import InProcess
 from contstim.pipeline.plan import read_study_plan
 from contstim.pipeline.running import run_study
-from contstim.provenance import describe_model
 
 
 @pytest.fixture

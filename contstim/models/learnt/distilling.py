@@ -26,8 +26,8 @@ from contstim.models.learnt.folder import write_learnt
 from contstim.models.learnt.member import Member, Rows, initial_member, record_lower
 from contstim.models.learnt.model import tokenizer_of
 from contstim.models.learnt.target import Target
+from contstim.models.provenance import describe_model, versions
 from contstim.progress import track
-from contstim.provenance import describe_model, versions
 
 __all__ = ["distill"]
 

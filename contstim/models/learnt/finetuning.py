@@ -31,7 +31,7 @@ from contstim.models.learnt.folder import write_learnt
 from contstim.models.learnt.member import Member, Rows, initial_member, record_lower
 from contstim.models.learnt.model import tokenizer_of
 from contstim.models.learnt.restarts import Restart, RestartStore
-from contstim.provenance import versions
+from contstim.models.provenance import versions
 
 __all__ = ["TASKS", "finetune", "label_loss", "rows_of", "train_classifier"]
 
