@@ -20,6 +20,7 @@ PUBLIC = {
     "Problem",
     "Replacements",
     "Sentence",
+    "ScoreKind",
     "SentenceModel",
     "SentenceParts",
     "Strategy",

@@ -172,7 +172,7 @@ def _score(models: list[SentenceModel], choices: pd.DataFrame, cache: str | None
     for model in models:
         kept = None if cache is None else ScoreCache(cache)
         totals = model.totals(sentences) if kept is None else kept.totals(model, sentences)
-        columns = (sentences, model.spec, totals.log_prob, totals.n_tokens, totals.n_words)
+        columns = (sentences, model.spec, totals.score, totals.n_tokens, totals.n_words)
         tables.append(pd.DataFrame(dict(zip(SCORES, (*columns, totals.stderr), strict=True))))
     return pd.concat(tables, ignore_index=True)
 

@@ -81,7 +81,7 @@ def _write_sentences(out: IO[str], sentences: Sequence[str], models: list[Senten
             rows = zip(
                 chunk,
                 [model.spec] * len(chunk),
-                totals.log_prob.tolist(),
+                totals.score.tolist(),
                 totals.n_tokens.tolist(),
                 totals.n_words.tolist(),
                 totals.stderr.tolist(),

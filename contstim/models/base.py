@@ -23,6 +23,7 @@ __all__ = [
     "Event",
     "Hints",
     "Replacements",
+    "ScoreKind",
     "SentenceModel",
     "SentenceParts",
     "Totals",
@@ -77,6 +78,37 @@ class Event:
 
 
 @dataclass(frozen=True)
+class ScoreKind:
+    """What a model's score is: by default a log-probability.
+
+    Attributes
+    ----------
+    name
+        What it is, in a few words.
+    unit
+        Its unit; ``score`` for a number without a unit in common with other models'.
+    highest
+        No score exceeds this.
+    rises_with_acceptability
+        Whether a higher score means a more acceptable sentence; not so for a perplexity. Only such
+        scores can be searched for sentences that a model accepts or rejects.
+    splits_over_words
+        Whether a score is the sum of the words' shares; where it is not, `parts` and
+        `score_words` of the model raise `InputError`.
+    differs_in_nats
+        Whether differences of scores are (estimated, maybe weighted) log-ratios, which can be
+        added to those of another model.
+    """
+
+    name: str = "log-probability"
+    unit: str = "nats"
+    highest: float = 0.0
+    rises_with_acceptability: bool = True
+    splits_over_words: bool = True
+    differs_in_nats: bool = True
+
+
+@dataclass(frozen=True)
 class SentenceParts:
     """The scored units of one sentence.
 
@@ -119,15 +151,16 @@ class Totals:
 
     Attributes
     ----------
-    log_prob
-        The scores, shape (S,), nats.
+    score
+        The scores, shape (S,), in the unit of the model's `ScoreKind`; the table's column
+        `log_prob`.
     n_tokens, n_words
         Numbers of scored units and of words, shape (S,).
     stderr
-        Standard errors of `log_prob`, shape (S,), nats; 0 where it is exact.
+        Standard errors of `score`, shape (S,); 0 where it is exact.
     """
 
-    log_prob: FloatArray
+    score: FloatArray
     n_tokens: IntArray
     n_words: IntArray
     stderr: FloatArray
@@ -245,29 +278,13 @@ class SentenceModel(ABC):
         return 0.0
 
     @property
-    def highest(self) -> float:
-        """No score exceeds this: 0, unless a reduction changes it."""
-        return 0.0
-
-    @property
-    def rises_with_acceptability(self) -> bool:
-        """Whether a higher score means a more acceptable sentence; not so for a perplexity.
-
-        Only such scores can be searched for sentences that a model accepts or rejects.
-        """
-        return True
-
-    @property
-    def scores_words(self) -> bool:
-        """Whether a score is the sum of the words' shares; not so for a perplexity or a classifier.
-
-        Where it is not, `parts` and `score_words` raise `InputError`.
-        """
-        return True
+    def kind(self) -> ScoreKind:
+        """What a score is: a log-probability, unless a family says otherwise."""
+        return ScoreKind()
 
     @abstractmethod
     def knows(self, words: Sequence[str]) -> BoolArray:
-        """Say for each of V words whether the model knows it; shape (V,).
+        """Return for each of V words whether the model knows it; shape (V,).
 
         A word may carry punctuation, which the model treats as in a sentence. An unknown word is
         not known even where the event lets ``unk`` stand in.
@@ -297,7 +314,7 @@ class SentenceModel(ABC):
 
     def score(self, sentences: Sequence[str]) -> FloatArray:
         """Return one number a sentence: shape (S,), float64, nats. Raises as `parts` does."""
-        return self.totals(sentences).log_prob
+        return self.totals(sentences).score
 
     def score_words(self, sentences: Sequence[str]) -> list[FloatArray]:
         """Return S arrays (W,) in nats that sum to the score of each sentence."""
@@ -314,13 +331,13 @@ class SentenceModel(ABC):
         """Score `sentence` with the word at `position` replaced by each of `words`.
 
         Every word must be one that the model knows. This general version bounds every candidate
-        by `highest`, estimates all alike, and scores on demand.
+        by the highest score, estimates all alike, and scores on demand.
         """
 
         def score(index: IntArray) -> FloatArray:
             return self.score([str(sentence.replace(position, words.words[i])) for i in index])
 
-        upper = np.full(len(words), self.highest, dtype=np.float64)
+        upper = np.full(len(words), self.kind.highest, dtype=np.float64)
         flat = np.zeros(len(words), dtype=np.float64)
         return Replacements(upper=upper, estimate=flat, exact=False, score=score)
 

@@ -21,13 +21,14 @@ from contstim.models.provenance import describe_model, versions
 
 __all__ = ["CachedScore", "ScoreCache", "model_identity"]
 
-_FIELDS = ("log_prob", "n_tokens", "n_words", "stderr")
+#: The keys of a file, for the fields of `Totals` and `CachedScore` in their order.
+_KEYS = ("log_prob", "n_tokens", "n_words", "stderr")
 
 
 class CachedScore(NamedTuple):
-    """One sentence's row of the `scores` table; `log_prob` and `stderr` in nats."""
+    """One sentence's part of `Totals`, in the order of the `scores` table."""
 
-    log_prob: float
+    score: float
     n_tokens: int
     n_words: int
     stderr: float
@@ -71,7 +72,7 @@ class ScoreCache:
                 continue
             try:
                 record = json.loads(path.read_text("utf-8"))
-                rows = zip(*(record[name] for name in _FIELDS), strict=True)
+                rows = zip(*(record[name] for name in _KEYS), strict=True)
                 found = {
                     sentence: CachedScore(*row)
                     for sentence, row in zip(record["sentences"], rows, strict=True)
@@ -94,7 +95,8 @@ class ScoreCache:
         if not sentences:
             return
         record = {**identity, "sentences": list(sentences)}
-        record.update({name: getattr(totals, name).tolist() for name in _FIELDS})
+        columns = (totals.score, totals.n_tokens, totals.n_words, totals.stderr)
+        record |= {key: column.tolist() for key, column in zip(_KEYS, columns, strict=True)}
         name = digest_of(list(sentences)) + ".json"
         text = json.dumps(record, ensure_ascii=False, indent=0) + "\n"
         write_whole(self.folder / digest_of(identity) / name, text)
@@ -117,7 +119,7 @@ class ScoreCache:
             known = self.read(identity)
         rows = [known[sentence] for sentence in sentences]
         return Totals(
-            np.array([row.log_prob for row in rows], dtype=np.float64),
+            np.array([row.score for row in rows], dtype=np.float64),
             np.array([row.n_tokens for row in rows], dtype=np.int64),
             np.array([row.n_words for row in rows], dtype=np.int64),
             np.array([row.stderr for row in rows], dtype=np.float64),

@@ -91,17 +91,17 @@ def _check_scores(model: SentenceModel, sentences: list[str]) -> str:
             f"shape ({len(sentences)},)",
         )
     for sentence, value in zip(sentences, scores, strict=True):
-        if not np.isfinite(value) or value > model.highest:
+        if not np.isfinite(value) or value > model.kind.highest:
             raise _fail(
                 model,
                 f"scores {sentence!r} as {value}, expected a finite value at most "
-                f"{model.highest:g}",
+                f"{model.kind.highest:g}",
             )
     again = model.score(sentences)
     if not np.array_equal(scores, again):
         raise _fail(model, "scores the same sentences differently a second time")
     return (
-        f"scores are float64, finite, at most {model.highest:g} and repeatable "
+        f"scores are float64, finite, at most {model.kind.highest:g} and repeatable "
         f"({len(sentences)} sentences)"
     )
 
@@ -128,13 +128,13 @@ def _check_routes(model: SentenceModel, sentences: list[str], tolerance: float) 
 def _check_words(model: SentenceModel, sentences: list[str], tolerance: float) -> str:
     totals = model.totals(sentences)
     scores = model.score(sentences)
-    worst = int(np.abs(totals.log_prob - scores).argmax())
-    if not abs(totals.log_prob[worst] - scores[worst]) <= max(tolerance, model.resolution):
+    worst = int(np.abs(totals.score - scores).argmax())
+    if not abs(totals.score[worst] - scores[worst]) <= max(tolerance, model.resolution):
         raise _fail(
             model,
-            f"totals gives {sentences[worst]!r} {totals.log_prob[worst]}, score {scores[worst]}",
+            f"totals gives {sentences[worst]!r} {totals.score[worst]}, score {scores[worst]}",
         )
-    if not model.scores_words:
+    if not model.kind.splits_over_words:
         return _check_no_shares(model, sentences)
     for i, (sentence, by_word) in enumerate(
         zip(sentences, model.score_words(sentences), strict=True)
@@ -144,11 +144,11 @@ def _check_words(model: SentenceModel, sentences: list[str], tolerance: float) -
             raise _fail(
                 model, f"gives {len(by_word)} word scores for the {n_words} words of {sentence!r}"
             )
-        if not abs(float(np.nansum(by_word)) - totals.log_prob[i]) <= tolerance:
+        if not abs(float(np.nansum(by_word)) - totals.score[i]) <= tolerance:
             raise _fail(
                 model,
                 f"word scores of {sentence!r} sum to {np.nansum(by_word)}, its score is "
-                f"{totals.log_prob[i]}",
+                f"{totals.score[i]}",
             )
     return "word scores sum to sentence scores, one for each word"
 

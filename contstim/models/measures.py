@@ -78,7 +78,7 @@ def corpus_perplexity(model: SentenceModel, sentences: Sequence[str], per: str =
         raise InputError("a corpus needs at least one sentence, got none")
     if per == "token":
         totals = model.totals(listed)
-        return float(np.exp(-totals.log_prob.sum() / totals.n_tokens.sum()))
+        return float(np.exp(-totals.score.sum() / totals.n_tokens.sum()))
     # A word that is not predicted counts neither above nor below.
     words = np.concatenate(model.score_words(listed))
     return float(np.exp(-np.nanmean(words)))

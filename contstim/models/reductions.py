@@ -8,19 +8,27 @@ shares still sum to the score. Perplexity has no such shares, and falls as sente
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError, UnknownNameError
-from contstim.models.base import Event, Replacements, SentenceModel, SentenceParts, Totals
+from contstim.models.base import (
+    Event,
+    Replacements,
+    ScoreKind,
+    SentenceModel,
+    SentenceParts,
+    Totals,
+)
 from contstim.models.packages import package_names
 from contstim.models.spec import ModelSpec
 from contstim.text.sentence import Sentence, WordList
 
-__all__ = ["REDUCTIONS", "ReducedModel", "reduction_factor"]
+__all__ = ["REDUCTIONS", "ReducedModel", "reduced_kind", "reduction_factor"]
 
 #: Names of the reductions and what each computes.
 REDUCTIONS = {
@@ -57,18 +65,19 @@ def reduction_factor(name: str, n_tokens: IntArray) -> FloatArray:
     raise UnknownNameError.among("reduction", name, set(REDUCTIONS) - {"ppl"})
 
 
-@dataclass(frozen=True)
-class _Rescaled:
-    """Exact scores of candidates on demand, reduced."""
-
-    model: ReducedModel
-    sentence: Sentence
-    position: int
-    words: WordList
-
-    def __call__(self, index: IntArray) -> FloatArray:
-        texts = [str(self.sentence.replace(self.position, self.words.words[i])) for i in index]
-        return self.model.score(texts)
+def reduced_kind(kind: ScoreKind, name: str) -> ScoreKind:
+    """Return what reduction `name` makes of a log-probability."""
+    if name == "ppl":
+        return ScoreKind("perplexity", "perplexity", math.inf, False, False, False)
+    names = {
+        "mean": ("mean log-probability", "nats a token", kind.highest),
+        "slor": ("SLOR", "nats a token", math.inf),
+        "pen": ("length-penalised log-probability", "nats, length-penalised", kind.highest),
+    }
+    if name not in names:
+        return kind
+    named, unit, highest = names[name]
+    return replace(kind, name=named, unit=unit, highest=highest)
 
 
 class ReducedModel(SentenceModel):
@@ -133,22 +142,12 @@ class ReducedModel(SentenceModel):
         return self.model.resolution + (0.0 if self.unigram is None else self.unigram.resolution)
 
     @property
-    def highest(self) -> float:
-        """No score exceeds this: 0, and for ``slor`` and ``ppl`` infinity."""
-        return float("inf") if self.name in ("slor", "ppl") else self.model.highest
-
-    @property
-    def rises_with_acceptability(self) -> bool:
-        """False for ``ppl``."""
-        return self.name != "ppl"
-
-    @property
-    def scores_words(self) -> bool:
-        """False for ``ppl``, and where the inner model's score has no shares."""
-        return self.name != "ppl" and self.model.scores_words
+    def kind(self) -> ScoreKind:
+        """What the reduction makes of the inner model's score."""
+        return reduced_kind(self.model.kind, self.name)
 
     def knows(self, words: Sequence[str]) -> BoolArray:
-        """Say which words all models involved know; shape (V,)."""
+        """Return which words all models involved know; shape (V,)."""
         known = self.model.knows(words)
         return known if self.unigram is None else known & self.unigram.knows(words)
 
@@ -189,26 +188,26 @@ class ReducedModel(SentenceModel):
         return words
 
     def totals(self, sentences: Sequence[str]) -> Totals:
-        """Score sentences: the reduced log-probability in the column of the log-probability."""
+        """Score sentences, and count the units."""
         if self.unigram is not None:
             return super().totals(sentences)
         inner = self.model.totals(sentences)
         if self.name == "ppl":
-            values = np.exp(-inner.log_prob / inner.n_tokens)
+            values = np.exp(-inner.score / inner.n_tokens)
             # First order: the derivative of exp(-LP / T) is the value over T.
-            return replace(inner, log_prob=values, stderr=inner.stderr * values / inner.n_tokens)
+            return replace(inner, score=values, stderr=inner.stderr * values / inner.n_tokens)
         factors = reduction_factor(self.name, inner.n_tokens)
-        return replace(inner, log_prob=inner.log_prob * factors, stderr=inner.stderr * factors)
+        return replace(inner, score=inner.score * factors, stderr=inner.stderr * factors)
 
     def replacements(self, sentence: Sentence, position: int, words: WordList) -> Replacements:
         """Score candidates; exact where all have as many units as the sentence itself."""
+        general = super().replacements(sentence, position, words)
         if self.name == "ppl":
-            return super().replacements(sentence, position, words)
+            return general
         inner = self.model.replacements(sentence, position, words)
         example = str(sentence.replace(position, words.words[0]))
         n_tokens = self.model.totals([example]).n_tokens
         factor = float(reduction_factor(self.name, n_tokens)[0])
-        on_demand = _Rescaled(self, sentence, position, words)
         upper, estimate = inner.upper, inner.estimate
         if self.unigram is not None:
             table = self.unigram.replacements(sentence, position, words)
@@ -220,7 +219,7 @@ class ReducedModel(SentenceModel):
                 inner,
                 upper=upper * factor,
                 estimate=estimate * factor,
-                score=on_demand,
+                score=general.score,
             )
         # Of sub-word units there is one a word at least; the first word may be left unscored.
         fewest = max(1, len(sentence) - 1)
@@ -229,7 +228,7 @@ class ReducedModel(SentenceModel):
             upper=np.maximum(upper, 0.0) / fewest,
             estimate=estimate * factor,
             exact=False,
-            score=on_demand,
+            score=general.score,
             # Whole sentences are scored.
             hints=replace(inner.hints, cost=np.maximum(inner.hints.cost, 1.0)),
         )

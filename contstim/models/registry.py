@@ -1,4 +1,4 @@
-"""From a model spec to a model: the families, by name, loaded when first asked for.
+"""From a model spec to a model, or to the kind of its scores: the families, by name.
 
 A family is one of `FAMILIES`, or an entry point of the group ``contstim.models`` in the metadata of
 any installed package, which every process of the same Python finds.
@@ -13,39 +13,51 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import cast
 
 from contstim.errors import InputError, SpecError, UnknownNameError
-from contstim.models.base import SentenceModel
+from contstim.models.base import ScoreKind, SentenceModel
 from contstim.models.bundled import bundled_models
-from contstim.models.reductions import REDUCTIONS, ReducedModel
+from contstim.models.reductions import REDUCTIONS, ReducedModel, reduced_kind
 from contstim.models.spec import ModelSpec
 
-__all__ = ["FAMILIES", "Family", "families", "load_model", "register_family"]
+__all__ = ["FAMILIES", "Family", "families", "load_model", "register_family", "score_kind"]
 
 _GROUP = "contstim.models"
 
 Loader = Callable[[ModelSpec], SentenceModel]
+Kind = Callable[[ModelSpec], ScoreKind]
 
 
 @dataclass(frozen=True)
 class Family:
-    """A model family: its name, what it is, and ``module:function`` that loads one."""
+    """A model family; see `register_family`."""
 
     name: str
     summary: str
     loader: str | Loader
+    kind: str | Kind | None = None
 
     def load(self, spec: ModelSpec) -> SentenceModel:
         """Load the model that `spec` names."""
-        if isinstance(self.loader, str):
-            module, _, function = self.loader.partition(":")
-            return cast(Loader, getattr(import_module(module), function))(spec)
-        return self.loader(spec)
+        return cast(Loader, _function(self.loader))(spec)
+
+    def score_kind(self, spec: ModelSpec) -> ScoreKind:
+        """Return what the scores of the model that `spec` names are, without loading it."""
+        return ScoreKind() if self.kind is None else cast(Kind, _function(self.kind))(spec)
+
+
+def _function(given: str | Loader | Kind) -> object:
+    if not isinstance(given, str):
+        return given
+    module, _, function = given.partition(":")
+    return getattr(import_module(module), function)
 
 
 #: The families that come with contstim, and those that `register_family` added in this process.
 FAMILIES: dict[str, Family] = {}
 
 
-def register_family(name: str, summary: str, loader: str | Loader) -> None:
+def register_family(
+    name: str, summary: str, loader: str | Loader, kind: str | Kind | None = None
+) -> None:
     """Make specs that begin with ``name:`` load through `loader`.
 
     Parameters
@@ -56,8 +68,11 @@ def register_family(name: str, summary: str, loader: str | Loader) -> None:
         One line on what it is, for ``contstim models list``.
     loader
         A function from `ModelSpec` to `SentenceModel`, or its address ``module:function``.
+    kind
+        Likewise, a function from `ModelSpec` to the `ScoreKind` of the model, for tables that
+        name models without loading them; None where scores are log-probabilities.
     """
-    FAMILIES[name] = Family(name, summary, loader)
+    FAMILIES[name] = Family(name, summary, loader, kind)
 
 
 def families() -> dict[str, Family]:
@@ -102,19 +117,28 @@ def _loader(entry: EntryPoint) -> Loader:
     return load
 
 
-def _load_bundled(spec: ModelSpec) -> SentenceModel:
-    """Load the bundled model that ``contstim:NAME`` names; options override the bundled ones."""
+def _bundled(spec: ModelSpec) -> ModelSpec:
+    """Return what ``contstim:NAME`` stands for; options override the bundled ones."""
     models = bundled_models()
     if spec.location not in models:
         raise UnknownNameError.among("bundled model", spec.location, models)
     entry = models[spec.location]
     alias = ModelSpec(spec.family, spec.location, entry.options)
     options = {**dict(entry.options), **dict(spec.options)}
-    inner = ModelSpec(entry.family, str(entry.path()), tuple(sorted(options.items())), alias)
-    return FAMILIES[entry.family].load(inner)
+    return ModelSpec(entry.family, str(entry.path()), tuple(sorted(options.items())), alias)
 
 
-register_family("contstim", "small models that come with contstim", _load_bundled)
+def _load_bundled(spec: ModelSpec) -> SentenceModel:
+    inner = _bundled(spec)
+    return FAMILIES[inner.family].load(inner)
+
+
+def _bundled_kind(spec: ModelSpec) -> ScoreKind:
+    entry = bundled_models().get(spec.location)
+    return ScoreKind() if entry is None else FAMILIES[entry.family].score_kind(spec)
+
+
+register_family("contstim", "small models that come with contstim", _load_bundled, _bundled_kind)
 register_family(
     "ngram", "n-gram model in an ARPA file or KenLM binary", "contstim.models.ngram:load"
 )
@@ -127,11 +151,13 @@ register_family(
     "student",
     "network that imitates a model's sentence score in one pass, from `contstim models distill`",
     "contstim.models.learnt:load_student",
+    "contstim.models.learnt:student_kind",
 )
 register_family(
     "classifier",
     "acceptability classifier, from `contstim models finetune`",
     "contstim.models.learnt:load_classifier",
+    "contstim.models.learnt:classifier_kind",
 )
 
 
@@ -175,6 +201,21 @@ def load_model(spec: str | ModelSpec) -> SentenceModel:
     options = tuple(sorted([*inner.options, *wanted]))
     whole = ModelSpec(inner.family, inner.location, options)
     return ReducedModel(model, reduction, whole, unigram)
+
+
+def score_kind(spec: str) -> ScoreKind:
+    """Return what the scores of the model that `spec` names are, without loading the model.
+
+    A name that is no spec, as tables of others have them, and a family that is not installed count
+    as log-probabilities.
+    """
+    try:
+        parsed = ModelSpec.parse(spec)
+    except SpecError:
+        return ScoreKind()
+    family = FAMILIES.get(parsed.family) or families().get(parsed.family)
+    kind = ScoreKind() if family is None else family.score_kind(parsed)
+    return reduced_kind(kind, parsed.get("reduction", "sum"))
 
 
 def _unigram(spec: ModelSpec, model: SentenceModel) -> SentenceModel:

@@ -236,7 +236,7 @@ class Run:
         """Log-probabilities, nats: a row a sentence, a column a model; NaN where not there."""
         columns = {
             model.name: pd.Series(
-                {s: row.log_prob for s, row in self.scores(given).items()}, dtype="float64"
+                {s: row.score for s, row in self.scores(given).items()}, dtype="float64"
             ).reindex(self.sentences)
             for given, model in self.models.items()
         }

@@ -8,7 +8,7 @@ import pandas as pd
 from markupsafe import Markup, escape
 
 from contstim.errors import InputError
-from contstim.models.units import gives_log_probabilities, score_unit
+from contstim.models.registry import score_kind
 from contstim.report.page import inline_svg, render
 from contstim.report.pair_figures import TRIPLET_COLOURS, triplet_figure
 from contstim.report.style import svg_text
@@ -81,13 +81,13 @@ def _drawing(group: pd.DataFrame, reference: Mapping[str, Sequence[float]], numb
 def _order(group: pd.DataFrame) -> pd.Series:
     """Return what triplets are listed by, largest first: the sum of falls, where it has a unit."""
     models = (str(group["model_1"].iloc[0]), str(group["model_2"].iloc[0]))
-    if all(gives_log_probabilities(model) for model in models):
+    if all(score_kind(model).differs_in_nats for model in models):
         return controversiality(group)
     return -worst_ranks(group)
 
 
 def _heading(model: str, number: int) -> str:
-    unit = score_unit(model)
+    unit = score_kind(model).unit
     return f"log p, model {number} (nats)" if unit == "nats" else f"model {number} ({unit})"
 
 

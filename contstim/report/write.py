@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from contstim.evaluation import Evaluation
 from contstim.files import write_whole
-from contstim.models.units import score_unit
+from contstim.models.registry import score_kind
 from contstim.report.control_figures import feature_figure, normalisation_figure
 from contstim.report.model_figure import MEASURE_LABELS, model_figure
 from contstim.report.page import Page
@@ -94,7 +94,7 @@ def write_report(evaluation: Evaluation, folder: str | Path) -> Path:
 
 def _units(columns: Iterable[str]) -> str:
     """Return which models' scores are in nats and which are not."""
-    units = {str(name): score_unit(str(name)) for name in columns if name != "sentence"}
+    units = {str(name): score_kind(str(name)).unit for name in columns if name != "sentence"}
     others = [f"of {name}: {unit}" for name, unit in units.items() if unit != "nats"]
     if not others:
         return "Log-probabilities are in nats."

@@ -62,7 +62,7 @@ def score_hypotheses(
         except InputError:
             _blame(nbest, model, written, chunk)
             raise
-        scores.update(zip(chunk, totals.log_prob.tolist(), strict=True))
+        scores.update(zip(chunk, totals.score.tolist(), strict=True))
     return {text: scores[sentence] for text, sentence in written.items()}
 
 

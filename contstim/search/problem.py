@@ -152,7 +152,7 @@ class Problem:
                     f"neither objective nor constraints speak of the model {model.spec!r}; leave "
                     "it out"
                 )
-            if not model.rises_with_acceptability:
+            if not model.kind.rises_with_acceptability:
                 raise InputError(
                     f"{model.spec!r} does not score acceptable sentences higher; choose a "
                     "reduction that does, such as sum or mean"

@@ -13,7 +13,7 @@ from scipy.stats import rankdata
 
 from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InfeasibleError, InputError, UnknownNameError
-from contstim.models.units import gives_log_probabilities
+from contstim.models.registry import score_kind
 from contstim.tables import require_columns
 
 __all__ = [
@@ -144,7 +144,7 @@ def check_objective(objective: str, models: Iterable[str]) -> None:
     if objective not in OBJECTIVES:
         raise UnknownNameError.among("objective", objective, OBJECTIVES)
     for model in models:
-        if OBJECTIVES[objective].adds_nats and not gives_log_probabilities(str(model)):
+        if OBJECTIVES[objective].adds_nats and not score_kind(str(model)).differs_in_nats:
             raise InputError(
                 f"the objective {objective!r} adds two models' falls in nats, and {model!r} does "
                 "not score in nats; use the objective 'worst-rank'"

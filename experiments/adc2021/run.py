@@ -8,8 +8,8 @@ from pathlib import Path
 import pandas as pd
 
 from contstim.evaluation.suites import LIAdger
+from contstim.models.bundled import bundled_models
 from contstim.models.spec import ModelSpec
-from contstim.models.units import family_of
 
 # Vazquez Martinez (2021), Tables 2.3 and 3.1; they give no correlations of the masked models.
 # The classifiers' scores were not published, so of those rows only the thesis's figures are known.
@@ -73,7 +73,9 @@ def published_scores(folder: Path) -> dict[str, pd.Series]:
 
 def kind_of(spec: str, metric: str) -> str:
     """Say what kind of score a model gives, in the words of the tables."""
-    family = family_of(ModelSpec.parse(spec))
+    parsed = ModelSpec.parse(spec)
+    bundled = parsed.family == "contstim"
+    family = bundled_models()[parsed.location].family if bundled else parsed.family
     if family == "hf":
         return "network" if metric == "chain" else "PLL"
     return {"ngram": "n-gram", "rnn": "network", "lstm": "network"}.get(family, family)

@@ -46,7 +46,7 @@ def test_score_writes_the_table_and_states_the_event(
         mine = [row for row in rows if row["model"] == spec]
         expected = load_model(spec).totals([row["sentence"] for row in mine])
         # Numbers are written so that they read back as the same float64.
-        assert [float(row["log_prob"]) for row in mine] == expected.log_prob.tolist()
+        assert [float(row["log_prob"]) for row in mine] == expected.score.tolist()
         assert [int(row["n_tokens"]) for row in mine] == expected.n_tokens.tolist()
     assert [row["n_words"] for row in rows] == ["8"] * 10
     assert "contstim:bigram: units words, start <s>, end </s>, punctuation split" in captured.err

@@ -85,9 +85,9 @@ def test_one_command_gives_tables_and_figures(
         model = load_model(f"{masked}?metric={metric}")
         totals = model.totals(SENTENCES)
         for relation, x, y in (
-            ("length_tokens", totals.n_tokens, -totals.log_prob),
-            ("length_words", totals.n_words, -totals.log_prob),
-            ("causal", causal, totals.log_prob),
+            ("length_tokens", totals.n_tokens, -totals.score),
+            ("length_words", totals.n_words, -totals.score),
+            ("causal", causal, totals.score),
         ):
             row = table.loc[(masked, metric, "One", relation)]
             assert row["r"] == pytest.approx(np.corrcoef(x, y)[0, 1], abs=1e-4)

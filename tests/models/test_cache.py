@@ -28,8 +28,8 @@ def test_what_is_kept_is_not_scored_again(tmp_path: Path) -> None:
     assert model.n_scored == 3
     fresh = TableModel(WORDS, 1).totals(["a b", "b c d", "c c"])
     # Numbers are kept as the same float64.
-    assert first.log_prob.tolist() == fresh.log_prob[[0, 1, 0]].tolist()
-    assert again.log_prob.tolist() == fresh.log_prob[[2, 1]].tolist()
+    assert first.score.tolist() == fresh.score[[0, 1, 0]].tolist()
+    assert again.score.tolist() == fresh.score[[2, 1]].tolist()
     assert first.n_tokens.tolist() == fresh.n_tokens[[0, 1, 0]].tolist()
     assert first.n_words.tolist() == [2, 3, 2]
     assert first.stderr.tolist() == [0.0, 0.0, 0.0]
@@ -47,7 +47,7 @@ def test_other_weights_events_and_versions_have_scores_of_their_own(tmp_path: Pa
     assert model.spec == other_event.spec == other_weights.spec
     for other in (other_event, other_weights):
         assert not cache.read(model_identity(other))
-        assert cache.totals(other, ["a b"]).log_prob[0] == other.score(["a b"])[0]
+        assert cache.totals(other, ["a b"]).score[0] == other.score(["a b"])[0]
     assert not cache.read({**identity, "versions": {"numpy": "0"}})
 
 

@@ -84,10 +84,10 @@ class _Totalled(TableModel):
 
     def totals(self, sentences: list[str]) -> Totals:
         totals = super().totals(sentences)
-        return replace(totals, log_prob=np.full(len(sentences), np.nan))
+        return replace(totals, score=np.full(len(sentences), np.nan))
 
     def score(self, sentences: list[str]) -> FloatArray:
-        return super().totals(sentences).log_prob
+        return super().totals(sentences).score
 
 
 class _Lenient(TableModel):
@@ -162,7 +162,7 @@ def test_a_reduced_model_keeps_the_contract(name: str, exact: str) -> None:
     assert model.event.reduction == name
     totals = inner.totals(SENTENCES)
     np.testing.assert_allclose(
-        model.score(SENTENCES), totals.log_prob * reduction_factor(name, totals.n_tokens)
+        model.score(SENTENCES), totals.score * reduction_factor(name, totals.n_tokens)
     )
 
 

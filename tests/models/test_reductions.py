@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from contstim.errors import InputError, SpecError, UnknownNameError
-from contstim.models.base import Event, Hints, Replacements, SentenceParts
+from contstim.models.base import Event, Hints, Replacements, ScoreKind, SentenceParts
 from contstim.models.check import check_model
 from contstim.models.measures import corpus_perplexity, surprisal
 from contstim.models.reductions import REDUCTIONS, ReducedModel
-from contstim.models.registry import FAMILIES, load_model, register_family
+from contstim.models.registry import FAMILIES, load_model, register_family, score_kind
 from contstim.models.spec import ModelSpec
 from contstim.models.toy import TableModel
 from contstim.search.search import synthesize
@@ -97,12 +97,27 @@ def test_rescaled_scores_cost_a_whole_sentence(monkeypatch: pytest.MonkeyPatch) 
     assert np.asarray(table.hints.cost).tolist() == np.maximum(part, 1.0).tolist()
 
 
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_a_specs_kind_is_that_of_its_model(name: str) -> None:
+    spec = f"contstim:bigram?reduction={name}"
+    kind = load_model(spec).kind
+    assert score_kind(spec) == kind
+    assert kind.unit == {"sum": "nats", "pen": "nats, length-penalised", "ppl": "perplexity"}.get(
+        name, "nats a token"
+    )
+    assert (load_model(spec).score(["The dog ran."]) <= kind.highest).all()
+
+
+def test_a_name_that_is_no_spec_counts_as_a_log_probability() -> None:
+    assert score_kind("GPT-2") == score_kind("nowhere:x") == ScoreKind()
+
+
 def test_perplexity_is_no_score_to_search_with() -> None:
     inner = TableModel(WORDS, 1)
     model = ReducedModel(inner, "ppl", ModelSpec("table", "1", (("reduction", "ppl"),)))
     totals = inner.totals(SENTENCES)
-    np.testing.assert_allclose(model.score(SENTENCES), np.exp(-totals.log_prob / totals.n_tokens))
-    assert not model.rises_with_acceptability
+    np.testing.assert_allclose(model.score(SENTENCES), np.exp(-totals.score / totals.n_tokens))
+    assert not model.kind.rises_with_acceptability
     with pytest.raises(InputError) as error:
         synthesize("the dog ran", reject=inner, accept=model)
     assert str(error.value) == (

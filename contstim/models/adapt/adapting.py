@@ -327,7 +327,7 @@ def _evaluate(
 def _perplexity(model: MaskedModel, sentences: Sequence[str], step: int) -> tuple[float, float]:
     """Return the pseudo-perplexity per token and per word, from one scoring."""
     totals = model.totals(list(sentences))
-    logs = -totals.log_prob.sum() / np.array([totals.n_tokens.sum(), totals.n_words.sum()])
+    logs = -totals.score.sum() / np.array([totals.n_tokens.sum(), totals.n_words.sum()])
     if not (logs < _LARGEST_LOG).all():
         raise InputError(
             f"the training has come apart: after {step} steps the pseudo-perplexity per word is "

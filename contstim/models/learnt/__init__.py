@@ -5,10 +5,12 @@ Both read one number off the first token's vector of an encoder, in one forward 
 
 from __future__ import annotations
 
-from contstim.models.base import SentenceModel
+import math
+
+from contstim.models.base import ScoreKind, SentenceModel
 from contstim.models.spec import ModelSpec
 
-__all__ = ["CARD", "load_classifier", "load_student"]
+__all__ = ["CARD", "classifier_kind", "load_classifier", "load_student", "student_kind"]
 
 #: The file of a folder that says what the model is and what it reaches.
 CARD = "README.md"
@@ -35,3 +37,20 @@ def load_classifier(spec: ModelSpec) -> SentenceModel:
     from contstim.models.learnt.classifier import ClassifierModel
 
     return ClassifierModel.load(spec)
+
+
+def student_kind(spec: ModelSpec) -> ScoreKind:
+    """Return what a student's score is, as far as its spec tells: another model's, estimated."""
+    return ScoreKind("estimate of a score", "score", math.inf, splits_over_words=False)
+
+
+def classifier_kind(spec: ModelSpec) -> ScoreKind:
+    """Return what a classifier's score is: the probability of no sentence."""
+    margin = spec.get("output", "confidence") == "margin"
+    return ScoreKind(
+        "margin" if margin else "signed confidence",
+        "score",
+        math.inf if margin else 1.0,
+        splits_over_words=False,
+        differs_in_nats=False,
+    )

@@ -10,7 +10,8 @@ import numpy as np
 
 from contstim.arrays import FloatArray, IntArray
 from contstim.errors import ModelFileError, SpecError
-from contstim.models.base import Event
+from contstim.models.base import Event, ScoreKind
+from contstim.models.learnt import classifier_kind
 from contstim.models.learnt.folder import Learnt, read_learnt, read_record
 from contstim.models.learnt.model import LEARNT_OPTIONS, FirstTokenModel
 from contstim.models.spec import ModelSpec
@@ -146,9 +147,9 @@ class ClassifierModel(FirstTokenModel):
         )
 
     @property
-    def highest(self) -> float:
-        """1 for a confidence; infinity for a margin."""
-        return 1.0 if self.output == "confidence" else float("inf")
+    def kind(self) -> ScoreKind:
+        """A confidence, at most 1, or a margin."""
+        return classifier_kind(self._spec)
 
     def combine(self, outputs: Sequence[FloatArray], n_tokens: IntArray) -> FloatArray:
         """Turn each member's logits (S, 2) into one judgement (S,)."""

@@ -115,8 +115,9 @@ def distill(
         "kind": "student",
         "teacher": {
             **describe_model(teacher),
-            "highest": teacher.highest if math.isfinite(teacher.highest) else None,
-            "rises_with_acceptability": teacher.rises_with_acceptability,
+            "highest": teacher.kind.highest if math.isfinite(teacher.kind.highest) else None,
+            "rises_with_acceptability": teacher.kind.rises_with_acceptability,
+            "differs_in_nats": teacher.kind.differs_in_nats,
             "reduction": teacher.event.reduction,
         },
         "base": teacher.spec if base is None else base,
@@ -197,7 +198,7 @@ def _usable(teacher: SentenceModel, encoder: Encoder, texts: list[str]) -> _Text
 def _score(teacher: SentenceModel, texts: list[str], store: ScoreCache) -> FloatArray:
     chunks = [texts[start : start + _CHUNK] for start in range(0, len(texts), _CHUNK)]
     found = [
-        store.totals(teacher, chunk).log_prob
+        store.totals(teacher, chunk).score
         for chunk in track(chunks, len(chunks), "teacher scores, in thousands")
     ]
     scores = np.concatenate(found)

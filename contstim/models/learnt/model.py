@@ -74,18 +74,13 @@ class FirstTokenModel(SentenceModel):
         return _RESOLUTION
 
     @property
-    def scores_words(self) -> bool:
-        """False: a score is of the sentence as a whole."""
-        return False
-
-    @property
     def opening(self) -> str:
         """The special tokens before a sentence, or ``none``."""
         convert = self.learnt.encoder.tokenizer.convert_ids_to_tokens
         return " ".join(convert(list(self.tokenizer.opening))) or "none"
 
     def knows(self, words: Sequence[str]) -> BoolArray:
-        """Say for each of V words whether the tokenizer can write it; shape (V,)."""
+        """Return for each of V words whether the tokenizer can write it; shape (V,)."""
         return self.tokenizer.knows(words)
 
     def encode(self, sentences: Sequence[str]) -> list[Encoded]:

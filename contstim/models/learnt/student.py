@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import numpy as np
 
 from contstim.arrays import FloatArray, IntArray
 from contstim.errors import ModelFileError
-from contstim.models.base import Event
+from contstim.models.base import Event, ScoreKind
+from contstim.models.learnt import student_kind
 from contstim.models.learnt.folder import Learnt, read_learnt, read_record
 from contstim.models.learnt.model import LEARNT_OPTIONS, FirstTokenModel
 from contstim.models.learnt.target import Target
@@ -92,16 +94,17 @@ class StudentModel(FirstTokenModel):
         )
 
     @property
-    def highest(self) -> float:
-        """The teacher's: no estimate exceeds what its score cannot."""
-        return float("inf") if self._highest is None else float(self._highest)
-
-    @property
-    def rises_with_acceptability(self) -> bool:
-        """As the teacher's score."""
-        return bool(self.teacher["rises_with_acceptability"])
+    def kind(self) -> ScoreKind:
+        """An estimate that never exceeds what the teacher's score cannot."""
+        return replace(
+            student_kind(self._spec),
+            highest=math.inf if self._highest is None else float(self._highest),
+            rises_with_acceptability=bool(self.teacher["rises_with_acceptability"]),
+            # Older records do not say it.
+            differs_in_nats=bool(self.teacher.get("differs_in_nats", True)),
+        )
 
     def combine(self, outputs: Sequence[FloatArray], n_tokens: IntArray) -> FloatArray:
         """Turn outputs (S, 1) into scores (S,), in the teacher's unit."""
         scores = self.target.score(outputs[0][:, 0], n_tokens)
-        return np.minimum(scores, self.highest)
+        return np.minimum(scores, self.kind.highest)

@@ -90,7 +90,7 @@ def test_the_first_word_is_never_free(tiny: Tiny) -> None:
     words = model.score_words(SHORT)
     assert all(np.isnan(w[0]) and np.isfinite(w[1:]).all() for w in words)
     totals = model.totals(SHORT)
-    np.testing.assert_allclose(totals.log_prob, [np.nansum(w) for w in words])
+    np.testing.assert_allclose(totals.score, [np.nansum(w) for w in words])
     # Of "a", "Ġdogs", "Ġran" the first is not scored.
     assert totals.n_tokens[2] == 2
     with pytest.raises(InputError) as error:

@@ -230,10 +230,10 @@ def test_an_estimate_carries_its_standard_error(tiny: Tiny) -> None:
     totals = sampled.totals(SHORT)
     assert (totals.stderr[:3] > 0).all()
     assert (exact.totals(SHORT).stderr == 0).all()
-    difference = np.abs(totals.log_prob - exact.score(SHORT))
+    difference = np.abs(totals.score - exact.score(SHORT))
     assert (difference <= 4 * totals.stderr + 1e-4).all()
     again = load_model(f"hf:{tiny('bert')}?metric=permutation&exact=1&orders=40&seed=1")
-    assert again.score(SHORT)[0] != totals.log_prob[0]
+    assert again.score(SHORT)[0] != totals.score[0]
     check_model(sampled, SHORT, words=["dog", "unhappy", "saw"])
 
 

@@ -63,10 +63,10 @@ def test_surprisal_and_perplexity_of_tokens(tiny: Tiny) -> None:
     bits = surprisal(model, SENTENCES, "bits")
     assert all(np.isnan(b[0]) and (b[1:] > 0).all() for b in bits)
     totals = model.totals(SENTENCES)
-    expected = np.exp(-totals.log_prob.sum() / totals.n_tokens.sum())
+    expected = np.exp(-totals.score.sum() / totals.n_tokens.sum())
     assert corpus_perplexity(model, SENTENCES) == pytest.approx(expected)
     # Of 5 + 4 + 3 words the first three are not predicted.
-    expected = np.exp(-totals.log_prob.sum() / 9)
+    expected = np.exp(-totals.score.sum() / 9)
     assert corpus_perplexity(model, SENTENCES, per="word") == pytest.approx(expected)
 
 

@@ -75,7 +75,7 @@ def test_tokens_are_counted_as_they_stand_in_sentences(
     totals = model.totals(SENTENCES)
     log_p = [p.log_probs.sum() for p in unigram.parts(SENTENCES)]
     np.testing.assert_allclose(
-        slor.score(SENTENCES), (totals.log_prob - log_p) / totals.n_tokens, atol=1e-4
+        slor.score(SENTENCES), (totals.score - log_p) / totals.n_tokens, atol=1e-4
     )
 
 

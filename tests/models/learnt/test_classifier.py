@@ -19,6 +19,7 @@ from contstim.models.learnt.cola import matthews_correlation, read_cola
 from contstim.models.learnt.finetuning import finetune
 from contstim.models.learnt.fitting import FitOptions
 from contstim.models.measures import corpus_perplexity, surprisal
+from contstim.models.registry import score_kind
 from contstim.pipeline.plan import StudyPlan
 from contstim.pipeline.stage import StudyOptions
 from contstim.pipeline.stages.synthesize import SynthesisOptions
@@ -103,8 +104,10 @@ def test_it_is_not_taken_for_a_probability(classifier: Path) -> None:
     spec = f"classifier:{classifier}"
     model = load_model(spec)
     assert "not a probability of the sentence" in str(model.event)
-    assert model.highest == 1
-    assert load_model(f"{spec}?output=margin").highest == np.inf
+    assert model.kind.highest == 1
+    assert score_kind(spec) == model.kind
+    assert score_kind(f"{spec}?output=margin") == load_model(f"{spec}?output=margin").kind
+    assert load_model(f"{spec}?output=margin").kind.highest == np.inf
     for measure in (surprisal, corpus_perplexity):
         with pytest.raises(InputError):
             measure(model, SENTENCES)

@@ -60,8 +60,8 @@ def test_the_event_says_whose_score_it_is_and_how_well(bert: Path, student: Path
     assert event["of"] == load_model(event["imitates"]).event.digest
     assert event["heldout"].startswith("r 0.9")
     assert event["metric"] == "student"
-    assert model.highest == 0
-    assert model.rises_with_acceptability
+    assert model.kind.highest == 0
+    assert model.kind.rises_with_acceptability
 
 
 def test_the_score_is_read_off_the_first_tokens_vector(student: Path) -> None:

@@ -84,7 +84,7 @@ def test_units_words_and_totals(tmp_path: Path) -> None:
     totals = model.totals([sentence, "cat"])
     assert totals.n_tokens.tolist() == [4, 2]
     assert totals.n_words.tolist() == [4, 1]
-    assert totals.log_prob.tolist() == model.score([sentence, "cat"]).tolist()
+    assert totals.score.tolist() == model.score([sentence, "cat"]).tolist()
     opened = load(model.path, end="none", punctuation="drop", case="lower")
     assert opened.parts([sentence])[0].units == ("A", "bee", "Dog")
 
