@@ -110,15 +110,16 @@ class Candidates:
         for name, minimum in self.minimum.items():
             mask &= self.tables[name].upper >= minimum - SLACK
         if self.losses_known:
-            mask &= self.known_losses(np.arange(len(mask))) < self.target + SLACK
+            mask &= self.objective.loss(self.known, self.natural) < self.target + SLACK
         return np.flatnonzero(mask)
 
     def scores(self, name: str, index: IntArray) -> FloatArray:
         """Return exact scores (k,) of candidates `index` (k,), asking for those not known yet."""
         known = self.known[name]
-        missing = np.array(
-            list(dict.fromkeys(index[np.isnan(known[index])].tolist())), dtype=np.int64
-        )
+        if self.tables[name].exact:
+            return known[index]
+        unknown = index[np.isnan(known[index])]
+        missing = np.array(list(dict.fromkeys(unknown.tolist())), dtype=np.int64)
         if len(missing):
             known[missing] = self.tables[name].score(missing)
             self.spent.n_scores[name] = self.spent.n_scores.get(name, 0) + len(missing)

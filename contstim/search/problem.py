@@ -67,8 +67,8 @@ class Fall(Objective):
 
     def loss(self, scores: Mapping[str, FloatArray], natural: Mapping[str, float]) -> FloatArray:
         """Return the mean over models of score(s) - score(n), nats."""
-        falls = [w * (scores[name] - natural[name]) for name, w in self.weights.items()]
-        return np.asarray(sum(falls))
+        first, *others = (w * (scores[name] - natural[name]) for name, w in self.weights.items())
+        return sum(others, start=first)
 
     @property
     def weights(self) -> Mapping[str, float]:
