@@ -30,11 +30,12 @@ test-browser: $(BIN)/.installed page  ## play the experiment in Chromium (chromi
 page: $(BIN)/.installed  ## fetch the npm files of the experiment's page, by lock file
 	$(BIN)/contstim experiment build
 
-check: $(BIN)/.installed  ## run the linters: format, style, types, import layers
+check: $(BIN)/.installed  ## run the linters: format, style, types, import layers, names
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python tools/check_repository.py
 
 bench: $(BIN)/.installed  ## measure speed into benchmarks/RESULTS.md; DATA=FOLDER for real data
 	$(BIN)/python benchmarks/run.py $(if $(DATA),--data $(DATA))

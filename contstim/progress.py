@@ -11,12 +11,12 @@ from tqdm import tqdm
 
 __all__ = ["track"]
 
-Item = TypeVar("Item")
+_Item = TypeVar("_Item")
 
 _SECONDS_BETWEEN_LINES = 10.0
 
 
-def track(items: Iterable[Item], total: int, label: str, done: int = 0) -> Iterator[Item]:
+def track(items: Iterable[_Item], total: int, label: str, done: int = 0) -> Iterator[_Item]:
     """Yield `items`, reporting progress on standard error.
 
     Parameters

@@ -32,11 +32,11 @@ from contstim.errors import ContstimError, InputError, UnknownNameError, near_ma
 
 __all__ = ["Count", "Natural", "Several", "build", "matching", "one_of", "read_toml", "settings"]
 
-Kind = TypeVar("Kind")
-Item = TypeVar("Item")
+_Kind = TypeVar("_Kind")
+_Item = TypeVar("_Item")
 
 #: Any number of items, which a list may give, in the order given.
-Several = Annotated[tuple[Item, ...], Strict(False)]
+Several = Annotated[tuple[_Item, ...], Strict(False)]
 
 #: A whole number of at least 1.
 Count = Annotated[int, Field(ge=1)]
@@ -96,7 +96,7 @@ def matching(pattern: str, advice: str) -> AfterValidator:
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
-def settings(kind: type[Kind]) -> type[Kind]:
+def settings(kind: type[_Kind]) -> type[_Kind]:
     """Make a class a frozen dataclass whose fields are checked, strictly, whenever it is made.
 
     What does not fit a field's type is an `InputError`. Rules that several fields keep together
@@ -107,14 +107,14 @@ def settings(kind: type[Kind]) -> type[Kind]:
     make = made.__init__
 
     @wraps(make)
-    def init(self: Kind, *args: Any, **values: Any) -> None:
+    def init(self: _Kind, *args: Any, **values: Any) -> None:
         _fill(make, self, args, values, "")
 
     made.__init__ = init
-    return cast("type[Kind]", made)
+    return cast("type[_Kind]", made)
 
 
-def build(kind: type[Kind], table: object, where: str = "") -> Kind:
+def build(kind: type[_Kind], table: object, where: str = "") -> _Kind:
     """Make settings from a table of a TOML file or an object of JSON.
 
     Parameters

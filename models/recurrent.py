@@ -16,7 +16,7 @@ import torch
 
 from contstim.models.recurrent.checkpoint import load_network, save_network
 from contstim.models.recurrent.config import NetworkConfig, TrainingOptions
-from contstim.models.recurrent.corpus import Corpus
+from contstim.models.recurrent.corpus import TokenCorpus
 from contstim.models.recurrent.trainer import perplexity
 from contstim.models.recurrent.training import train_recurrent
 
@@ -55,7 +55,7 @@ def main() -> None:
     target = args.bundled / f"{args.cell}.safetensors"
     save_network(target, load_network(trained)[0], record, "int8")
     small = load_network(target)[0]
-    unseen = Corpus.read([args.build / "heldout.txt"], small.vocabulary, "keep", [1.0])
+    unseen = TokenCorpus.read([args.build / "heldout.txt"], small.vocabulary, "keep", [1.0])
     print(
         f"held-out perplexity {record['heldout_perplexity']:.2f} as trained, "
         f"{perplexity(small, unseen):.2f} as exported ({target.stat().st_size / 1e6:.2f} MB)"

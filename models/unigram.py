@@ -21,7 +21,7 @@ import gzip
 from collections import Counter
 from pathlib import Path
 
-from contstim.models.ngram import Vocabulary, read_vocabulary, train_ngram
+from contstim.models.ngram import NgramVocabulary, read_word_set, train_ngram
 
 LEAST = 5
 DIGITS = 4
@@ -56,7 +56,7 @@ def main() -> None:
         args.build / "train.txt",
         args.out / "unigram.arpa.gz",
         order=1,
-        vocabulary=Vocabulary(read_vocabulary(args.build / "vocabulary.txt")),
+        vocabulary=NgramVocabulary(read_word_set(args.build / "vocabulary.txt")),
         # Every word of the vocabulary is frequent, so nothing is there to estimate discounts from.
         fallback=(0.5, 1.0, 1.5),
         digits=DIGITS,

@@ -47,7 +47,7 @@ PAIRS = (
     ("contstim:trigram", "contstim:gpt"),
 )
 #: The metrics of one masked model that it sets against each other.
-METRICS = ("contstim:bert?metric=pll", "contstim:bert?metric=permutation")
+_METRICS = ("contstim:bert?metric=pll", "contstim:bert?metric=permutation")
 _SHOWN = 3
 # Exact scores a position under the GPT, whose scores cost much.
 _OPTIONS: dict[str, Any] = {"budget": 8}
@@ -134,11 +134,11 @@ def _select_pairs(args: argparse.Namespace, folder: Path) -> None:
     chosen = np.random.default_rng(args.seed).choice(len(eight), _POOL_OF_METRICS, replace=False)
     sentences = [eight[i] for i in sorted(chosen)]
     with torch_threads():
-        scores = {spec: load_model(spec).score(sentences) for spec in METRICS}
+        scores = {spec: load_model(spec).score(sentences) for spec in _METRICS}
     table = pd.DataFrame(scores, index=sentences)
     # Two metrics of one model put few sentences on different sides of their medians.
     above = table.rank(pct=True) >= 0.5
-    apart = min((above[a] & ~above[b]).sum() for a, b in (METRICS, METRICS[::-1]))
+    apart = min((above[a] & ~above[b]).sum() for a, b in (_METRICS, _METRICS[::-1]))
     if apart == 0:
         print("\nthe two metrics agree on which of the sentences are the better half")
         return
@@ -149,7 +149,7 @@ def _select_pairs(args: argparse.Namespace, folder: Path) -> None:
     except OSError as error:
         raise OutputError(f"cannot write {path}: {error.strerror}") from None
     print(
-        f"\nmetric 1 = {METRICS[0]}, metric 2 = {METRICS[1]}: of {len(sentences)} natural "
+        f"\nmetric 1 = {_METRICS[0]}, metric 2 = {_METRICS[1]}: of {len(sentences)} natural "
         f"sentences the pairs on which they disagree most: {path}"
     )
     for first, second in pairs[["sentence_1", "sentence_2"]].to_numpy(str):

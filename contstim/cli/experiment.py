@@ -77,9 +77,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Do what the subcommand says."""
-    if args.action in experiment_pages.ACTIONS:
+    if args.action in experiment_pages.PAGE_ACTIONS:
         return experiment_pages.run_pages(args)
-    if args.action in experiment_data.ACTIONS:
+    if args.action in experiment_data.DATA_ACTIONS:
         return experiment_data.run_data(args)
     if args.action == "new":
         _describe(new_study(args.study, args.trials))

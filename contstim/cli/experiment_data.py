@@ -18,7 +18,7 @@ from contstim.experiment.payment import Bonus, pay_table, release_sessions, repl
 from contstim.experiment.psychds import check_psychds, write_psychds
 from contstim.experiment.study import Study, read_study
 
-__all__ = ["ACTIONS", "add_data", "run_data"]
+__all__ = ["DATA_ACTIONS", "add_data", "run_data"]
 
 
 def add_data(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -253,7 +253,7 @@ _RUN = {
 }
 
 #: The actions of this module.
-ACTIONS = tuple(_RUN)
+DATA_ACTIONS = tuple(_RUN)
 
 
 def run_data(args: argparse.Namespace) -> int:

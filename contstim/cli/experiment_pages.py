@@ -6,10 +6,10 @@ import argparse
 
 from contstim.cli.common import new_file, output_folder
 
-__all__ = ["ACTIONS", "add_pages", "run_pages"]
+__all__ = ["PAGE_ACTIONS", "add_pages", "run_pages"]
 
 #: The actions of this module.
-ACTIONS = ("build", "static", "jatos")
+PAGE_ACTIONS = ("build", "static", "jatos")
 
 
 def add_pages(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -19,7 +19,7 @@ from contstim.cli.common import add_seed, output_folder, resamples
 from contstim.models.cache import ScoreCache
 from contstim.models.registry import load_model
 from contstim.rescoring.forms import SentenceForm, learn_cases
-from contstim.rescoring.measures import MEASURES, measure_named
+from contstim.rescoring.measures import RESCORING_MEASURES, measure_named
 from contstim.rescoring.nbest import read_nbest
 from contstim.rescoring.rescore import RescoringOptions, rescore
 from contstim.rescoring.scoring import score_hypotheses
@@ -38,7 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--measure",
-        choices=sorted(MEASURES),
+        choices=sorted(RESCORING_MEASURES),
         default="wer",
         help="what is tuned to and reported: word error rate (default) or BLEU",
     )

@@ -23,7 +23,7 @@ from contstim.text.sentences import read_sentences
 
 _CHUNK = 2048
 
-Result = TypeVar("Result")
+_Result = TypeVar("_Result")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -105,7 +105,9 @@ def _write_words(out: IO[str], sentences: Sequence[str], models: list[SentenceMo
                     writer.writerow((sentence, model.spec, position, word, value))
 
 
-def _numbered(score: Callable[[Sequence[str]], Result], chunk: Sequence[str], first: int) -> Result:
+def _numbered(
+    score: Callable[[Sequence[str]], _Result], chunk: Sequence[str], first: int
+) -> _Result:
     """Score a chunk; an error says which sentence of the file it is about."""
     try:
         return score(chunk)

@@ -143,13 +143,13 @@ def _list_of(read: Callable[[str], T], example: str) -> Callable[[str], tuple[T,
 
 
 def _ngram(args: argparse.Namespace) -> int:
-    from contstim.models.ngram.corpus import Vocabulary, read_vocabulary
+    from contstim.models.ngram.corpus import NgramVocabulary, read_word_set
     from contstim.models.ngram.train import train_ngram
 
     if args.vocabulary is not None and args.min_count is not None:
         raise InputError("give --vocabulary or --min-count, not both")
-    words = read_vocabulary(args.vocabulary) if args.vocabulary else None
-    vocabulary = Vocabulary(words=words, min_count=args.min_count or 1, closed=args.closed)
+    words = read_word_set(args.vocabulary) if args.vocabulary else None
+    vocabulary = NgramVocabulary(words=words, min_count=args.min_count or 1, closed=args.closed)
     fallback = None
     if args.fallback is not None:
         if len(args.fallback) != 3:

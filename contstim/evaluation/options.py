@@ -19,7 +19,7 @@ from contstim.settings import Count, Natural, Several, one_of, settings
 
 __all__ = [
     "CONTRASTS",
-    "FAMILIES",
+    "CORRECTION_FAMILIES",
     "INFERENCES",
     "PRESETS",
     "UNITS",
@@ -34,7 +34,7 @@ UNITS = ("auto", "group", "participant")
 #: Which pairs of models are compared.
 CONTRASTS = ("all", "targeted")
 #: What shares one false-discovery family, within an analysis and a measure.
-FAMILIES = ("apart", "together")
+CORRECTION_FAMILIES = ("apart", "together")
 
 
 _Measure = Annotated[str, one_of(MEASURES, "measure")]
@@ -100,7 +100,7 @@ class EvaluationOptions:
     zero_method: Annotated[str, one_of(ZERO_METHODS, "zero method")] = "zsplit"
     test_method: Annotated[str, one_of(TEST_METHODS, "test method")] = "auto"
     contrasts: Annotated[str, one_of(CONTRASTS, "contrasts")] = "all"
-    family: Annotated[str, one_of(FAMILIES, "family")] = "apart"
+    family: Annotated[str, one_of(CORRECTION_FAMILIES, "family")] = "apart"
     n_bootstrap: Natural = 1000
     levels: Several[Annotated[str, one_of(LEVELS, "resampling level")]] = ()
     exclusions: ExclusionRules = field(default_factory=ExclusionRules)

@@ -37,7 +37,7 @@ from contstim.experiment.vendor import PAGE, vendor_files
 __all__ = ["LONGEST_BODY", "PAGE", "make_app"]
 
 _COOKIE = "contstim_dashboard"
-Result = TypeVar("Result")
+_Result = TypeVar("_Result")
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 #: Bytes of a request's body.
@@ -214,7 +214,7 @@ def _safely(endpoint: Endpoint) -> Endpoint:
     return guarded
 
 
-async def _of(future: Future[Result]) -> Result:
+async def _of(future: Future[_Result]) -> _Result:
     return await asyncio.wrap_future(future)
 
 

@@ -38,19 +38,21 @@ __all__ = ["Store"]
 _TOKENS = 200  # times that a session may be opened; only a fault or malice comes near
 
 Arguments = ParamSpec("Arguments")
-Result = TypeVar("Result")
+_Result = TypeVar("_Result")
 
 
 def _step(
-    method: Callable[Concatenate[Store, sqlite3.Connection, float, Arguments], Result],
-) -> Callable[Concatenate[Store, Arguments], Future[Result]]:
+    method: Callable[Concatenate[Store, sqlite3.Connection, float, Arguments], _Result],
+) -> Callable[Concatenate[Store, Arguments], Future[_Result]]:
     """Have a method run by the writer, who gives it the connection and the time.
 
     Callers get a future, which is done after the commit.
     """
 
     @wraps(method)
-    def submit(self: Store, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Future[Result]:
+    def submit(
+        self: Store, /, *args: Arguments.args, **kwargs: Arguments.kwargs
+    ) -> Future[_Result]:
         return self._writer.submit(lambda c: method(self, c, self._clock(), *args, **kwargs))
 
     return submit

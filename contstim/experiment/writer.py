@@ -14,7 +14,7 @@ from contstim.errors import OutputError
 
 __all__ = ["Writer"]
 
-Result = TypeVar("Result")
+_Result = TypeVar("_Result")
 Job = Callable[[sqlite3.Connection], Any]
 
 _MOST = 500  # jobs in one commit
@@ -53,13 +53,13 @@ class Writer:
         self._thread.start()
         opened.result()
 
-    def submit(self, job: Callable[[sqlite3.Connection], Result]) -> Future[Result]:
+    def submit(self, job: Callable[[sqlite3.Connection], _Result]) -> Future[_Result]:
         """Have `job` done; the future holds its result once that is committed.
 
         What the job raises, and what the commit raises, is raised by the future; nothing of the job
         is stored then. OutputError is raised if the file was removed or replaced.
         """
-        future: Future[Result] = Future()
+        future: Future[_Result] = Future()
         with self._lock:
             if self._closed:
                 raise RuntimeError("the writer is closed")

@@ -19,10 +19,11 @@ from numpy.typing import NDArray
 from contstim.arrays import IntArray
 from contstim.errors import MissingExtraError, ModelFileError
 from contstim.models.ngram.arpa import write_arpa
-from contstim.models.ngram.table import START, UNKNOWN, Level, NgramTable, find
+from contstim.models.ngram.table import Level, NgramTable, find
 from contstim.models.packages import convert_once
+from contstim.models.words import START, UNKNOWN
 
-__all__ = ["converted", "read_sphinx_trie"]
+__all__ = ["converted_trigram", "read_sphinx_trie"]
 
 _MAGIC = b"Trie Language Model"
 _BASE = np.log10(1.0001)  # its logarithms are to the base 1.0001
@@ -30,7 +31,7 @@ _BINS = 1 << 16  # probabilities and weights are 16-bit indices into tables
 _UNKNOWN_LOG10 = -7.0  # the file has no unknown-word class; the rarest of its words are near 1e-7
 
 
-def converted() -> Path:
+def converted_trigram() -> Path:
     """Return the trigram of the installed `pocketsphinx` as an ARPA file, converted if need be.
 
     Raises

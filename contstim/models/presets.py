@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from contstim.errors import UnknownNameError
 from contstim.models.spec import ModelSpec
 
-__all__ = ["PRESETS", "Preset", "PresetModel", "preset"]
+__all__ = ["METRIC_PRESETS", "Preset", "PresetModel", "preset"]
 
 
 @dataclass(frozen=True)
@@ -182,7 +182,7 @@ _SALAZAR = Preset(
 )
 
 #: Presets by name.
-PRESETS: dict[str, Preset] = {p.name: p for p in (_GOLAN, _KAUF, _SALAZAR)}
+METRIC_PRESETS: dict[str, Preset] = {p.name: p for p in (_GOLAN, _KAUF, _SALAZAR)}
 
 
 def preset(name: str) -> Preset:
@@ -193,6 +193,6 @@ def preset(name: str) -> Preset:
     UnknownNameError
         If there is none; near matches are named.
     """
-    if name not in PRESETS:
-        raise UnknownNameError.among("preset", name, PRESETS)
-    return PRESETS[name]
+    if name not in METRIC_PRESETS:
+        raise UnknownNameError.among("preset", name, METRIC_PRESETS)
+    return METRIC_PRESETS[name]

@@ -140,12 +140,14 @@ def _bundled_kind(spec: ModelSpec) -> ScoreKind:
 
 register_family("contstim", "small models that come with contstim", _load_bundled, _bundled_kind)
 register_family(
-    "ngram", "n-gram model in an ARPA file or KenLM binary", "contstim.models.ngram:load"
+    "ngram", "n-gram model in an ARPA file or KenLM binary", "contstim.models.ngram:load_ngram"
 )
-register_family("rnn", "recurrent network with ReLU units", "contstim.models.recurrent:load")
-register_family("lstm", "LSTM network", "contstim.models.recurrent:load")
 register_family(
-    "hf", "causal or masked transformer, a folder or a hub name", "contstim.models.hf:load"
+    "rnn", "recurrent network with ReLU units", "contstim.models.recurrent:load_recurrent"
+)
+register_family("lstm", "LSTM network", "contstim.models.recurrent:load_recurrent")
+register_family(
+    "hf", "causal or masked transformer, a folder or a hub name", "contstim.models.hf:load_hf"
 )
 register_family(
     "student",

@@ -14,8 +14,10 @@ from contstim.models.base import Event
 from contstim.models.spec import ModelSpec
 from contstim.text.sentence import PUNCTUATION_POLICIES, Sentence, WordList, tokens_of_word
 
-__all__ = ["WORD_OPTIONS", "Encoded", "Slot", "WordTokenizer"]
+__all__ = ["END", "START", "UNKNOWN", "WORD_OPTIONS", "EncodedWords", "Slot", "WordTokenizer"]
 
+#: Symbols of the beginning and the end of a sentence, and of unknown words.
+START, END, UNKNOWN = "<s>", "</s>", "<unk>"
 #: Spec options of word-level models and their defaults.
 WORD_OPTIONS = {"punctuation": "keep", "case": "keep", "unknown": "error", "end": "scored"}
 
@@ -23,7 +25,7 @@ _PLACEHOLDER = "x"
 
 
 @dataclass(frozen=True)
-class Encoded:
+class EncodedWords:
     """A sentence as ids: `ids` (T,), the word index `word_of` each (T,), `tokens`, and W."""
 
     ids: IntArray
@@ -98,7 +100,7 @@ class WordTokenizer:
         found = self.ids.get(token.lower() if self.case == "lower" else token)
         return self.unknown_id if found is None and self.unknown == "unk" else found
 
-    def encode(self, sentence: str) -> Encoded:
+    def encode(self, sentence: str) -> EncodedWords:
         """Turn a sentence into ids.
 
         Raises
@@ -125,7 +127,7 @@ class WordTokenizer:
                 tokens.append(token)
         if not ids:
             raise InputError(f"nothing in {sentence!r} is a word to {self.name}")
-        return Encoded(
+        return EncodedWords(
             np.array(ids, dtype=np.int64),
             np.array(word_of, dtype=np.int64),
             tuple(tokens),

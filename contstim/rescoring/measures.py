@@ -14,7 +14,7 @@ import numpy as np
 from contstim.arrays import FloatArray
 from contstim.errors import MissingExtraError, UnknownNameError
 
-__all__ = ["MEASURES", "Bleu", "Measure", "WordErrorRate", "measure_named"]
+__all__ = ["RESCORING_MEASURES", "Bleu", "Measure", "WordErrorRate", "measure_named"]
 
 
 class Measure(ABC):
@@ -150,7 +150,7 @@ class Bleu(Measure):
 
 
 #: Measures by name.
-MEASURES: dict[str, type[Measure]] = {"wer": WordErrorRate, "bleu": Bleu}
+RESCORING_MEASURES: dict[str, type[Measure]] = {"wer": WordErrorRate, "bleu": Bleu}
 
 
 def measure_named(name: str) -> Measure:
@@ -163,9 +163,9 @@ def measure_named(name: str) -> Measure:
     MissingExtraError
         If the package it needs is not installed.
     """
-    if name not in MEASURES:
-        raise UnknownNameError.among("measure", name, MEASURES)
-    return MEASURES[name]()
+    if name not in RESCORING_MEASURES:
+        raise UnknownNameError.among("measure", name, RESCORING_MEASURES)
+    return RESCORING_MEASURES[name]()
 
 
 def _missing(package: str, what: str) -> MissingExtraError:

@@ -16,7 +16,7 @@ from contstim.files import write_whole
 from contstim.rescoring.bootstrap import Resamples
 from contstim.rescoring.measures import Measure
 from contstim.rescoring.nbest import SPLITS, NBest, Utterance
-from contstim.rescoring.tuning import Candidates, tune
+from contstim.rescoring.tuning import HypothesisArrays, tune
 
 __all__ = ["LENGTH", "Rescoring", "RescoringOptions", "rescore"]
 
@@ -172,7 +172,7 @@ def _candidates(
     scores: Mapping[str, Mapping[str, float]],
     measure: Measure,
     options: RescoringOptions,
-) -> Candidates:
+) -> HypothesisArrays:
     n, most = len(utterances), max(len(u.texts) for u in utterances)
     base = np.zeros((n, most))
     features = np.zeros((n, most, len(scores) + options.length))
@@ -187,7 +187,7 @@ def _candidates(
         if options.length:
             features[i, :own, -1] = [len(text.split()) for text in utterance.texts]
         statistics[i, :own] = measure.statistics(utterance.reference, utterance.texts)
-    return Candidates(base, features, there, statistics)
+    return HypothesisArrays(base, features, there, statistics)
 
 
 def _finite(values: Mapping[str, float], text: str, name: str) -> float:
@@ -197,7 +197,9 @@ def _finite(values: Mapping[str, float], text: str, name: str) -> float:
     return value
 
 
-def _choices(candidates: Candidates, weights: FloatArray, measure: Measure) -> dict[str, IntArray]:
+def _choices(
+    candidates: HypothesisArrays, weights: FloatArray, measure: Measure
+) -> dict[str, IntArray]:
     oracle = [
         measure.best(own[there])
         for own, there in zip(candidates.statistics, candidates.there, strict=True)

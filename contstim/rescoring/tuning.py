@@ -16,7 +16,7 @@ import numpy as np
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.rescoring.measures import Measure
 
-__all__ = ["Candidates", "best_step", "tune"]
+__all__ = ["HypothesisArrays", "best_step", "tune"]
 
 
 # Lines tried in each round besides the axes, where there are several weights.
@@ -25,7 +25,7 @@ _MOST_ROUNDS = 50
 
 
 @dataclass(frozen=True, eq=False)
-class Candidates:
+class HypothesisArrays:
     """Hypotheses of U utterances as arrays; lists shorter than H are padded.
 
     Attributes
@@ -59,7 +59,7 @@ class Candidates:
         return float(measure.loss(self.chosen(self.choose(weights)).sum(axis=0)[None])[0])
 
 
-def tune(candidates: Candidates, measure: Measure, seed: int = 0) -> FloatArray:
+def tune(candidates: HypothesisArrays, measure: Measure, seed: int = 0) -> FloatArray:
     """Find weights that minimise the measure's loss over `candidates`.
 
     The first pass's score has weight 1. Beginning with weights of 0, which are the first pass's own
@@ -106,7 +106,7 @@ def tune(candidates: Candidates, measure: Measure, seed: int = 0) -> FloatArray:
 
 
 def best_step(
-    candidates: Candidates, weights: FloatArray, direction: FloatArray, measure: Measure
+    candidates: HypothesisArrays, weights: FloatArray, direction: FloatArray, measure: Measure
 ) -> tuple[float, float]:
     """Minimise the loss exactly over weights + step * direction.
 
@@ -144,7 +144,7 @@ def best_step(
 
 
 def _corners(
-    candidates: Candidates, weights: FloatArray, direction: FloatArray
+    candidates: HypothesisArrays, weights: FloatArray, direction: FloatArray
 ) -> tuple[IntArray, FloatArray, IntArray, IntArray, IntArray]:
     """Find the corners of all upper envelopes along a line.
 
@@ -187,7 +187,7 @@ def _corners(
     )
 
 
-def _units(candidates: Candidates) -> FloatArray:
+def _units(candidates: HypothesisArrays) -> FloatArray:
     """Return the weight that makes each feature vary as much within utterances as the first pass.
 
     1 where one of the two does not vary.

@@ -14,7 +14,7 @@ from contstim.search.sweeps import Strategy
 
 __all__ = ["DEFAULT", "OPTION_OF", "STRATEGIES", "options", "strategy", "with_options"]
 
-Kind = TypeVar("Kind")
+_Kind = TypeVar("_Kind")
 
 #: Strategies by name.
 STRATEGIES: dict[str, type[Strategy]] = {
@@ -34,7 +34,7 @@ def options(name: str) -> dict[str, Field[Any]]:
     return {field.name: field for field in fields(declared) if "help" in field.metadata}
 
 
-def with_options(kind: type[Kind]) -> type[Kind]:
+def with_options(kind: type[_Kind]) -> type[_Kind]:
     """Give a class that will be settings every declared option, None by default."""
     for option, owners in OPTION_OF.items():
         kind.__annotations__[option] = (

@@ -20,7 +20,7 @@ import numpy as np
 from scipy.signal import resample_poly
 
 from contstim.errors import InputError
-from contstim.models.ngram.corpus import Vocabulary
+from contstim.models.ngram.corpus import NgramVocabulary
 from contstim.models.ngram.train import train_ngram
 
 RATE = 16_000
@@ -178,7 +178,7 @@ def train_language_model(sentences: Sequence[str], path: Path) -> None:
     known = tuple(word for word in words if dictionary.lookup_word(word))
     text = path.with_suffix(".txt")
     text.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    train_ngram(text, path, order=3, vocabulary=Vocabulary(words=known))
+    train_ngram(text, path, order=3, vocabulary=NgramVocabulary(words=known))
 
 
 class Recogniser:

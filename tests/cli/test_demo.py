@@ -27,7 +27,7 @@ def test_metrics_that_agree_give_no_pairs_and_say_so(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     falling = -np.arange(1000.0)
-    _pairs(monkeypatch, tmp_path, {demo.METRICS[0]: falling, demo.METRICS[1]: 2 * falling})
+    _pairs(monkeypatch, tmp_path, {demo._METRICS[0]: falling, demo._METRICS[1]: 2 * falling})
     assert "the two metrics agree" in capsys.readouterr().out
     assert list(tmp_path.iterdir()) == []
 
@@ -39,7 +39,7 @@ def test_metrics_that_differ_in_one_pair_give_that_pair(
     two = one.copy()
     last = demo._POOL_OF_METRICS - 1
     two[[0, last]] = one[[last, 0]]
-    _pairs(monkeypatch, tmp_path, {demo.METRICS[0]: one, demo.METRICS[1]: two})
+    _pairs(monkeypatch, tmp_path, {demo._METRICS[0]: one, demo._METRICS[1]: two})
     assert "1 prefers" in capsys.readouterr().out
     pairs = pd.read_csv(tmp_path / "metric-pairs.csv")
     assert len(pairs) == 1

@@ -11,7 +11,7 @@ import pytest
 from contstim import check_model, load_model, synthesize
 from contstim.errors import InputError, UnknownWordError
 from contstim.models.bundled import bundled_models
-from contstim.models.ngram.corpus import Vocabulary as NgramVocabulary
+from contstim.models.ngram.corpus import NgramVocabulary
 from contstim.models.ngram.train import train_ngram
 from contstim.models.recurrent.config import NetworkConfig, TrainingOptions
 from contstim.models.recurrent.training import train_recurrent

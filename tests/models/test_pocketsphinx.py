@@ -11,7 +11,7 @@ import pytest
 from contstim.errors import MissingExtraError, ModelFileError, OutputError
 from contstim.models import pocketsphinx
 from contstim.models.packages import cache_folder
-from contstim.models.pocketsphinx import converted, read_sphinx_trie
+from contstim.models.pocketsphinx import converted_trigram, read_sphinx_trie
 from contstim.models.registry import load_model
 
 WORDS = ["</s>", "<s>", "cat", "dog", "the"]
@@ -125,7 +125,7 @@ def test_loads_by_name_and_converts_once(installed: Path) -> None:
     # <s> the dog </s>: a trigram, then back-off from "the dog" to the bigram "dog </s>".
     expected = np.log(10) * (-0.1 - 0.45 + (-0.15 - 0.4))
     assert model.score(["The dog!"])[0] == pytest.approx(expected, abs=1e-3)
-    target = converted()
+    target = converted_trigram()
     assert target == cache_folder() / "pocketsphinx-9.9-en-us.arpa"
     installed.unlink()
     assert load_model("contstim:pocketsphinx-trigram").score(["the dog"]) == model.score(
@@ -171,7 +171,7 @@ def test_cache_folder(installed: Path, tmp_path: Path, monkeypatch: pytest.Monke
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("CONTSTIM_CACHE", str(tmp_path / "file" / "cache"))
     with pytest.raises(OutputError, match="set CONTSTIM_CACHE to a folder that can be written"):
-        converted()
+        converted_trigram()
 
 
 @pytest.mark.skipif(

@@ -11,11 +11,11 @@ from contstim.models.hf.options import (
     MaskedOptions,
     SharedOptions,
 )
-from contstim.models.presets import PRESETS, preset
+from contstim.models.presets import METRIC_PRESETS, preset
 from contstim.models.spec import ModelSpec
 
 
-@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize("name", METRIC_PRESETS)
 def test_specs_read_and_round_trip(name: str) -> None:
     for model in preset(name).models:
         spec = ModelSpec.parse(model.spec)

@@ -12,13 +12,15 @@ from contstim.models.recurrent.checkpoint import (
     save_network,
     write_tensors,
 )
-from contstim.models.recurrent.config import NetworkConfig, Vocabulary
-from contstim.models.recurrent.network import Network
+from contstim.models.recurrent.config import NetworkConfig, TokenVocabulary
+from contstim.models.recurrent.network import RecurrentNetwork
 
 
 def make_network(cell="lstm", tied=True):
     config = NetworkConfig(cell, embedding=6, hidden=8, tied=tied)
-    network = Network.initial(config, Vocabulary(("un", "œuf", '"', "d'or", "\\", "日本")), 3)
+    network = RecurrentNetwork.initial(
+        config, TokenVocabulary(("un", "œuf", '"', "d'or", "\\", "日本")), 3
+    )
     network.weights["output_bias"].copy_(torch.linspace(-3, 2, 8))
     network.weights["embedding"][4] = 0
     return network
@@ -50,7 +52,9 @@ def test_each_storage_type_round_trips(tmp_path, storage, cell, tied):
 
 def test_int8_files_are_a_quarter_of_float32_ones(tmp_path):
     config = NetworkConfig("lstm", embedding=64, hidden=64)
-    network = Network.initial(config, Vocabulary(tuple(f"w{i}" for i in range(500))), 0)
+    network = RecurrentNetwork.initial(
+        config, TokenVocabulary(tuple(f"w{i}" for i in range(500))), 0
+    )
     sizes = {}
     for storage in ("float32", "float16", "int8"):
         path = tmp_path / storage
@@ -126,9 +130,9 @@ def test_configurations_that_make_no_sense_are_refused():
     with pytest.raises(InputError, match="hidden is 0; give at least 1"):
         NetworkConfig("rnn", hidden=0)
     with pytest.raises(InputError, match="at least one word"):
-        Vocabulary(())
+        TokenVocabulary(())
     with pytest.raises(InputError, match="each word once"):
-        Vocabulary(("a", "<unk>"))
+        TokenVocabulary(("a", "<unk>"))
 
 
 def test_the_fingerprint_follows_the_weights(tmp_path):

@@ -10,8 +10,8 @@ import pytest
 from contstim.errors import InputError, ModelFileError, SpecError, UnknownWordError
 from contstim.models.recurrent import network as network_module
 from contstim.models.recurrent.checkpoint import save_network
-from contstim.models.recurrent.config import NetworkConfig, Vocabulary
-from contstim.models.recurrent.network import Network
+from contstim.models.recurrent.config import NetworkConfig, TokenVocabulary
+from contstim.models.recurrent.network import RecurrentNetwork
 from contstim.models.registry import load_model
 from contstim.text.sentence import Sentence, WordList
 
@@ -30,7 +30,7 @@ KINDS = [("rnn", True), ("rnn", False), ("lstm", True), ("lstm", False)]
 def make_network(cell, tied=True, words=WORDS, seed=0, scale=6.0):
     """Make a network with random weights, large enough that its predictions are far from flat."""
     config = NetworkConfig(cell, embedding=5, hidden=7, tied=tied)
-    network = Network.initial(config, Vocabulary(tuple(words)), seed)
+    network = RecurrentNetwork.initial(config, TokenVocabulary(tuple(words)), seed)
     for name, tensor in network.weights.items():
         tensor.mul_(scale if name == "embedding" else scale / 3)
     rng = np.random.default_rng(seed)

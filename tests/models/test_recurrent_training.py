@@ -15,10 +15,15 @@ import torch
 
 from contstim.errors import InputError, OutputError
 from contstim.models.recurrent.checkpoint import load_network
-from contstim.models.recurrent.config import NetworkConfig, TrainingOptions, Vocabulary
-from contstim.models.recurrent.corpus import Corpus, count_words, make_vocabulary, read_vocabulary
+from contstim.models.recurrent.config import NetworkConfig, TokenVocabulary, TrainingOptions
+from contstim.models.recurrent.corpus import (
+    TokenCorpus,
+    count_words,
+    make_vocabulary,
+    read_ranked_words,
+)
 from contstim.models.recurrent.layers import State, layer_backward, layer_forward
-from contstim.models.recurrent.network import Network
+from contstim.models.recurrent.network import RecurrentNetwork
 from contstim.models.recurrent.progress import Progress
 from contstim.models.recurrent.softmax import Negatives, cross_entropy
 from contstim.models.recurrent.trainer import Trainer
@@ -148,9 +153,9 @@ def test_the_sampled_softmax_and_its_gradient_follow_the_definition(budget):
 def make_trainer(tmp_path, options=SMALL, cell="lstm", tied=True):
     path = write_text(tmp_path / "text.txt")
     vocabulary = make_vocabulary(count_words([path], "keep"), 1)
-    corpus = Corpus.read([path], vocabulary, "keep", [1.0])
+    corpus = TokenCorpus.read([path], vocabulary, "keep", [1.0])
     config = NetworkConfig(cell, embedding=6, hidden=8, tied=tied)
-    return Trainer(Network.initial(config, vocabulary, 0), corpus, options)
+    return Trainer(RecurrentNetwork.initial(config, vocabulary, 0), corpus, options)
 
 
 def test_the_draws_of_the_sampled_softmax_estimate_the_normaliser_without_bias(tmp_path):
@@ -208,7 +213,7 @@ def test_every_pass_deals_each_sentence_once_in_batches_of_one_length(tmp_path):
 def test_the_weight_of_a_corpus_is_how_often_it_is_seen(tmp_path):
     paths = [write_text(tmp_path / "a.txt", 200, 1), write_text(tmp_path / "b.txt", 400, 2)]
     vocabulary = make_vocabulary(count_words(paths, "keep"), 1)
-    corpus = Corpus.read(paths, vocabulary, "keep", [3.0, 0.5])
+    corpus = TokenCorpus.read(paths, vocabulary, "keep", [3.0, 0.5])
     seen = np.bincount(np.concatenate(corpus.batches(100, 0, 0)), minlength=600)
     assert (seen[:200] == 3).all()
     assert set(seen[200:]) == {0, 1}
@@ -414,16 +419,16 @@ def test_a_vocabulary_file_fixes_the_words(tmp_path):
     text, listed = write_text(tmp_path / "text.txt"), tmp_path / "words.txt"
     listed.write_text("cat\nthe\n<unk>\nwhale\ncat\n\n", encoding="utf-8")
     counts = count_words([text], "keep")
-    assert read_vocabulary(listed, counts).words == ("the", "cat", "whale")
+    assert read_ranked_words(listed, counts).words == ("the", "cat", "whale")
     train(tmp_path, [text], vocabulary=listed)
     model = load_model(f"rnn:{tmp_path / 'n'}")
     assert model.knows(["cat", "whale", "dog"]).tolist() == [True, True, False]
     listed.write_text("cat\nthe dog\n", encoding="utf-8")
     with pytest.raises(InputError, match="one word a line, got 'the dog'"):
-        read_vocabulary(listed, counts)
+        read_ranked_words(listed, counts)
     listed.write_text("\n", encoding="utf-8")
     with pytest.raises(InputError, match=r"vocabulary file .* is empty"):
-        read_vocabulary(listed, counts)
+        read_ranked_words(listed, counts)
 
 
 def test_bad_input_is_refused_in_one_line(tmp_path):
@@ -468,4 +473,4 @@ def test_the_unknown_class_is_learnt_from_rare_words(tmp_path):
     train(tmp_path, [text], min_count=5, options=TrainingOptions(**{**SMALL.__dict__, "epochs": 8}))
     model = load_model(f"rnn:{tmp_path / 'n'}?unknown=unk")
     assert model.parts(["the rare9999 sees ."])[0].log_probs[1] > math.log(0.8)
-    assert isinstance(load_network(tmp_path / "n")[0].vocabulary, Vocabulary)
+    assert isinstance(load_network(tmp_path / "n")[0].vocabulary, TokenVocabulary)

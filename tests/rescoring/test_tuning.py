@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from contstim.rescoring.measures import Measure
-from contstim.rescoring.tuning import Candidates, best_step, tune
+from contstim.rescoring.tuning import HypothesisArrays, best_step, tune
 
 
 class Errors(Measure):
@@ -24,7 +24,7 @@ class Errors(Measure):
         return int(statistics[:, 0].argmin())
 
 
-def random_candidates(seed: int, n_features: int, n: int = 25, most: int = 7) -> Candidates:
+def random_candidates(seed: int, n_features: int, n: int = 25, most: int = 7) -> HypothesisArrays:
     """Lists of different lengths, with ties among scores."""
     rng = np.random.default_rng(seed)
     there = np.arange(most) < rng.integers(1, most + 1, size=n)[:, None]
@@ -35,10 +35,10 @@ def random_candidates(seed: int, n_features: int, n: int = 25, most: int = 7) ->
     words = np.repeat(rng.integers(3, 9, size=n)[:, None], most, axis=1)
     statistics = np.stack([errors, words], axis=2).astype(float)
     statistics[~there] = 0.0
-    return Candidates(base, features, there, statistics)
+    return HypothesisArrays(base, features, there, statistics)
 
 
-def brute_force(candidates: Candidates, direction: np.ndarray) -> float:
+def brute_force(candidates: HypothesisArrays, direction: np.ndarray) -> float:
     """Least loss on a line through 0: between any two crossings of any two hypotheses."""
     slopes = candidates.features @ direction
     crossings = {-50.0, 50.0}
@@ -82,7 +82,7 @@ def test_a_score_that_cannot_help_gets_no_weight() -> None:
     base = np.array([[0.0, -1.0], [0.0, -1.0]])
     statistics = np.array([[[0.0, 3.0], [1.0, 3.0]]] * 2)
     features = np.array([[[0.0], [1.0]]] * 2)
-    candidates = Candidates(base, features, np.ones((2, 2), dtype=bool), statistics)
+    candidates = HypothesisArrays(base, features, np.ones((2, 2), dtype=bool), statistics)
     assert tune(candidates, Errors()).tolist() == [0.0]
 
 
@@ -91,5 +91,5 @@ def test_the_middle_of_the_widest_interval() -> None:
     base = np.array([[0.0, -2.0], [0.0, -6.0]])
     features = np.array([[[0.0], [1.0]]] * 2)
     statistics = np.array([[[1.0, 3.0], [0.0, 3.0]], [[0.0, 3.0], [1.0, 3.0]]])
-    candidates = Candidates(base, features, np.ones((2, 2), dtype=bool), statistics)
+    candidates = HypothesisArrays(base, features, np.ones((2, 2), dtype=bool), statistics)
     assert best_step(candidates, np.zeros(1), np.ones(1), Errors()) == (4.0, 0.0)

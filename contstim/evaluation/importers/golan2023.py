@@ -11,11 +11,11 @@ from contstim.errors import InputError
 from contstim.evaluation.choices import Cleaning, RawChoices, name_rows, rescale
 from contstim.tables import read_table
 
-__all__ = ["CONDITIONS", "read_golan2023"]
+__all__ = ["PUBLISHED_CONDITIONS", "read_golan2023"]
 
 #: The published name of each kind of trial, by the sorted kinds of its two sentences: N natural,
 #: S synthetic, C natural and shuffled, R random natural.
-CONDITIONS = {
+PUBLISHED_CONDITIONS = {
     "NN": "natural_controversial",
     "NS": "natural_vs_synthetic",
     "SS": "synthetic_vs_synthetic",
@@ -76,7 +76,7 @@ def read_golan2023(source: str | Path | pd.DataFrame) -> RawChoices:
     pair_kind = pd.Series(
         ["".join(sorted(two)) for two in zip(*kinds, strict=True)], index=raw.index
     )
-    bad = ~pair_kind.isin(list(CONDITIONS))
+    bad = ~pair_kind.isin(list(PUBLISHED_CONDITIONS))
     if bad.any():
         raise InputError(f"no trial pairs kinds {pair_kind[bad].iloc[0]!r} ({name_rows(bad)})")
     models = _model_names(raw)
@@ -94,7 +94,7 @@ def read_golan2023(source: str | Path | pd.DataFrame) -> RawChoices:
             "participant": raw["subject"],
             "group": group,
             "trial": raw["Trial Number"],
-            "condition": pair_kind.map(CONDITIONS),
+            "condition": pair_kind.map(PUBLISHED_CONDITIONS),
             "sentence_1": raw["sentence1"],
             "sentence_2": raw["sentence2"],
             "model_1": model_1,

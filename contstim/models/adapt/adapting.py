@@ -23,7 +23,7 @@ from contstim.arrays import IntArray
 from contstim.errors import InputError
 from contstim.files import check_new_folder
 from contstim.models.adapt.folder import write_checkpoint
-from contstim.models.adapt.masking import batches, hide
+from contstim.models.adapt.masking import hide, shuffled_batches
 from contstim.models.hf.checkpoint import Checkpoint
 from contstim.models.hf.encoding import Encoded
 from contstim.models.hf.masked import MaskedModel
@@ -259,7 +259,7 @@ def _train(
     log: list[Perplexities] = []
     best: dict[str, torch.Tensor] = {}
     stale, step = 0, 0
-    stream = (group for _ in itertools.count() for group in batches(encoded, tokens, rng))
+    stream = (group for _ in itertools.count() for group in shuffled_batches(encoded, tokens, rng))
     devices = [network.device] if network.device.type == "cuda" else []
     with torch.random.fork_rng(devices), Progress(options.steps, 0, progress) as bar:
         torch.manual_seed(options.seed)

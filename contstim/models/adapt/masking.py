@@ -10,7 +10,7 @@ import numpy as np
 from contstim.arrays import IntArray
 from contstim.models.hf.encoding import Encoded
 
-__all__ = ["MaskedBatch", "batches", "hide"]
+__all__ = ["MaskedBatch", "hide", "shuffled_batches"]
 
 # Of the hidden tokens these shares become the mask token and a random token; the others stay.
 _MASK, _RANDOM = 0.8, 0.1
@@ -36,7 +36,7 @@ class MaskedBatch:
     targets: IntArray
 
 
-def batches(
+def shuffled_batches(
     encoded: Sequence[Encoded], tokens: int, rng: np.random.Generator
 ) -> Iterator[list[int]]:
     """Yield one pass over S sentences, in batches of one length and at most `tokens` tokens.

@@ -5,10 +5,10 @@ from __future__ import annotations
 from contstim.models.base import SentenceModel
 from contstim.models.spec import ModelSpec
 
-__all__ = ["load"]
+__all__ = ["load_hf"]
 
 
-def load(spec: ModelSpec) -> SentenceModel:
+def load_hf(spec: ModelSpec) -> SentenceModel:
     """Load the checkpoint that ``hf:NAME-OR-PATH`` names, causal or masked by its configuration.
 
     Raises

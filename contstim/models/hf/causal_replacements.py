@@ -17,11 +17,11 @@ from contstim.text.sentence import Sentence, WordList
 if TYPE_CHECKING:
     from contstim.models.hf.causal import CausalModel, Chain
 
-__all__ = ["PRICE", "causal_replacements", "guessed_steps"]
+__all__ = ["CAUSAL_COST", "causal_replacements", "guessed_steps"]
 
 #: The bounds of all candidates may cost as much as the scores of this many words in sentences like
 #: the present one, each computed as one input.
-PRICE = 100
+CAUSAL_COST = 100
 # Guesses of tokens' log-probabilities: from so many computed ones; else this, nats.
 _ENOUGH, _UNKNOWN = 20, -3.0
 
@@ -166,12 +166,12 @@ def _beyond(
     steps = np.zeros(len(trie.parent), dtype=np.float64)
     top = np.flatnonzero(trie.depth == 1)
     steps[top] = before.first[trie.token[top]]
-    if before.branch is None or len(trie.end) <= PRICE:
+    if before.branch is None or len(trie.end) <= CAUSAL_COST:
         # So few candidates cost no more to score than to bound.
         return steps, np.zeros(0, dtype=np.int64)
     body, head = model.network.weights
     spent = len(before.ids) * (body + head)
-    budget = PRICE * (length * body + head) - spent
+    budget = CAUSAL_COST * (length * body + head) - spent
     chosen = trie.choose(before.first, (body, head), budget)
     for group in trie.rows(chosen):
         for read, logits in model.network.batches(

@@ -25,7 +25,7 @@ from contstim.models.packages import convert_once, digest_of_files, package_file
 
 __all__ = [
     "HEAD_WEIGHTS",
-    "converted",
+    "converted_distilbert",
     "encoder_weights",
     "headless_model",
     "package_files",
@@ -163,7 +163,7 @@ def package_files() -> tuple[Path, Path]:
     return find("tagger.onnx"), find("tokenizer.json")
 
 
-def converted() -> Path:
+def converted_distilbert() -> Path:
     """Return a checkpoint folder of encoder, head and tokenizer, put together if need be.
 
     The folder's name has a digest of the three, so another version of any is a folder of its own.

@@ -24,7 +24,7 @@ from contstim.models.hf.tokenforms import TokenForms
 from contstim.models.hf.trie import TokenTrie
 from contstim.text.sentence import Sentence, WordList, split_word
 
-__all__ = ["Candidates", "Encoded", "SubwordTokenizer"]
+__all__ = ["CandidateTokens", "Encoded", "SubwordTokenizer"]
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Encoded:
 
 
 @dataclass(frozen=True, eq=False)
-class Candidates:
+class CandidateTokens:
     """Candidate words as V tuples of token ids."""
 
     tokens: list[tuple[int, ...]]
@@ -104,7 +104,7 @@ class SubwordTokenizer:
         self.name = name
         self.special = special
         self.forms = TokenForms.of(tokenizer)
-        self._words: weakref.WeakKeyDictionary[WordList, dict[object, Candidates]] = (
+        self._words: weakref.WeakKeyDictionary[WordList, dict[object, CandidateTokens]] = (
             weakref.WeakKeyDictionary()
         )
         if options.unknown == "unk" and (tokenizer.unk_token_id is None or not tokenizer.is_fast):
@@ -343,7 +343,7 @@ class SubwordTokenizer:
         )["input_ids"]
         return found
 
-    def candidates(self, sentence: Sentence, position: int, words: WordList) -> Candidates:
+    def candidates(self, sentence: Sentence, position: int, words: WordList) -> CandidateTokens:
         """Return the tokens of each candidate as they stand at `position`.
 
         Looked up once for a list and the marks around the position. The tokens hold for
@@ -361,7 +361,7 @@ class SubwordTokenizer:
             place = 0 if position == 0 else 1
             encoded = self.encode([head + surface + tail for surface in surfaces])
             own = [tuple(e.ids[e.scored[e.word_of == place]].tolist()) for e in encoded]
-            kept[key] = Candidates(own)
+            kept[key] = CandidateTokens(own)
         return kept[key]
 
 

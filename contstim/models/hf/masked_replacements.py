@@ -32,11 +32,11 @@ from contstim.text.sentence import Sentence, WordList
 if TYPE_CHECKING:
     from contstim.models.hf.masked import MaskedModel
 
-__all__ = ["PRICE", "masked_replacements"]
+__all__ = ["MASKED_COST", "masked_replacements"]
 
 #: The bounds of all candidates cost at most as much as this many inputs of the present sentence.
 #: With twice as many, bounds are two or three nats lower and estimates no better.
-PRICE = 70
+MASKED_COST = 70
 
 
 # Guess of a token's log-probability beside visible tokens of its own word, as a part of what it is
@@ -267,7 +267,7 @@ def _compute_within_price(gaps: dict[int, _Gap], n_words: dict[int, int], n: int
         of.append(np.full(len(own), k))
     order = np.argsort(-np.concatenate(worth), kind="stable")
     some = next(iter(gaps.values()))
-    budget = PRICE * (some.length - some.n + n)
+    budget = MASKED_COST * (some.length - some.n + n)
     total = np.cumsum(np.concatenate(price)[order])
     first = int(np.isinf(np.concatenate(worth)).sum())
     chosen = order[: max(first, int(np.searchsorted(total, budget, side="right")))]

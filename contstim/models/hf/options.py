@@ -16,7 +16,7 @@ __all__ = [
     "CausalOptions",
     "MaskedOptions",
     "SharedOptions",
-    "whole_number",
+    "whole_number_option",
 ]
 
 #: Scoring metrics of masked models (DESIGN, section 3).
@@ -46,7 +46,7 @@ MASKED_OPTIONS = {
 CAUSAL_OPTIONS = {**SHARED_OPTIONS, "prefix": "auto", "end": "none", "words": "tokens"}
 
 
-def whole_number(spec: ModelSpec, key: str, default: str, least: int) -> int:
+def whole_number_option(spec: ModelSpec, key: str, default: str, least: int) -> int:
     """Return option `key` as a whole number of at least `least`."""
     text = spec.get(key, default)
     if not text.isdecimal() or int(text) < least:
@@ -85,7 +85,7 @@ class SharedOptions:
             spec.choice("first", ("auto", "spaced", "unspaced"), SHARED_OPTIONS["first"]),
             spec.choice("punctuation", ("keep", "context"), SHARED_OPTIONS["punctuation"]),
             spec.choice("unknown", ("error", "unk"), SHARED_OPTIONS["unknown"]),
-            None if budget == "auto" else whole_number(spec, "batch_tokens", budget, 1),
+            None if budget == "auto" else whole_number_option(spec, "batch_tokens", budget, 1),
         )
 
 
@@ -116,7 +116,7 @@ class MaskedOptions:
     @classmethod
     def read(cls, spec: ModelSpec) -> MaskedOptions:
         """Read the options of `spec`. Raises `SpecError` for a bad value."""
-        orders = whole_number(spec, "orders", MASKED_OPTIONS["orders"], 4)
+        orders = whole_number_option(spec, "orders", MASKED_OPTIONS["orders"], 4)
         if orders % 2:
             raise SpecError(
                 f"orders={orders} in {str(spec)!r}: give an even number, for orders are drawn in "
@@ -125,9 +125,9 @@ class MaskedOptions:
         return cls(
             spec.choice("metric", METRICS, MASKED_OPTIONS["metric"]),
             spec.choice("restricted", ("no", "yes"), MASKED_OPTIONS["restricted"]) == "yes",
-            whole_number(spec, "exact", MASKED_OPTIONS["exact"], 1),
+            whole_number_option(spec, "exact", MASKED_OPTIONS["exact"], 1),
             orders,
-            whole_number(spec, "seed", MASKED_OPTIONS["seed"], 0),
+            whole_number_option(spec, "seed", MASKED_OPTIONS["seed"], 0),
         )
 
 

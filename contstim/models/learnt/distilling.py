@@ -23,7 +23,7 @@ from contstim.models.learnt.card import student_card
 from contstim.models.learnt.encoder import Encoder, open_encoder
 from contstim.models.learnt.fitting import FitOptions, fit
 from contstim.models.learnt.folder import write_learnt
-from contstim.models.learnt.member import Member, Rows, initial_member, record_lower
+from contstim.models.learnt.member import Member, TokenRows, initial_member, record_lower
 from contstim.models.learnt.model import tokenizer_of
 from contstim.models.learnt.target import Target
 from contstim.models.provenance import describe_model, versions
@@ -230,7 +230,7 @@ def _train(
 
 
 def _outputs(member: Member, encoder: Encoder, text: _Text, options: FitOptions) -> FloatArray:
-    rows = Rows(text.ids)
+    rows = TokenRows(text.ids)
     if member.played is not None:
         rows = record_lower(encoder, text.ids, options.layers)
     return rows.outputs(member)[:, 0]

@@ -28,7 +28,7 @@ from contstim.models.learnt.cola import (
 from contstim.models.learnt.encoder import Encoder, open_encoder
 from contstim.models.learnt.fitting import FitOptions, fit
 from contstim.models.learnt.folder import write_learnt
-from contstim.models.learnt.member import Member, Rows, initial_member, record_lower
+from contstim.models.learnt.member import Member, TokenRows, initial_member, record_lower
 from contstim.models.learnt.model import tokenizer_of
 from contstim.models.learnt.restarts import Restart, RestartStore
 from contstim.models.provenance import versions
@@ -42,7 +42,7 @@ TASKS = {"cola": "acceptable or not, after the labels of CoLA"}
 _TRIES = 3
 
 
-def rows_of(encoder: Encoder, sentences: list[str], layers: int | None, name: str) -> Rows:
+def rows_of(encoder: Encoder, sentences: list[str], layers: int | None, name: str) -> TokenRows:
     """Tokenise sentences, words that cannot be written as unk, and run the frozen layers.
 
     Raises
@@ -69,7 +69,7 @@ def label_loss(labels: IntArray, outputs: torch.Tensor, index: IntArray) -> torc
 
 def train_classifier(
     encoder: Encoder,
-    rows: Rows,
+    rows: TokenRows,
     labels: IntArray,
     options: FitOptions,
     seed: int,
@@ -223,7 +223,7 @@ def _digest(
 
 def _one(
     encoder: Encoder,
-    rows: Mapping[str, Rows],
+    rows: Mapping[str, TokenRows],
     parts: Mapping[str, LabelledSentences],
     options: FitOptions,
     seed: int,

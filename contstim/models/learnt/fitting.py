@@ -10,7 +10,7 @@ import torch
 from pydantic import Field
 
 from contstim.arrays import IntArray
-from contstim.models.learnt.member import Member, Rows
+from contstim.models.learnt.member import Member, TokenRows
 from contstim.progress import track
 from contstim.settings import Count, one_of, settings
 
@@ -56,7 +56,7 @@ class FitOptions:
 
 
 def fit(
-    member: Member, rows: Rows, loss: Loss, options: FitOptions, order: int, label: str
+    member: Member, rows: TokenRows, loss: Loss, options: FitOptions, order: int, label: str
 ) -> list[float]:
     """Train a member in place.
 

@@ -17,7 +17,7 @@ from contstim.errors import InputError
 from contstim.models.learnt.encoder import Encoder, layers_of
 from contstim.progress import track
 
-__all__ = ["Member", "Rows", "initial_member", "record_lower"]
+__all__ = ["Member", "TokenRows", "initial_member", "record_lower"]
 
 # Tokens of a forward pass without gradients.
 _TOKENS = 4096
@@ -77,7 +77,7 @@ class Member:
         return found
 
 
-class Rows:
+class TokenRows:
     """Tokenised sentences that a member is run on, S of them.
 
     Parameters
@@ -193,12 +193,12 @@ def initial_member(encoder: Encoder, n_outputs: int, n_trained: int | None, seed
     return Member(network, head, played)
 
 
-def record_lower(encoder: Encoder, ids: Sequence[IntArray], n_trained: int | None) -> Rows:
+def record_lower(encoder: Encoder, ids: Sequence[IntArray], n_trained: int | None) -> TokenRows:
     """Run the layers that stay frozen once, and keep what they give (16 bits a number).
 
     Parameters as in `initial_member`; with nothing frozen the rows are as they are.
     """
-    rows = Rows(ids)
+    rows = TokenRows(ids)
     if n_trained is None:
         return rows
     layers = layers_of(encoder.network)
@@ -224,4 +224,4 @@ def record_lower(encoder: Encoder, ids: Sequence[IntArray], n_trained: int | Non
             for place, states in zip(index, last[0].half().cpu().numpy(), strict=True):
                 hidden[place] = states.copy()
     handle.remove()
-    return Rows(ids, hidden)
+    return TokenRows(ids, hidden)

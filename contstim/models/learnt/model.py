@@ -14,7 +14,7 @@ from contstim.models.hf.encoding import Encoded, SubwordTokenizer
 from contstim.models.hf.limits import PACKAGES, check_length
 from contstim.models.hf.options import SharedOptions
 from contstim.models.learnt.folder import Learnt
-from contstim.models.learnt.member import Rows
+from contstim.models.learnt.member import TokenRows
 from contstim.models.spec import ModelSpec
 from contstim.text.sentence import Sentence, WordList
 
@@ -109,7 +109,7 @@ class FirstTokenModel(SentenceModel):
             For a word the tokenizer cannot write, unless the event says ``unknown unk``.
         """
         encoded = self.encode(sentences)
-        rows = Rows([e.ids for e in encoded])
+        rows = TokenRows([e.ids for e in encoded])
         n_tokens = np.array([len(e.scored) for e in encoded], dtype=np.int64)
         outputs = [rows.outputs(member) for member in self.learnt.members]
         return Totals(

@@ -13,17 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contstim.errors import InputError
-from contstim.models.ngram.table import END, START, UNKNOWN
+from contstim.models.words import END, START, UNKNOWN
 from contstim.text.sentence import tokens_of_word
 
-__all__ = ["Corpus", "Vocabulary", "read_corpus", "read_vocabulary"]
+__all__ = ["Corpus", "NgramVocabulary", "read_corpus", "read_word_set"]
 
 _CHUNK = 1 << 23
 _RESERVED = (UNKNOWN, START, END)
 
 
 @dataclass(frozen=True)
-class Vocabulary:
+class NgramVocabulary:
     """Which words of the text a model keeps.
 
     Attributes
@@ -123,7 +123,7 @@ def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:
             raise InputError(f"the gzipped text {str(path)!r} is damaged: {error}") from error
 
 
-def read_vocabulary(path: Path) -> tuple[str, ...]:
+def read_word_set(path: Path) -> tuple[str, ...]:
     """Read a vocabulary file, words separated by white space; repeated words count once.
 
     Raises
@@ -138,7 +138,7 @@ def read_vocabulary(path: Path) -> tuple[str, ...]:
 
 
 def read_corpus(
-    paths: Sequence[Path], vocabulary: Vocabulary, *, punctuation: str = "keep"
+    paths: Sequence[Path], vocabulary: NgramVocabulary, *, punctuation: str = "keep"
 ) -> Corpus:
     """Read texts of one sentence a line, words separated by white space.
 

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError
 from contstim.models.ngram.corpus import Corpus
-from contstim.models.ngram.table import END, START, UNKNOWN, Level, NgramTable
+from contstim.models.ngram.table import Level, NgramTable
+from contstim.models.words import END, START, UNKNOWN
 
 __all__ = ["Counts", "count_ngrams", "discounts_of", "kneser_ney"]
 

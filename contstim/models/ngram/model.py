@@ -27,12 +27,12 @@ from contstim.models.base import (
 from contstim.models.ngram.arpa import write_arpa
 from contstim.models.ngram.reading import is_binary, read_arpa, read_unigrams
 from contstim.models.ngram.replacing import Replacer
-from contstim.models.ngram.table import END, START, UNKNOWN, Level, NgramTable
+from contstim.models.ngram.table import Level, NgramTable
 from contstim.models.spec import ModelSpec
-from contstim.models.words import WORD_OPTIONS, Slot, WordTokenizer
+from contstim.models.words import END, START, UNKNOWN, WORD_OPTIONS, Slot, WordTokenizer
 from contstim.text.sentence import Sentence, WordList, tokens_of_word
 
-__all__ = ["NgramModel", "load"]
+__all__ = ["NgramModel", "load_ngram"]
 
 _NATS = float(np.log(10.0))
 _MISSING_UNKNOWN = -100.0  # what KenLM gives unknown words where the file has no <unk>
@@ -335,6 +335,6 @@ def _quiet() -> Iterator[None]:
         os.close(nowhere)
 
 
-def load(spec: ModelSpec) -> NgramModel:
+def load_ngram(spec: ModelSpec) -> NgramModel:
     """Load the n-gram model at the location of `spec`."""
     return NgramModel(spec)

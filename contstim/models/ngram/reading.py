@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from contstim.arrays import FloatArray, IntArray
 from contstim.errors import ModelFileError
-from contstim.models.ngram.table import END, START, Level, NgramTable, find
+from contstim.models.ngram.table import Level, NgramTable, find
+from contstim.models.words import END, START
 
 __all__ = ["is_binary", "read_arpa", "read_unigrams"]
 

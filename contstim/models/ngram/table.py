@@ -11,11 +11,7 @@ import numpy as np
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 
-__all__ = ["END", "START", "UNKNOWN", "Level", "NgramTable", "find"]
-
-START = "<s>"
-END = "</s>"
-UNKNOWN = "<unk>"
+__all__ = ["Level", "NgramTable", "find"]
 
 
 def find(keys: IntArray, wanted: IntArray) -> IntArray:

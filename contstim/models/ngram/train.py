@@ -11,7 +11,7 @@ import numpy as np
 from contstim.arrays import FloatArray
 from contstim.errors import InputError
 from contstim.models.ngram.arpa import write_arpa
-from contstim.models.ngram.corpus import Vocabulary, read_corpus
+from contstim.models.ngram.corpus import NgramVocabulary, read_corpus
 from contstim.models.ngram.kneser_ney import Discounts, count_ngrams, kneser_ney
 from contstim.models.ngram.pruning import prune_by_entropy, round_probabilities
 from contstim.text.sentence import PUNCTUATION_POLICIES
@@ -50,7 +50,7 @@ def train_ngram(
     *,
     order: int = 3,
     punctuation: str = "keep",
-    vocabulary: Vocabulary | None = None,
+    vocabulary: NgramVocabulary | None = None,
     cutoffs: Sequence[int] = (),
     entropy: float = 0.0,
     fallback: Discounts | None = None,
@@ -107,7 +107,7 @@ def train_ngram(
     if fallback is not None and not all(0 <= d <= k for k, d in enumerate(fallback, start=1)):
         raise InputError(f"fallback discounts must lie in 0 to 1, 2 and 3, got {fallback}")
     paths = [Path(p) for p in ([text] if isinstance(text, str | Path) else text)]
-    corpus = read_corpus(paths, vocabulary or Vocabulary(), punctuation=punctuation)
+    corpus = read_corpus(paths, vocabulary or NgramVocabulary(), punctuation=punctuation)
     n_tokens, n_sentences = corpus.n_tokens, corpus.n_sentences
     counts = count_ngrams(corpus, order)
     words = corpus.words

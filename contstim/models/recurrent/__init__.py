@@ -1,6 +1,6 @@
 """Recurrent word-level networks: RNN with ReLU units, and LSTM.
 
-Importing this package does not import torch; `load` and `train_recurrent` do.
+Importing this package does not import torch; `load_recurrent` and `train_recurrent` do.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from contstim.models.base import SentenceModel
     from contstim.models.spec import ModelSpec
 
-__all__ = ["load"]
+__all__ = ["load_recurrent"]
 
 
-def load(spec: ModelSpec) -> SentenceModel:
+def load_recurrent(spec: ModelSpec) -> SentenceModel:
     """Load ``rnn:PATH`` or ``lstm:PATH``, a file that `train_recurrent` wrote.
 
     Options: ``punctuation``, ``case``, ``unknown`` and ``end`` as for every word-level model, and
@@ -27,6 +27,6 @@ def load(spec: ModelSpec) -> SentenceModel:
     ModelFileError
         If the file is missing, damaged or of another kind.
     """
-    from contstim.models.recurrent.model import load as load_model
+    from contstim.models.recurrent.model import open_recurrent
 
-    return load_model(spec)
+    return open_recurrent(spec)

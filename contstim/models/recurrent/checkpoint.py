@@ -21,8 +21,8 @@ from torch import Tensor
 
 from contstim.errors import InputError, ModelFileError, UnknownNameError
 from contstim.files import digest, replacing
-from contstim.models.recurrent.config import STORAGES, NetworkConfig, Vocabulary
-from contstim.models.recurrent.network import Network
+from contstim.models.recurrent.config import STORAGES, NetworkConfig, TokenVocabulary
+from contstim.models.recurrent.network import RecurrentNetwork
 
 __all__ = ["load_network", "read_tensors", "save_network", "write_tensors"]
 
@@ -59,7 +59,9 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any], str]:
     return tensors, record, digest(data)
 
 
-def save_network(path: Path, network: Network, training: dict[str, Any], storage: str) -> None:
+def save_network(
+    path: Path, network: RecurrentNetwork, training: dict[str, Any], storage: str
+) -> None:
     """Write a network; `training` is the record of how it was made.
 
     Raises
@@ -91,7 +93,7 @@ def save_network(path: Path, network: Network, training: dict[str, Any], storage
     write_tensors(path, tensors, record)
 
 
-def load_network(path: Path) -> tuple[Network, dict[str, Any], str]:
+def load_network(path: Path) -> tuple[RecurrentNetwork, dict[str, Any], str]:
     """Read a network, its training record and the file's SHA-256.
 
     Raises
@@ -110,7 +112,7 @@ def load_network(path: Path) -> tuple[Network, dict[str, Any], str]:
         )
     try:
         config = NetworkConfig(**record["config"])
-        vocabulary = Vocabulary(tuple(record["vocabulary"]))
+        vocabulary = TokenVocabulary(tuple(record["vocabulary"]))
         training = dict(record["training"])
     except (KeyError, TypeError, ValueError, InputError) as error:
         raise ModelFileError(f"{foreign}: its record is damaged") from error
@@ -122,4 +124,4 @@ def load_network(path: Path) -> tuple[Network, dict[str, Any], str]:
         weights[name] = tensor.float()
         if scale is not None:
             weights[name] *= scale[:, None]
-    return Network(config, vocabulary, weights), training, digest
+    return RecurrentNetwork(config, vocabulary, weights), training, digest

@@ -8,17 +8,15 @@ from typing import Annotated
 from pydantic import Field
 
 from contstim.errors import InputError
+from contstim.models.words import END, START, UNKNOWN
 from contstim.settings import Count, one_of, settings
 
 __all__ = [
     "CELLS",
-    "END",
-    "START",
     "STORAGES",
-    "UNKNOWN",
     "NetworkConfig",
+    "TokenVocabulary",
     "TrainingOptions",
-    "Vocabulary",
 ]
 
 #: Kinds of recurrent unit.
@@ -26,10 +24,6 @@ CELLS = ("rnn", "lstm")
 
 #: How a file can store matrices.
 STORAGES = ("float32", "float16", "int8")
-
-START = "<s>"
-END = "</s>"
-UNKNOWN = "<unk>"
 
 
 @settings
@@ -80,7 +74,7 @@ class NetworkConfig:
 
 
 @dataclass(frozen=True)
-class Vocabulary:
+class TokenVocabulary:
     """The tokens of a network, most frequent first.
 
     Id 0 is the end symbol, id 1 the unknown-word class, then come `words`. The start symbol has

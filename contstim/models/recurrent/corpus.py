@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 
 from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InputError
-from contstim.models.recurrent.config import END, START, UNKNOWN, Vocabulary
+from contstim.models.recurrent.config import TokenVocabulary
+from contstim.models.words import END, START, UNKNOWN
 from contstim.text.sentence import PUNCTUATION_POLICIES, tokens_of_word
 
-__all__ = ["Corpus", "count_words", "make_vocabulary", "read_vocabulary"]
+__all__ = ["TokenCorpus", "count_words", "make_vocabulary", "read_ranked_words"]
 
 #: A line of more tokens than this is no sentence, and would take memory without bound.
 _LONGEST = 2000
@@ -70,7 +71,7 @@ def count_words(paths: Iterable[Path], punctuation: str) -> Counter[str]:
     return counts
 
 
-def make_vocabulary(counts: Counter[str], min_count: int) -> Vocabulary:
+def make_vocabulary(counts: Counter[str], min_count: int) -> TokenVocabulary:
     """Keep the words seen `min_count` times or more, most frequent first, ties by spelling."""
     kept = [word for word, n in counts.items() if n >= min_count]
     kept.sort(key=lambda word: (-counts[word], word))
@@ -79,7 +80,7 @@ def make_vocabulary(counts: Counter[str], min_count: int) -> Vocabulary:
     return _without_symbols(kept)
 
 
-def read_vocabulary(path: Path, counts: Counter[str]) -> Vocabulary:
+def read_ranked_words(path: Path, counts: Counter[str]) -> TokenVocabulary:
     """Read a file of one word a line; `counts` orders the words, most frequent first."""
     words = [line.strip() for line in _lines(path)]
     listed = list(dict.fromkeys(word for word in words if word))
@@ -92,12 +93,12 @@ def read_vocabulary(path: Path, counts: Counter[str]) -> Vocabulary:
     return _without_symbols(listed)
 
 
-def _without_symbols(words: Iterable[str]) -> Vocabulary:
-    return Vocabulary(tuple(word for word in words if word not in {START, END, UNKNOWN}))
+def _without_symbols(words: Iterable[str]) -> TokenVocabulary:
+    return TokenVocabulary(tuple(word for word in words if word not in {START, END, UNKNOWN}))
 
 
 @dataclass(frozen=True, eq=False)
-class Corpus:
+class TokenCorpus:
     """S sentences as token ids: sentence s is ``ids[offsets[s]:offsets[s + 1]]``.
 
     Attributes
@@ -118,10 +119,10 @@ class Corpus:
     def read(
         cls,
         paths: Sequence[Path],
-        vocabulary: Vocabulary,
+        vocabulary: TokenVocabulary,
         punctuation: str,
         weights: Sequence[float],
-    ) -> Corpus:
+    ) -> TokenCorpus:
         """Read text files; each sentence of file k is seen ``weights[k]`` times a pass."""
         table = vocabulary.ids()
         # Compact arrays, not lists of objects: a text may have hundreds of millions of words.
@@ -145,14 +146,14 @@ class Corpus:
         """Tokens of each sentence, shape (S,)."""
         return np.diff(self.offsets)
 
-    def choose(self, index: IntArray) -> Corpus:
+    def choose(self, index: IntArray) -> TokenCorpus:
         """Return the sentences at `index`, in that order."""
         lengths = self.lengths[index]
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         starts = np.repeat(self.offsets[index] - offsets[:-1], lengths)
-        return Corpus(self.ids[starts + np.arange(offsets[-1])], offsets, self.repeats[index])
+        return TokenCorpus(self.ids[starts + np.arange(offsets[-1])], offsets, self.repeats[index])
 
-    def split(self, share: float, seed: int) -> tuple[Corpus, Corpus]:
+    def split(self, share: float, seed: int) -> tuple[TokenCorpus, TokenCorpus]:
         """Part the sentences by lot: most of them, and about `share` (at least one)."""
         order = np.random.default_rng([seed, 1]).permutation(len(self))
         n = max(1, round(share * len(self)))
@@ -160,7 +161,7 @@ class Corpus:
             raise InputError(f"{len(self)} sentences are too few to hold out {share:g} of them")
         return self.choose(np.sort(order[n:])), self.choose(np.sort(order[:n]))
 
-    def first_tokens(self, n: int, seed: int) -> Corpus:
+    def first_tokens(self, n: int, seed: int) -> TokenCorpus:
         """Return sentences drawn by lot, with about `n` tokens in all."""
         order = np.random.default_rng([seed, 2]).permutation(len(self))
         kept = int(np.searchsorted(np.cumsum(self.lengths[order]), n)) + 1
@@ -183,7 +184,7 @@ class Corpus:
                 dealt += [same[i : i + size] for i in range(0, len(same), size)]
         return [dealt[i] for i in rng.permutation(len(dealt))]
 
-    def sequences(self, index: IntArray, vocabulary: Vocabulary) -> tuple[IntArray, IntArray]:
+    def sequences(self, index: IntArray, vocabulary: TokenVocabulary) -> tuple[IntArray, IntArray]:
         """Return inputs and targets of sentences of one length T, each (T + 1, B)."""
         length = int(self.lengths[index[0]])
         body = self.ids[self.offsets[index] + np.arange(length)[:, None]].astype(np.int64)

@@ -19,14 +19,13 @@ from contstim.models.base import (
 )
 from contstim.models.devices import torch_device
 from contstim.models.recurrent.checkpoint import load_network
-from contstim.models.recurrent.config import END, START
 from contstim.models.recurrent.layers import State
-from contstim.models.recurrent.network import Network
+from contstim.models.recurrent.network import RecurrentNetwork
 from contstim.models.spec import ModelSpec
-from contstim.models.words import WORD_OPTIONS, Encoded, WordTokenizer
+from contstim.models.words import END, START, WORD_OPTIONS, EncodedWords, WordTokenizer
 from contstim.text.sentence import Sentence, WordList
 
-__all__ = ["RecurrentModel", "load"]
+__all__ = ["RecurrentModel", "open_recurrent"]
 
 _OPTIONS = {**WORD_OPTIONS, "device": "cpu"}
 
@@ -47,7 +46,7 @@ class RecurrentModel(SentenceModel):
         Hexadecimal digest of the network's file.
     """
 
-    def __init__(self, network: Network, spec: ModelSpec, fingerprint: str) -> None:
+    def __init__(self, network: RecurrentNetwork, spec: ModelSpec, fingerprint: str) -> None:
         spec.check_options(_OPTIONS)
         super().__init__(spec.canonical(_OPTIONS))
         vocabulary = network.vocabulary
@@ -157,7 +156,7 @@ class RecurrentModel(SentenceModel):
             targets.append(ended if self._end else ended[:-1])
         return self._network.log_probs(inputs, targets)
 
-    def _as_parts(self, encoded: Encoded, log_probs: FloatArray) -> SentenceParts:
+    def _as_parts(self, encoded: EncodedWords, log_probs: FloatArray) -> SentenceParts:
         units, word_of = encoded.tokens, encoded.word_of
         if self._end:
             units, word_of = (*units, END), np.append(word_of, encoded.n_words - 1)
@@ -180,8 +179,8 @@ class RecurrentModel(SentenceModel):
         return self._last[1], self._last[2]
 
 
-def load(spec: ModelSpec) -> RecurrentModel:
-    """Load the network at the location of `spec`; see `contstim.models.recurrent.load`."""
+def open_recurrent(spec: ModelSpec) -> RecurrentModel:
+    """Load the network at the location of `spec`; see `load_recurrent` of the package."""
     spec.check_options(_OPTIONS)
     network, _, digest = load_network(Path(spec.location))
     if network.config.cell != spec.family:

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from contstim.arrays import FloatArray, IntArray
-from contstim.models.recurrent.config import NetworkConfig, Vocabulary
+from contstim.models.recurrent.config import NetworkConfig, TokenVocabulary
 from contstim.models.recurrent.layers import State, layer_forward
 
-__all__ = ["Network"]
+__all__ = ["RecurrentNetwork"]
 
 #: Most input tokens run through the layer at a time.
 _TOKENS = 4096
@@ -24,16 +24,18 @@ _POSITIONS = 512
 
 
 @dataclass(eq=False)
-class Network:
+class RecurrentNetwork:
     """A recurrent network: its `config`, `vocabulary` and float32 `weights` by name."""
 
     config: NetworkConfig
-    vocabulary: Vocabulary
+    vocabulary: TokenVocabulary
     weights: dict[str, Tensor]
     _buffer: Tensor | None = field(default=None, repr=False)
 
     @classmethod
-    def initial(cls, config: NetworkConfig, vocabulary: Vocabulary, seed: int) -> Network:
+    def initial(
+        cls, config: NetworkConfig, vocabulary: TokenVocabulary, seed: int
+    ) -> RecurrentNetwork:
         """Draw the weights a training starts from.
 
         Matrices on the hidden layer are uniform within 1 / sqrt(H), as in PyTorch; embeddings
@@ -74,10 +76,10 @@ class Network:
         ]
         return sum(matrix.numel() for matrix in [*matrices, self.output])
 
-    def to(self, device: torch.device) -> Network:
+    def to(self, device: torch.device) -> RecurrentNetwork:
         """Return the network with its weights on `device`."""
         moved = {name: tensor.to(device) for name, tensor in self.weights.items()}
-        return Network(self.config, self.vocabulary, moved)
+        return RecurrentNetwork(self.config, self.vocabulary, moved)
 
     def start(self) -> State:
         """Return the state of one sequence before its first symbol."""

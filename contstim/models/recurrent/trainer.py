@@ -10,9 +10,9 @@ from torch import Tensor
 
 from contstim.arrays import IntArray
 from contstim.models.recurrent.config import TrainingOptions
-from contstim.models.recurrent.corpus import Corpus
+from contstim.models.recurrent.corpus import TokenCorpus
 from contstim.models.recurrent.layers import State, layer_backward, layer_forward
-from contstim.models.recurrent.network import Network
+from contstim.models.recurrent.network import RecurrentNetwork
 from contstim.models.recurrent.softmax import Negatives, cross_entropy
 
 __all__ = ["Trainer", "perplexity"]
@@ -21,7 +21,7 @@ __all__ = ["Trainer", "perplexity"]
 _MULTIPLIED = ("input", "recurrent", "projection")
 
 
-def perplexity(network: Network, corpus: Corpus) -> float:
+def perplexity(network: RecurrentNetwork, corpus: TokenCorpus) -> float:
     """Return exp of the mean negative log-probability per token, ends of sentences counted."""
     vocabulary = network.vocabulary
     inputs, targets = [], []
@@ -46,7 +46,9 @@ class Trainer:
         How to train.
     """
 
-    def __init__(self, network: Network, corpus: Corpus, options: TrainingOptions) -> None:
+    def __init__(
+        self, network: RecurrentNetwork, corpus: TokenCorpus, options: TrainingOptions
+    ) -> None:
         self.network, self.corpus, self.options = network, corpus, options
         self.step = self.epoch = self.index = 0
         self._batches = corpus.batches(options.batch_tokens, options.seed, 0)

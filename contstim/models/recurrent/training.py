@@ -20,9 +20,19 @@ from contstim.models.recurrent.checkpoint import (
     save_network,
     write_tensors,
 )
-from contstim.models.recurrent.config import STORAGES, NetworkConfig, TrainingOptions, Vocabulary
-from contstim.models.recurrent.corpus import Corpus, count_words, make_vocabulary, read_vocabulary
-from contstim.models.recurrent.network import Network
+from contstim.models.recurrent.config import (
+    STORAGES,
+    NetworkConfig,
+    TokenVocabulary,
+    TrainingOptions,
+)
+from contstim.models.recurrent.corpus import (
+    TokenCorpus,
+    count_words,
+    make_vocabulary,
+    read_ranked_words,
+)
+from contstim.models.recurrent.network import RecurrentNetwork
 from contstim.models.recurrent.progress import Progress
 from contstim.models.recurrent.trainer import Trainer, perplexity
 
@@ -40,7 +50,7 @@ class _Best:
         self.stale = 0
         self.weights: dict[str, Tensor] = {}
 
-    def offer(self, network: Network, value: float) -> None:
+    def offer(self, network: RecurrentNetwork, value: float) -> None:
         """Keep the network's weights if `value` is lower than any before."""
         self.stale += 1
         if value < self.perplexity:
@@ -128,13 +138,13 @@ def train_recurrent(
     words = (
         make_vocabulary(counts, min_count)
         if vocabulary is None
-        else read_vocabulary(vocabulary, counts)
+        else read_ranked_words(vocabulary, counts)
     )
-    corpus = Corpus.read(paths, words, punctuation, repeats)
+    corpus = TokenCorpus.read(paths, words, punctuation, repeats)
     if heldout is None:
         corpus, unseen = corpus.split(heldout_share, options.seed)
     else:
-        unseen = Corpus.read([heldout], words, punctuation, [1.0])
+        unseen = TokenCorpus.read([heldout], words, punctuation, [1.0])
     n_weights = sum(math.prod(shape) for shape in config.shapes(words.n_outputs).values())
     if n_weights > _MOST_WEIGHTS:
         raise InputError(
@@ -147,7 +157,7 @@ def train_recurrent(
         record = _finished_record(out, digest)
         if record is not None:
             return record
-    network = Network.initial(config, words, options.seed).to(where)
+    network = RecurrentNetwork.initial(config, words, options.seed).to(where)
     trainer = Trainer(network, corpus, options)
     best = _Best()
     record = {
@@ -181,7 +191,7 @@ def _run(
     trainer: Trainer,
     best: _Best,
     losses: list[float],
-    monitor: Corpus,
+    monitor: TokenCorpus,
     record: dict[str, Any],
     state: Path,
     out: Path,
@@ -224,7 +234,9 @@ def _run(
             clock = time.monotonic()
             _save_state(state, trainer, best, record, losses)
         if due and record["log"][-1]["perplexity"] == best.perplexity:
-            kept = Network(trainer.network.config, trainer.network.vocabulary, best.weights)
+            kept = RecurrentNetwork(
+                trainer.network.config, trainer.network.vocabulary, best.weights
+            )
             save_network(out, kept, record, storage)
 
 
@@ -251,9 +263,9 @@ def _check_writable(out: Path) -> None:
 def _digest(
     config: NetworkConfig,
     options: TrainingOptions,
-    words: Vocabulary,
-    corpus: Corpus,
-    unseen: Corpus,
+    words: TokenVocabulary,
+    corpus: TokenCorpus,
+    unseen: TokenCorpus,
 ) -> str:
     """Digest all that decides the course of a training; what may be changed is left out."""
     decisive = asdict(options)

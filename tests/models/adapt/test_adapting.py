@@ -12,7 +12,7 @@ from contstim import load_model
 from contstim.cli import main
 from contstim.errors import InputError, OutputError
 from contstim.models.adapt.adapting import AdaptOptions, adapt
-from contstim.models.adapt.masking import batches, hide
+from contstim.models.adapt.masking import hide, shuffled_batches
 from contstim.models.measures import corpus_perplexity
 
 DOMAIN = ["the old dog barked.", "the old dog ran fast.", "The old man saw a dog."] * 12
@@ -86,7 +86,7 @@ def test_what_is_hidden(base: Path) -> None:
 
 def test_a_pass_sees_every_sentence_once_in_batches_of_one_length(base: Path) -> None:
     encoded = load_model(f"hf:{base}").encode(DOMAIN)
-    groups = list(batches(encoded, 100, np.random.default_rng(0)))
+    groups = list(shuffled_batches(encoded, 100, np.random.default_rng(0)))
     assert sorted(i for g in groups for i in g) == list(range(len(DOMAIN)))
     for group in groups:
         assert len({len(encoded[i].ids) for i in group}) == 1

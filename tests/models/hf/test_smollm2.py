@@ -95,9 +95,9 @@ def test_the_conversion_keeps_every_score(package: Path, tmp_path: Path) -> None
     direct = load_model(f"hf:{package}?prefix=%3C%7Cendoftext%7C%3E")
     np.testing.assert_array_equal(model.score(SENTENCES), direct.score(SENTENCES))
     assert np.ptp(model.score(SENTENCES)) > 1
-    folder = smollm2.converted()
+    folder = smollm2.converted_smollm2()
     package.write_bytes(package.read_bytes() + b"another")
-    assert smollm2.converted() != folder
+    assert smollm2.converted_smollm2() != folder
 
 
 @needs_gguf

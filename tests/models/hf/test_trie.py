@@ -11,7 +11,7 @@ import pytest
 import torch
 from tiny_transformers import tokens_computed
 
-from contstim.models.hf.causal_replacements import PRICE, guessed_steps
+from contstim.models.hf.causal_replacements import CAUSAL_COST, guessed_steps
 from contstim.models.hf.trie import TokenTrie
 from contstim.models.registry import load_model
 from contstim.text.sentence import Sentence, WordList
@@ -101,7 +101,7 @@ def test_rows_show_each_chosen_node_once() -> None:
 @pytest.mark.parametrize("options", ["", "end=scored", "words=corrected", "prefix=none"])
 def test_no_score_exceeds_its_bound(tiny: Tiny, name: str, options: str) -> None:
     model = load_model(f"hf:{tiny(name)}?{options}")
-    assert len(WORDS) > PRICE
+    assert len(WORDS) > CAUSAL_COST
     for position in (0, 2, 5):
         table = model.replacements(SENTENCE, position, WORDS)
         scores = table.score(np.arange(len(WORDS)))
@@ -139,7 +139,7 @@ def test_bounds_keep_to_their_price(tiny: Tiny, monkeypatch: pytest.MonkeyPatch)
     np.testing.assert_array_equal(again.upper, table.upper)
     body, head = model.network.weights
     chain = model.chains([str(SENTENCE)])[0]
-    limit = PRICE * (len(chain.ids) * body + head)
+    limit = CAUSAL_COST * (len(chain.ids) * body + head)
     # What stands before, the prefix included, is computed once as well.
     before = chain.places[np.flatnonzero(chain.word_of == 3)[0]]
     paid = sum(n * body + m * head for n, m in work) + before * (body + head)

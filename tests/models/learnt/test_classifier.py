@@ -247,14 +247,14 @@ def test_training_upper_layers_on_kept_states_is_training_them_in_place(
     """The states are kept in 16 bits; a pass over the whole network differs by no more."""
     from contstim.models.learnt.encoder import open_encoder
     from contstim.models.learnt.finetuning import rows_of
-    from contstim.models.learnt.member import Rows, initial_member
+    from contstim.models.learnt.member import TokenRows, initial_member
 
     encoder = open_encoder(str(bert))
     texts = read_cola(cola / "in_domain_dev.tsv").sentences
     kept = rows_of(encoder, texts, 1, "tiny")
     upper = initial_member(encoder, 2, 1, seed=3)
     whole = initial_member(encoder, 2, None, seed=3)
-    np.testing.assert_allclose(kept.outputs(upper), Rows(kept.ids).outputs(whole), atol=2e-3)
+    np.testing.assert_allclose(kept.outputs(upper), TokenRows(kept.ids).outputs(whole), atol=2e-3)
     assert not any("layer.0" in name for name in upper.trained())
     assert any("layer.1" in name for name in upper.trained())
 

@@ -12,7 +12,7 @@ from toy_corpus import write
 
 from contstim.errors import InputError, ModelFileError, UnknownWordError
 from contstim.models.check import check_model
-from contstim.models.ngram import Vocabulary, train_ngram
+from contstim.models.ngram import NgramVocabulary, train_ngram
 from contstim.text.sentence import Sentence, WordList
 
 # What KenLM's build_binary (sources of the package kenlm 0.3.0) makes, as a trie, of the model that
@@ -61,7 +61,7 @@ def test_keeps_the_contract(binary: Path) -> None:
 
 def test_an_unknown_class_is_noticed(binary: Path, tmp_path: Path) -> None:
     text = write(tmp_path / "t.txt", LMPLZ_TEXT)
-    closed = Vocabulary(closed=True)
+    closed = NgramVocabulary(closed=True)
     train_ngram(text, tmp_path / "m.arpa", vocabulary=closed, fallback=(0.5, 1, 1.5))
     load(binary, unknown="unk")
     with pytest.raises(InputError, match="no unknown-word class"):

@@ -7,11 +7,11 @@ import pytest
 from toy_corpus import write
 
 from contstim.errors import InputError
-from contstim.models.ngram.corpus import Vocabulary, read_corpus, read_vocabulary
+from contstim.models.ngram.corpus import NgramVocabulary, read_corpus, read_word_set
 
 
 def words_of(*paths: Path, punctuation: str = "keep", **options) -> str:
-    corpus = read_corpus(paths, Vocabulary(**options), punctuation=punctuation)
+    corpus = read_corpus(paths, NgramVocabulary(**options), punctuation=punctuation)
     return " ".join(corpus.words[i] for i in corpus.ids)
 
 
@@ -49,7 +49,7 @@ def test_blocks_join_without_a_seam(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_vocabulary_by_count_and_by_list(tmp_path: Path) -> None:
     text = write(tmp_path / "a.txt", ["a b a", "c a b"])
     assert words_of(text, min_count=2) == "<s> a b a </s> <s> <unk> a b </s>"
-    corpus = read_corpus([text], Vocabulary(("b", "z")))
+    corpus = read_corpus([text], NgramVocabulary(("b", "z")))
     assert corpus.words == ("<unk>", "<s>", "</s>", "b", "z")
     assert corpus.n_tokens == 6
     assert corpus.n_sentences == 2
@@ -86,13 +86,13 @@ def test_bad_text_is_refused_in_one_line(tmp_path: Path) -> None:
 
 
 def test_vocabulary_files_and_options(tmp_path: Path) -> None:
-    assert read_vocabulary(write(tmp_path / "v.txt", ["b a", "b", "c"])) == ("b", "a", "c")
+    assert read_word_set(write(tmp_path / "v.txt", ["b a", "b", "c"])) == ("b", "a", "c")
     with pytest.raises(InputError, match="holds no word"):
-        read_vocabulary(write(tmp_path / "v.txt", [""]))
+        read_word_set(write(tmp_path / "v.txt", [""]))
     with pytest.raises(InputError, match="min_count must be at least 1, got 0"):
-        Vocabulary(min_count=0)
+        NgramVocabulary(min_count=0)
     with pytest.raises(InputError, match="a closed vocabulary cannot leave out words"):
-        Vocabulary(min_count=2, closed=True)
+        NgramVocabulary(min_count=2, closed=True)
     text = write(tmp_path / "a.txt", ["a b"])
     with pytest.raises(InputError, match="the text holds 'b', which the closed vocabulary lacks"):
         words_of(text, words=("a",), closed=True)

@@ -9,9 +9,10 @@ import pytest
 from toy_corpus import sentences, write
 
 from contstim.errors import InputError
-from contstim.models.ngram import Vocabulary, train_ngram
+from contstim.models.ngram import NgramVocabulary, train_ngram
 from contstim.models.ngram.reading import read_arpa
-from contstim.models.ngram.table import END, START, UNKNOWN, NgramTable
+from contstim.models.ngram.table import NgramTable
+from contstim.models.words import END, START, UNKNOWN
 
 
 class BruteForce:
@@ -148,10 +149,10 @@ def test_unknown_class_takes_the_counts_of_the_other_words(tmp_path: Path, order
     mapped = [" ".join(w if w in kept else UNKNOWN for w in line.split()) for line in lines]
     expected = BruteForce(mapped, order, kept | {END, UNKNOWN}, FALLBACK)
     by_count = trained(
-        tmp_path, lines, order=order, vocabulary=Vocabulary(min_count=4), fallback=FALLBACK
+        tmp_path, lines, order=order, vocabulary=NgramVocabulary(min_count=4), fallback=FALLBACK
     )
     check_against(expected, by_count, 20)
-    listed = Vocabulary((*sorted(kept), "never-seen"))
+    listed = NgramVocabulary((*sorted(kept), "never-seen"))
     table = trained(tmp_path, lines, order=order, vocabulary=listed, fallback=FALLBACK)
     check_against(
         BruteForce(mapped, order, {*kept, END, UNKNOWN, "never-seen"}, FALLBACK), table, 20
@@ -160,7 +161,9 @@ def test_unknown_class_takes_the_counts_of_the_other_words(tmp_path: Path, order
 
 def test_closed_vocabulary_has_no_unknown_class(tmp_path: Path) -> None:
     lines = sentences()
-    table = trained(tmp_path, lines, order=3, vocabulary=Vocabulary(closed=True), fallback=FALLBACK)
+    table = trained(
+        tmp_path, lines, order=3, vocabulary=NgramVocabulary(closed=True), fallback=FALLBACK
+    )
     words = {w for line in lines for w in line.split()} | {END}
     assert set(table.words) == words | {START}
     check_against(BruteForce(lines, 3, words, FALLBACK), table, 20)
@@ -187,7 +190,7 @@ def sums(table: NgramTable) -> np.ndarray:
         {"entropy": 1e-4},
         {"entropy": 1e-2},
         {"entropy": 3e-3, "cutoffs": (0, 1)},
-        {"vocabulary": Vocabulary(min_count=100)},
+        {"vocabulary": NgramVocabulary(min_count=100)},
     ],
     ids=str,
 )

@@ -14,9 +14,9 @@ from toy_corpus import WORDS, random_table, sentences, write, write_random
 from contstim.errors import InputError, ModelFileError, SpecError, UnknownWordError
 from contstim.models.check import check_model
 from contstim.models.ngram import NgramModel, train_ngram
-from contstim.models.ngram.table import END, START, UNKNOWN
 from contstim.models.registry import load_model
 from contstim.models.toy import check_normalisation
+from contstim.models.words import END, START, UNKNOWN
 from contstim.text.sentence import Sentence, WordList
 
 SENTENCES = ["a bee cat", "dog", "elephant flying-fox a a bee cat dog", "cat cat cat cat cat"]

@@ -7,15 +7,16 @@ import numpy as np
 from test_kneser_ney import FALLBACK, table_prob
 from toy_corpus import sentences, write
 
-from contstim.models.ngram.corpus import Vocabulary, read_corpus
+from contstim.models.ngram.corpus import NgramVocabulary, read_corpus
 from contstim.models.ngram.kneser_ney import count_ngrams, kneser_ney
 from contstim.models.ngram.pruning import prune_by_entropy, round_probabilities
-from contstim.models.ngram.table import START, NgramTable
+from contstim.models.ngram.table import NgramTable
+from contstim.models.words import START
 
 
 def bigram_model(tmp_path: Path) -> tuple[NgramTable, np.ndarray]:
     text = write(tmp_path / "t.txt", sentences(60))
-    corpus = read_corpus([text], Vocabulary())
+    corpus = read_corpus([text], NgramVocabulary())
     counts = count_ngrams(corpus, 2)
     table, _, _ = kneser_ney(counts, corpus.words, fallback=FALLBACK)
     after = np.bincount(counts[1].keys // len(corpus.words), weights=counts[1].raw)

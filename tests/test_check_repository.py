@@ -1,0 +1,120 @@
+"""The checker of names finds planted faults, and nothing in the repository itself."""
+
+from pathlib import Path
+
+import check_repository as checker
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+ONE = '''
+"""Something that `unused` is not used in."""
+__all__ = ["Event", "helper"]
+LIMIT = 3
+
+
+class Event:
+    size: int = LIMIT
+
+
+def helper(event: Event) -> int:
+    return event.size
+'''
+TWO = """
+from contstim.one import Event, helper
+
+_LIMIT = helper(Event())
+"""
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A repository without faults."""
+    for folder in ("contstim/cli", "docs", "models"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "contstim/one.py").write_text(ONE, "utf-8")
+    (tmp_path / "contstim/two.py").write_text(TWO, "utf-8")
+    for command in ("score", "select"):
+        (tmp_path / f"contstim/cli/{command}.py").write_text("def run(args): ...\n", "utf-8")
+    (tmp_path / "README.md").write_text("`Event` says what is scored.\n", "utf-8")
+    (tmp_path / "docs/glossary.md").write_text(
+        "# Glossary\n\n- **event**: what is scored (probability theory). `Event`\n"
+        "- **size**: of an event. `contstim.one`, `Event.size`\n",
+        "utf-8",
+    )
+    (tmp_path / "pyproject.toml").write_text("[project]\nname = 'contstim'\n", "utf-8")
+    return tmp_path
+
+
+def _plant(path: Path, text: str) -> None:
+    path.write_text(path.read_text("utf-8") + text, "utf-8")
+
+
+def test_a_repository_without_faults(repository: Path) -> None:
+    assert checker.check(repository) == []
+
+
+def test_two_definitions_of_one_name(repository: Path) -> None:
+    _plant(repository / "contstim/two.py", "\n\nclass Event:\n    pass\n")
+    assert checker.check(repository) == [
+        "contstim/one.py:7: Event is also defined in contstim/two.py:7; rename one, or have one "
+        "definition"
+    ]
+
+
+def test_a_command_alone_may_share_its_names(repository: Path) -> None:
+    for name in ("one", "two"):
+        _plant(repository / f"contstim/{name}.py", "\n\ndef run(): ...\nrun()\n")
+    (finding,) = checker.check(repository)
+    assert finding.startswith("contstim/one.py:14: run is also defined in contstim/two.py:7;")
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("\n\ndef unused():\n    pass\n", 14),
+        ("\n\nunused = 3\n", 14),
+        ("\n\nunused: int = 3\n", 14),
+    ],
+)
+def test_a_public_name_without_a_caller(repository: Path, text: str, line: int) -> None:
+    _plant(repository / "contstim/one.py", text)
+    # An import and a line of __all__ are no callers.
+    _plant(
+        repository / "contstim/two.py", "\nfrom contstim.one import unused\n__all__ = ['unused']"
+    )
+    assert checker.check(repository) == [
+        f"contstim/one.py:{line}: unused has no caller in contstim/ and no line in README.md or "
+        "docs/; use it, document it, make it private or remove it"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("place", "text"),
+    [
+        ("README.md", "`unused` is for you.\n"),
+        ("docs/glossary.md", "See `unused`.\n"),
+        ("contstim/two.py", "\nprint(contstim.one.unused)\n"),
+        ("contstim/two.py", '\nLOADER = "contstim.one:unused"\nprint(LOADER)\n'),
+        ("pyproject.toml", 'unused = "contstim.one:unused"\n'),
+    ],
+)
+def test_what_counts_as_a_use(repository: Path, place: str, text: str) -> None:
+    _plant(repository / "contstim/one.py", "\n\ndef unused():\n    pass\n")
+    _plant(repository / place, text)
+    assert checker.check(repository) == []
+
+
+def test_a_term_without_code_and_code_that_is_not(repository: Path) -> None:
+    _plant(
+        repository / "docs/glossary.md",
+        "- **belief**: what is thought.\n- **wish**: what is wanted. `Wish`\n",
+    )
+    assert checker.check(repository) == [
+        "docs/glossary.md:5: 'belief' names no code, in backticks",
+        "docs/glossary.md:6: there is no 'Wish' in contstim/",
+    ]
+
+
+def test_this_repository() -> None:
+    assert checker.check(ROOT) == []

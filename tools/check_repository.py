@@ -1,0 +1,162 @@
+"""Check what linters cannot: one meaning a name, a caller for each public name, a true glossary.
+
+Run by ``make check``. Prints one line a finding; exit status 1 if there is any.
+
+A name is public if it is defined at the top of a module of ``contstim/``, without an underscore.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+#: Names that every module of these folders defines: the commands.
+COMMAND_NAMES = {"contstim/cli": {"configure", "run"}}
+#: A line of the glossary: ``- **term** (and its plural): meaning. `code` ``.
+TERM = re.compile(r"- \*\*(.+?)\*\*(.*)")
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A public name and where it is defined."""
+
+    name: str
+    path: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}"
+
+
+def check(root: Path) -> list[str]:
+    """Return the findings in the repository at `root`, one line each."""
+    trees = {
+        path.relative_to(root).as_posix(): ast.parse(path.read_text("utf-8"))
+        for path in sorted((root / "contstim").rglob("*.py"))
+    }
+    definitions = [d for path, tree in trees.items() for d in definitions_of(path, tree)]
+    return [
+        *shared_names(definitions),
+        *without_caller(definitions, trees, words_of_documents(root) | names_in_toml(root)),
+        *glossary_faults(root / "docs" / "glossary.md", trees),
+    ]
+
+
+def definitions_of(path: str, tree: ast.Module) -> Iterator[Definition]:
+    """Yield the public names that a module defines: classes, functions and constants."""
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            names = [node.name]
+        elif isinstance(node, ast.Assign):
+            names = [target.id for target in node.targets if isinstance(target, ast.Name)]
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            names = [node.target.id]
+        else:
+            names = []
+        yield from (Definition(n, path, node.lineno) for n in names if not n.startswith("_"))
+
+
+def shared_names(definitions: list[Definition]) -> list[str]:
+    """Report public names with more than one definition."""
+    places: dict[str, list[Definition]] = defaultdict(list)
+    for definition in definitions:
+        folder = definition.path.rpartition("/")[0]
+        if definition.name not in COMMAND_NAMES.get(folder, ()):
+            places[definition.name].append(definition)
+    return [
+        f"{found[0]}: {name} is also defined in {', '.join(map(str, found[1:]))}; rename one, or "
+        "have one definition"
+        for name, found in sorted(places.items())
+        if len({d.path for d in found}) > 1
+    ]
+
+
+def without_caller(
+    definitions: list[Definition], trees: dict[str, ast.Module], documented: set[str]
+) -> list[str]:
+    """Report public names that neither the package uses nor a document names."""
+    used = {name for tree in trees.values() for name in names_used(tree)}
+    return [
+        f"{d}: {d.name} has no caller in contstim/ and no line in README.md or docs/; use it, "
+        "document it, make it private or remove it"
+        for d in definitions
+        if d.name not in used | documented
+        and d.name not in COMMAND_NAMES.get(d.path.rpartition("/")[0], ())
+    ]
+
+
+def names_used(tree: ast.Module) -> Iterator[str]:
+    """Yield the names that a module reads, as such, as attributes or in ``module:name`` strings.
+
+    An import alone is no use, nor is a line of ``__all__``.
+    """
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            yield node.id
+        elif isinstance(node, ast.Attribute):
+            yield node.attr
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield from re.findall(r"^[\w.]+:(\w+)$", node.value)
+
+
+def words_of_documents(root: Path) -> set[str]:
+    """Return every word of the README and the guides."""
+    paths = [root / "README.md", *(root / "docs").glob("*.md")]
+    return {word for path in paths for word in re.findall(r"\w+", path.read_text("utf-8"))}
+
+
+def names_in_toml(root: Path) -> set[str]:
+    """Return what ``module:name`` strings of the TOML files name: entry points, converters."""
+    paths = [*root.glob("*.toml"), *(root / "models").rglob("*.toml")]
+    found = (re.findall(r'"contstim[\w.]*:(\w+)"', path.read_text("utf-8")) for path in paths)
+    return {name for names in found for name in names}
+
+
+def glossary_faults(path: Path, trees: dict[str, ast.Module]) -> list[str]:
+    """Report terms of the glossary without code, and code that there is not."""
+    known = {name for tree in trees.values() for name in names_known(tree)}
+    known |= {p.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for p in trees}
+    faults = []
+    for number, line in enumerate(path.read_text("utf-8").splitlines(), start=1):
+        entry = TERM.match(line)
+        if entry is None:
+            continue
+        term, rest = entry.groups()
+        code = re.findall(r"`([^`]+)`", rest)
+        if not code:
+            faults.append(f"docs/glossary.md:{number}: {term!r} names no code, in backticks")
+        faults += [
+            f"docs/glossary.md:{number}: there is no {name!r} in contstim/"
+            for name in code
+            if name not in known and not set(name.split(".")) <= known
+        ]
+    return faults
+
+
+def names_known(tree: ast.Module) -> Iterator[str]:
+    """Yield what a module defines: names at every level, arguments, strings such as columns."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node.name
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        elif isinstance(node, ast.arg):
+            yield node.arg
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+
+
+def main() -> int:
+    """Check the repository that this file is in."""
+    findings = check(Path(__file__).parents[1])
+    print("\n".join(findings) or "names, callers and glossary: nothing found")
+    return 1 if findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
