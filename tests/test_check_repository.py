@@ -66,15 +66,15 @@ def test_a_command_alone_may_share_its_names(repository: Path) -> None:
     for name in ("one", "two"):
         _plant(repository / f"contstim/{name}.py", "\n\ndef run(): ...\nrun()\n")
     (finding,) = checker.check(repository)
-    assert finding.startswith("contstim/one.py:14: run is also defined in contstim/two.py:7;")
+    assert finding.startswith("contstim/one.py:15: run is also defined in contstim/two.py:7;")
 
 
 @pytest.mark.parametrize(
     ("text", "line"),
     [
-        ("\n\ndef unused():\n    pass\n", 14),
-        ("\n\nunused = 3\n", 14),
-        ("\n\nunused: int = 3\n", 14),
+        ("\n\ndef unused():\n    pass\n", 15),
+        ("\n\nunused = 3\n", 15),
+        ("\n\nunused: int = 3\n", 15),
     ],
 )
 def test_a_public_name_without_a_caller(repository: Path, text: str, line: int) -> None:
