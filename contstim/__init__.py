@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from contstim.selection.files import read_scores
     from contstim.selection.natural import select_natural_pairs
     from contstim.selection.planning import plan_design
+    from contstim.selection.sets import select_set
     from contstim.selection.triplets import select_triplets
     from contstim.text.bundled import bundled_vocabulary
     from contstim.text.sentence import Sentence, WordList
@@ -83,6 +84,7 @@ _PLACES = {
     "register_family": "models.registry",
     "sample_sentences": "text.sentences",
     "select_natural_pairs": "selection.natural",
+    "select_set": "selection.sets",
     "select_triplets": "selection.triplets",
     "synthesize": "search.search",
     "triplets": "search.triplets",
@@ -128,6 +130,7 @@ __all__ = [
     "register_family",
     "sample_sentences",
     "select_natural_pairs",
+    "select_set",
     "select_triplets",
     "synthesize",
     "triplets",

@@ -28,7 +28,7 @@ COMMANDS = {
     "score": "score sentences under models",
     "sentences": "sample natural sentences from a text",
     "synthesize": "write sentences on which two models disagree",
-    "select": "select natural pairs or triplets, to proven optimality",
+    "select": "select natural pairs or triplets, with a proven bound",
     "design": "lay out trials for participants; plan",
     "experiment": "run the experiment with people, in a browser; bring their choices back",
     "run": "run a study plan, from models to trials",

@@ -1,13 +1,15 @@
-"""Select the most controversial natural pairs, or triplets, to proven optimality.
+"""Select the most controversial natural pairs, or triplets, with a proven bound.
 
 natural: from log-probabilities of many natural sentences, the pairs that set every two models most
 against each other (Golan et al. 2023, section 6.2). triplets: of the triplets of each model pair,
-equally many from each stratum of both models (section 4.8). The objective, the bound that proves
-it and what was left out are reported on standard error.
+equally many from each stratum of both models (section 4.8). set: natural pairs each of which
+sets many models of a set against each other, so that every two are separated often. The
+objective, its bound and what was left out are reported on standard error.
 
 Examples:
   contstim select natural scores.csv --per-pair 10 --out pairs.csv
   contstim select natural scores.csv --constraint balance:words:0.5 --out pairs.csv
+  contstim select set scores.csv --n 360 --out pairs.csv
   contstim select triplets triplets.csv --per-pair 10 --objective worst-rank --out chosen.csv
 """
 
@@ -30,11 +32,35 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
     kinds = parser.add_subparsers(dest="kind", metavar="KIND", required=True)
     natural = kinds.add_parser("natural", help="pairs of natural sentences")
-    natural.add_argument(
-        "table",
-        metavar="SCORES",
-        help="log-probabilities: CSV with a column a model or as `contstim score` writes it, "
-        ".parquet, or .npz with an array a model",
+    of_set = kinds.add_parser("set", help="pairs that separate every two of many models")
+    for sub in (natural, of_set):
+        sub.add_argument(
+            "table",
+            metavar="SCORES",
+            help="log-probabilities: CSV with a column a model or as `contstim score` writes it, "
+            ".parquet, or .npz with an array a model",
+        )
+        sub.add_argument(
+            "--distinct",
+            action="store_true",
+            help="leave out sentences in which a word occurs twice, repeatable ones excepted",
+        )
+        sub.add_argument(
+            "--repeatable",
+            metavar="FILE",
+            help="words that may occur twice all the same (default: English determiners and "
+            "prepositions)",
+        )
+    of_set.add_argument(
+        "--n", type=positive, default=360, metavar="N", help="number of pairs (default: 360)"
+    )
+    of_set.add_argument(
+        "--margin",
+        type=float,
+        default=0.0,
+        metavar="RANK",
+        help="two models are separated only where fractional ranks differ by more than this under "
+        "both (default: 0)",
     )
     natural.add_argument(
         "--accept-from",
@@ -42,17 +68,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=0.5,
         metavar="RANK",
         help="fractional rank from which a model accepts a sentence (default: 0.5, the median)",
-    )
-    natural.add_argument(
-        "--distinct",
-        action="store_true",
-        help="leave out sentences in which a word occurs twice, repeatable ones excepted",
-    )
-    natural.add_argument(
-        "--repeatable",
-        metavar="FILE",
-        help="words that may occur twice all the same (default: English determiners and "
-        "prepositions)",
     )
     forms = ", ".join(kind.usage() for kind in CONSTRAINTS.values())
     natural.add_argument(
@@ -88,6 +103,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     for sub in (natural, triplets):
         sub.add_argument("--per-pair", type=positive, default=10, metavar="N", help="(default: 10)")
+    for sub in (natural, of_set, triplets):
         sub.add_argument(
             "--out", type=output_file, default="-", metavar="CSV", help="(default: standard output)"
         )
@@ -95,7 +111,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Select and write."""
-    chosen = _natural(args) if args.kind == "natural" else _triplets(args)
+    chosen = {"natural": _natural, "set": _set, "triplets": _triplets}[args.kind](args)
     read = [getattr(args, name, None) for name in ("table", "reference", "repeatable", "features")]
     with write_output(args.out, read) as out:
         chosen.to_csv(out, index=False, lineterminator="\n")
@@ -112,6 +128,14 @@ def run(args: argparse.Namespace) -> int:
                 f"filled: {pair['unfilled'] or 'none'}",
                 file=sys.stderr,
             )
+    if "separations" in attrs:
+        least = min(attrs["separations"], key=lambda pair: pair["separated"])
+        print(
+            f"separated least: {least['model_1']} and {least['model_2']}, by "
+            f"{least['separated'] / len(chosen):.1%} of the pairs; a pair separates "
+            f"{attrs['mean']:.2f} of {len(attrs['separations'])} model pairs on average",
+            file=sys.stderr,
+        )
     print(
         f"{len(chosen)} rows, {attrs['status']}: objective {attrs['objective']:.10g}, bound "
         f"{attrs['bound']:.10g}, gap {attrs['gap']:.3g} ({attrs['solver']})",
@@ -121,26 +145,38 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _natural(args: argparse.Namespace) -> pd.DataFrame:
-    from contstim.selection import read_scores, repeats_no_word, select_natural_pairs
+    from contstim.selection import read_scores, select_natural_pairs
     from contstim.selection.constraints import check_constraints, parse_constraints
     from contstim.selection.files import read_features
 
     check_constraints(args.constraint)
     features = read_features(args.features) if args.features else None
     scores = read_scores(args.table)
-    eligible = None
-    if args.distinct:
-        words = read_words(args.repeatable) if args.repeatable else ENGLISH_REPEATABLE
-        eligible = repeats_no_word([str(label) for label in scores.index], words)
-        eligible.index = scores.index
     return select_natural_pairs(
         scores,
         args.per_pair,
         accept_from=args.accept_from,
-        eligible=eligible,
+        eligible=_eligible(args, scores),
         constraints=parse_constraints(args.constraint, scores.index, features),
         solver=args.solver,
     )
+
+
+def _set(args: argparse.Namespace) -> pd.DataFrame:
+    from contstim.selection import read_scores, select_set
+
+    scores = read_scores(args.table)
+    return select_set(scores, args.n, margin=args.margin, eligible=_eligible(args, scores))
+
+
+def _eligible(args: argparse.Namespace, scores: pd.DataFrame) -> pd.Series | None:
+    """Return which sentences repeat no word, if that is asked for."""
+    from contstim.selection import repeats_no_word
+
+    if not args.distinct:
+        return None
+    words = read_words(args.repeatable) if args.repeatable else ENGLISH_REPEATABLE
+    return repeats_no_word([str(label) for label in scores.index], words).set_axis(scores.index)
 
 
 def _triplets(args: argparse.Namespace) -> pd.DataFrame:

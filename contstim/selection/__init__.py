@@ -11,6 +11,7 @@ from contstim.selection.files import read_scores, read_triplets
 from contstim.selection.natural import select_natural_pairs
 from contstim.selection.planning import DesignPlan, plan_design
 from contstim.selection.ranks import fractional_ranks
+from contstim.selection.sets import select_set
 from contstim.selection.triplets import (
     controversiality,
     select_triplets,
@@ -37,6 +38,7 @@ __all__ = [
     "read_triplets",
     "repeats_no_word",
     "select_natural_pairs",
+    "select_set",
     "select_triplets",
     "sentence_features",
     "triplet_objective",

@@ -8,7 +8,7 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
-from contstim.arrays import BoolArray, IntArray
+from contstim.arrays import IntArray
 from contstim.errors import InfeasibleError, InputError, UnknownNameError
 from contstim.selection.assignment import ROLES, AssignmentProblem, Role, assign
 from contstim.selection.constraints import ConstraintRows, SelectionConstraint
@@ -16,7 +16,7 @@ from contstim.selection.programme import solve_programme
 from contstim.selection.ranks import RankedScores, rank_scores
 from contstim.selection.solvers import Solver, SolverOptions
 
-__all__ = ["select_natural_pairs"]
+__all__ = ["eligible_rows", "select_natural_pairs"]
 
 ASSIGNMENT = "scipy linear_sum_assignment"
 
@@ -100,7 +100,11 @@ def select_natural_pairs(
     for name, value in (("accept_from", accept_from), ("reject_below", reject_below)):
         if value is not None and not 0 < value <= 1:
             raise InputError(f"{name} is {value}; fractional ranks lie above 0 and up to 1")
-    keep, excluded = _candidates(ranked, accept_from, eligible)
+    keep, excluded = eligible_rows(ranked, eligible)
+    high = ranked.fractions[keep] >= accept_from
+    split = high.any(axis=1) & ~high.all(axis=1)
+    excluded["no two models on different sides of the threshold"] = int((~split).sum())
+    keep = keep[split]
     labels = ranked.labels[keep]
     fractions = ranked.fractions[keep]
     below = (
@@ -165,10 +169,23 @@ def _wanted(
     return {pair: int(number) for pair, number in wanted.items()}
 
 
-def _candidates(
-    ranked: RankedScores, accept_from: float, eligible: pd.Series | None
+def eligible_rows(
+    ranked: RankedScores, eligible: pd.Series | None
 ) -> tuple[IntArray, dict[str, int]]:
-    """Return the rows that may be selected, and how many may not, by the first reason met."""
+    """Return the rows that may be selected, and how many may not, by the first reason met.
+
+    Parameters
+    ----------
+    ranked
+        The ranked sentences.
+    eligible
+        True for each sentence that may be selected, by label; None: all.
+
+    Raises
+    ------
+    InputError
+        If `eligible` has no or two values for a sentence.
+    """
     excluded = dict(ranked.excluded)
     keep = ranked.finite.copy()
     if eligible is not None:
@@ -181,10 +198,7 @@ def _candidates(
         allowed = answer.to_numpy(dtype=bool)
         excluded["not eligible"] = int((keep & ~allowed).sum())
         keep &= allowed
-    high = ranked.fractions >= accept_from
-    split: BoolArray = np.asarray(high.any(axis=1) & ~high.all(axis=1))
-    excluded["no two models on different sides of the threshold"] = int((keep & ~split).sum())
-    return np.flatnonzero(keep & split), excluded
+    return np.flatnonzero(keep), excluded
 
 
 def _roles(models: tuple[str, ...], wanted: Mapping[tuple[str, str], int]) -> tuple[Role, ...]:
