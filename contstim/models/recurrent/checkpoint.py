@@ -33,7 +33,7 @@ _VERSION = 1
 def write_tensors(path: Path, tensors: dict[str, Tensor], record: dict[str, Any]) -> None:
     """Write tensors and a JSON record as one file, whole or not at all."""
     data = np.frombuffer(json.dumps(record, ensure_ascii=False).encode(), dtype=np.uint8)
-    everything = {name: tensor.contiguous() for name, tensor in tensors.items()}
+    everything = {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
     everything["record"] = torch.from_numpy(data.copy())
     # Written by hand: the library's own writer makes files that only their owner can read.
     with replacing(path) as temporary:
@@ -73,15 +73,16 @@ def save_network(
         raise UnknownNameError.among("storage type", storage, STORAGES)
     tensors: dict[str, Tensor] = {}
     for name, tensor in network.weights.items():
+        values = tensor.detach().cpu()
         if tensor.ndim < 2 or storage == "float32":
-            tensors[name] = tensor.cpu()
+            tensors[name] = values
         elif storage == "float16":
-            tensors[name] = tensor.cpu().half()
+            tensors[name] = values.half()
         else:
             # A row of zeros has scale 1; otherwise its largest magnitude becomes 127.
-            scale = tensor.cpu().abs().amax(1) / 127
+            scale = values.abs().amax(1) / 127
             scale = torch.where(scale > 0, scale, torch.ones_like(scale))
-            tensors[name] = (tensor.cpu() / scale[:, None]).round().to(torch.int8)
+            tensors[name] = (values / scale[:, None]).round().to(torch.int8)
             tensors[name + ".scale"] = scale
     record = {
         "format": _FORMAT,

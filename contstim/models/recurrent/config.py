@@ -133,8 +133,8 @@ class TrainingOptions:
         Most frequent tokens always in the sampled softmax, and draws a step from the others
         (q proportional to count ** 0.75). A vocabulary no larger than their sum is never sampled.
     precision
-        ``float32``, or ``bfloat16`` for the matrix products: two to three times faster on a
-        processor that has them. Weights, sums and the recurrent cell stay float32.
+        ``float32``, or ``bfloat16`` for the layer and the matrix products: faster on a processor
+        that has them. The weights that are kept, and the sums of the softmax, stay float32.
     interval
         Steps between evaluations on held-out text.
     heldout_tokens

@@ -19,8 +19,7 @@ from contstim.models.base import (
 )
 from contstim.models.devices import torch_device
 from contstim.models.recurrent.checkpoint import load_network
-from contstim.models.recurrent.layers import State
-from contstim.models.recurrent.network import RecurrentNetwork
+from contstim.models.recurrent.network import RecurrentNetwork, State
 from contstim.models.spec import ModelSpec
 from contstim.models.words import END, START, WORD_OPTIONS, EncodedWords, WordTokenizer
 from contstim.text.sentence import Sentence, WordList
@@ -99,7 +98,7 @@ class RecurrentModel(SentenceModel):
         ids = self._tokenizer.encode(prefix).ids if prefix.split() else np.zeros(0, np.int64)
         state = network.run(self._started(ids), network.start())[-1]
         tokens = (END, "<unk>", *network.vocabulary.words)
-        return tokens, network.next_log_probs(state.hidden)[0].double().cpu().numpy()
+        return tokens, network.next_log_probs(state[0][0])[0].double().cpu().numpy()
 
     def replacements(self, sentence: Sentence, position: int, words: WordList) -> Replacements:
         """Score `sentence` with the word at `position` replaced by each of V `words`.
@@ -115,7 +114,7 @@ class RecurrentModel(SentenceModel):
         now = slot.ids.copy()
         now[k] = self._current(sentence, position)
         terms, states = self._path(now)
-        after = network.next_log_probs(states[k].hidden)[0].double().cpu().numpy()
+        after = network.next_log_probs(states[k][0][0])[0].double().cpu().numpy()
         upper = float(terms[:k].sum()) + np.minimum(after[candidates], 0.0)
         rest = slot.ids[k + 1 :]
         tail = np.append(rest, vocabulary.end) if self._end else rest

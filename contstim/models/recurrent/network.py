@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.func import functional_call
 
 from contstim.arrays import FloatArray, IntArray
 from contstim.models.recurrent.config import NetworkConfig, TokenVocabulary
-from contstim.models.recurrent.layers import State, layer_forward
 
-__all__ = ["RecurrentNetwork"]
+__all__ = ["RecurrentNetwork", "State"]
+
+#: Hidden state of B sequences, (1, B, H), and in an LSTM its cells after it, of like shape.
+State = tuple[Tensor, ...]
 
 #: Most input tokens run through the layer at a time.
 _TOKENS = 4096
@@ -25,7 +28,11 @@ _POSITIONS = 512
 
 @dataclass(eq=False)
 class RecurrentNetwork:
-    """A recurrent network: its `config`, `vocabulary` and float32 `weights` by name."""
+    """A recurrent network: its `config`, `vocabulary` and float32 `weights` by name.
+
+    The layer is PyTorch's, its pre-activations in the order of files: the gates of an LSTM are
+    i, f, o, g there.
+    """
 
     config: NetworkConfig
     vocabulary: TokenVocabulary
@@ -81,24 +88,60 @@ class RecurrentNetwork:
         moved = {name: tensor.to(device) for name, tensor in self.weights.items()}
         return RecurrentNetwork(self.config, self.vocabulary, moved)
 
-    def start(self) -> State:
-        """Return the state of one sequence before its first symbol."""
-        return State.zero(self.config, 1, torch.float32, self.device)
+    @torch.no_grad()
+    def load(self, weights: Mapping[str, Tensor]) -> None:
+        """Take over the values of `weights`."""
+        for name, tensor in weights.items():
+            self.weights[name].copy_(tensor)
 
+    def start(self, n: int = 1, dtype: torch.dtype = torch.float32) -> State:
+        """Return the state of `n` sequences before their first symbol."""
+        size = 1, n, self.config.hidden
+        zero = torch.zeros(size, dtype=dtype, device=self.device)
+        return (zero, zero) if self.config.cell == "lstm" else (zero,)
+
+    def layer(self, ids: Tensor, start: State) -> tuple[Tensor, State]:
+        """Run the layer over `ids` (T, B) in the type of `start`.
+
+        Returns the hidden state after each, (T, B, H), and the state after the last.
+        """
+        lstm, dtype = self.config.cell == "lstm", start[0].dtype
+        shape = self.config.embedding, self.config.hidden
+        # On "meta" it is a layer without weights of its own.
+        bare = (
+            torch.nn.LSTM(*shape, device="meta")
+            if lstm
+            else torch.nn.RNN(*shape, nonlinearity="relu", device="meta")
+        )
+        given = {name: self.weights[name].to(dtype) for name in ("input", "recurrent", "bias")}
+        if lstm:
+            chunks = {name: weight.chunk(4) for name, weight in given.items()}
+            given = {name: torch.cat([i, f, g, o]) for name, (i, f, o, g) in chunks.items()}
+        parameters = {
+            "weight_ih_l0": given["input"],
+            "weight_hh_l0": given["recurrent"],
+            "bias_ih_l0": given["bias"],
+            "bias_hh_l0": torch.zeros_like(given["bias"]),
+        }
+        inputs = self.weights["embedding"][ids].to(dtype)
+        hidden, end = functional_call(bare, parameters, (inputs, start if lstm else start[0]))
+        return hidden, end if lstm else (end,)
+
+    @torch.no_grad()
     def run(self, ids: IntArray, start: State) -> list[State]:
         """Return the states of one sequence: `start`, then that after each of `ids` (T,)."""
-        inputs = self.weights["embedding"][torch.from_numpy(ids).to(self.device)]
-        tape = layer_forward(self.config, self.weights, inputs[:, None], start)
-        cells = tape.cells
-        return [
-            State(tape.hidden[t], None if cells is None else cells[t]) for t in range(len(ids) + 1)
-        ]
+        states = [start]
+        for token in torch.from_numpy(ids).to(self.device):
+            states.append(self.layer(token.view(1, 1), states[-1])[1])
+        return states
 
+    @torch.no_grad()
     def next_log_probs(self, hidden: Tensor) -> Tensor:
         """Return log p(next token) of each vocabulary entry, (N, n_outputs), given (N, H)."""
-        logits = torch.addmm(self.weights["output_bias"], self._queries(hidden), self.output.t())
+        logits = torch.addmm(self.weights["output_bias"], self.queries(hidden), self.output.t())
         return torch.log_softmax(logits, dim=1)
 
+    @torch.no_grad()
     def log_probs(
         self, inputs: Sequence[IntArray], targets: Sequence[IntArray], start: State | None = None
     ) -> list[FloatArray]:
@@ -130,17 +173,20 @@ class RecurrentNetwork:
         padded = np.zeros((max(lengths), len(inputs)), dtype=np.int64)
         for column, sequence in enumerate(inputs):
             padded[: len(sequence), column] = sequence
-        embedded = self.weights["embedding"][torch.from_numpy(padded).to(self.device)]
-        tape = layer_forward(self.config, self.weights, embedded, start.expand(len(inputs)))
+        copies = tuple(part.expand(-1, len(inputs), -1).contiguous() for part in start)
+        outputs, _ = self.layer(torch.from_numpy(padded).to(self.device), copies)
         steps = np.concatenate([np.arange(length) for length in lengths])
         columns = np.repeat(np.arange(len(inputs)), lengths)
-        hidden = tape.hidden[1:][torch.from_numpy(steps), torch.from_numpy(columns)]
+        hidden = outputs[torch.from_numpy(steps), torch.from_numpy(columns)]
         flat = torch.from_numpy(np.concatenate(targets)).to(self.device)
-        values = self._target_log_probs(self._queries(hidden), flat)
+        values = self._target_log_probs(self.queries(hidden), flat)
         return np.split(values, np.cumsum(lengths)[:-1])
 
-    def _queries(self, hidden: Tensor) -> Tensor:
-        return hidden @ self.weights["projection"].t() if self.config.tied else hidden
+    def queries(self, hidden: Tensor) -> Tensor:
+        """Return what output weights are multiplied with, given hidden states (N, H)."""
+        if not self.config.tied:
+            return hidden
+        return hidden @ self.weights["projection"].to(hidden.dtype).t()
 
     def _target_log_probs(self, queries: Tensor, targets: Tensor) -> FloatArray:
         """Return s_t - log sum exp(s) of N positions, in blocks of the vocabulary.

@@ -1,4 +1,4 @@
-"""Cross-entropy over a large vocabulary, full or sampled, with its gradient in one pass."""
+"""Cross-entropy over a large vocabulary, full or sampled."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 
 __all__ = ["Negatives", "cross_entropy"]
 
@@ -33,11 +34,9 @@ def cross_entropy(
     matrix: Tensor,
     bias: Tensor,
     negatives: Negatives,
-    grad_matrix: Tensor,
-    grad_bias: Tensor,
     budget: int = 8_000_000,
-) -> tuple[float, Tensor]:
-    """Return the mean loss in nats and its gradient in `queries`; add the weights' gradients.
+) -> Tensor:
+    """Return the mean loss in nats.
 
     The loss of a token with query h and target t is log Z(h) - s_t, s = E h + b, where Z sums
     exp(s) over the head, the target itself and the weighted draws from the tail but the target.
@@ -52,62 +51,30 @@ def cross_entropy(
         Output weights E (V, D) in float32 and biases (V,).
     negatives
         The normaliser's tokens.
-    grad_matrix, grad_bias
-        Float32 tensors of those shapes; the gradients are added to them.
     budget
-        Most logits held at a time.
+        Most logits held at a time; they are computed again for the gradient.
     """
-    n, dtype = len(queries), queries.dtype
     head, tail = negatives.head, negatives.tail
-    width = head + len(tail)
-    rows = max(1, min(n, budget // width))
-    columns = torch.cat([matrix[:head].to(dtype), matrix[tail].to(dtype)])
+    columns = torch.cat([matrix[:head], matrix[tail]]).to(queries.dtype)
     offset = torch.cat([bias[:head], bias[tail] + negatives.log_weight])
-    device = queries.device
-    column_of = torch.full((len(matrix),), -1, dtype=torch.long, device=device)
-    column_of[tail] = torch.arange(head, width, device=device)
-    grad_queries = torch.empty_like(queries)
-    grad_columns = torch.zeros(width, matrix.shape[1], device=device)
-    grad_offset = torch.zeros(width, device=device)
-    product = torch.empty(rows, width, dtype=dtype, device=device)
-    logits = torch.empty(rows, width, device=device)
-    total = 0.0
-    for first in range(0, n, rows):
-        query, target = queries[first : first + rows], targets[first : first + rows]
-        here = len(query)
-        raw, scores = product[:here], logits[:here]
-        torch.mm(query, columns.t(), out=raw)
-        torch.add(raw, offset, out=scores)
-        in_tail = (target >= head).nonzero().squeeze(1)
-        in_head = (target < head).nonzero().squeeze(1)
-        rare, wide = target[in_tail], query[in_tail].float()
-        own = torch.empty(here, device=device)
-        own[in_head] = scores[in_head, target[in_head]]
-        rare_rows = matrix[rare]
-        own[in_tail] = (wide * rare_rows).sum(1) + bias[rare]
-        drawn = column_of[rare]
-        scores[in_tail[drawn >= 0], drawn[drawn >= 0]] = -torch.inf
-        top = torch.maximum(scores.amax(1), own)
-        torch.exp(scores.sub_(top[:, None]), out=scores)
-        own_exp = torch.exp(own - top)
-        z = scores.sum(1)
-        z[in_tail] += own_exp[in_tail]
-        total += float((z.log() + top - own).sum())
-        # Gradient in the logits: the probabilities, less 1 at the target, over N.
-        scores.mul_((1 / (n * z))[:, None])
-        scores[in_head, target[in_head]] -= 1 / n
-        pull = ((own_exp / z)[in_tail] - 1) / n
-        raw.copy_(scores)
-        grad = grad_queries[first : first + rows]
-        torch.mm(raw, columns, out=grad)
-        grad.index_add_(0, in_tail, (pull[:, None] * rare_rows).to(dtype))
-        grad_columns += raw.t() @ query
-        grad_offset += scores.sum(0)
-        grad_matrix.index_add_(0, rare, pull[:, None] * wide)
-        grad_bias.index_add_(0, rare, pull)
-    grad_matrix[:head] += grad_columns[:head]
-    grad_bias[:head] += grad_offset[:head]
-    if len(tail):
-        grad_matrix.index_add_(0, tail, grad_columns[head:])
-        grad_bias.index_add_(0, tail, grad_offset[head:])
-    return total / n, grad_queries
+    column_of = torch.full((len(matrix),), -1, dtype=torch.long, device=queries.device)
+    column_of[tail] = torch.arange(head, len(columns), device=queries.device)
+
+    def loss(query: Tensor, target: Tensor) -> Tensor:
+        scores = (query @ columns.t()).float() + offset
+        rare = target >= head
+        # A rare target has a term of its own, in place of any draw of it.
+        drawn = column_of[target]
+        rows_drawn = (drawn >= 0).nonzero().squeeze(1)
+        places = rows_drawn, drawn[rows_drawn]
+        scores = scores.index_put(places, torch.tensor(-torch.inf, device=scores.device))
+        common = scores.gather(1, target.clamp(max=head - 1)[:, None]).squeeze(1)
+        alone = (query.float() * matrix[target]).sum(1) + bias[target]
+        own = torch.where(rare, alone, common)
+        extra = torch.where(rare, own, -torch.inf)
+        return (torch.cat([scores, extra[:, None]], 1).logsumexp(1) - own).sum()
+
+    rows = max(1, budget // len(columns))
+    blocks = zip(torch.split(queries, rows), torch.split(targets, rows), strict=True)
+    total = [checkpoint(loss, query, target, use_reentrant=False) for query, target in blocks]
+    return torch.stack(total).sum() / len(queries)

@@ -11,14 +11,10 @@ from torch import Tensor
 from contstim.arrays import IntArray
 from contstim.models.recurrent.config import TrainingOptions
 from contstim.models.recurrent.corpus import TokenCorpus
-from contstim.models.recurrent.layers import State, layer_backward, layer_forward
 from contstim.models.recurrent.network import RecurrentNetwork
 from contstim.models.recurrent.softmax import Negatives, cross_entropy
 
 __all__ = ["Trainer", "perplexity"]
-
-#: Matrices that are multiplied in the type of `TrainingOptions.precision`.
-_MULTIPLIED = ("input", "recurrent", "projection")
 
 
 def perplexity(network: RecurrentNetwork, corpus: TokenCorpus) -> float:
@@ -60,14 +56,13 @@ class Trainer:
         vocabulary = network.vocabulary
         counts = np.bincount(corpus.ids, minlength=vocabulary.n_outputs).astype(np.float64)
         counts[vocabulary.end] = len(corpus)
-        network.weights["output_bias"].copy_(
-            torch.from_numpy(np.log((counts + 1) / (counts + 1).sum())).float()
-        )
+        shares = (counts + 1) / (counts + 1).sum()
+        network.load({"output_bias": torch.from_numpy(np.log(shares)).float()})
         tail = (counts[options.head :] + 1) ** 0.75
         self._tail = tail / tail.sum()
         self._cumulative = np.cumsum(self._tail)
         for tensor in network.weights.values():
-            tensor.grad = torch.zeros_like(tensor)
+            tensor.requires_grad_()
         self.optimizer = torch.optim.AdamW(
             network.weights.values(),
             lr=options.learning_rate,
@@ -116,47 +111,28 @@ class Trainer:
         rate = self.options.learning_rate * warm * (1 - self.step / self.total_steps)
         self.optimizer.param_groups[0]["lr"] = rate
         self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=False)
+        self.optimizer.zero_grad()
         self.step += 1
         self.index += 1
         return loss
 
     def _gradients(self, batch: IntArray) -> float:
-        network, config = self.network, self.network.config
-        weights, device = network.weights, network.device
-        grads = {name: tensor.grad for name, tensor in weights.items() if tensor.grad is not None}
+        network = self.network
         dtype = torch.bfloat16 if self.options.precision == "bfloat16" else torch.float32
-        used = {name: weights[name].to(dtype) for name in _MULTIPLIED if name in weights}
-        used["bias"] = weights["bias"].to(dtype)
         inputs, targets = (
-            torch.from_numpy(ids).to(device)
+            torch.from_numpy(ids).to(network.device)
             for ids in self.corpus.sequences(batch, network.vocabulary)
         )
-        steps, sentences = inputs.shape
-        embedded = weights["embedding"][inputs].to(dtype)
-        start = State.zero(config, sentences, dtype, device)
-        tape = layer_forward(config, used, embedded, start)
-        hidden = tape.hidden[1:].view(steps * sentences, -1)
-        queries = hidden @ used["projection"].t() if config.tied else hidden
-        matrix = "embedding" if config.tied else "output"
-        n_outputs = network.vocabulary.n_outputs
-        loss, grad = cross_entropy(
-            queries,
-            targets.reshape(-1),
-            weights[matrix][:n_outputs],
-            weights["output_bias"],
+        hidden, _ = network.layer(inputs, network.start(inputs.shape[1], dtype))
+        loss = cross_entropy(
+            network.queries(hidden.flatten(0, 1)),
+            targets.flatten(),
+            network.output,
+            network.weights["output_bias"],
             self.negatives(),
-            grads[matrix][:n_outputs],
-            grads["output_bias"],
         )
-        if config.tied:
-            grads["projection"].add_(grad.t() @ hidden)
-            grad = grad @ used["projection"]
-        grad = layer_backward(config, used, tape, grad.view(steps, sentences, -1), grads)
-        grads["embedding"].index_add_(
-            0, inputs.view(-1), grad.view(steps * sentences, -1).to(torch.float32)
-        )
-        return loss
+        torch.autograd.backward(loss)
+        return loss.item()
 
     def skip_to(self, step: int) -> None:
         """Count the steps up to `step` as taken: a phase that ended early."""
@@ -173,8 +149,8 @@ class Trainer:
 
     def restore(self, saved: dict[str, Tensor], step: int, epoch: int, index: int) -> None:
         """Take up a saved state."""
+        self.network.load({name: saved[f"now.{name}"] for name in self.network.weights})
         for name, tensor in self.network.weights.items():
-            tensor.copy_(saved[f"now.{name}"])
             self.optimizer.state[tensor] = {
                 key: saved[f"{key}.{name}"].to(tensor.device)
                 for key in ("step", "exp_avg", "exp_avg_sq")

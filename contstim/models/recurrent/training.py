@@ -178,8 +178,7 @@ def train_recurrent(
     monitor = unseen.first_tokens(options.heldout_tokens, options.seed)
     with Progress(trainer.total_steps, trainer.step, progress) as shown:
         _run(trainer, best, losses, monitor, record, state, out, storage, shown)
-    for name, tensor in best.weights.items():
-        network.weights[name].copy_(tensor)
+    network.load(best.weights)
     record["heldout_perplexity"] = perplexity(network, unseen)
     record["finished"] = True
     save_network(out, network, record, storage)
@@ -242,8 +241,7 @@ def _run(
 
 def _end_phase(trainer: Trainer, best: _Best) -> None:
     """Go back to the best weights and on to the next phase."""
-    for name, tensor in best.weights.items():
-        trainer.network.weights[name].copy_(tensor)
+    trainer.network.load(best.weights)
     best.stale = 0
     trainer.skip_to(trainer.total_steps if trainer.full else trainer.sampled_steps)
 
