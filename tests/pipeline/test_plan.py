@@ -63,6 +63,7 @@ def test_the_old_name_of_partitioned_starts(tmp_path: Path) -> None:
         (GOOD + "[design]\n", "add [natural] or [triplets]"),
         (GOOD + "[natural]\n[design]\nlayout='golan2023'\ngroups=2\n", "design.groups"),
         (GOOD + "[natural]\n[design]\ngroups=0\n", "groups is 0"),
+        (GOOD + "[natural]\nconstraints = ['balance:words']\n", "form balance:COLUMN:TOLERANCE"),
         (GOOD + "[natural]\nper_pair = 2.5\n", "natural.per_pair is 2.5; give a whole number"),
         (GOOD + "[natural]\n[design]\nconditions = 'x'\n", "design.conditions is 'x'; give a list"),
         (GOOD + "[sentences]\nwords = 'long'\n", "'long' is no length"),

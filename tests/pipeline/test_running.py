@@ -15,11 +15,12 @@ from small import Counting, begin, make_study, marked, seen_environment, tables
 
 from contstim import load_model, synthesize
 from contstim.cli import main
-from contstim.errors import InputError, OutputError
+from contstim.errors import InfeasibleError, InputError, OutputError
 from contstim.files import LockedError
 from contstim.pipeline.executors import InProcess, LocalWorkers, TaskResults
 from contstim.pipeline.plan import StudyPlan, read_study_plan
 from contstim.pipeline.running import _alone, run_status, run_study
+from contstim.pipeline.stages.natural import NaturalOptions
 from contstim.pipeline.stages.synthesize import SynthesisOptions, searches_of
 from contstim.pipeline.stages.triplets import TripletOptions
 from contstim.pipeline.tasks import score_tasks
@@ -178,6 +179,29 @@ def test_a_stage_runs_with_what_it_rests_on(study: StudyPlan, tmp_path: Path) ->
         names("desing")
 
 
+def test_constraints_of_a_plan_are_kept(study: StudyPlan, tmp_path: Path) -> None:
+    sentences = (study.folder / "natural.txt").read_text("utf-8").splitlines()
+    topics = pd.DataFrame({"sentence": sentences, "topic": [i // 2 for i in range(40)]})
+    topics.to_csv(study.folder / "topics.csv", index=False)
+    kept = study.changed(
+        NaturalOptions, per_pair=2, constraints=("at-most:topic:1",), features="topics.csv"
+    )
+
+    def select() -> pd.DataFrame:
+        run_study(kept, InProcess(), out=tmp_path, stage="natural")
+        return pd.read_csv(tmp_path / "natural_pairs.csv")
+
+    pairs = select()
+    assert len(pairs) == 6
+    used = pd.concat([pairs["sentence_1"], pairs["sentence_2"]])
+    assert topics.set_index("sentence")["topic"][used].is_unique
+    # Another table of features is another selection.
+    topics["topic"] = topics["topic"].where(~topics["sentence"].isin(used), 0)
+    topics.to_csv(study.folder / "topics.csv", index=False)
+    with pytest.raises(InfeasibleError, match="at-most:topic:1: at most 1 of group"):
+        select()
+
+
 def test_only_what_changed_is_made_again(study: StudyPlan, whole: Path, tmp_path: Path) -> None:
     run_study(study, InProcess(), out=tmp_path)
 
@@ -326,7 +350,7 @@ def test_bad_input_is_one_line(
     assert "not both" in capsys.readouterr().err
     (tmp_path / "file").write_text("x", "utf-8")
     assert main(["run", file, "--out", str(tmp_path / "file")]) == 2
-    assert "cannot lock" in capsys.readouterr().err
+    assert "it is no folder; give another" in capsys.readouterr().err
     for shard in ("3", "0/2", "3/2", "a/b"):
         with pytest.raises(SystemExit) as stop:
             main(["run", file, "--shard", shard])
