@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.stats import norm
-from scipy.stats import t as student
+from scipy.special import ndtri, stdtr, stdtrit
 
 from contstim.arrays import FloatArray, IntArray
 from contstim.evaluation.ranks import segment_ranks, square_sum
@@ -61,7 +60,7 @@ class SampledMean:
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """Return the ends of the two-sided interval; NaN without a standard error."""
-        reach = float(student.ppf((1 + level) / 2, self.df)) * self.stderr
+        reach = float(stdtrit(self.df, (1 + level) / 2)) * self.stderr
         return self.value - reach, self.value + reach
 
     def p(self, null: float = 0.0) -> float:
@@ -72,7 +71,7 @@ class SampledMean:
         """
         if self.stderr == 0.0:
             return 1.0 if self.value == null else 0.0
-        return float(2 * student.sf(abs(self.value - null) / self.stderr, self.df))
+        return float(2 * stdtr(self.df, -abs(self.value - null) / self.stderr))
 
     def p_equivalence(self, margin: float) -> float:
         """Return the p-value of the hypothesis that the mean is `margin` or more away from 0.
@@ -82,7 +81,7 @@ class SampledMean:
         """
         if self.stderr == 0.0:
             return 0.0 if abs(self.value) < margin else 1.0
-        return float(student.sf((margin - abs(self.value)) / self.stderr, self.df))
+        return float(stdtr(self.df, (abs(self.value) - margin) / self.stderr))
 
     def factors(self, distance: float, power: float = 0.8) -> tuple[float, float]:
         """Return how many times the participants, or the sentences, would decide.
@@ -103,7 +102,7 @@ class SampledMean:
         """
         if self.stderr == 0.0:
             return 1.0, 1.0
-        wanted = (distance / (norm.ppf(0.975) + norm.ppf(power)) / self.stderr) ** 2
+        wanted = (distance / (ndtri(0.975) + ndtri(power)) / self.stderr) ** 2
         of_people, of_sentences = self.shares
         needed = []
         for fixed in (of_sentences, of_people):  # what growing the other kind leaves as it is
