@@ -120,7 +120,8 @@ def build(kind: type[_Kind], table: object, where: str = "") -> _Kind:
     Parameters
     ----------
     kind
-        A class made by `settings`; a field that is of such a class itself is a table.
+        A class made by `settings`; a field that is of such a class itself is a table, and one that
+        is a tuple of them a list of tables.
     table
         What the file holds.
     where
@@ -136,8 +137,14 @@ def build(kind: type[_Kind], table: object, where: str = "") -> _Kind:
     values, prefix = dict(table), where and f"{where}."
     for key, hint in get_type_hints(kind).items():
         for part in (hint, *get_args(hint)):
-            if key in values and is_dataclass(part) and isinstance(part, type):
-                values[key] = build(part, values[key], f"{prefix}{key}")
+            if key not in values or not is_dataclass(part) or not isinstance(part, type):
+                continue
+            path = f"{prefix}{key}"
+            if get_origin(hint) is not tuple:
+                values[key] = build(part, values[key], path)
+            elif isinstance(values[key], Sequence) and not isinstance(values[key], str):
+                items = enumerate(values[key])
+                values[key] = tuple(build(part, item, f"{path}[{i}]") for i, item in items)
     made = object.__new__(kind)
     _fill(unwrap(kind.__init__), made, (), values, prefix)
     return made

@@ -30,6 +30,7 @@ from contstim.evaluation.evaluate import evaluate
 from contstim.evaluation.exclusion import leave_out_unknown
 from contstim.evaluation.importers import FORMATS, ColumnMapping, read_choices, read_mapped
 from contstim.evaluation.options import INFERENCES, PRESETS, preset_options
+from contstim.evaluation.plan import read_plan
 from contstim.models.base import SentenceModel
 from contstim.models.cache import ScoreCache
 from contstim.models.registry import load_model
@@ -87,6 +88,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="golan2023: the published analysis, choice by choice",
     )
     parser.add_argument(
+        "--plan",
+        metavar="TOML",
+        help="the analysis plan: options by name, e.g. margin = 0.1 and [exclusions]; the report "
+        "lists what departs from it",
+    )
+    parser.add_argument(
         "--inference",
         choices=INFERENCES,
         help="crossed: people and sentences are both samples (default); signed-rank: Wilcoxon's "
@@ -132,7 +139,8 @@ def run(args: argparse.Namespace) -> int:
         scores = _score(models, human.choices, args.cache)
     for note in human.notes:
         print(note, file=sys.stderr)
-    changes: dict[str, Any] = {"seed": args.seed}
+    planned = {} if args.plan is None else read_plan(args.plan)
+    changes: dict[str, Any] = {"seed": args.seed or planned.get("seed", 0)}
     given = {
         "n_bootstrap": args.bootstrap,
         "inference": args.inference,
@@ -142,9 +150,9 @@ def run(args: argparse.Namespace) -> int:
     changes |= {name: value for name, value in given.items() if value is not None}
     rules = given_rules(args)
     if rules:
-        changes["exclusions"] = replace(preset_options(args.preset).exclusions, **rules)
+        changes["exclusions"] = replace(preset_options(args.preset, **planned).exclusions, **rules)
     folder = Path(args.out)
-    result = evaluate(human, scores, args.preset, **changes)
+    result = evaluate(human, scores, args.preset, plan=args.plan, **changes)
     write_report(result, folder)
     options = result.provenance.options
     if len(result.models) and options.inference == "signed-rank":

@@ -16,7 +16,7 @@ import numpy as np
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.evaluation.analysis import AnalysisValues
 from contstim.evaluation.bootstrap import Draws, intervals, resample
-from contstim.evaluation.crossed import POPULATIONS, SampledMean, mean_of
+from contstim.evaluation.crossed import FEWEST, POPULATIONS, SampledMean, mean_of
 from contstim.evaluation.inference import SignedRankTest, wilcoxon_signed_rank
 from contstim.evaluation.options import EvaluationOptions
 from contstim.evaluation.subset import Subset
@@ -56,7 +56,7 @@ class Contrast:
     ci_low, ci_high
         95 % interval, or NaN.
     n_units
-        Number of units tested across; 0 where nothing could be tested.
+        Number of units with a value.
     p_smallest
         The smallest p that so many units can give.
     test
@@ -197,7 +197,8 @@ class RankTests:
             low, high = intervals(samples, self.draws.n_units)
             note = "no interval: too few units to resample"
         rows = []
-        for column, test in enumerate(self._tests(values)):
+        few = f"too few {self.unit}s to test across"
+        for column, (n, test) in enumerate(self._tests(values)):
             interval = Contrast(
                 ci_low=float(low[column]),
                 ci_high=float(high[column]),
@@ -213,17 +214,22 @@ class RankTests:
                     p_smallest=test.p_smallest,
                     test=test.method,
                 )
+            elif n:
+                interval = replace(interval, n_units=n, note=few)
             rows.append(interval)
         return rows
 
-    def _tests(self, values: FloatArray) -> list[SignedRankTest | None]:
-        tests: list[SignedRankTest | None] = []
+    def _tests(self, values: FloatArray) -> list[tuple[int, SignedRankTest | None]]:
+        """Return how many units each column of (N, K) has, and the test if they are enough."""
+        tests: list[tuple[int, SignedRankTest | None]] = []
         for column in unit_means(values, self.unit_of).T:
             there = column[~np.isnan(column)]
             test = (
-                wilcoxon_signed_rank(there, self.zero_method, self.method) if len(there) else None
+                wilcoxon_signed_rank(there, self.zero_method, self.method)
+                if len(there) >= FEWEST
+                else None
             )
-            tests.append(test)
+            tests.append((len(there), test))
         return tests
 
 

@@ -22,6 +22,7 @@ from contstim.arrays import FloatArray, IntArray
 from contstim.evaluation.ranks import segment_ranks, square_sum
 
 __all__ = [
+    "FEWEST",
     "POPULATIONS",
     "CellDesign",
     "SampledMean",
@@ -32,8 +33,8 @@ __all__ = [
 #: What a test speaks of: these sentences (people are sampled), or such sentences (both are).
 POPULATIONS = ("such sentences", "these sentences")
 
-# Fewer people or sentences than this say nothing about others like them.
-_FEWEST = 3
+#: Fewer people, sentences or groups than this say nothing about others like them.
+FEWEST = 3
 
 
 @dataclass(frozen=True)
@@ -226,7 +227,7 @@ def mean_of(
     """
     people = min(design.sizes[0] for design in designs)
     pairs = min(design.sizes[1] for design in designs)
-    if people < _FEWEST or (population == POPULATIONS[0] and pairs < _FEWEST):
+    if people < FEWEST or (population == POPULATIONS[0] and pairs < FEWEST):
         return SampledMean(value, np.nan, np.nan)
     q_person = float((np.bincount(person, deviations) ** 2).sum())
     if population == POPULATIONS[1]:

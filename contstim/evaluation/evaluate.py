@@ -12,6 +12,7 @@ import scipy
 
 import contstim
 from contstim.arrays import IntArray
+from contstim.errors import UnknownNameError
 from contstim.evaluation.analysis import analyse
 from contstim.evaluation.bootstrap import affordable_draws, default_levels, draw, pairs_apart
 from contstim.evaluation.choices import HumanData, RawChoices, finish, stack_exclusions
@@ -33,6 +34,7 @@ from contstim.evaluation.matrices import (
 )
 from contstim.evaluation.normalisation import NORMALISATION_COLUMNS, normalisation_control
 from contstim.evaluation.options import EvaluationOptions, preset_options
+from contstim.evaluation.plan import departures, read_plan
 from contstim.evaluation.result import (
     ControlTables,
     DetailTables,
@@ -58,6 +60,7 @@ def evaluate(
     scores: ScoreSource | None = None,
     preset: str = "default",
     features: pd.DataFrame | None = None,
+    plan: str | Path | None = None,
     **changes: object,
 ) -> Evaluation:
     """Evaluate models on people's choices.
@@ -76,8 +79,11 @@ def evaluate(
     features
         Features of the sentences (index the sentences), such as `sentence_features` returns, for
         the control on word features.
+    plan
+        A file with an analysis plan, see `read_plan`; what it does not fix is as in the preset.
     changes
-        Fields of `EvaluationOptions` that differ from the preset.
+        Fields of `EvaluationOptions` that differ from the preset and the plan; those that depart
+        from a plan are listed.
 
     Returns
     -------
@@ -89,7 +95,10 @@ def evaluate(
     InputError
         If choices or scores cannot be used; the message names the rows or the sentence.
     """
-    options = preset_options(preset, **changes)
+    fixed = {} if plan is None else read_plan(plan)
+    planned = preset_options(preset, **fixed)
+    options = preset_options(preset, **(fixed | changes))
+    departed = None if plan is None else departures(options, planned)
     human = choices if isinstance(choices, HumanData) else finish(RawChoices(choices))
     kept, removed = exclude(human.choices, options.exclusions)
     source = human.scores if scores is None else scores
@@ -99,6 +108,9 @@ def evaluate(
         if isinstance(source, pd.DataFrame):
             tokens = token_table(source, list(wide.index))
     data = TrialData.of(kept, wide)
+    for name in {name for pair in options.planned for name in pair}:
+        if name not in data.models:
+            raise UnknownNameError.among("model", name, data.models)
     notes = [*human.notes, *check_targets(data.pairs, data.models)]
     levels = options.levels or default_levels(data, options.min_groups)
     if options.inference == "crossed":
@@ -139,6 +151,7 @@ def evaluate(
             options=options,
             preset=preset,
             notes=tuple(notes),
+            departures=departed,
             versions={
                 "contstim": contstim.__version__,
                 "python": platform.python_version(),
@@ -158,6 +171,7 @@ def evaluate_file(
     preset: str = "default",
     features: pd.DataFrame | None = None,
     mapping: ColumnMapping | None = None,
+    plan: str | Path | None = None,
     **changes: object,
 ) -> Evaluation:
     """Read a file of choices, evaluate it, and write tables, figures and report to `out`.
@@ -174,7 +188,7 @@ def evaluate_file(
         A folder; nothing is written if None.
     mapping
         Says where any other CSV keeps what is needed; `format` then has no part.
-    preset, features, changes
+    preset, features, plan, changes
         As in `evaluate`.
 
     Raises
@@ -186,7 +200,7 @@ def evaluate_file(
     """
     human = read_choices(path, format) if mapping is None else read_mapped(path, mapping)
     given = read_table(scores) if isinstance(scores, (str, Path)) else scores
-    result = evaluate(human, given, preset, features, **changes)
+    result = evaluate(human, given, preset, features, plan, **changes)
     if out is not None:
         result.report(out)
     return result

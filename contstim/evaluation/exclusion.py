@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -13,11 +13,12 @@ from contstim.arrays import BoolArray
 from contstim.errors import InputError
 from contstim.evaluation.choices import HumanData, empty_exclusions, stack_exclusions
 from contstim.evaluation.trials import CATCH
+from contstim.settings import settings
 
 __all__ = ["ExclusionRules", "catch_accuracy", "exclude", "leave_out_unknown"]
 
 
-@dataclass(frozen=True)
+@settings
 class ExclusionRules:
     """Which participants and trials are left out; by default none.
 
@@ -38,7 +39,7 @@ class ExclusionRules:
     min_rt_ms: float | None = None
     max_rt_ms: float | None = None
     min_median_rt_ms: float | None = None
-    min_trials: int | None = None
+    min_trials: float | None = None
 
 
 def catch_accuracy(choices: pd.DataFrame) -> pd.Series:
@@ -97,7 +98,7 @@ def exclude(choices: pd.DataFrame, rules: ExclusionRules) -> tuple[pd.DataFrame,
         drop(median < rules.min_median_rt_ms, "median time", detail)
     if rules.min_trials is not None:
         size = kept.groupby("participant")["rating"].transform("size")
-        drop(size < rules.min_trials, "few trials", f"fewer than {rules.min_trials} trials")
+        drop(size < rules.min_trials, "few trials", f"fewer than {rules.min_trials:g} trials")
     if kept.empty:
         raise InputError("the exclusion rules leave no choices; loosen them")
     columns = list(empty_exclusions().columns)

@@ -33,8 +33,8 @@ INFERENCES = ("crossed", "signed-rank")
 UNITS = ("auto", "group", "participant")
 #: Which pairs of models are compared.
 CONTRASTS = ("all", "targeted")
-#: What shares one false-discovery family, within an analysis and a measure.
-CORRECTION_FAMILIES = ("apart", "together")
+#: What shares one false-discovery family, see `EvaluationOptions`.
+CORRECTION_FAMILIES = ("page", "apart", "together")
 
 
 _Measure = Annotated[str, one_of(MEASURES, "measure")]
@@ -76,8 +76,12 @@ class EvaluationOptions:
         ``all`` pairs of models, or only the ``targeted`` ones, which some trial pits against each
         other (all pairs where none is).
     family
-        Benjamini-Hochberg over the comparisons of an analysis and measure, and over its tests
-        against the ceiling, ``apart`` (the paper's text) or ``together`` (its published analysis).
+        Over what the Benjamini-Hochberg procedure runs. ``page``: all comparisons and tests
+        against the ceiling, of all analyses and measures. Within an analysis and measure:
+        comparisons and tests against the ceiling ``apart`` (the paper's text) or ``together`` (its
+        published analysis).
+    planned
+        Pairs of models whose comparisons were planned before; they are a family of their own.
     n_bootstrap
         Resamples for the intervals of signed-rank inference; 0 for none.
     levels
@@ -100,7 +104,8 @@ class EvaluationOptions:
     zero_method: Annotated[str, one_of(ZERO_METHODS, "zero method")] = "zsplit"
     test_method: Annotated[str, one_of(TEST_METHODS, "test method")] = "auto"
     contrasts: Annotated[str, one_of(CONTRASTS, "contrasts")] = "all"
-    family: Annotated[str, one_of(CORRECTION_FAMILIES, "family")] = "apart"
+    family: Annotated[str, one_of(CORRECTION_FAMILIES, "family")] = "page"
+    planned: Several[Annotated[Several[str], Field(min_length=2, max_length=2)]] = ()
     n_bootstrap: Natural = 1000
     levels: Several[Annotated[str, one_of(LEVELS, "resampling level")]] = ()
     exclusions: ExclusionRules = field(default_factory=ExclusionRules)

@@ -203,6 +203,8 @@ class Provenance:
         How it was done.
     notes
         Sentences on decisions taken on the way.
+    departures
+        Sentences on what was not done as planned; None without an analysis plan.
     versions
         Of contstim, Python and the libraries.
     """
@@ -213,6 +215,7 @@ class Provenance:
     options: EvaluationOptions
     preset: str
     notes: tuple[str, ...]
+    departures: tuple[str, ...] | None
     versions: dict[str, str]
 
 

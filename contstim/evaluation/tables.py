@@ -48,14 +48,16 @@ def result_tables(
         inferred = inference(outcome, pairs)
         tested = _model_rows(outcome, inferred.models, inference)
         compared = _comparison_rows(outcome, pairs, inferred.comparisons, inference)
-        _adjust(tested, compared, options.family)
         models.append(tested)
         comparisons.append(compared)
         people.append(_person_rows(outcome))
         groups.append(_group_rows(outcome))
+    tested, compared = _stack(models), _stack(comparisons)
+    if len(tested):
+        _adjust(tested, compared, options)
     return ResultTables(
-        _stack(models, MODEL_COLUMNS),
-        _stack(comparisons, COMPARISON_COLUMNS),
+        _ordered(tested, MODEL_COLUMNS),
+        _ordered(compared, COMPARISON_COLUMNS),
         _stack(people),
         _stack(groups),
         pd.DataFrame(ceilings, columns=list(_CEILING_COLUMNS)),
@@ -68,12 +70,17 @@ def spans_zero(comparisons: pd.DataFrame) -> pd.Series:
     return (comparisons["q"] < ALPHA) & inside
 
 
-def _stack(parts: list[pd.DataFrame], columns: tuple[str, ...] = ()) -> pd.DataFrame:
-    filled = [part for part in parts if len(part)]
-    if not filled:
-        return pd.DataFrame(columns=list(columns))
-    table = pd.concat(filled, ignore_index=True)
-    return table[[c for c in columns if c in table]] if columns else table
+def _stack(parts: list[pd.DataFrame]) -> pd.DataFrame:
+    filled = [part for part in parts if len(part)] or parts[:1]
+    return pd.concat(filled, ignore_index=True) if filled else pd.DataFrame()
+
+
+def _ordered(table: pd.DataFrame, columns: tuple[str, ...]) -> pd.DataFrame:
+    return (
+        table[[c for c in columns if c in table]]
+        if len(table)
+        else pd.DataFrame(columns=list(columns))
+    )
 
 
 def _pairs(outcome: AnalysisValues, options: EvaluationOptions) -> list[tuple[int, int]]:
@@ -206,21 +213,34 @@ def _comparison_rows(
     return pd.DataFrame(rows, columns=None if rows else [*COMPARISON_COLUMNS, "side"])
 
 
-def _adjust(models: pd.DataFrame, comparisons: pd.DataFrame, family: str) -> None:
-    """Add the adjusted p-values to both tables, as one family or as two, and note what they say."""
-    against = models["p_ceiling"].to_numpy(dtype=float)
-    between = comparisons["p"].to_numpy(dtype=float)
-    if family == "together":
-        q = benjamini_hochberg(np.concatenate([against, between]))
-        models["q_ceiling"], comparisons["q"] = q[: len(against)], q[len(against) :]
-    else:
-        models["q_ceiling"] = benjamini_hochberg(against)
-        comparisons["q"] = benjamini_hochberg(between)
+def _adjust(models: pd.DataFrame, comparisons: pd.DataFrame, options: EvaluationOptions) -> None:
+    """Add the adjusted p-values to both tables, family by family, and note what they say."""
+    p = np.concatenate([models["p_ceiling"], comparisons["p"]]).astype(np.float64)
+    family = np.array([*_families(models, options), *_families(comparisons, options)])
+    q = np.empty(len(p))
+    for one in np.unique(family):
+        q[family == one] = benjamini_hochberg(p[family == one])
+    models["q_ceiling"], comparisons["q"] = q[: len(models)], q[len(models) :]
     for word, side in (("above", 1), ("below", -1)):
         here = (models["q_ceiling"] < ALPHA) & (models["side"] == side)
         _note(models, here, f"significantly {word} the lower ceiling")
     _note(comparisons, spans_zero(comparisons), "significant, but the interval includes zero")
     comparisons["verdict"] = _verdicts(comparisons)
+
+
+def _families(table: pd.DataFrame, options: EvaluationOptions) -> list[str]:
+    """Return the name of the false-discovery family of each row."""
+    planned = {frozenset(pair) for pair in options.planned}
+    names = []
+    for row in table.to_dict("records"):
+        if frozenset((row.get("model_1"), row.get("model_2"))) in planned:
+            names.append("planned")
+        elif options.family == "page":
+            names.append("page")
+        else:
+            apart = options.family == "apart" and "model_1" in row
+            names.append(f"{row['analysis']}/{row['measure']}/{'comparisons' if apart else ''}")
+    return names
 
 
 def _verdicts(comparisons: pd.DataFrame) -> list[str]:

@@ -60,6 +60,16 @@ _METHODS = {
 }
 _MOST_NAMED = 3
 _TEST_NAMES = {"crossed": "test over people and sentences"}
+_FAMILIES = {
+    "page": "with all comparisons and ceiling tests of all analyses and measures as one family",
+    "together": (
+        "within each analysis and measure, with comparisons and ceiling tests as one family"
+    ),
+    "apart": (
+        "within each analysis and measure, with one family for comparisons and one for ceiling "
+        "tests"
+    ),
+}
 _ZEROS = {
     "zsplit": "zero differences are ranked and split between the signs",
     "pratt": "zero differences are ranked and then left out (Pratt)",
@@ -215,16 +225,16 @@ def _analyses(evaluation: Evaluation) -> str:
 def _tests(evaluation: Evaluation) -> str:
     options = evaluation.provenance.options
     crossed = options.inference == "crossed"
-    together = options.family == "together"
     text = "Models were compared with each other and with the lower noise ceiling by two-sided "
     text += _crossed(options) if crossed else _signed_rank(evaluation)
     text += (
-        " Within each analysis and measure the false discovery "
-        "rate was controlled by the Benjamini-Hochberg procedure, with "
-        + ("comparisons and ceiling tests as one family" if together else "one family for ")
-        + ("" if together else "comparisons and one for ceiling tests")
-        + ". Effect sizes are rank-biserial correlations across participants."
+        " The false discovery rate was controlled by the Benjamini-Hochberg procedure, "
+        f"{_FAMILIES[options.family]}"
     )
+    if options.planned:
+        named = ", ".join(" and ".join(pair) for pair in options.planned)
+        text += f"; comparisons planned before ({named}) are a family of their own"
+    text += ". Effect sizes are rank-biserial correlations across participants."
     if options.unit == "auto" and not crossed:
         text += f" {unit_sentence(evaluation.summary.n_groups, options.min_groups)}"
     if options.contrasts == "targeted":

@@ -69,6 +69,10 @@ def write_report(evaluation: Evaluation, folder: str | Path) -> Path:
     page.heading("Methods")
     for text in methods_sentences(evaluation):
         page.paragraph(text)
+    departures = evaluation.provenance.departures
+    if departures is not None:
+        page.heading("Departures from the analysis plan")
+        page.bullets(departures or ["None: all was done as planned."])
     page.heading("Exclusions")
     page.bullets(exclusion_sentences(evaluation))
     if len(evaluation.provenance.excluded):

@@ -35,7 +35,8 @@ class Cell:
     kind
         ``crossed``: all people judge all pairs. ``own pairs``: five groups, each with pairs of its
         own. ``shared pairs``: five groups, each with a random half of the pairs. ``unequal
-        trials``: everyone with a share of 0.3 to 1 of the pairs, chosen at random.
+        trials``: everyone but two with a share of 0.3 to 1 of the pairs, chosen at
+        random.
     people, pairs
         How many people, and how many pairs each of them judges (at most).
     items
@@ -64,7 +65,7 @@ class Cell:
         elif self.kind == "unequal trials":
             share = rng.uniform(0.3, 1.0, size=(self.people, 1))
             seen = rng.random((self.people, self.n_pairs)) < share
-            seen[:, :3] = True
+            seen[:2] = True  # so that every pair has a noise ceiling
         return CellDesign(*np.nonzero(seen))
 
 

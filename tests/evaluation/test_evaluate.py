@@ -12,6 +12,7 @@ from contstim.evaluation import (
     ExclusionRules,
     HumanData,
     align_choices,
+    benjamini_hochberg,
     check_choices,
     evaluate,
     evaluate_file,
@@ -128,14 +129,51 @@ def test_the_preset_is_the_published_analysis(make_study):
     ]
     assert set(here["test"]) == {"asymptotic"}
     models = result.models.query("analysis == 'targeted' and measure == 'accuracy'")
-    from contstim.evaluation import benjamini_hochberg
-
     family = benjamini_hochberg([*models["p_ceiling"], *here["p"]])
     np.testing.assert_allclose([*models["q_ceiling"], *here["q"]], family)
-    apart = evaluate(study, scores, n_bootstrap=0).models.query(
+    apart = evaluate(study, scores, family="apart").models.query(
         "analysis == 'targeted' and measure == 'accuracy'"
     )
     np.testing.assert_allclose(apart["q_ceiling"], benjamini_hochberg(apart["p_ceiling"]))
+
+
+def test_all_that_a_page_shows_is_one_family_but_for_planned_comparisons(make_study):
+    study, scores = make_study(n_people=20)
+    whole = evaluate(study, scores)
+    p = [*whole.models["p_ceiling"], *whole.comparisons["p"]]
+    q = [*whole.models["q_ceiling"], *whole.comparisons["q"]]
+    assert len(p) == len(whole.models) + len(whole.comparisons) > 30
+    np.testing.assert_allclose(q, benjamini_hochberg(p))
+    some = evaluate(study, scores, planned=(("b", "a"),))
+    apart = (some.comparisons["model_1"] == "a") & (some.comparisons["model_2"] == "b")
+    first, rest = some.comparisons[apart], some.comparisons[~apart]
+    np.testing.assert_allclose(first["q"], benjamini_hochberg(first["p"]))
+    q = [*some.models["q_ceiling"], *rest["q"]]
+    np.testing.assert_allclose(q, benjamini_hochberg([*some.models["p_ceiling"], *rest["p"]]))
+    with pytest.raises(UnknownNameError, match="unknown model 'x'"):
+        evaluate(study, scores, planned=(("a", "x"),))
+
+
+@pytest.mark.parametrize(
+    ("shape", "inference", "note"),
+    [
+        ({"n_pairs": 1}, "crossed", "too few participants or sentences"),
+        ({"n_groups": 2}, "signed-rank", "too few groups to test across"),
+    ],
+)
+def test_a_claim_that_cannot_be_tested_gets_no_p_and_a_sentence(make_study, shape, inference, note):
+    result = evaluate(
+        *make_study(**shape),
+        inference=inference,
+        unit="group",
+        measures=("accuracy",),
+        analyses=(Analysis("all"),),
+        n_bootstrap=20,
+    )
+    for table, p in ((result.models, "p_ceiling"), (result.comparisons, "p")):
+        assert table[p].isna().all()
+        assert table["note"].str.contains(note).all()
+    assert (result.comparisons["verdict"] == "").all()
 
 
 def test_scores_in_every_shape_give_the_same(make_study):

@@ -1,0 +1,85 @@
+"""Analysis plans: what they fix, and what is said of departures."""
+
+import pytest
+
+from contstim.cli import main
+from contstim.errors import InputError
+from contstim.evaluation import evaluate
+from contstim.evaluation.plan import read_plan
+
+PLAN = """
+measures = ["accuracy"]
+margin = 0.2
+family = "apart"
+planned = [["a", "b"]]
+
+[[analyses]]
+name = "mine"
+conditions = ["natural"]
+
+[exclusions]
+min_trials = 5
+"""
+
+
+@pytest.fixture
+def plan(tmp_path):
+    path = tmp_path / "plan.toml"
+    path.write_text(PLAN, "utf-8")
+    return path
+
+
+def test_a_plan_fixes_the_analysis(make_study, plan, tmp_path):
+    result = evaluate(*make_study(), plan=plan)
+    options = result.provenance.options
+    assert (options.margin, options.family, options.planned) == (0.2, "apart", (("a", "b"),))
+    assert options.exclusions.min_trials == 5
+    assert set(result.models["analysis"]) == {"mine"}
+    assert set(result.models["measure"]) == {"accuracy"}
+    assert result.provenance.departures == ()
+    assert "None: all was done as planned." in result.report(tmp_path / "out").read_text("utf-8")
+
+
+def test_without_a_plan_nothing_is_said_of_one(make_study, tmp_path):
+    result = evaluate(*make_study())
+    assert result.provenance.departures is None
+    assert "analysis plan" not in result.report(tmp_path).read_text("utf-8")
+
+
+def test_departures_are_listed(make_study, plan, tmp_path):
+    study, scores = make_study()
+    study.to_csv(tmp_path / "choices.csv", index=False)
+    scores.to_csv(tmp_path / "scores.csv", index=False)
+    out = tmp_path / "out"
+    files = [str(tmp_path / "choices.csv"), "--scores", str(tmp_path / "scores.csv")]
+    changed = ["--margin", "0.3", "--population", "these sentences", "--min-rt-ms", "10"]
+    assert main(["evaluate", *files, "--plan", str(plan), *changed, "--out", str(out)]) == 0
+    page = (out / "report.html").read_text("utf-8")
+    assert "Departures from the analysis plan" in page
+    for sentence in (
+        "population is these sentences; the plan has such sentences.",
+        "margin is 0.3; the plan has 0.2.",
+        "exclusions.min_rt_ms is 10; the plan has not set.",
+    ):
+        assert f"<li>{sentence}</li>" in page
+    assert page.count("; the plan has ") == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("margins = 0.1", "unknown key margins; did you mean 'margin'?"),
+        ("margin = 2.0", "margin is 2.0; give less than 1"),
+        ("[exclusions]\nmin_trial = 3", "unknown key exclusions.min_trial; did you mean"),
+        ("[exclusions]\nmin_trials = 'ten'", "exclusions.min_trials is 'ten'; give a number"),
+        ("[[analyses]]\nname = 'x'\ntarget = 'one'", "unknown target 'one'"),
+        ("[[analyses]]\nnames = 'x'", "unknown key analyses[0].names; did you mean 'name'?"),
+        ("planned = [['a']]", "planned[0] is ['a']; give at least 2"),
+    ],
+)
+def test_a_plan_that_is_not_right_is_refused(tmp_path, text, message):
+    path = tmp_path / "plan.toml"
+    path.write_text(text, "utf-8")
+    with pytest.raises(InputError) as caught:
+        read_plan(path)
+    assert message in str(caught.value)
