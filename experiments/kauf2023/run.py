@@ -27,7 +27,7 @@ from study import (
 from contstim import load_model
 from contstim.errors import ContstimError
 from contstim.evaluation.suites import read_blimp
-from contstim.models.hf.options import METRICS
+from contstim.models.hf.metrics import METRICS
 from contstim.report.style import save_figure
 
 

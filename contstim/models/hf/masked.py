@@ -14,9 +14,10 @@ from contstim.models.hf.checkpoint import Checkpoint
 from contstim.models.hf.encoding import Encoded, SubwordTokenizer
 from contstim.models.hf.events import MaskedEvent
 from contstim.models.hf.limits import PACKAGES, check_length, resolution
+from contstim.models.hf.metrics import METRICS, plan_for
 from contstim.models.hf.network import Normaliser
-from contstim.models.hf.options import MASKED_OPTIONS, METRICS, MaskedOptions, SharedOptions
-from contstim.models.hf.plans import LARGEST_EXACT, Plan, merge, plan_for
+from contstim.models.hf.options import MASKED_OPTIONS, MaskedOptions, SharedOptions
+from contstim.models.hf.plans import LARGEST_EXACT, Plan, merge
 from contstim.models.spec import ModelSpec
 from contstim.text.sentence import Sentence, WordList
 
@@ -157,7 +158,7 @@ class MaskedModel(SentenceModel):
         return [_parts(e, plan, v) for e, plan, v in zip(encoded, plans, values, strict=True)]
 
     def parts_by_metric(
-        self, sentences: Sequence[str], metrics: Sequence[str] = METRICS
+        self, sentences: Sequence[str], metrics: Sequence[str] = tuple(METRICS)
     ) -> dict[str, list[SentenceParts]]:
         """Score sentences under several metrics, computing each masked input once for all.
 

@@ -25,8 +25,9 @@ from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.models.base import Hints, Replacements
 from contstim.models.hf.encoding import Encoded
 from contstim.models.hf.limits import check_length
+from contstim.models.hf.metrics import plan_for
 from contstim.models.hf.options import MaskedOptions
-from contstim.models.hf.plans import Plan, plan_for
+from contstim.models.hf.plans import Plan
 from contstim.text.sentence import Sentence, WordList
 
 if TYPE_CHECKING:

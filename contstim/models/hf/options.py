@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from contstim.errors import SpecError
+from contstim.models.hf.metrics import METRICS
 from contstim.models.spec import ModelSpec
 
 __all__ = [
     "CAUSAL_OPTIONS",
     "DTYPES",
     "MASKED_OPTIONS",
-    "METRICS",
     "SHARED_OPTIONS",
     "CausalOptions",
     "MaskedOptions",
@@ -19,8 +19,6 @@ __all__ = [
     "whole_number_option",
 ]
 
-#: Scoring metrics of masked models (DESIGN, section 3).
-METRICS = ("pll", "pll-word-l2r", "pll-whole-word", "pll-sentence-l2r", "permutation")
 DTYPES = ("float32", "float64", "float16", "bfloat16")
 
 #: Options of both kinds of model and their defaults.

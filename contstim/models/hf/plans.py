@@ -18,16 +18,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import combinations
 from math import comb
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
-from contstim.models.hf.options import MaskedOptions
 
-__all__ = ["LARGEST_EXACT", "Plan", "merge", "plan_for", "subset_weights"]
+if TYPE_CHECKING:
+    from contstim.models.hf.options import MaskedOptions
+
+__all__ = ["LARGEST_EXACT", "Plan", "exact_plan", "merge", "permutation", "subset_weights"]
 
 #: Most rows of an exact plan; words of very many tokens are sampled beyond it.
 LARGEST_EXACT = 65_536
@@ -79,9 +81,10 @@ class Plan:
 _NO_INTS = np.zeros(0, dtype=np.int64)
 
 
-def _exact(
+def exact_plan(
     masks: BoolArray, row: Sequence[int] | IntArray, slot: Sequence[int] | IntArray, weight: object
 ) -> Plan:
+    """Return a plan without estimation: ``masks[row[m]]`` shows what term m is read off at."""
     rows = np.asarray(row, dtype=np.int64)
     weights = np.broadcast_to(np.asarray(weight, dtype=np.float64), rows.shape)
     slots = np.asarray(slot, dtype=np.int64)
@@ -97,32 +100,19 @@ def subset_weights(n: int) -> FloatArray:
     return np.array([1.0 / (n * comb(n - 1, r)) for r in range(n)])
 
 
-@lru_cache(maxsize=128)
-def plan_for(layout: tuple[int, ...], options: MaskedOptions) -> Plan:
-    """Return the plan of ``options.metric`` for words of ``layout[i]`` scored tokens each."""
-    word_of = np.repeat(np.arange(len(layout)), layout)
-    n_slots = len(word_of)
-    slots = np.arange(n_slots)
-    same_word = word_of[:, None] == word_of[None, :]
-    if options.metric == "pll":
-        return _exact(np.eye(n_slots, dtype=np.bool_), slots, slots, 1.0)
-    if options.metric == "pll-word-l2r":
-        return _exact(same_word & (slots[None, :] >= slots[:, None]), slots, slots, 1.0)
-    if options.metric == "pll-whole-word":
-        return _exact(word_of[None, :] == np.arange(len(layout))[:, None], word_of, slots, 1.0)
-    if options.metric == "pll-sentence-l2r":
-        return _exact(slots[None, :] >= slots[:, None], slots, slots, 1.0)
+def _proper_subsets(tokens: IntArray) -> list[list[int]]:
+    """List the non-empty proper subsets of a word's token positions."""
+    return [list(s) for size in range(1, len(tokens)) for s in combinations(tokens.tolist(), size)]
+
+
+def permutation(layout: tuple[int, ...], word_of: IntArray, options: MaskedOptions) -> Plan:
+    """Lay out the mean over word orders, exactly or, for long sentences, over sampled orders."""
     n_words = len(layout)
     if n_words <= options.exact:
         partial = sum(2**k - 2 for k in layout) * 2 ** (n_words - 1)
         if 2**n_words - 1 + partial <= LARGEST_EXACT:
             return _permutation(layout, word_of)
     return _sampled(layout, word_of, options)
-
-
-def _proper_subsets(tokens: IntArray) -> list[list[int]]:
-    """List the non-empty proper subsets of a word's token positions."""
-    return [list(s) for size in range(1, len(tokens)) for s in combinations(tokens.tolist(), size)]
 
 
 def _permutation(layout: tuple[int, ...], word_of: IntArray) -> Plan:
@@ -149,7 +139,7 @@ def _permutation(layout: tuple[int, ...], word_of: IntArray) -> Plan:
             slot_parts.append(np.tile(left, len(hides)))
             weight_parts.append(np.repeat(outer[hides] * inner[len(shown)], len(left)))
             n_rows += len(hides)
-    return _exact(
+    return exact_plan(
         np.concatenate(blocks),
         np.concatenate(row_parts),
         np.concatenate(slot_parts),
@@ -245,5 +235,5 @@ def merge(plans: Sequence[Plan]) -> tuple[Plan, list[IntArray]]:
     ascending = np.argsort(keys[:, 0], kind="stable")
     place = np.empty(len(keys), dtype=np.int64)
     place[ascending] = np.arange(len(keys))
-    merged = _exact(np.array(masks), keys[ascending, 0], keys[ascending, 1], 1.0)
+    merged = exact_plan(np.array(masks), keys[ascending, 0], keys[ascending, 1], 1.0)
     return merged, [place[p] for p in places]

@@ -16,7 +16,7 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer, BertTokenizer
 from contstim.errors import InputError, UnknownNameError, UnknownWordError
 from contstim.models.check import check_model
 from contstim.models.hf.masked import MaskedModel
-from contstim.models.hf.options import METRICS
+from contstim.models.hf.metrics import METRICS
 from contstim.models.registry import load_model
 from contstim.text.sentence import Sentence, WordList
 
