@@ -87,3 +87,16 @@ def test_the_guide_to_the_experiment(
     assert "complete" in capsys.readouterr().out
     for name in ("collected/choices.csv", "lists/my-study_pcibex.csv", "pay.csv", "audit/audit.md"):
         assert Path(name).stat().st_size > 0
+
+
+def test_the_walk_through_the_code_names_what_there_is() -> None:
+    text = (ROOT / "docs" / "how-it-works.md").read_text("utf-8")
+    places = re.findall(r"`(contstim/[\w/.]+\.py)(?::\s+([\w.]+))?`", text)
+    assert len(places) > 20
+    for path, name in places:
+        source = (ROOT / path).read_text("utf-8")
+        for part in filter(None, name.split(".")):
+            assert re.search(rf"(def|class) {part}\b|^{part}\b", source, flags=re.MULTILINE), name
+    rulebook = (ROOT / "docs" / "rulebook.md").read_text("utf-8")
+    for path in re.findall(r"`((?:contstim|tests|docs)/[\w/.-]+\.\w+)`", rulebook):
+        assert (ROOT / path).is_file(), path
