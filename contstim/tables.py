@@ -265,7 +265,7 @@ def numbered_lines(path: str | PathLike[str]) -> Iterator[tuple[int, str]]:
     except FileNotFoundError:
         raise InputError(f"there is no file {name}; check the path") from None
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise InputError(f"{name} is not a whole gzip file ({error}); make it anew") from None
+        raise InputError(f"{name} is not a whole gzip file ({error}); make it again") from None
     except OSError as error:
         raise InputError(f"cannot read {name}: {error.strerror or error}") from None
 

@@ -43,7 +43,7 @@ def bundled_folder() -> Path:
     for folder in (package / "bundled", package.parent / "models" / "bundled"):
         if (folder / "bundled.toml").is_file():
             return folder
-    raise ModelFileError("the bundled models are missing from this installation; install it anew")
+    raise ModelFileError("the bundled models are missing from this installation; install it again")
 
 
 def model_card(name: str) -> str | None:

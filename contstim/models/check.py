@@ -61,7 +61,7 @@ def check_model(
     for sentence in listed[:3]:
         _check_replacements(model, Sentence.parse(sentence), candidates, tolerance)
     done.append(
-        f"replacement scores equal scores afresh, bounds hold ({len(candidates)} candidates at "
+        f"replacement scores equal whole scores, bounds hold ({len(candidates)} candidates at "
         "every position of three sentences)"
     )
     return done
@@ -207,7 +207,7 @@ def _check_replacements(
                 raise _fail(
                     model,
                     f"replacement {subset.words[worst]!r} at position {position} of "
-                    f"{str(sentence)!r} scores {values[worst]} {name}, {fresh[worst]} afresh",
+                    f"{str(sentence)!r} scores {values[worst]} {name}, {fresh[worst]} as a whole",
                 )
         above = int((fresh - table.upper).argmax())
         if not fresh[above] - table.upper[above] <= tolerance:

@@ -78,7 +78,7 @@ def package_file(model: str, package: str, ending: str, install: str) -> Path:
             return path
     version = importlib.metadata.version(package)
     raise ModelFileError(
-        f"{model}: the package {package} {version} has no file *{ending}; install it anew"
+        f"{model}: the package {package} {version} has no file *{ending}; install it again"
     )
 
 

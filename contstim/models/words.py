@@ -135,7 +135,7 @@ class WordTokenizer:
         )
 
     def knows(self, words: Sequence[str]) -> BoolArray:
-        """Say for each of V words whether all its tokens have ids of their own; shape (V,)."""
+        """Return whether all tokens of each of V words have ids of their own; shape (V,)."""
         lower = self.case == "lower"
         known = np.zeros(len(words), dtype=np.bool_)
         for i, word in enumerate(words):

@@ -111,7 +111,7 @@ def solve_binary(programme: BinaryProgramme, solver: Any) -> tuple[BoolArray | N
     Returns
     -------
     array or None
-        The variables at 1, shape (n,), rounded and checked afresh against every constraint; None
+        The variables at 1, shape (n,), rounded and checked again against every constraint; None
         if there is no solution or none was found.
     str
         ``optimal``, ``feasible`` (stopped early), ``infeasible`` or ``unknown``.

@@ -103,7 +103,7 @@ class _Lenient(TableModel):
         (_Shifted, "one by one|in reverse order|differently"),
         (_Forgetful, "sum to"),
         (_Overbound, "above its bound"),
-        (_Misplaced, "afresh"),
+        (_Misplaced, "as a whole"),
         (_Uncomputed, "scores nan on demand"),
         (_Unbounded, "above its bound nan"),
         (_Totalled, "totals gives"),

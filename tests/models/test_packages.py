@@ -36,7 +36,7 @@ def test_finds_a_file_without_importing(tmp_path: Path, monkeypatch: pytest.Monk
     with pytest.raises(ModelFileError) as missing:
         package_file("contstim:x", "some-model", ".onnx", "")
     assert str(missing.value) == (
-        "contstim:x: the package some-model 9.9 has no file *.onnx; install it anew"
+        "contstim:x: the package some-model 9.9 has no file *.onnx; install it again"
     )
     (folder / "a.onnx").write_bytes(b"1")
     assert package_file("contstim:x", "some-model", ".onnx", "") == folder / "a.onnx"

@@ -148,7 +148,7 @@ def adapt(
         Sentences of another corpus, to see what the adaptation costs there.
     domain
         Sentences of the domain's development part; by default a tenth of `text`, at most 200
-        sentences, drawn by lot and not trained on.
+        sentences, drawn at random and not trained on.
     options
         How to train.
     progress

@@ -41,7 +41,7 @@ def shuffled_batches(
 ) -> Iterator[list[int]]:
     """Yield one pass over S sentences, in batches of one length and at most `tokens` tokens.
 
-    Both what stands together and the order of the batches are drawn anew by `rng`.
+    Both what stands together and the order of the batches are drawn again by `rng`.
     """
     order = rng.permutation(len(encoded))
     lengths = np.array([len(encoded[i].ids) for i in order])
@@ -65,11 +65,11 @@ def hide(
     ordinary: IntArray,
     rng: np.random.Generator,
 ) -> MaskedBatch:
-    """Hide tokens of sentences of one length, drawn anew each time.
+    """Hide tokens of sentences of one length, drawn again each time.
 
     Of the T scored tokens of a sentence ``max(1, round(share * T))`` are hidden, special tokens
     never. Of the hidden ones 80 % become the mask token, 10 % a random one, and 10 % stay as they
-    are (Devlin et al. 2019, section 3.1), drawn anew in each pass (Liu et al. 2019, section 4.1).
+    are (Devlin et al. 2019, section 3.1), drawn again in each pass (Liu et al. 2019, section 4.1).
 
     Parameters
     ----------

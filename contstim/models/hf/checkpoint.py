@@ -247,7 +247,7 @@ def _read(
 
 
 def _kind(config: Any, spec: ModelSpec) -> str:
-    """Say whether a configuration is of a causal or a masked language model."""
+    """Return which kind of language model a configuration is of, causal or masked."""
     masked = MODEL_FOR_MASKED_LM_MAPPING_NAMES.get(config.model_type)
     causal = MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.get(config.model_type)
     architecture = (getattr(config, "architectures", None) or [""])[0]

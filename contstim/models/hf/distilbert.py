@@ -192,7 +192,7 @@ def _assemble(onnx: Path, tokens: Path, head: Path, target: Path) -> None:
             trained = {name: file.get_tensor(name).float() for name in names}
     except (OSError, SafetensorError) as error:
         raise ModelFileError(
-            f"cannot read {str(head)!r} ({error}); install contstim anew"
+            f"cannot read {str(head)!r} ({error}); install contstim again"
         ) from error
     if fits != digest_of_files([onnx]):
         raise ModelFileError(
@@ -201,7 +201,7 @@ def _assemble(onnx: Path, tokens: Path, head: Path, target: Path) -> None:
         )
     if sorted(trained) != sorted(HEAD_WEIGHTS):
         raise ModelFileError(
-            f"{str(head)!r} does not hold the weights of a head; install contstim anew"
+            f"{str(head)!r} does not hold the weights of a head; install contstim again"
         )
     model = headless_model(onnx)
     model.load_state_dict(trained, strict=False)

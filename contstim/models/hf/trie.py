@@ -164,7 +164,7 @@ class TokenTrie:
         return np.asarray(total[self.end])
 
     def covered(self, chosen: IntArray) -> BoolArray:
-        """Say for each word whether every node on the way to it is among `chosen`; shape (V,)."""
+        """Return whether every node on the way to each word is among `chosen`; shape (V,)."""
         known = np.zeros(len(self.parent) + 1, dtype=np.bool_)
         known[chosen] = True
         known[-1] = True

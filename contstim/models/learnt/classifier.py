@@ -118,7 +118,7 @@ class ClassifierModel(FirstTokenModel):
             names = [record["best"]] if members == "best" else list(record["majority"])
         except (KeyError, TypeError) as error:
             raise ModelFileError(
-                f"the record of {str(folder)!r} is incomplete ({error}); make the classifier anew"
+                f"the record of {str(folder)!r} is incomplete ({error}); make the classifier again"
             ) from None
         if members == "majority" and len(names) < 3:
             raise SpecError(

@@ -55,7 +55,7 @@ def distill(
     token's vector, learns these scores by least squares (Salazar et al. 2020, section 2.2; see
     `Target` for the part that follows from the length alone). The teacher's scores are on the disk
     as soon as a thousand are made, so an interrupted call goes on where it stopped; the training,
-    which is short beside them, starts anew.
+    which is short beside them, starts again.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def distill(
         The encoder to start from, as `open_encoder` takes it; by default the teacher's own.
     heldout
         Sentences to measure the student on; by default a tenth of the sentences, at most 2,000,
-        drawn by lot and not learnt from. Sentences that are given as both are not learnt from.
+        drawn at random and not learnt from. Sentences that are given as both are not learnt from.
     options
         How to train; 5 passes by default.
     cache

@@ -113,7 +113,7 @@ def read_record(folder: Path, kind: str) -> dict[str, Any]:
         ) from None
     except ValueError as error:
         raise ModelFileError(
-            f"{_RECORD} in {str(folder)!r} is damaged ({error}); make the {kind} anew"
+            f"{_RECORD} in {str(folder)!r} is damaged ({error}); make the {kind} again"
         ) from None
     found = record.get("kind") if isinstance(record, dict) else None
     if found != kind:

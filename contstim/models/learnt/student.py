@@ -64,7 +64,7 @@ class StudentModel(FirstTokenModel):
             )
         except (KeyError, TypeError, ValueError) as error:
             raise ModelFileError(
-                f"the record of {spec.location!r} is incomplete ({error}); make the student anew"
+                f"the record of {spec.location!r} is incomplete ({error}); make the student again"
             ) from None
 
     @classmethod

@@ -167,7 +167,7 @@ class NgramModel(SentenceModel):
         return None if self._table is None else Replacer(self._table)
 
     def knows(self, words: Sequence[str]) -> BoolArray:
-        """Say for each of V bare words whether it is in the vocabulary; shape (V,)."""
+        """Return whether each of V bare words is in the vocabulary; shape (V,)."""
         return self._tokenizer.knows(words)
 
     def _text(self, sentence: str) -> str:

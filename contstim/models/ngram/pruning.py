@@ -18,7 +18,7 @@ _LEAST = 1e-6
 def prune_by_entropy(
     table: NgramTable, frequencies: Sequence[FloatArray], threshold: float
 ) -> NgramTable:
-    """Leave out n-grams whose loss changes the model least, and set the back-off weights anew.
+    """Leave out n-grams whose loss changes the model least, and compute back-off weights again.
 
     Leaving out w after h changes the model by the relative entropy
     D = -P(h) {p(w|h) [log p(w|h') + log b'(h) - log p(w|h)] + [log b'(h) - log b(h)] r(h)},

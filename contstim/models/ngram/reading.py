@@ -39,7 +39,7 @@ def _open(path: Path) -> IO[bytes]:
 
 
 def is_binary(path: Path) -> bool:
-    """Say whether a file begins as a KenLM binary does.
+    """Return whether a file begins as a KenLM binary does.
 
     Raises
     ------

@@ -86,8 +86,8 @@ def train_ngram(
         Discounts for counts 1, 2 and 3 or more where the text gives none, e.g. (0.5, 1, 1.5)
         (``lmplz --discount_fallback``); without it that is an error.
     digits
-        Decimals of the logarithms in the file. With fewer than 7, back-off weights are set anew
-        from the rounded probabilities, so that sums stay 1.
+        Decimals of the logarithms in the file. With fewer than 7, back-off weights are
+        computed again from the rounded probabilities, so that sums stay 1.
 
     Raises
     ------

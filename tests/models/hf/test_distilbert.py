@@ -132,7 +132,7 @@ def test_the_head_must_be_whole_and_fit(package: Path, tmp_path: Path) -> None:
     with pytest.raises(ModelFileError) as error:
         distilbert.converted_distilbert()
     assert str(error.value) == (
-        f"{str(head)!r} does not hold the weights of a head; install contstim anew"
+        f"{str(head)!r} does not hold the weights of a head; install contstim again"
     )
     (package / "tagger.onnx").write_bytes((package / "tagger.onnx").read_bytes() + b"\x08\x08")
     with pytest.raises(ModelFileError) as error:
