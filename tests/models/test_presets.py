@@ -14,6 +14,14 @@ from contstim.models.hf.options import (
 from contstim.models.presets import METRIC_PRESETS, preset
 from contstim.models.spec import ModelSpec
 
+#: The masked models of Kauf & Ivanova (2023).
+MASKED = {
+    "google-bert/bert-base-cased",
+    "google-bert/bert-large-cased",
+    "FacebookAI/roberta-base",
+    "FacebookAI/roberta-large",
+}
+
 
 @pytest.mark.parametrize("name", METRIC_PRESETS)
 def test_specs_read_and_round_trip(name: str) -> None:
@@ -36,7 +44,9 @@ def test_specs_read_and_round_trip(name: str) -> None:
 
 def test_golan2023_has_the_nine_models() -> None:
     specs = preset("golan2023").specs
-    assert len(specs) == 9
+    assert list(specs) == [
+        *("GPT-2", "RoBERTa", "ELECTRA", "BERT", "XLM", "LSTM", "RNN", "3-gram", "2-gram")
+    ]
     for name in ("RoBERTa", "ELECTRA", "BERT", "XLM"):
         options = MaskedOptions.read(ModelSpec.parse(specs[name]))
         assert (options.metric, options.restricted) == ("permutation", True)
@@ -51,7 +61,15 @@ def test_kauf2023_has_three_metrics_a_model() -> None:
     assert specs["BERT (base), pll-whole-word"] == (
         "hf:google-bert/bert-base-cased?metric=pll-whole-word&revision=main"
     )
-    assert len(specs) == 4 * 3 + 1
+    # Every masked model under every metric, by the name it has in the tables, and one causal one.
+    by_metric: dict[str, set[str]] = {}
+    for name, spec in specs.items():
+        parsed = ModelSpec.parse(spec)
+        by_metric.setdefault(parsed.get("metric", "chain"), set()).add(parsed.location)
+        assert name.endswith(parsed.get("metric", "GPT2-medium"))
+    assert by_metric.pop("chain") == {"openai-community/gpt2-medium"}
+    assert set(by_metric) == {"pll", "pll-word-l2r", "pll-whole-word"}
+    assert all(locations == MASKED for locations in by_metric.values())
 
 
 def test_an_unknown_preset_is_refused() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,13 +10,15 @@ import torch
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError, SpecError
-from contstim.models.base import Replacements, SentenceModel, SentenceParts, as_sentences
+from contstim.models.base import Replacements, SentenceParts, as_sentences
 from contstim.models.hf.causal_shared import shared_values
 from contstim.models.hf.checkpoint import Checkpoint
-from contstim.models.hf.encoding import Encoded, SubwordTokenizer
+from contstim.models.hf.encoding import Encoded
 from contstim.models.hf.events import CausalEvent
-from contstim.models.hf.limits import PACKAGES, check_length, resolution
-from contstim.models.hf.options import CAUSAL_OPTIONS, CausalOptions, SharedOptions
+from contstim.models.hf.limits import check_length
+from contstim.models.hf.options import CAUSAL_OPTIONS, CausalOptions
+from contstim.models.hf.transformer import TransformerModel
+from contstim.models.hf.unigram import ScoredTokens
 from contstim.models.spec import ModelSpec
 from contstim.text.sentence import Sentence, WordList
 
@@ -49,7 +51,7 @@ class Chain:
     units: tuple[str, ...]
 
 
-class CausalModel(SentenceModel):
+class CausalModel(TransformerModel):
     """A causal language model: log P(s) = sum_t log p(t | prefix and tokens before t).
 
     What stands before the first word is the ``prefix``: by default what the tokenizer puts there
@@ -82,13 +84,8 @@ class CausalModel(SentenceModel):
     """
 
     def __init__(self, spec: ModelSpec, checkpoint: Checkpoint) -> None:
-        super().__init__(spec.canonical(CAUSAL_OPTIONS))
-        shared = SharedOptions.read(spec)
+        super().__init__(spec, checkpoint, CAUSAL_OPTIONS, special=False)
         self.options = CausalOptions.read(spec)
-        self.checkpoint = checkpoint
-        self.network = checkpoint.network
-        self.tokenizer = SubwordTokenizer(checkpoint.tokenizer, shared, self.spec, special=False)
-        self.budget = shared.batch_tokens
         self.prefix = self._prefix()
         self.end = self._end()
         self.corrected = self.options.words == "corrected"
@@ -164,25 +161,6 @@ class CausalModel(SentenceModel):
             words=self.options.words,
         )
 
-    @property
-    def fingerprint(self) -> str:
-        """SHA-256 of weights and tokenizer."""
-        return self.checkpoint.fingerprint
-
-    @property
-    def packages(self) -> tuple[str, ...]:
-        """PyTorch, transformers and tokenizers."""
-        return PACKAGES
-
-    @property
-    def resolution(self) -> float:
-        """1e-4 nats; half a nat where the network computes in 16 bits."""
-        return resolution(self.network)
-
-    def knows(self, words: Sequence[str]) -> BoolArray:
-        """Say for each of V words whether the tokenizer can write it; shape (V,)."""
-        return self.tokenizer.knows(words)
-
     def chains(self, sentences: Sequence[str]) -> list[Chain]:
         """Tokenise sentences and put prefix and end around them.
 
@@ -234,6 +212,18 @@ class CausalModel(SentenceModel):
                 values[0] = np.nan
         return words
 
+    def scored_tokens(self, sentences: Sequence[str]) -> list[ScoredTokens]:
+        """Return the tokens of each sentence that are scored, the end after them."""
+        return [
+            ScoredTokens(c.units, c.ids[c.places], c.word_of, c.encoded.n_words)
+            for c in self.chains(sentences)
+        ]
+
+    @property
+    def end_ids(self) -> Sequence[int]:
+        """Ids of the end symbol where it is scored."""
+        return self.end
+
     def values(self, chains: Sequence[Chain]) -> list[FloatArray]:
         """Compute the log-probabilities of each chain's scored units: S arrays (T,), nats.
 
@@ -243,7 +233,8 @@ class CausalModel(SentenceModel):
         if shared is not None:
             return shared
         found: list[FloatArray] = [np.zeros(0)] * len(chains)
-        for group in self._groups(chains):
+        ids_of = [chain.ids for chain in chains]
+        for group in self.groups(ids_of, [1] * len(chains)):
             ids = np.array([chains[i].ids for i in group])
             reads = [self.reads(chains[i]) for i in group]
             rows = np.repeat(np.arange(len(group)), [len(r) for r in reads])
@@ -316,31 +307,12 @@ class CausalModel(SentenceModel):
         table[:, : len(columns)] = torch.stack(columns, dim=1).cpu().numpy()
         return table
 
-    def _groups(self, chains: Sequence[Chain]) -> Iterator[list[int]]:
-        """Yield chains of one length in groups of a few batches' tokens."""
-        most = 4 * (self.budget or self.network.token_budget)
-        group: list[int] = []
-        for i in sorted(range(len(chains)), key=lambda i: len(chains[i].ids)):
-            length = len(chains[i].ids)
-            if group and (length != len(chains[group[0]].ids) or len(group) * length >= most):
-                yield group
-                group = []
-            group.append(i)
-        if group:
-            yield group
-
     def base(self, sentence: str) -> tuple[Chain, FloatArray]:
         """Return the chain of a sentence and its values; the last one is remembered."""
         if self._last is None or self._last[0] != sentence:
             chain = self.chains([sentence])[0]
             self._last = (sentence, chain, self.values([chain])[0])
         return self._last[1:]
-
-    def own_unigram(self) -> SentenceModel:
-        """Return the unigram probabilities of this model's own tokens."""
-        from contstim.models.hf.unigram import TokenUnigram
-
-        return TokenUnigram(self)
 
     def replacements(self, sentence: Sentence, position: int, words: WordList) -> Replacements:
         """Score candidates for one position.

@@ -2,36 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from contstim.arrays import BoolArray, FloatArray, IntArray
+from contstim.arrays import FloatArray
 from contstim.errors import SpecError, UnknownNameError
-from contstim.models.base import Replacements, SentenceModel, SentenceParts, as_sentences
+from contstim.models.base import Replacements, SentenceParts, as_sentences
 from contstim.models.hf.checkpoint import Checkpoint
-from contstim.models.hf.encoding import Encoded, SubwordTokenizer
+from contstim.models.hf.encoding import Encoded
 from contstim.models.hf.events import MaskedEvent
-from contstim.models.hf.limits import PACKAGES, check_length, resolution
+from contstim.models.hf.limits import check_length
 from contstim.models.hf.metrics import METRICS, plan_for
 from contstim.models.hf.network import Normaliser
-from contstim.models.hf.options import MASKED_OPTIONS, MaskedOptions, SharedOptions
-from contstim.models.hf.plans import LARGEST_EXACT, Plan, merge
+from contstim.models.hf.options import MASKED_OPTIONS, MaskedOptions
+from contstim.models.hf.plans import LARGEST_EXACT, Plan, masked_rows, merge
+from contstim.models.hf.transformer import TransformerModel
+from contstim.models.hf.unigram import ScoredTokens
 from contstim.models.spec import ModelSpec
 from contstim.text.sentence import Sentence, WordList
 
-__all__ = ["MaskedModel", "masked_rows"]
+__all__ = ["MaskedModel"]
 
 
-def masked_rows(ids: IntArray, scored: IntArray, masks: BoolArray, mask_id: int) -> IntArray:
-    """Return `ids` (L,) once for each row of `masks` (R, T), with its scored tokens hidden."""
-    rows = np.tile(ids, (len(masks), 1))
-    rows[:, scored] = np.where(masks, mask_id, rows[:, scored])
-    return rows
-
-
-class MaskedModel(SentenceModel):
+class MaskedModel(TransformerModel):
     """A masked language model with one scoring metric.
 
     The metrics (DESIGN, section 3) are weighted sums of log p(token | visible tokens); special
@@ -65,21 +60,16 @@ class MaskedModel(SentenceModel):
     """
 
     def __init__(self, spec: ModelSpec, checkpoint: Checkpoint) -> None:
-        super().__init__(spec.canonical(MASKED_OPTIONS))
-        shared = SharedOptions.read(spec)
+        super().__init__(spec, checkpoint, MASKED_OPTIONS, special=True)
         self.options = MaskedOptions.read(spec)
-        self.checkpoint = checkpoint
-        self.network = checkpoint.network
-        self.tokenizer = SubwordTokenizer(checkpoint.tokenizer, shared, self.spec, special=True)
         self.mask_id = int(checkpoint.tokenizer.mask_token_id)
-        self.budget = shared.batch_tokens
         forms = self.tokenizer.forms
         if self.options.restricted and not forms.mark:
             raise SpecError(
                 f"restricted=yes in {str(spec)!r}: its vocabulary does not tell word-starting "
                 "from word-continuing tokens; leave the option out"
             )
-        if self.options.restricted and shared.unknown == "unk":
+        if self.options.restricted and self.tokenizer.options.unknown == "unk":
             raise SpecError(
                 f"restricted=yes with unknown=unk in {str(spec)!r}: the unknown-word token is of "
                 "neither class; leave one of the two out"
@@ -115,25 +105,6 @@ class MaskedModel(SentenceModel):
             orders=orders,
         )
 
-    @property
-    def fingerprint(self) -> str:
-        """SHA-256 of weights and tokenizer."""
-        return self.checkpoint.fingerprint
-
-    @property
-    def packages(self) -> tuple[str, ...]:
-        """PyTorch, transformers and tokenizers."""
-        return PACKAGES
-
-    @property
-    def resolution(self) -> float:
-        """1e-4 nats; half a nat where the network computes in 16 bits."""
-        return resolution(self.network)
-
-    def knows(self, words: Sequence[str]) -> BoolArray:
-        """Say for each of V words whether the tokenizer can write it; shape (V,)."""
-        return self.tokenizer.knows(words)
-
     def encode(self, sentences: Sequence[str]) -> list[Encoded]:
         """Tokenise sentences, refusing those the network is too short for."""
         listed = as_sentences(sentences)
@@ -141,6 +112,13 @@ class MaskedModel(SentenceModel):
         for sentence, e in zip(listed, encoded, strict=True):
             check_length(sentence, len(e.ids), self.checkpoint.max_tokens, self.spec)
         return encoded
+
+    def scored_tokens(self, sentences: Sequence[str]) -> list[ScoredTokens]:
+        """Return the tokens of each sentence that are scored."""
+        return [
+            ScoredTokens(e.units, e.ids[e.scored], e.word_of, e.n_words)
+            for e in self.encode(sentences)
+        ]
 
     def plan(self, encoded: Encoded, metric: str | None = None) -> Plan:
         """Return the rows and terms of a sentence under this model's metric, or under `metric`."""
@@ -195,7 +173,8 @@ class MaskedModel(SentenceModel):
         Rows of one length are computed together, whatever sentence they come from.
         """
         found: list[FloatArray] = [np.zeros(0)] * len(encoded)
-        for group in self._groups(encoded, plans):
+        ids_of = [e.ids for e in encoded]
+        for group in self.groups(ids_of, [len(plan.masks) for plan in plans]):
             rows, at, positions = [], [], []
             n_rows = 0
             for i in group:
@@ -218,21 +197,6 @@ class MaskedModel(SentenceModel):
                 found[i] = values
         return found
 
-    def _groups(self, encoded: Sequence[Encoded], plans: Sequence[Plan]) -> Iterator[list[int]]:
-        """Yield sentences of one length in groups of a few batches' rows."""
-        most = 4 * (self.budget or self.network.token_budget)
-        group: list[int] = []
-        tokens = 0
-        for i in sorted(range(len(encoded)), key=lambda i: len(encoded[i].ids)):
-            length = len(encoded[i].ids)
-            if group and (length != len(encoded[group[0]].ids) or tokens >= most):
-                yield group
-                group, tokens = [], 0
-            group.append(i)
-            tokens += length * len(plans[i].masks)
-        if group:
-            yield group
-
     def base(self, sentence: str) -> tuple[Encoded, FloatArray]:
         """Return the tokens of a sentence and its terms' values; the last one is remembered."""
         if self._last is None or self._last[0] != sentence:
@@ -240,12 +204,6 @@ class MaskedModel(SentenceModel):
             values = self.values(encoded, [self.plan(encoded[0])])
             self._last = (sentence, encoded[0], values[0])
         return self._last[1:]
-
-    def own_unigram(self) -> SentenceModel:
-        """Return the unigram probabilities of this model's own tokens."""
-        from contstim.models.hf.unigram import TokenUnigram
-
-        return TokenUnigram(self)
 
     def replacements(self, sentence: Sentence, position: int, words: WordList) -> Replacements:
         """Score candidates for one position.

@@ -27,7 +27,7 @@ from contstim.models.hf.encoding import Encoded
 from contstim.models.hf.limits import check_length
 from contstim.models.hf.metrics import plan_for
 from contstim.models.hf.options import MaskedOptions
-from contstim.models.hf.plans import Plan
+from contstim.models.hf.plans import Plan, masked_rows
 from contstim.text.sentence import Sentence, WordList
 
 if TYPE_CHECKING:
@@ -147,8 +147,6 @@ class _Gap:
 
     def compute(self, rows: IntArray) -> None:
         """Compute the common and own terms of those of `rows` that are not done."""
-        from contstim.models.hf.masked import masked_rows
-
         wanted = np.zeros(len(self.done), dtype=np.bool_)
         wanted[rows] = True
         wanted &= ~self.done
@@ -317,8 +315,6 @@ class _Scorer:
 
     def _seeing(self, gap: _Gap, encoded: list[Encoded]) -> FloatArray:
         """Sum the terms that see the candidate, for candidates of one number of tokens."""
-        from contstim.models.hf.masked import masked_rows
-
         model, plan = self.model, gap.plan
         sums = np.zeros(len(encoded), dtype=np.float64)
         if len(gap.seeing) == 0:

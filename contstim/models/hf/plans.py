@@ -29,7 +29,15 @@ from contstim.arrays import BoolArray, FloatArray, IntArray
 if TYPE_CHECKING:
     from contstim.models.hf.options import MaskedOptions
 
-__all__ = ["LARGEST_EXACT", "Plan", "exact_plan", "merge", "permutation", "subset_weights"]
+__all__ = [
+    "LARGEST_EXACT",
+    "Plan",
+    "exact_plan",
+    "masked_rows",
+    "merge",
+    "permutation",
+    "subset_weights",
+]
 
 #: Most rows of an exact plan; words of very many tokens are sampled beyond it.
 LARGEST_EXACT = 65_536
@@ -237,3 +245,10 @@ def merge(plans: Sequence[Plan]) -> tuple[Plan, list[IntArray]]:
     place[ascending] = np.arange(len(keys))
     merged = exact_plan(np.array(masks), keys[ascending, 0], keys[ascending, 1], 1.0)
     return merged, [place[p] for p in places]
+
+
+def masked_rows(ids: IntArray, scored: IntArray, masks: BoolArray, mask_id: int) -> IntArray:
+    """Return `ids` (L,) once for each row of `masks` (R, T), with its scored tokens hidden."""
+    rows = np.tile(ids, (len(masks), 1))
+    rows[:, scored] = np.where(masks, mask_id, rows[:, scored])
+    return rows

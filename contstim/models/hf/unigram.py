@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -26,18 +26,26 @@ from contstim.errors import InputError
 from contstim.files import file_digest
 from contstim.models.base import Event, Replacements, SentenceModel, SentenceParts
 from contstim.models.bundled import bundled_folder
-from contstim.models.hf.causal import CausalModel
 from contstim.models.spec import ModelSpec
 from contstim.tables import numbered_lines
 from contstim.text.sentence import Sentence, WordList
 
 if TYPE_CHECKING:
-    from contstim.models.hf.masked import MaskedModel
+    from contstim.models.hf.transformer import TransformerModel
 
-__all__ = ["TokenUnigram", "WordCounts"]
+__all__ = ["ScoredTokens", "TokenUnigram", "WordCounts"]
 
 #: The words of the bundled models' training text and their counts (recipe: models/unigram.py).
 WORD_COUNTS = "word_counts.tsv.gz"
+
+
+class ScoredTokens(NamedTuple):
+    """The T scored tokens of a sentence: as text, their ids and words (T,), and W."""
+
+    units: tuple[str, ...]
+    ids: IntArray
+    word_of: IntArray
+    n_words: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,11 +98,11 @@ class TokenUnigram(SentenceModel):
         Word counts; by default those of the bundled models' training text.
     """
 
-    def __init__(self, model: CausalModel | MaskedModel, path: Path | None = None) -> None:
+    def __init__(self, model: TransformerModel, path: Path | None = None) -> None:
         super().__init__(ModelSpec("contstim", "unigram", (("units", "tokens"),)))
         self.model = model
         self.path = path or bundled_folder() / WORD_COUNTS
-        self.end = np.array(model.end if isinstance(model, CausalModel) else [], dtype=np.int64)
+        self.end = np.array(model.end_ids, dtype=np.int64)
         counts = WordCounts.read(self.path)
         found = model.tokenizer.count(counts.words, counts.n, counts.n_first)
         found[self.end] += counts.n_first.sum()
@@ -121,17 +129,9 @@ class TokenUnigram(SentenceModel):
 
     def parts(self, sentences: Sequence[str]) -> list[SentenceParts]:
         """Give the units that the transformer scores their unigram log-probabilities."""
-        model = self.model
-        if isinstance(model, CausalModel):
-            return [
-                SentenceParts(
-                    c.units, self.log_probs[c.ids[c.places]], c.word_of, c.encoded.n_words
-                )
-                for c in model.chains(sentences)
-            ]
         return [
-            SentenceParts(e.units, self.log_probs[e.ids[e.scored]], e.word_of, e.n_words)
-            for e in model.encode(sentences)
+            SentenceParts(t.units, self.log_probs[t.ids], t.word_of, t.n_words)
+            for t in self.model.scored_tokens(sentences)
         ]
 
     def replacements(self, sentence: Sentence, position: int, words: WordList) -> Replacements:

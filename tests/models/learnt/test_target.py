@@ -30,11 +30,15 @@ def test_an_output_counts_for_each_token_of_a_sum_and_once_for_a_mean() -> None:
     np.testing.assert_allclose(mean.score(output, lengths), [-15 + 2, -30 + 2])
 
 
-@pytest.mark.parametrize("grows", [True, False])
-def test_residual_and_score_are_inverse(grows: bool) -> None:
-    target = Target.of(SCORES, LENGTHS, grows)
-    outputs = target.residual(SCORES, LENGTHS) / target.factor(LENGTHS)
+def test_what_is_learnt_is_the_distance_from_the_line_in_standard_deviations() -> None:
+    target = Target.of(SCORES, LENGTHS, grows=True)
+    residual = target.residual(SCORES, LENGTHS)
+    np.testing.assert_allclose(residual, np.array([1, -1, 2, -2]) / np.sqrt(2.5), atol=1e-12)
+    # Sentences of 2 and 4 tokens, 3 on average: one output counts for two thirds and four thirds.
+    outputs = np.array([1.5, -1.5, 1.5, -1.5]) / np.sqrt(2.5)
     np.testing.assert_allclose(target.score(outputs, LENGTHS), SCORES)
+    once = Target.of(SCORES, LENGTHS, grows=False)
+    np.testing.assert_allclose(once.score(residual, LENGTHS), SCORES)
 
 
 def test_scores_that_follow_from_length_alone_are_refused() -> None:
