@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from contstim.models.check import check_model
     from contstim.models.registry import load_model, register_family
     from contstim.models.spec import ModelSpec
+    from contstim.report.text import answer_sentences
     from contstim.report.write import write_report
     from contstim.search.check import check_strategy
     from contstim.search.problem import Accepted, Constraint, Fall, Objective, Problem
@@ -69,6 +70,7 @@ _PLACES = {
     "Triplet": "search.triplets",
     "Vocabulary": "text.vocabulary",
     "WordList": "text.sentence",
+    "answer_sentences": "report.text",
     "bundled_vocabulary": "text.bundled",
     "check_design": "selection.checking",
     "check_model": "models.check",
@@ -115,6 +117,7 @@ __all__ = [
     "Vocabulary",
     "WordList",
     "__version__",
+    "answer_sentences",
     "bundled_vocabulary",
     "check_design",
     "check_model",

@@ -27,10 +27,12 @@ from contstim.errors import InputError
 from contstim.evaluation.choices import HumanData
 from contstim.evaluation.crossed import POPULATIONS
 from contstim.evaluation.evaluate import evaluate
-from contstim.evaluation.exclusion import leave_out_unknown
+from contstim.evaluation.exclusion import exclude, leave_out_unknown
 from contstim.evaluation.importers import FORMATS, ColumnMapping, read_choices, read_mapped
+from contstim.evaluation.mixed_models import write_mixed_models
 from contstim.evaluation.options import INFERENCES, PRESETS, preset_options
 from contstim.evaluation.plan import read_plan
+from contstim.evaluation.trials import TrialData
 from contstim.models.base import SentenceModel
 from contstim.models.cache import ScoreCache
 from contstim.models.registry import load_model
@@ -118,6 +120,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="resamples of signed-rank intervals (default: 1000)",
     )
     parser.add_argument(
+        "--mixed-models",
+        action="store_true",
+        help="also write mixed_models.csv and scripts for mixed models in lme4, brms and bambi",
+    )
+    parser.add_argument(
         "--out", required=True, type=output_folder, metavar="FOLDER", help="where to write"
     )
     add_seed(parser)
@@ -131,6 +138,8 @@ def run(args: argparse.Namespace) -> int:
         raise InputError(f"--buttons {args.buttons} is for --format jspsych, not {args.format}")
     human = _choices(args)
     scores = read_table(args.scores) if args.scores else None
+    if args.mixed_models and scores is None and human.scores is None and not args.model:
+        raise InputError("--mixed-models needs --model or --scores")
     if args.model:
         models = [load_model(spec) for spec in dict.fromkeys(args.model)]
         for model in models:
@@ -154,6 +163,10 @@ def run(args: argparse.Namespace) -> int:
     folder = Path(args.out)
     result = evaluate(human, scores, args.preset, plan=args.plan, **changes)
     write_report(result, folder)
+    if args.mixed_models:
+        kept, _ = exclude(human.choices, result.provenance.options.exclusions)
+        wide = result.provenance.scores.set_index("sentence")
+        write_mixed_models(TrialData.of(kept, wide), folder)
     options = result.provenance.options
     if len(result.models) and options.inference == "signed-rank":
         print(unit_sentence(result.summary.n_groups, options.min_groups), file=sys.stderr)

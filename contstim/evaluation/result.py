@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 
 import pandas as pd
@@ -271,6 +272,12 @@ class Evaluation:
                 written.append(place / f"{name}.csv")
                 write_whole(written[-1], table.to_csv(index=False))
         return written
+
+    def _repr_html_(self) -> str:
+        """Return the answer and the two main tables, which notebooks show."""
+        said = "".join(f"<p>{escape(text)}</p>" for text in contstim.answer_sentences(self))
+        tables = (self.models, self.comparisons)
+        return said + "".join(t.to_html(index=False, float_format="{:.3f}".format) for t in tables)
 
     def report(self, folder: str | Path) -> Path:
         """Write tables, figures and ``report.html`` to `folder`, as `contstim.write_report` does.
