@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import combinations, islice, product
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -53,7 +54,7 @@ def select_set(
     eligible
         True for each sentence that may be selected, by label. Ranks are taken over all sentences.
     time_limit
-        Seconds for the integer programme.
+        Seconds for the integer programme; if it finds nothing in them, its relaxation is rounded.
     seed
         Settles which splits are tried where there are more than 10 models.
 
@@ -219,22 +220,34 @@ def _choose(
     )
     lower = np.hstack([np.zeros(models), n, np.full(uses.shape[0], -np.inf)])
     upper = np.hstack([np.full(models, np.inf), n, np.ones(uses.shape[0])])
-    answer = milp(
-        np.append(-0.5 / n * least, -1.0),
-        constraints=LinearConstraint(rows, lower, upper),
-        bounds=Bounds(0, np.append(np.ones(count), bound)),
-        integrality=np.ones(count + 1),
-        options={"time_limit": time_limit, "mip_rel_gap": max(1e-3, 0.1 / max(1, bound))},
-    )
-    if answer.x is None:
+    programme: dict[str, Any] = {
+        "c": np.append(-0.5 / n * least, -1.0),
+        "constraints": LinearConstraint(rows, lower, upper),
+        "bounds": Bounds(0, np.append(np.ones(count), bound)),
+    }
+    options = {"time_limit": time_limit, "mip_rel_gap": max(1e-3, 0.1 / max(1, bound))}
+    answer: Any = milp(**programme, integrality=np.ones(count + 1), options=options)
+    if answer.x is None:  # out of time: round the linear relaxation
+        answer = milp(**programme)
+    chosen = _rounded(answer.x[:count], pairs, n)
+    if len(chosen) != n:
         raise InfeasibleError(
-            f"no {n} pairs were found in {time_limit:g} s ({answer.message}); allow more time or "
-            "ask for fewer pairs"
+            f"no {n} pairs were found in {time_limit:g} s; allow more time or ask for fewer pairs"
         )
-    chosen = np.flatnonzero(answer.x[:count] > 0.5)
-    if len(chosen) != n or len(np.unique(pairs[chosen])) != 2 * n:
-        raise InfeasibleError(f"the solver's {n} pairs are not valid; ask for fewer pairs")
-    return chosen, int(np.floor(-answer.mip_dual_bound + 1e-6))
+    least_cost = answer.fun if answer.mip_dual_bound is None else answer.mip_dual_bound
+    return chosen, int(np.floor(1e-6 - least_cost))
+
+
+def _rounded(x: FloatArray, pairs: IntArray, n: int) -> IntArray:
+    """Return up to `n` pairs of largest `x` without a row in common, in order."""
+    taken: set[int] = set()
+    chosen: list[int] = []
+    for place in np.argsort(-x, kind="stable").tolist():
+        one, two = pairs[place].tolist()
+        if len(chosen) < n and not taken & {one, two}:
+            taken |= {one, two}
+            chosen.append(place)
+    return np.sort(np.array(chosen, dtype=np.int64))
 
 
 def _table(

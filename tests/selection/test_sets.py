@@ -97,6 +97,14 @@ def test_the_bound_is_reached_where_sentences_abound():
     assert attrs["status"] == "optimal"
 
 
+def test_without_time_the_relaxation_is_rounded():
+    frame = scores(2000, 6)
+    table = select_set(frame, 60, time_limit=1e-3)
+    counts = separations(frame, zip(table["sentence_1"], table["sentence_2"], strict=True), 0)
+    assert len({*table["sentence_1"], *table["sentence_2"]}) == 120
+    assert table.attrs["objective"] == min(counts.values()) >= 0.8 * table.attrs["bound"]
+
+
 def test_models_that_agree_are_never_separated():
     frame = scores(500, 3)
     attrs = select_set(frame.assign(copy=frame["m00"]), 10).attrs
