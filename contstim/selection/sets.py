@@ -225,7 +225,7 @@ def _choose(
         "constraints": LinearConstraint(rows, lower, upper),
         "bounds": Bounds(0, np.append(np.ones(count), bound)),
     }
-    options = {"time_limit": time_limit, "mip_rel_gap": max(1e-3, 0.1 / max(1, bound))}
+    options: Any = {"time_limit": time_limit, "mip_rel_gap": max(1e-3, 0.1 / max(1, bound))}
     answer: Any = milp(**programme, integrality=np.ones(count + 1), options=options)
     if answer.x is None:  # out of time: round the linear relaxation
         answer = milp(**programme)
