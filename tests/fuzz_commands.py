@@ -28,6 +28,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import takewhile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -163,6 +164,19 @@ def parsers() -> dict[str, argparse.ArgumentParser]:
     return found
 
 
+def values_for(action: argparse.Action) -> list[str]:
+    """Return the values to try: what reads numbers or names takes the other kinds alike."""
+    from contstim.cli.common import new_file, output_file, output_folder
+
+    if action.choices:
+        return TEXTS[:8]
+    if action.type in (None, str, Path):
+        return VALUES
+    if action.type in (new_file, output_file, output_folder):
+        return [*TEXTS, *PATHS]
+    return [*NUMBERS, *TEXTS[:16]]
+
+
 def all_runs() -> list[Run]:
     """Return a run for each value of each option and positional argument of each command."""
     runs = []
@@ -178,8 +192,7 @@ def all_runs() -> list[Run]:
             if option and action.nargs == 0:
                 runs.append(Run(command, option, "", (*words, *options, option, *places)))
                 continue
-            # Choices are compared with names, whatever the value.
-            for value in TEXTS[:8] if action.choices else VALUES:
+            for value in values_for(action):
                 if option and isinstance(action.nargs, int):
                     given = [option, value, *["ngram:3.arpa"] * (action.nargs - 1)]
                 elif option and action.nargs == "+":
@@ -337,6 +350,7 @@ class Child:
                 stdout=out,
                 stderr=err,
                 cwd=self.place,
+                start_new_session=True,
                 env={**os.environ, "PYTHONPATH": str(HERE.parent)},
             )
 
@@ -346,6 +360,7 @@ class Child:
             return pid
         status = 1
         try:
+            os.setsid()  # what it does to its process group is its own affair
             os.chdir(self.place)
             for descriptor, path in ((1, self.out), (2, self.err)):
                 os.dup2(os.open(path, os.O_CREAT | os.O_WRONLY), descriptor)
@@ -420,7 +435,9 @@ class Child:
         return found
 
     def clear(self) -> None:
-        """Remove what the run wrote."""
+        """Remove what the run wrote, and end what it left running."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
         shutil.rmtree(self.root, ignore_errors=True)
         self.out.unlink(missing_ok=True)
         self.err.unlink(missing_ok=True)
@@ -432,10 +449,14 @@ def perform(
     inputs: Path,
     shelf: Path,
     jobs: int,
+    seconds: float,
     report: Callable[[Run, int, float, list[str]], None],
 ) -> None:
-    """Do the runs, `jobs` at a time, and report each as it ends."""
-    waiting: Iterator[tuple[int, Run]] = enumerate(runs)
+    """Do the runs, `jobs` at a time, and report each as it ends; begin none after `seconds`."""
+    end = time.monotonic() + seconds
+    waiting: Iterator[tuple[int, Run]] = takewhile(
+        lambda _: time.monotonic() < end, enumerate(runs)
+    )
     alive: list[Child] = []
     while True:
         for number, run in waiting:
@@ -460,6 +481,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="of that draw")
     parser.add_argument("--only", default="", help="commands that begin with this")
     parser.add_argument("--option", help="this option alone")
+    parser.add_argument(
+        "--seconds", type=float, default=1e9, help="begin no run after so many (default: no limit)"
+    )
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time")
     parser.add_argument("--whole", type=int, default=0, help="so many as commands of their own")
     parser.add_argument("--verbose", action="store_true", help="a line for each run")
@@ -470,15 +494,16 @@ def main() -> int:
         if run.command.startswith(args.only) and args.option in (None, run.what)
     ]
     rng = random.Random(args.seed)
-    if args.runs is not None and args.runs < len(runs):
-        runs = rng.sample(runs, args.runs)
+    runs = rng.sample(runs, min(len(runs), len(runs) if args.runs is None else args.runs))
     whole = {*rng.sample(range(len(runs)), min(args.whole, len(runs)))}
     statuses: Counter[int] = Counter()
+    options = set()
     faulty = 0
 
     def report(run: Run, status: int, seconds: float, faults: list[str]) -> None:
         nonlocal faulty
         statuses[status] += 1
+        options.add((run.command, run.what))
         faulty += bool(faults)
         shown = ascii(run.value if len(run.value) < 60 else run.value[:57] + "...")
         for fault in faults or (["ok"] if args.verbose else []):
@@ -490,13 +515,12 @@ def main() -> int:
         inputs.mkdir()
         make_inputs(inputs)
         started = time.monotonic()
-        perform(runs, whole.__contains__, inputs, Path(shelf), args.jobs, report)
+        perform(runs, whole.__contains__, inputs, Path(shelf), args.jobs, args.seconds, report)
         seconds = time.monotonic() - started
     ended = ", ".join(f"status {status}: {n}" for status, n in sorted(statuses.items()))
-    options = len({(run.command, run.what) for run in runs})
     print(
-        f"{len(runs)} runs, {len(whole)} of them whole commands, of {options} options and "
-        f"arguments in {seconds:.0f} s ({ended}): {faulty} faulty"
+        f"{statuses.total()} runs of {len(runs)}, {len(whole)} of these whole commands, of "
+        f"{len(options)} options and arguments in {seconds:.0f} s ({ended}): {faulty} faulty"
     )
     return 1 if faulty else 0
 

@@ -45,7 +45,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--batch-tokens", type=positive, default=1024, metavar="N", help="(1024)")
     parser.add_argument(
-        "--learning-rate", type=number(above=0), default=5e-5, metavar="RATE", help="(5e-5)"
+        "--learning-rate", type=number(above=0, most=1), default=5e-5, metavar="RATE", help="(5e-5)"
     )
     add_seed(parser)
 

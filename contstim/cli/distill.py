@@ -36,7 +36,7 @@ def add_fitting(parser: argparse.ArgumentParser, epochs: int, layers: int | None
     )
     parser.add_argument(
         "--learning-rate",
-        type=number(above=0),
+        type=number(above=0, most=1),
         metavar="RATE",
         help="highest step (default: 0.0768 over the network's width)",
     )

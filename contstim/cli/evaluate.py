@@ -108,7 +108,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--margin",
-        type=number(above=0),
+        type=number(above=0, most=1),
         metavar="SHARE",
         help="differences are equivalent within this share of the way from chance to the lower "
         "noise ceiling (default: 0.1)",

@@ -279,4 +279,4 @@ def test_a_sample_of_absurd_values() -> None:
         timeout=300,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.splitlines()[-1].startswith("40 runs, 2 of them whole commands, of ")
+    assert done.stdout.splitlines()[-1].startswith("40 runs of 40, 2 of these whole commands, of ")
