@@ -41,7 +41,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from contstim.cli import experiment_data, experiment_pages
-from contstim.cli.common import output_folder, port
+from contstim.cli.common import new_file, output_folder, port
 from contstim.errors import MissingExtraError
 from contstim.experiment.study import Study, new_study, read_study
 
@@ -70,7 +70,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "CONTSTIM_EXPERIMENT_TOKEN, which other users of the machine cannot see (default: a new "
         "one, printed)",
     )
-    serve.add_argument("--data", metavar="FILE", help="the data (default: in the study's folder)")
+    serve.add_argument(
+        "--data", type=new_file, metavar="FILE", help="the data (default: in the study's folder)"
+    )
     experiment_pages.add_pages(actions)
     experiment_data.add_data(actions)
 
@@ -88,8 +90,7 @@ def run(args: argparse.Namespace) -> int:
     study = read_study(args.study)
     _describe(study)
     if args.action == "serve":
-        data = None if args.data is None else Path(args.data)
-        serve_study(study, args.host, args.port, args.token, data)
+        serve_study(study, args.host, args.port, args.token, args.data)
     return 0
 
 

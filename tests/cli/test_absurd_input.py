@@ -97,6 +97,12 @@ def test_an_empty_token(fail, place: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert "the token has 0 characters" in fail("experiment", "serve", "study", "--port", "0")
 
 
+def test_data_that_no_server_could_keep(fail, place: Path) -> None:
+    _study(place)
+    for data, said in (("a\udcff", "the name is not UTF-8"), (".", "it is a folder")):
+        assert said in fail("experiment", "serve", "study", "--port", "0", "--data", data)
+
+
 def _study(place: Path) -> None:
     trials = ["design", "trials", "--groups", "1", "--participants", "1", "--catch", "2"]
     assert main([*trials, "--out", str(place / "trials.csv")]) == 0
