@@ -135,4 +135,4 @@ def test_the_command(base: Path, tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "step 0: pseudo-perplexity per token" in printed.err
     assert load_model(f"hf:{out}").score(DEV).shape == (2,)
     assert main([*command, "--out", str(out)]) == 2
-    assert "is there already" in capsys.readouterr().err
+    assert "exists; choose another folder, or remove it" in capsys.readouterr().err
