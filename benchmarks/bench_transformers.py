@@ -175,14 +175,14 @@ def _candidates(name: str, spec: str, text: str, positions: Sequence[int], round
 
 def _without_sharing(model: CausalModel, texts: list[str]) -> np.ndarray:
     """Score sentences in batches of one length, every token of each computed: (S,), nats."""
-    chains = model.chains(texts)
+    encoded = model.encode(texts)
     found = np.empty(len(texts))
     by_length: dict[int, list[int]] = {}
-    for i, chain in enumerate(chains):
-        by_length.setdefault(len(chain.ids), []).append(i)
+    for i, sentence in enumerate(encoded):
+        by_length.setdefault(len(sentence.ids), []).append(i)
     with torch.inference_mode():
         for members in by_length.values():
-            ids = torch.tensor(np.array([chains[i].ids for i in members]))
+            ids = torch.tensor(np.array([encoded[i].ids for i in members]))
             values = model.network.model(input_ids=ids[:, :-1]).logits.log_softmax(dim=2)
             chosen = values.gather(2, ids[:, 1:, None])[:, :, 0]
             found[members] = chosen.sum(dim=1).double().numpy()
@@ -210,7 +210,7 @@ def _bounds(name: str, spec: str, texts: list[str], rounds: int) -> None:
     contexts = statistics.median(a / b for a, b in zip(ours, other, strict=True))
     row = (statistics.median(ours), statistics.median(other), contexts)
     print(ROW.format(name, f"{what} (ratio: contexts in time)", *row), flush=True)
-    coded = model.chains(texts[:1]) if isinstance(model, CausalModel) else model.encode(texts[:1])
+    coded = model.encode(texts[:1])
     length = len(coded[0].ids)
     inputs = _tokens_computed(model, lambda: model.replacements(sentence, 3, listed)) / length
     what = "inputs as long as the sentence computed for these bounds, against 140"
@@ -246,8 +246,8 @@ def _tokens_computed(model: CausalModel | MaskedModel, call: Callable[[], object
 
 def _first_tokens(model: CausalModel, text: str, first: np.ndarray) -> np.ndarray:
     """Return log p(text, token) of tokens that follow a text."""
-    chain = model.chains([text])[0]
-    logits, _ = model.network.read_on(chain.ids)
+    encoded = model.encode([text])[0]
+    logits, _ = model.network.begin(encoded.ids)
     next_token = logits[-1].log_softmax(dim=0).numpy()[first]
     return next_token + model.score([text])[0]
 

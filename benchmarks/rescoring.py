@@ -15,7 +15,7 @@ from unittest.mock import patch
 import numpy as np
 
 from contstim import load_model, pool
-from contstim.models.hf import causal
+from contstim.models.hf.causal import CausalModel
 from contstim.models.hf.prefix_tree import plan_rows
 from contstim.rescoring.nbest import read_nbest
 
@@ -48,13 +48,13 @@ def main() -> None:
         lists = made(args.utterances)
     model = load_model(args.spec)
     texts = [text for own in lists for text in own]
-    ids = [chain.ids for chain in model.chains(texts)]
+    ids = [encoded.ids for encoded in model.encode(texts)]
     tokens, nodes = sum(map(len, ids)), sum(len(row.ids) for row in plan_rows(ids))
     model.score(texts[:2] * 2)
     started = time.perf_counter()
     shared = model.score(texts)
     with_sharing = time.perf_counter() - started
-    with patch.object(causal, "shared_values", lambda *_: None):
+    with patch.object(CausalModel, "shared_values", lambda *_: None):
         started = time.perf_counter()
         plain = model.score(texts)
         without = time.perf_counter() - started

@@ -4,51 +4,81 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError, SpecError
-from contstim.models.base import Replacements, SentenceParts, as_sentences
-from contstim.models.hf.causal_shared import shared_values
+from contstim.models.base import Event, Hints, Replacements, SentenceParts
 from contstim.models.hf.checkpoint import Checkpoint
 from contstim.models.hf.encoding import Encoded
-from contstim.models.hf.events import CausalEvent
-from contstim.models.hf.limits import check_length
+from contstim.models.hf.network import Before
 from contstim.models.hf.options import CAUSAL_OPTIONS, CausalOptions
-from contstim.models.hf.transformer import TransformerModel
-from contstim.models.hf.unigram import ScoredTokens
+from contstim.models.hf.prefix_tree import (
+    ROW_TOKENS,
+    TreeRow,
+    plan_rows,
+    takes_trees,
+    tree_logits,
+)
+from contstim.models.hf.transformer import Frame, TransformerModel
+from contstim.models.hf.trie import TokenTrie, guessed_steps
 from contstim.models.spec import ModelSpec
 from contstim.text.sentence import Sentence, WordList
 
-__all__ = ["CausalModel", "Chain"]
+__all__ = ["BOUND_COST_IN_SENTENCES", "CausalEvent", "CausalModel"]
+
+#: The bounds of all candidates may cost as much as the scores of this many sentences like the
+#: present one, each computed as one input.
+BOUND_COST_IN_SENTENCES = 100
+# Trees cost more a token than plain rows: they are used if they leave at most this share of them.
+_LARGEST_SHARE_OF_TREES = 0.7
+
+# What is predicted from one place of a row, nats: the log-probability of the token that follows,
+# and, for corrected words, of a token that ends a word and of one that the first word begins with.
+_PREDICTION = np.dtype([("token", np.float64), ("boundary", np.float64), ("start", np.float64)])
+_Predictions = NDArray[np.void]
 
 
-@dataclass(frozen=True, eq=False)
-class Chain:
-    """One sentence as a chain of predictions.
+@dataclass(frozen=True)
+class CausalEvent(Event):
+    """What a causal model scores.
 
     Attributes
     ----------
-    encoded
-        Its tokens.
-    ids
-        Prefix, tokens and, where it is scored, the end, shape (L,).
-    places
-        Where in `ids` the T scored units stand, shape (T,); each is predicted from the place
-        before it.
-    word_of
-        The word of each scored unit, shape (T,).
-    units
-        The scored units as the vocabulary writes them.
+    first
+        Form of the first word: ``spaced``, ``unspaced``, or ``unmarked`` where the vocabulary
+        does not mark white space.
+    words
+        ``tokens``: a word's probability is the product of its tokens'. ``corrected``: it is also
+        the probability that the word ends there.
     """
 
-    encoded: Encoded
-    ids: IntArray
-    places: IntArray
-    word_of: IntArray
-    units: tuple[str, ...]
+    first: str = "unmarked"
+    words: str = "tokens"
+
+
+@dataclass(frozen=True, eq=False)
+class _Beginning:
+    """What stands before the open word, computed once.
+
+    Attributes
+    ----------
+    log_prob
+        Log-probability of the scored tokens before the word, nats, less the opening of the first
+        word where words are corrected.
+    first
+        Log-probability of every token as the word's first, shape (V,), nats.
+    branch
+        What candidates go on from, or None where the network keeps nothing that can be branched.
+    """
+
+    log_prob: float
+    first: FloatArray
+    branch: Before | None
 
 
 class CausalModel(TransformerModel):
@@ -84,7 +114,7 @@ class CausalModel(TransformerModel):
     """
 
     def __init__(self, spec: ModelSpec, checkpoint: Checkpoint) -> None:
-        super().__init__(spec, checkpoint, CAUSAL_OPTIONS, special=False)
+        super().__init__(spec, CAUSAL_OPTIONS, checkpoint, special=False)
         self.options = CausalOptions.read(spec)
         self.prefix = self._prefix()
         self.end = self._end()
@@ -95,9 +125,10 @@ class CausalModel(TransformerModel):
         n, device = self.network.n_logits, self.network.device
         # Tokens of neither class (special, or logits without a token) end a word and a start.
         self._boundary = _everything_but(forms.continuing, n, device)
-        first = forms.continuing if self.tokenizer.first == "spaced" else forms.starting
-        self._initial = _everything_but(first, n, device)
-        self._last: tuple[str, Chain, FloatArray] | None = None
+        others = forms.continuing if self.tokenizer.first == "spaced" else forms.starting
+        self._start = _everything_but(others, n, device)
+        # What the first scored word is divided by: the second, where the first is a condition.
+        self._divisor = "start" if self.prefix else "boundary"
 
     def _prefix(self) -> list[int]:
         """Return the ids of what stands before the first word."""
@@ -161,45 +192,30 @@ class CausalModel(TransformerModel):
             words=self.options.words,
         )
 
-    def chains(self, sentences: Sequence[str]) -> list[Chain]:
-        """Tokenise sentences and put prefix and end around them.
+    def _surrounded(self, sentence: str, encoded: Encoded) -> Encoded:
+        """Put prefix and end around the tokens of a sentence."""
+        ids = np.array([*self.prefix, *encoded.ids, *self.end], dtype=np.int64)
+        # Without a prefix the first word is what the others are conditioned on.
+        kept = np.flatnonzero(encoded.word_of >= (0 if self.prefix else 1))
+        if len(kept) == 0:
+            raise InputError(
+                f"{sentence!r} has one word, and {self.spec} has nothing to predict it from; "
+                "give a prefix"
+            )
+        n_words, n_end = encoded.n_words, len(self.end)
+        end_units = self.checkpoint.tokenizer.convert_ids_to_tokens(self.end)
+        places = [encoded.scored[kept] + len(self.prefix), [len(ids) - 1] * n_end]
+        word_of = [encoded.word_of[kept], [n_words - 1] * n_end]
+        return Encoded(
+            ids,
+            np.concatenate(places).astype(np.int64),
+            np.concatenate(word_of).astype(np.int64),
+            (*(encoded.units[k] for k in kept), *end_units),
+            n_words,
+        )
 
-        Raises
-        ------
-        InputError
-            If a sentence is too long, or if nothing of it can be predicted.
-        """
-        listed = as_sentences(sentences)
-        end_units = tuple(self.checkpoint.tokenizer.convert_ids_to_tokens(self.end))
-        found = []
-        for sentence, e in zip(listed, self.tokenizer.encode(listed), strict=True):
-            ids = np.array([*self.prefix, *e.ids, *self.end], dtype=np.int64)
-            # Without a prefix the first word is what the others are conditioned on.
-            kept = np.flatnonzero(e.word_of >= (0 if self.prefix else 1))
-            if len(kept) == 0:
-                raise InputError(
-                    f"{sentence!r} has one word, and {self.spec} has nothing to predict it from; "
-                    "give a prefix"
-                )
-            places = np.concatenate(
-                [e.scored[kept] + len(self.prefix), [len(ids) - 1] * len(self.end)]
-            ).astype(np.int64)
-            word_of = np.concatenate([e.word_of[kept], [e.n_words - 1] * len(self.end)])
-            check_length(sentence, len(ids), self.checkpoint.max_tokens, self.spec)
-            units = (*(e.units[k] for k in kept), *end_units)
-            found.append(Chain(e, ids, places, word_of.astype(np.int64), units))
-        return found
-
-    def parts(self, sentences: Sequence[str]) -> list[SentenceParts]:
-        """Score every token of each sentence; without a prefix, every token after the first word's.
-
-        Raises as the contract says, and `InputError` for a sentence longer than the network takes.
-        """
-        chains = self.chains(sentences)
-        return [
-            SentenceParts(c.units, values, c.word_of, c.encoded.n_words)
-            for c, values in zip(chains, self.values(chains), strict=True)
-        ]
+    def _parts(self, encoded: Encoded, values: FloatArray) -> SentenceParts:
+        return SentenceParts(encoded.units, values, encoded.word_of, encoded.n_words)
 
     def score_words(self, sentences: Sequence[str]) -> list[FloatArray]:
         """Return S arrays (W,) in nats that sum to the score of each sentence.
@@ -212,107 +228,137 @@ class CausalModel(TransformerModel):
                 values[0] = np.nan
         return words
 
-    def scored_tokens(self, sentences: Sequence[str]) -> list[ScoredTokens]:
-        """Return the tokens of each sentence that are scored, the end after them."""
-        return [
-            ScoredTokens(c.units, c.ids[c.places], c.word_of, c.encoded.n_words)
-            for c in self.chains(sentences)
-        ]
-
-    @property
-    def end_ids(self) -> Sequence[int]:
-        """Ids of the end symbol where it is scored."""
-        return self.end
-
-    def values(self, chains: Sequence[Chain]) -> list[FloatArray]:
-        """Compute the log-probabilities of each chain's scored units: S arrays (T,), nats.
+    def values(self, encoded: Sequence[Encoded]) -> list[FloatArray]:
+        """Compute the log-probabilities of each sentence's scored units: S arrays (T,), nats.
 
         Where many sentences begin alike, what they share is computed once.
         """
-        shared = shared_values(self, chains)
+        shared = self.shared_values(encoded)
         if shared is not None:
             return shared
-        found: list[FloatArray] = [np.zeros(0)] * len(chains)
-        ids_of = [chain.ids for chain in chains]
-        for group in self.groups(ids_of, [1] * len(chains)):
-            ids = np.array([chains[i].ids for i in group])
-            reads = [self.reads(chains[i]) for i in group]
-            rows = np.repeat(np.arange(len(group)), [len(r) for r in reads])
-            table = self.read(ids, rows, np.concatenate(reads))
-            cuts = np.cumsum([len(r) for r in reads])[:-1]
-            for i, values in zip(group, np.split(table, cuts), strict=True):
-                found[i] = self.from_reads(chains[i], values)
-        return found
+        values: list[FloatArray] = [np.zeros(0)] * len(encoded)
+        for group in self._groups(encoded, [1] * len(encoded)):
+            ids = np.array([encoded[i].ids for i in group])
+            positions = [self._positions(encoded[i]) for i in group]
+            rows = np.repeat(np.arange(len(group)), [len(p) for p in positions])
+            table = self._predict(ids, rows, np.concatenate(positions))
+            cuts = np.cumsum([len(p) for p in positions])[:-1]
+            for i, predictions in zip(group, np.split(table, cuts), strict=True):
+                values[i] = self._unit_log_probs(encoded[i], predictions)
+        return values
 
-    def reads(self, chain: Chain) -> IntArray:
-        """Return the places read: before each scored unit, and the last one for a correction."""
-        reads = chain.places - 1
+    def shared_values(self, encoded: Sequence[Encoded]) -> list[FloatArray] | None:
+        """Compute what `values` gives by trees of tokens, each shared token once.
+
+        Returns
+        -------
+        list or None
+            S arrays (T,), nats; None where sentences share too little or are longer than half a
+            row, or where the network takes no trees as large as theirs.
+        """
+        if len(encoded) < 2:
+            return None
+        positions = [self._positions(e) for e in encoded]
+        # Nothing is predicted from a last token unless a correction asks for it.
+        used = [e.ids[: int(p.max()) + 1] for e, p in zip(encoded, positions, strict=True)]
+        # A row is no longer than an input may be.
+        most = min(ROW_TOKENS, self.checkpoint.max_tokens or ROW_TOKENS)
+        longest = max(map(len, used))
+        if 2 * longest > most:
+            return None
+        rows = plan_rows(used, most)
+        sizes = [len(row.ids) for row in rows]
+        if sum(sizes) > _LARGEST_SHARE_OF_TREES * sum(map(len, used)):
+            return None
+        if not takes_trees(self.network, max(sizes), longest, most, self.prefix):
+            return None
+        values: list[FloatArray] = [np.zeros(0)] * len(encoded)
+        for row in rows:
+            for number, predictions in self._predict_tree(row, encoded, positions):
+                values[number] = self._unit_log_probs(encoded[number], predictions)
+        return values
+
+    def _predict_tree(
+        self, row: TreeRow, encoded: Sequence[Encoded], positions: Sequence[IntArray]
+    ) -> list[tuple[int, _Predictions]]:
+        """Predict what the sentences of one row need, each place and following token once."""
+        pairs = []
+        for number, path in zip(row.sequences, row.paths, strict=True):
+            ids, at = encoded[number].ids, positions[number]
+            following = ids[np.minimum(at + 1, len(ids) - 1)]
+            pairs.append(np.stack([path[at], following], axis=1))
+        distinct, which = np.unique(np.concatenate(pairs), axis=0, return_inverse=True)
+        logits = tree_logits(self.network, row, distinct[:, 0])
+        table = self._predictions(logits, distinct[:, 1])
+        cuts = np.cumsum([len(p) for p in pairs])[:-1]
+        return [
+            (number, table[index])
+            for number, index in zip(row.sequences, np.split(which.reshape(-1), cuts), strict=True)
+        ]
+
+    def _positions(self, encoded: Encoded) -> IntArray:
+        """Return the places to predict from: before each scored unit, and, to correct, the last."""
+        positions = encoded.scored - 1
         if self.corrected and not self.end:
-            reads = np.append(reads, len(chain.ids) - 1)
-        return reads
+            positions = np.append(positions, len(encoded.ids) - 1)
+        return positions
 
-    def from_reads(self, chain: Chain, table: FloatArray) -> FloatArray:
-        """Turn what was read (R, 3) into log-probabilities of the scored units (T,)."""
-        n = len(chain.places)
-        values = table[:n, 0].copy()
+    def _unit_log_probs(self, encoded: Encoded, predictions: _Predictions) -> FloatArray:
+        """Turn the predictions (R,) at `_positions` into log-probabilities of the units (T,)."""
+        n = len(encoded.scored)
+        values = np.array(predictions["token"][:n], dtype=np.float64)
         if not self.corrected:
             return values
-        n_words = n - len(self.end)
-        word_of = chain.word_of[:n_words]
+        n_in_words = n - len(self.end)
+        word_of = encoded.word_of[:n_in_words]
         first = np.flatnonzero(np.diff(word_of, prepend=-1))
         last = np.flatnonzero(np.diff(word_of, append=-1))
-        boundary = table[:, 1]
-        opening = boundary[first].copy()
-        if self.prefix:
-            opening[0] = table[0, 2]
-        values[first] -= opening
+        boundary = predictions["boundary"]
+        divisors = boundary[first].copy()
+        divisors[0] = predictions[self._divisor][0]
+        values[first] -= divisors
         values[last] += boundary[last + 1]
-        values[n_words:] -= boundary[n_words:n]
+        values[n_in_words:] -= boundary[n_in_words:n]
         # Rounding may leave a probability of one a little above it.
         return np.minimum(values, 0.0)
 
-    def read(self, ids: IntArray, rows: IntArray, positions: IntArray) -> FloatArray:
-        """Read log-probabilities off rows of one length.
+    def _predict(
+        self, ids: IntArray, rows: IntArray, positions: IntArray, before: Before | None = None
+    ) -> _Predictions:
+        """Predict from places of rows of one length.
 
         Parameters
         ----------
         ids
             Token ids, shape (N, L).
         rows, positions
-            The places read, shape (R,), rows ascending.
+            The places, shape (R,), rows ascending.
+        before
+            What all rows go on from, if anything.
 
         Returns
         -------
         array
-            Shape (R, 3), nats: the log-probability of the token that follows the place (of some
-            token, after the last), and, for corrected words, of a boundary and of a start.
+            Fields as `_PREDICTION`, shape (R,); the last place of a row has any token follow it.
         """
         following = ids[rows, np.minimum(positions + 1, ids.shape[1] - 1)]
-        # Nothing is read off the last token unless a correction asks for it.
+        # Nothing is predicted from the last token unless a correction asks for it.
         used = ids[:, : int(positions.max()) + 1]
-        table = np.zeros((len(rows), 3), dtype=np.float64)
-        for read, logits in self.network.batches(used, rows, positions, self.budget):
-            table[read] = self.look_up(logits, following[read])
+        table = np.zeros(len(rows), dtype=_PREDICTION)
+        for batch, logits in self.network.batches(used, rows, positions, self.budget, before):
+            table[batch] = self._predictions(logits, following[batch])
         return table
 
-    def look_up(self, logits: torch.Tensor, following: IntArray) -> FloatArray:
-        """Return the columns of `read` for logits (m, V) and the tokens that follow (m,)."""
+    def _predictions(self, logits: torch.Tensor, following: IntArray) -> _Predictions:
+        """Return the predictions of logits (m, V) for the tokens that follow (m,)."""
         log_probs = logits.log_softmax(dim=1)
         wanted = torch.from_numpy(following).to(logits.device)
-        columns = [log_probs.gather(1, wanted[:, None])[:, 0]]
+        table = np.zeros(len(following), dtype=_PREDICTION)
+        table["token"] = log_probs.gather(1, wanted[:, None])[:, 0].cpu().numpy()
         if self.corrected:
-            columns.append(log_probs[:, self._boundary].logsumexp(dim=1))
-            columns.append(log_probs[:, self._initial].logsumexp(dim=1))
-        table = np.zeros((len(following), 3), dtype=np.float64)
-        table[:, : len(columns)] = torch.stack(columns, dim=1).cpu().numpy()
+            table["boundary"] = log_probs[:, self._boundary].logsumexp(dim=1).cpu().numpy()
+            table["start"] = log_probs[:, self._start].logsumexp(dim=1).cpu().numpy()
         return table
-
-    def base(self, sentence: str) -> tuple[Chain, FloatArray]:
-        """Return the chain of a sentence and its values; the last one is remembered."""
-        if self._last is None or self._last[0] != sentence:
-            chain = self.chains([sentence])[0]
-            self._last = (sentence, chain, self.values([chain])[0])
-        return self._last[1:]
 
     def replacements(self, sentence: Sentence, position: int, words: WordList) -> Replacements:
         """Score candidates for one position.
@@ -322,9 +368,113 @@ class CausalModel(TransformerModel):
         token. Exact scores of chosen candidates start from the cached keys and values of the
         words before.
         """
-        from contstim.models.hf.causal_replacements import causal_replacements
+        encoded, values = self.base(str(sentence))
+        candidates = self.tokenizer.candidates(sentence, position, words)
+        n_tokens = candidates.n_tokens
+        multiply_adds = float(len(encoded.ids) * sum(self.network.weights))
+        frame = Frame.of(encoded, position, len(self.end))
+        if frame is None or len(frame.left) == 0:
+            # Without a prefix the first word is what the others are conditioned on.
+            whole = np.full(len(words), values.sum())
+            return Replacements(
+                np.zeros(len(words)),
+                whole,
+                exact=False,
+                score=self._candidate_scores(sentence, position, words),
+                hints=Hints(multiply_adds=multiply_adds, n_tokens=n_tokens),
+            )
+        beginning = self._begin(encoded, frame, int(n_tokens.max(initial=1)))
+        trie = candidates.trie
+        steps, chosen = self._beyond(beginning, frame, trie, len(encoded.ids))
+        upper = np.minimum(beginning.log_prob + trie.sums(steps), 0.0)
+        computed = bool(trie.covered(chosen).all())
+        estimate = upper + values[encoded.word_of > position].sum()
+        if not computed:
+            estimate += trie.sums(guessed_steps(trie, steps, chosen))
+        cost, score = np.ones(len(words)), self._candidate_scores(sentence, position, words)
+        if beginning.branch is not None:
+            n_own = n_tokens + len(frame.right)
+            cost = n_own / (n_own + len(frame.left))
+            together = partial(self._continued, beginning, frame)
+            score = self._candidate_scores(sentence, position, words, frame, together)
+        return Replacements(
+            upper.copy(),
+            estimate,
+            exact=computed and len(frame.right) == 0 and not self.corrected,
+            score=score,
+            hints=Hints(cost, multiply_adds, None, n_tokens),
+        )
 
-        return causal_replacements(self, sentence, position, words)
+    def _begin(self, encoded: Encoded, frame: Frame, most: int) -> _Beginning:
+        """Compute what stands before the open word, which has at most `most` tokens.
+
+        Candidates go on from it where the network has been seen to do so rightly.
+        """
+        logits, branch = self.network.begin(frame.left)
+        longest = len(frame.left) + most + len(frame.right)
+        if not self.network.goes_on(longest, self.checkpoint.max_tokens, self.prefix):
+            branch = None
+        predictions = self._predictions(logits, np.append(frame.left[1:], 0))
+        log_prob = float(predictions["token"][frame.scored_left - 1].sum())
+        if self.corrected:
+            # The factors of a sentence telescope to its two ends; this is the first.
+            log_prob -= float(predictions[self._divisor][encoded.scored[0] - 1])
+        first = logits[-1].log_softmax(dim=0).to(torch.float64).cpu().numpy()
+        return _Beginning(log_prob, first, branch)
+
+    def _beyond(
+        self, beginning: _Beginning, frame: Frame, trie: TokenTrie, length: int
+    ) -> tuple[FloatArray, IntArray]:
+        """Return log p(token | tokens above it) of the trie's nodes, and the nodes looked beyond.
+
+        Below the nodes that `BOUND_COST_IN_SENTENCES` of `length` tokens allow the values are
+        known; elsewhere they stay 0, so that sums along a word's way bound its log-probability.
+        """
+        steps = np.zeros(len(trie.parent), dtype=np.float64)
+        top = np.flatnonzero(trie.depth == 1)
+        steps[top] = beginning.first[trie.token[top]]
+        if beginning.branch is None or len(trie.end) <= BOUND_COST_IN_SENTENCES:
+            # So few candidates cost no more to score than to bound.
+            return steps, np.zeros(0, dtype=np.int64)
+        body, head = self.network.weights
+        spent = len(frame.left) * (body + head)
+        budget = BOUND_COST_IN_SENTENCES * (length * body + head) - spent
+        chosen = trie.choose(beginning.first, (body, head), budget)
+        for group in trie.rows(chosen):
+            for batch, logits in self.network.batches(
+                group.ids, group.rows, group.positions, self.budget, beginning.branch
+            ):
+                children, place = trie.edges(group.nodes[batch])
+                at = torch.from_numpy(place).to(logits.device)
+                token = torch.from_numpy(trie.token[children]).to(logits.device)
+                values = logits[at, token] - logits.logsumexp(dim=1)[at]
+                steps[children] = values.to(torch.float64).cpu().numpy()
+        return steps, chosen
+
+    def _continued(self, beginning: _Beginning, frame: Frame, tokens: IntArray) -> FloatArray:
+        """Score candidates (k, n) from the cached keys and values of what stands before."""
+        k, n = tokens.shape
+        start = len(frame.left)
+        ids = np.hstack([tokens, np.tile(frame.right, (k, 1))])
+        scores = beginning.log_prob + beginning.first[ids[:, 0]]
+        places = frame.scored(n)
+        positions = places[places > start] - 1 - start
+        n_units = len(positions)
+        ending = self.corrected and not self.end
+        if ending:
+            positions = np.append(positions, ids.shape[1] - 1)
+        if len(positions) == 0:
+            return np.asarray(scores)
+        table = self._predict(
+            ids,
+            np.repeat(np.arange(k), len(positions)),
+            np.tile(positions, k),
+            beginning.branch,
+        ).reshape(k, len(positions))
+        scores += table["token"][:, :n_units].sum(axis=1)
+        if ending:
+            scores += table["boundary"][:, -1]
+        return np.asarray(scores)
 
 
 def _everything_but(members: BoolArray, n: int, device: torch.device) -> torch.Tensor:

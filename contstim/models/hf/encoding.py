@@ -24,7 +24,20 @@ from contstim.models.hf.tokenforms import TokenForms
 from contstim.models.hf.trie import TokenTrie
 from contstim.text.sentence import Sentence, WordList, split_word
 
-__all__ = ["CandidateTokens", "Encoded", "SubwordTokenizer"]
+__all__ = ["CandidateTokens", "Encoded", "SubwordTokenizer", "check_length"]
+
+_SHOWN = 60  # characters of a sentence that is refused for its length
+
+
+def check_length(sentence: str, n_tokens: int, limit: int | None, name: str) -> None:
+    """Refuse a sentence of more tokens than the network takes."""
+    if limit is None or n_tokens <= limit:
+        return
+    shown = sentence if len(sentence) <= _SHOWN else sentence[:_SHOWN] + "..."
+    raise InputError(
+        f"{shown!r} has {n_tokens} tokens, special tokens included, and {name} takes at most "
+        f"{limit}; shorten or split the sentence"
+    )
 
 
 @dataclass(frozen=True)

@@ -1,29 +1,73 @@
-"""Masked language models as sentence models: pseudo-log-likelihoods and permutation averages."""
+"""Masked language models as sentence models: pseudo-log-likelihoods and permutation averages.
+
+Scores of candidates share what they can. A term of a metric is log p(token | visible tokens). With
+one word open for candidates,
+
+- terms of other words' tokens from inputs that mask the open word whole have one value for all
+  candidates;
+- so have inputs for the open word's own tokens: each gives every candidate's value at once;
+- terms from inputs in which some token of the open word is visible are computed for each candidate
+  whose score is asked for.
+
+Inputs depend on how many tokens the candidate has, so the shared ones are computed once for each
+number of tokens. Where that costs more than the stated limit, the bounds leave out the terms of the
+least weight, which is to take them as 0, their largest value; exact scores compute them all.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
+import torch
 
-from contstim.arrays import FloatArray
+from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import SpecError, UnknownNameError
-from contstim.models.base import Replacements, SentenceParts, as_sentences
+from contstim.models.base import Event, Hints, Replacements, SentenceParts
 from contstim.models.hf.checkpoint import Checkpoint
-from contstim.models.hf.encoding import Encoded
-from contstim.models.hf.events import MaskedEvent
-from contstim.models.hf.limits import check_length
+from contstim.models.hf.encoding import Encoded, check_length
 from contstim.models.hf.metrics import METRICS, plan_for
 from contstim.models.hf.network import Normaliser
 from contstim.models.hf.options import MASKED_OPTIONS, MaskedOptions
 from contstim.models.hf.plans import LARGEST_EXACT, Plan, masked_rows, merge
-from contstim.models.hf.transformer import TransformerModel
-from contstim.models.hf.unigram import ScoredTokens
+from contstim.models.hf.transformer import Frame, TransformerModel
 from contstim.models.spec import ModelSpec
 from contstim.text.sentence import Sentence, WordList
 
-__all__ = ["MaskedModel"]
+__all__ = ["BOUND_COST_IN_INPUTS", "MaskedEvent", "MaskedModel"]
+
+#: The bounds of all candidates cost at most as much as this many inputs of the present sentence.
+#: With twice as many, bounds are two or three nats lower and estimates no better.
+BOUND_COST_IN_INPUTS = 70
+# Guess of a token's log-probability beside visible tokens of its own word, as a part of what it is
+# with the whole word masked. Estimates use it, scores do not.
+_PART_BESIDE_VISIBLE = 0.7
+# As many batches of candidates' inputs are laid out at a time.
+_BATCHES_AT_ONCE = 4
+
+
+@dataclass(frozen=True)
+class MaskedEvent(Event):
+    """What a masked model scores.
+
+    Attributes
+    ----------
+    first
+        Form of the first word: ``spaced``, ``unspaced``, or ``unmarked`` where the vocabulary
+        does not mark white space.
+    normalised
+        ``vocabulary``, or ``class``: each position over word-starting or word-continuing tokens
+        alone.
+    orders
+        For ``permutation``: up to how many words all orders are averaged exactly, and the number
+        and seed of the sampled orders beyond; else empty.
+    """
+
+    first: str = "unmarked"
+    normalised: str = "vocabulary"
+    orders: str = ""
 
 
 class MaskedModel(TransformerModel):
@@ -60,7 +104,7 @@ class MaskedModel(TransformerModel):
     """
 
     def __init__(self, spec: ModelSpec, checkpoint: Checkpoint) -> None:
-        super().__init__(spec, checkpoint, MASKED_OPTIONS, special=True)
+        super().__init__(spec, MASKED_OPTIONS, checkpoint, special=True)
         self.options = MaskedOptions.read(spec)
         self.mask_id = int(checkpoint.tokenizer.mask_token_id)
         forms = self.tokenizer.forms
@@ -79,7 +123,6 @@ class MaskedModel(TransformerModel):
             self.network.n_logits,
             self.network.device,
         )
-        self._last: tuple[str, Encoded, FloatArray] | None = None
 
     @property
     def event(self) -> MaskedEvent:
@@ -105,35 +148,13 @@ class MaskedModel(TransformerModel):
             orders=orders,
         )
 
-    def encode(self, sentences: Sequence[str]) -> list[Encoded]:
-        """Tokenise sentences, refusing those the network is too short for."""
-        listed = as_sentences(sentences)
-        encoded = self.tokenizer.encode(listed)
-        for sentence, e in zip(listed, encoded, strict=True):
-            check_length(sentence, len(e.ids), self.checkpoint.max_tokens, self.spec)
-        return encoded
-
-    def scored_tokens(self, sentences: Sequence[str]) -> list[ScoredTokens]:
-        """Return the tokens of each sentence that are scored."""
-        return [
-            ScoredTokens(e.units, e.ids[e.scored], e.word_of, e.n_words)
-            for e in self.encode(sentences)
-        ]
-
     def plan(self, encoded: Encoded, metric: str | None = None) -> Plan:
         """Return the rows and terms of a sentence under this model's metric, or under `metric`."""
         options = self.options if metric is None else replace(self.options, metric=metric)
         return plan_for(encoded.layout, options)
 
-    def parts(self, sentences: Sequence[str]) -> list[SentenceParts]:
-        """Score every token of each sentence. See the class for what is scored."""
-        encoded = self.encode(sentences)
-        plans = [self.plan(e) for e in encoded]
-        values = self.values(encoded, plans)
-        if len(encoded) == 1:
-            # A search goes on from the sentence that it has just verified.
-            self._last = (sentences[0], encoded[0], values[0])
-        return [_parts(e, plan, v) for e, plan, v in zip(encoded, plans, values, strict=True)]
+    def _parts(self, encoded: Encoded, values: FloatArray) -> SentenceParts:
+        return _parts(encoded, self.plan(encoded), values)
 
     def parts_by_metric(
         self, sentences: Sequence[str], metrics: Sequence[str] = tuple(METRICS)
@@ -158,7 +179,7 @@ class MaskedModel(TransformerModel):
         encoded = self.encode(sentences)
         plans = [[self.plan(e, metric) for metric in metrics] for e in encoded]
         merged = [merge(p) for p in plans]
-        values = self.values(encoded, [m[0] for m in merged])
+        values = self._terms(encoded, [m[0] for m in merged])
         return {
             metric: [
                 _parts(e, p[k], v[places[k]])
@@ -167,14 +188,17 @@ class MaskedModel(TransformerModel):
             for k, metric in enumerate(metrics)
         }
 
-    def values(self, encoded: Sequence[Encoded], plans: Sequence[Plan]) -> list[FloatArray]:
+    def values(self, encoded: Sequence[Encoded]) -> list[FloatArray]:
+        """Compute the terms of each sentence's plan: S arrays (M,), nats."""
+        return self._terms(encoded, [self.plan(e) for e in encoded])
+
+    def _terms(self, encoded: Sequence[Encoded], plans: Sequence[Plan]) -> list[FloatArray]:
         """Compute the terms of each plan: S arrays (M,), nats.
 
         Rows of one length are computed together, whatever sentence they come from.
         """
-        found: list[FloatArray] = [np.zeros(0)] * len(encoded)
-        ids_of = [e.ids for e in encoded]
-        for group in self.groups(ids_of, [len(plan.masks) for plan in plans]):
+        terms: list[FloatArray] = [np.zeros(0)] * len(encoded)
+        for group in self._groups(encoded, [len(plan.masks) for plan in plans]):
             rows, at, positions = [], [], []
             n_rows = 0
             for i in group:
@@ -194,28 +218,75 @@ class MaskedModel(TransformerModel):
             )
             cuts = np.cumsum([len(t) for t in targets])[:-1]
             for i, values in zip(group, np.split(together, cuts), strict=True):
-                found[i] = values
-        return found
-
-    def base(self, sentence: str) -> tuple[Encoded, FloatArray]:
-        """Return the tokens of a sentence and its terms' values; the last one is remembered."""
-        if self._last is None or self._last[0] != sentence:
-            encoded = self.encode([sentence])
-            values = self.values(encoded, [self.plan(encoded[0])])
-            self._last = (sentence, encoded[0], values[0])
-        return self._last[1:]
+                terms[i] = values
+        return terms
 
     def replacements(self, sentence: Sentence, position: int, words: WordList) -> Replacements:
         """Score candidates for one position.
 
         Terms that do not see the open word are computed once for all candidates, and one set of
-        inputs with the word hidden gives the word's own terms for the whole list. The bound takes
+        inputs with the word masked gives the word's own terms for the whole list. The bound takes
         the terms that do see it as 0, their largest value; the estimate takes the present
         sentence's values for those of other words.
         """
-        from contstim.models.hf.masked_replacements import masked_replacements
+        encoded, values = self.base(str(sentence))
+        frame = Frame.of(encoded, position)
+        assert frame is not None, "every word of a masked model's sentence has scored tokens"
+        candidates = self.tokenizer.candidates(sentence, position, words)
+        by_length = candidates.by_length
 
-        return masked_replacements(self, sentence, position, words)
+        open_words = {}
+        for n, (members, _) in by_length.items():
+            open_words[n] = _OpenWord(self, frame, encoded.layout, position, n)
+            example = str(sentence.replace(position, words.words[members[0]]))
+            check_length(example, len(open_words[n].ids), self.checkpoint.max_tokens, self.spec)
+        n_words = {n: len(members) for n, (members, _) in by_length.items()}
+        _compute_within_cost(open_words, n_words, len(encoded.ids))
+        # What other words' terms are in the present sentence is what the estimates take them for.
+        n_own = encoded.layout[position]
+        present = open_words.get(n_own) or _OpenWord(self, frame, encoded.layout, position, n_own)
+        of_others = ~np.isin(present.plan.slot, present.slots)
+        visible = present.visible[of_others[present.visible]]
+        seen = float(present.plan.weight[visible] @ values[visible])
+        shared = present.masked[of_others[present.masked]]
+        known = dict(zip(present.contexts(shared), values[shared].tolist(), strict=True))
+        upper = np.zeros(len(words), dtype=np.float64)
+        estimate = np.zeros(len(words), dtype=np.float64)
+        cost = np.ones(len(words), dtype=np.float64)
+        for n, (members, ids) in by_length.items():
+            word = open_words[n]
+            cost[members] = word.cost
+            own = word.own_terms(ids)
+            upper[members] = word.others_sum + own
+            scale = word.own_scale()
+            likely = _PART_BESIDE_VISIBLE * word.completion(ids) if scale is None else own * scale
+            missing = word.uncomputed_others()
+            guesses = [known.get(context, 0.0) for context in word.contexts(missing)]
+            guessed = float(word.plan.weight[missing] @ np.array(guesses, dtype=np.float64))
+            estimate[members] = word.others_sum + guessed + likely + seen
+
+        def completion() -> FloatArray:
+            values = np.empty(len(words), dtype=np.float64)
+            for n, (members, ids) in by_length.items():
+                values[members] = open_words[n].completion(ids)
+            return values
+
+        def together(tokens: IntArray) -> FloatArray:
+            return open_words[tokens.shape[1]].scores(tokens)
+
+        body, head = self.network.weights
+        return Replacements(
+            upper,
+            estimate,
+            exact=False,
+            score=self._candidate_scores(sentence, position, words, frame, together),
+            hints=Hints(
+                cost=cost,
+                multiply_adds=float(len(encoded.ids) * body + head),
+                completion=completion,
+                n_tokens=candidates.n_tokens,
+            ),
+        )
 
 
 def _parts(encoded: Encoded, plan: Plan, values: FloatArray) -> SentenceParts:
@@ -226,3 +297,218 @@ def _parts(encoded: Encoded, plan: Plan, values: FloatArray) -> SentenceParts:
         encoded.n_words,
         plan.stderr(values),
     )
+
+
+class _OpenWord:
+    """A sentence with an open word of `n` tokens, and what all candidates of `n` tokens share.
+
+    Attributes
+    ----------
+    plan
+        The plan of the sentence with such a word.
+    slots
+        The word's scored tokens in the plan, shape (n,).
+    masked, visible
+        The plan's terms from inputs that mask the whole word, and those from inputs in which some
+        of its tokens are visible.
+    ids, scored
+        The sentence with the whole word masked, and the places of its scored tokens.
+    others_sum
+        Weighted sum of the other words' `masked` terms computed so far.
+    token_sums
+        Weighted log-probabilities of every token at each of the word's places, as far as computed,
+        shape (n, V).
+    computed
+        Which inputs, rows of the plan, have been computed, shape (R,).
+    """
+
+    def __init__(
+        self, model: MaskedModel, frame: Frame, layout: tuple[int, ...], position: int, n: int
+    ) -> None:
+        self.model, self.frame, self.n = model, frame, n
+        layout = (*layout[:position], n, *layout[position + 1 :])
+        self.plan, self.slots, self.masked, self.visible = _laid_out(
+            layout, position, model.options
+        )
+        network = model.network
+        self.ids = frame.fill(np.full((1, n), model.mask_id))[0]
+        self.scored = frame.scored(n)
+        self.others_sum = 0.0
+        self.token_sums = torch.zeros(
+            n, network.n_logits, dtype=torch.float64, device=network.device
+        )
+        self.computed = np.zeros(len(self.plan.masks), dtype=np.bool_)
+
+    @property
+    def cost(self) -> int:
+        """How many inputs see the candidate; under permutation more than twice as many a token."""
+        rows = self.plan.row[self.visible]
+        # Terms are in the order of their rows.
+        return int(np.count_nonzero(np.diff(rows))) + 1
+
+    def shared_inputs(self) -> tuple[IntArray, FloatArray]:
+        """Return the rows that mask the word, and the weight of all terms that each gives."""
+        rows = np.unique(self.plan.row[self.masked])
+        weights = np.bincount(
+            self.plan.row[self.masked], self.plan.weight[self.masked], minlength=len(self.computed)
+        )
+        return rows, weights[rows].astype(np.float64)
+
+    def compute(self, rows: IntArray) -> None:
+        """Compute the terms of those of the shared inputs `rows` that are not computed yet."""
+        wanted = np.zeros(len(self.computed), dtype=np.bool_)
+        wanted[rows] = True
+        wanted &= ~self.computed
+        terms = self.masked[wanted[self.plan.row[self.masked]]]
+        if len(terms) == 0:
+            return
+        self.computed |= wanted
+        network, model = self.model.network, self.model
+        used, row = _subset(self.plan, terms)
+        inputs = masked_rows(self.ids, self.scored, self.plan.masks[used], model.mask_id)
+        slot, weight = self.plan.slot[terms], self.plan.weight[terms]
+        positions = self.scored[slot]
+        for batch, logits in network.batches(inputs, row, positions, model.budget):
+            slots = slot[batch]
+            share = torch.from_numpy(weight[batch]).to(network.device)
+            other = np.flatnonzero((slots < self.slots[0]) | (slots > self.slots[-1]))
+            if len(other):
+                at = torch.from_numpy(other).to(network.device)
+                targets = torch.from_numpy(self.ids[positions[batch][other]]).to(network.device)
+                values = model.normaliser.log_probs(logits[at], targets).to(torch.float64)
+                self.others_sum += float((share[at] * values).sum())
+            for j, one in enumerate(self.slots):
+                mine = np.flatnonzero(slots == one)
+                if len(mine):
+                    at = torch.from_numpy(mine).to(network.device)
+                    self.token_sums[j] += model.normaliser.mean(logits[at], share[at])
+
+    def own_terms(self, tokens: IntArray) -> FloatArray:
+        """Return the word's own terms, as far as computed, of candidates (k, n): (k,), nats."""
+        table = self.token_sums.cpu().numpy()
+        return np.asarray(table[np.arange(self.n), tokens].sum(axis=1))
+
+    def own_scale(self) -> float | None:
+        """Return by what factor the own terms not yet computed would lengthen the others.
+
+        That includes terms that see other tokens of the word, by a guess. None where no own term
+        is computed, as where every input shows some token of the word.
+        """
+        plan = self.plan
+        own = self.masked[np.isin(plan.slot[self.masked], self.slots)]
+        known = float(plan.weight[own][self.computed[plan.row[own]]].sum())
+        if known == 0.0:
+            return None
+        beside = self.visible[np.isin(plan.slot[self.visible], self.slots)]
+        weight = plan.weight[own].sum() + _PART_BESIDE_VISIBLE * plan.weight[beside].sum()
+        return float(weight) / known
+
+    def completion(self, tokens: IntArray) -> FloatArray:
+        """Return the sum over tokens of log p(token | all other words) of candidates (k, n)."""
+        model = self.model
+        table = np.empty((self.n, model.network.n_logits))
+        places, rows = self.scored[self.slots], np.zeros(self.n, dtype=np.int64)
+        for batch, logits in model.network.batches(self.ids[None], rows, places, model.budget):
+            one = torch.ones(1, device=logits.device)
+            for k, row in zip(range(batch.start, batch.stop), logits, strict=True):
+                table[k] = model.normaliser.mean(row[None], one).cpu().numpy()
+        return np.asarray(table[np.arange(self.n), tokens].sum(axis=1))
+
+    def contexts(self, terms: IntArray) -> list[tuple[bytes, int]]:
+        """Name terms of other words by which of these words they see, and by their place there."""
+        away = np.delete(np.arange(self.plan.masks.shape[1]), self.slots)
+        rows = np.unique(self.plan.row[terms])
+        masks = np.packbits(self.plan.masks[np.ix_(rows, away)], axis=1)
+        seen = {row: mask.tobytes() for row, mask in zip(rows.tolist(), masks, strict=True)}
+        place = np.where(self.plan.slot > self.slots[-1], self.plan.slot - self.n, self.plan.slot)
+        pairs = zip(self.plan.row[terms].tolist(), place[terms].tolist(), strict=True)
+        return [(seen[row], at) for row, at in pairs]
+
+    def uncomputed_others(self) -> IntArray:
+        """Return the other words' `masked` terms that are not computed yet."""
+        of_others = ~np.isin(self.plan.slot[self.masked], self.slots)
+        return self.masked[of_others & ~self.computed[self.plan.row[self.masked]]]
+
+    def scores(self, tokens: IntArray) -> FloatArray:
+        """Return the exact scores of candidates (k, n): shape (k,), nats."""
+        self.compute(np.unique(self.plan.row[self.masked]))
+        return self._visible_terms(tokens) + self.others_sum + self.own_terms(tokens)
+
+    def _visible_terms(self, tokens: IntArray) -> FloatArray:
+        """Sum the terms that see the candidate, of candidates (k, n): shape (k,), nats."""
+        model, plan = self.model, self.plan
+        sums = np.zeros(len(tokens), dtype=np.float64)
+        if len(self.visible) == 0:
+            return sums
+        used, row = _subset(plan, self.visible)
+        masks, weight = plan.masks[used], plan.weight[self.visible]
+        n_rows = len(masks)
+        budget = model.budget or model.network.token_budget
+        step = max(1, _BATCHES_AT_ONCE * budget // (n_rows * len(self.ids)))
+        positions = self.scored[plan.slot[self.visible]]
+        sentences = self.frame.fill(tokens)
+        for start in range(0, len(sentences), step):
+            block = sentences[start : start + step]
+            values = model.network.log_probs(
+                np.concatenate(
+                    [masked_rows(ids, self.scored, masks, model.mask_id) for ids in block]
+                ),
+                np.concatenate([row + k * n_rows for k in range(len(block))]),
+                np.tile(positions, len(block)),
+                block[:, positions].reshape(-1),
+                model.normaliser,
+                model.budget,
+            )
+            sums[start : start + len(block)] = values.reshape(len(block), -1) @ weight
+        return sums
+
+
+@lru_cache(maxsize=128)
+def _laid_out(
+    layout: tuple[int, ...], position: int, options: MaskedOptions
+) -> tuple[Plan, IntArray, IntArray, IntArray]:
+    """Return the plan of a layout, the slots of the word at `position`, and its terms.
+
+    Those from inputs that mask all of these slots, and the others.
+    """
+    plan = plan_for(layout, options)
+    start = sum(layout[:position])
+    own = np.arange(start, start + layout[position])
+    masked: BoolArray = np.all(plan.masks[:, own], axis=1)[plan.row]
+    return plan, own, np.flatnonzero(masked), np.flatnonzero(~masked)
+
+
+def _subset(plan: Plan, terms: IntArray) -> tuple[IntArray, IntArray]:
+    """Return the rows that `terms` use, and each term's place among them."""
+    used, row = np.unique(plan.row[terms], return_inverse=True)
+    return used, row.astype(np.int64)
+
+
+def _compute_within_cost(
+    open_words: dict[int, _OpenWord], n_words: dict[int, int], length: int
+) -> None:
+    """Compute the shared inputs that lower the bounds of most candidates most.
+
+    An input is worth the weight of the terms it gives, for each candidate of its number of
+    tokens, of whom there are `n_words`, and costs its number of tokens. Together they cost at most
+    `BOUND_COST_IN_INPUTS` inputs of the present `length`, but for every number of tokens at least
+    one is computed.
+    """
+    rows, worth, cost, of = [], [], [], []
+    for n, word in open_words.items():
+        own, weights = word.shared_inputs()
+        value = weights * n_words[n] / len(word.ids)
+        if len(value):
+            value[np.argmax(value)] = np.inf
+        rows.append(own)
+        worth.append(value)
+        cost.append(np.full(len(own), float(len(word.ids))))
+        of.append(np.full(len(own), n))
+    order = np.argsort(-np.concatenate(worth), kind="stable")
+    total = np.cumsum(np.concatenate(cost)[order])
+    least = int(np.isinf(np.concatenate(worth)).sum())
+    within = int(np.searchsorted(total, BOUND_COST_IN_INPUTS * length, side="right"))
+    chosen = order[: max(least, within)]
+    numbers, lengths = np.concatenate(rows)[chosen], np.concatenate(of)[chosen]
+    for n, word in open_words.items():
+        word.compute(numbers[lengths == n])

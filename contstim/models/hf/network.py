@@ -19,7 +19,10 @@ from transformers import DynamicCache
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 
-__all__ = ["UNCOMPUTABLE", "Before", "Network", "Normaliser"]
+__all__ = ["PACKAGES", "UNCOMPUTABLE", "Before", "Network", "Normaliser"]
+
+#: What the scores of networks of transformers depend on.
+PACKAGES = ("torch", "transformers", "tokenizers")
 
 #: What networks of transformers raise for inputs, masks or caches that they cannot take.
 UNCOMPUTABLE = (
@@ -37,6 +40,8 @@ UNCOMPUTABLE = (
 _CPU_TOKENS, _GPU_TOKENS = 2048, 65_536
 _CPU_LOGITS, _GPU_LOGITS = 2**22, 2**28
 _HALF = (torch.float16, torch.bfloat16)
+# How far, in nats, a score may move with its batch.
+_RESOLUTION, _HALF_RESOLUTION = 1e-4, 0.5
 # How far log-probabilities may differ between two ways of computing them, nats, on average (root
 # mean square) over the vocabulary.
 _ALIKE, _HALF_ALIKE = 1e-4, 0.1
@@ -217,6 +222,11 @@ class Network:
         return self.dtype in _HALF
 
     @property
+    def resolution(self) -> float:
+        """By how many nats a score may move with its batch: more where 16 bits are used."""
+        return _HALF_RESOLUTION if self.half else _RESOLUTION
+
+    @property
     def token_budget(self) -> int:
         """Tokens of one forward pass that suit the device."""
         return _CPU_TOKENS if self.device.type == "cpu" else _GPU_TOKENS
@@ -364,7 +374,7 @@ class Network:
         starts = {1, n // 4 + 1, n // 2, 3 * n // 4 + 1, n - 2, n - 1}
         row = torch.from_numpy(ids[None]).to(self.device)
         for start in sorted(start for start in starts if 0 < start < n):
-            before = self.read_on(ids[:start])[1]
+            before = self.begin(ids[:start])[1]
             if before is None:
                 return False
             places = torch.tensor([start, n - 1], device=self.device)
@@ -378,8 +388,8 @@ class Network:
                 return False
         return True
 
-    def read_on(self, ids: IntArray) -> tuple[torch.Tensor, Before | None]:
-        """Run one row and keep its keys and values.
+    def begin(self, ids: IntArray) -> tuple[torch.Tensor, Before | None]:
+        """Run the beginning of rows once and keep its keys and values.
 
         Parameters
         ----------
@@ -405,7 +415,7 @@ class Network:
     def weights(self) -> tuple[int, int]:
         """Number of weights that a token passes on its way to the head, and that the head has.
 
-        They measure the price of one token and of one place read.
+        They measure the cost of one token and of one place read.
         """
         head = self.model.get_output_embeddings().weight.numel()
         inside = [m for m in self.model.modules() if not isinstance(m, torch.nn.Embedding)]

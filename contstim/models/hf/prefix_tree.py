@@ -16,7 +16,7 @@ import torch
 from contstim.arrays import BoolArray, IntArray
 from contstim.models.hf.network import UNCOMPUTABLE, Network
 
-__all__ = ["ROW_TOKENS", "TreeRow", "plan_rows", "read_row", "takes_trees"]
+__all__ = ["ROW_TOKENS", "TreeRow", "plan_rows", "takes_trees", "tree_logits"]
 
 #: Tokens of a row. Each token is compared with all of its row, which must not outweigh the rest.
 ROW_TOKENS = 256
@@ -123,7 +123,7 @@ class _Builder:
         )
 
 
-def read_row(network: Network, row: TreeRow, places: IntArray) -> torch.Tensor:
+def tree_logits(network: Network, row: TreeRow, places: IntArray) -> torch.Tensor:
     """Return the logits at `places` of a row, shape (m, V), float32 or wider."""
     device = network.device
     sees = torch.from_numpy(row.sees).to(device)
@@ -187,6 +187,6 @@ def _takes_tree(network: Network, ids: IntArray, depth: int) -> bool:
         places = torch.from_numpy(at).to(network.device)
         with torch.inference_mode():
             alone = network.logits(own, torch.zeros_like(places), places)
-        if not network.alike(read_row(network, row, path[at]), alone):
+        if not network.alike(tree_logits(network, row, path[at]), alone):
             return False
     return True

@@ -9,7 +9,11 @@ import numpy as np
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 
-__all__ = ["Rows", "TokenTrie"]
+__all__ = ["Rows", "TokenTrie", "guessed_steps"]
+
+# A line through fewer computed nodes than this guesses worse than one value for all: then what
+# tokens inside common English words are near on average, nats.
+_ENOUGH, _UNKNOWN = 20, -3.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +91,7 @@ class TokenTrie:
             path,
         )
 
-    def choose(self, first: FloatArray, price: tuple[float, float], budget: float) -> IntArray:
+    def choose(self, first: FloatArray, cost: tuple[float, float], budget: float) -> IntArray:
         """Choose the nodes to look beyond: those that most words pass, while the budget lasts.
 
         Each further prediction lowers the bounds of all words that pass the node. Of nodes that
@@ -97,8 +101,8 @@ class TokenTrie:
         ----------
         first
             Log-probability of every token as a word's first.
-        price
-            The price of a token of the rows that show the nodes, and of a place read.
+        cost
+            The cost of a token of the rows that show the nodes, and of a place read.
         budget
             What all chosen nodes may cost.
 
@@ -117,7 +121,7 @@ class TokenTrie:
         longer = np.zeros(len(order), dtype=np.bool_)
         longer[np.unique(above, return_index=True)[1]] = True
         tokens = np.where(longer & (above >= 0), 1, self.depth[order])
-        total = np.cumsum(tokens * price[0] + price[1])
+        total = np.cumsum(tokens * cost[0] + cost[1])
         return np.sort(order[: int(np.searchsorted(total, budget, side="right"))])
 
     def rows(self, chosen: IntArray) -> list[Rows]:
@@ -170,3 +174,38 @@ class TokenTrie:
         known[-1] = True
         # With a node all nodes above it are chosen, so the last one decides.
         return np.asarray(known[self.parent[self.end]])
+
+
+def guessed_steps(trie: TokenTrie, steps: FloatArray, chosen: IntArray) -> FloatArray:
+    """Guess log p(token | tokens above it), nats, of the nodes that were not computed.
+
+    A token is the likelier the more of the words that pass the node above it pass it, too. The
+    guess is a line in the logarithms of both counts, fitted to the computed nodes by least
+    squares; below `_ENOUGH` of these it is `_UNKNOWN`.
+
+    Parameters
+    ----------
+    trie
+        The candidates' tokens, N nodes.
+    steps
+        The values of the computed nodes, shape (N,).
+    chosen
+        The nodes that were looked beyond, whose children are the computed nodes.
+
+    Returns
+    -------
+    array
+        Shape (N,): at most 0; 0 at computed nodes and first tokens.
+    """
+    guess = np.zeros(len(trie.parent), dtype=np.float64)
+    known = trie.edges(chosen)[0]
+    unknown = trie.depth > 1
+    unknown[known] = False
+    passed = np.log(trie.beyond + np.bincount(trie.end, minlength=len(trie.parent)))
+    x = np.column_stack([np.ones(len(passed)), passed, passed[trie.parent]])
+    if len(known) < _ENOUGH:
+        guess[unknown] = _UNKNOWN
+    else:
+        line = np.linalg.lstsq(x[known], steps[known], rcond=None)[0]
+        guess[unknown] = np.minimum(x[unknown] @ line, 0.0)
+    return guess

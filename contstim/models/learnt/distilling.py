@@ -18,7 +18,7 @@ from contstim.errors import InputError
 from contstim.files import check_new_folder
 from contstim.models.base import SentenceModel
 from contstim.models.cache import ScoreCache
-from contstim.models.hf.limits import PACKAGES
+from contstim.models.hf.network import PACKAGES
 from contstim.models.learnt.card import student_card
 from contstim.models.learnt.encoder import Encoder, open_encoder
 from contstim.models.learnt.fitting import FitOptions, fit

@@ -16,7 +16,8 @@ from contstim.arrays import IntArray
 from contstim.errors import InfeasibleError, InputError, UnknownNameError
 from contstim.files import check_new_folder, digest_of
 from contstim.models.hf.checkpoint import digest_weights
-from contstim.models.hf.limits import PACKAGES, check_length
+from contstim.models.hf.encoding import check_length
+from contstim.models.hf.network import PACKAGES
 from contstim.models.learnt.card import classifier_card
 from contstim.models.learnt.classifier import graded, vote
 from contstim.models.learnt.cola import (

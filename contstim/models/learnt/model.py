@@ -10,8 +10,8 @@ import numpy as np
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError
 from contstim.models.base import Replacements, SentenceModel, SentenceParts, Totals, as_sentences
-from contstim.models.hf.encoding import Encoded, SubwordTokenizer
-from contstim.models.hf.limits import PACKAGES, check_length
+from contstim.models.hf.encoding import Encoded, SubwordTokenizer, check_length
+from contstim.models.hf.network import PACKAGES
 from contstim.models.hf.options import SharedOptions
 from contstim.models.learnt.folder import Learnt
 from contstim.models.learnt.member import TokenRows

@@ -104,7 +104,7 @@ def test_the_first_word_is_never_free(tiny: Tiny) -> None:
 def test_bos_is_put_once(tiny: Tiny) -> None:
     model = load_model(f"hf:{tiny('llama')}")
     assert model.checkpoint.tokenizer("dog")["input_ids"][0] == model.prefix[0]
-    ids = model.chains(["the dog"])[0].ids.tolist()
+    ids = model.encode(["the dog"])[0].ids.tolist()
     assert [i for i, token in enumerate(ids) if token == model.prefix[0]] == [0]
     assert model.event.first == "spaced"
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from tiny_transformers import tokens_computed
 
-from contstim.models.hf import masked_replacements
-from contstim.models.hf.masked_replacements import MASKED_COST
+from contstim.models.hf import masked
+from contstim.models.hf.masked import BOUND_COST_IN_INPUTS
 from contstim.models.registry import load_model
 from contstim.text.sentence import Sentence, WordList
 
@@ -31,7 +31,7 @@ def test_cheap_bounds_hold_and_exact_scores_stay_exact(
     whole = model.replacements(sentence, 2, WORDS)
     scores = model.score([str(sentence.replace(2, word)) for word in WORDS])
     np.testing.assert_allclose(whole.score(np.arange(len(WORDS))), scores, atol=1e-4)
-    monkeypatch.setattr(masked_replacements, "MASKED_COST", 12)
+    monkeypatch.setattr(masked, "BOUND_COST_IN_INPUTS", 12)
     cheap = model.replacements(sentence, 2, WORDS)
     for table in (whole, cheap):
         assert (scores <= table.upper + 1e-4).all()
@@ -53,10 +53,10 @@ def test_bounds_keep_to_their_price(tiny: Tiny, monkeypatch: pytest.MonkeyPatch)
     tokens = tokens_computed(model, monkeypatch)
     model.replacements(SENTENCE, 2, WORDS)
     length = len(model.encode([str(SENTENCE)])[0].ids)
-    assert 0.9 * MASKED_COST * length < sum(tokens) <= MASKED_COST * length
+    assert 0.9 * BOUND_COST_IN_INPUTS * length < sum(tokens) <= BOUND_COST_IN_INPUTS * length
     # Where the price allows all inputs, words of one length have those that hide the word, 2 to
     # the 7th.
     tokens.clear()
-    monkeypatch.setattr(masked_replacements, "MASKED_COST", 140)
+    monkeypatch.setattr(masked, "BOUND_COST_IN_INPUTS", 140)
     model.replacements(SENTENCE, 2, WordList.of(["dog", "man", "cat"]))
     assert sum(tokens) == 128 * length

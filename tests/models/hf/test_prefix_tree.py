@@ -5,7 +5,6 @@ import pytest
 from tiny_transformers import CAUSAL, save_checkpoint
 
 from contstim import load_model
-from contstim.models.hf import causal_shared
 from contstim.models.hf.prefix_tree import plan_rows
 
 LISTS = [
@@ -26,7 +25,7 @@ def test_shared_and_alone_are_equal(
 ) -> None:
     folder = save_checkpoint(name, tmp_path_factory.mktemp(name))
     model = load_model(f"hf:{folder}{options}")
-    shared = causal_shared.shared_values(model, model.chains(LISTS))
+    shared = model.shared_values(model.encode(LISTS))
     assert (shared is None) == (name == "mamba")
     together = model.score(LISTS)
     alone = np.array([model.score([sentence])[0] for sentence in LISTS])
@@ -57,4 +56,4 @@ def test_sentences_that_share_little_are_computed_plainly(
     folder = save_checkpoint("gpt2", tmp_path_factory.mktemp("gpt2"))
     model = load_model(f"hf:{folder}")
     apart = ["The dog ran.", "A cat saw the old woman."]
-    assert causal_shared.shared_values(model, model.chains(apart)) is None
+    assert model.shared_values(model.encode(apart)) is None

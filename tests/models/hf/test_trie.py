@@ -11,8 +11,8 @@ import pytest
 import torch
 from tiny_transformers import tokens_computed
 
-from contstim.models.hf.causal_replacements import CAUSAL_COST, guessed_steps
-from contstim.models.hf.trie import TokenTrie
+from contstim.models.hf.causal import BOUND_COST_IN_SENTENCES
+from contstim.models.hf.trie import TokenTrie, guessed_steps
 from contstim.models.registry import load_model
 from contstim.text.sentence import Sentence, WordList
 
@@ -101,7 +101,7 @@ def test_rows_show_each_chosen_node_once() -> None:
 @pytest.mark.parametrize("options", ["", "end=scored", "words=corrected", "prefix=none"])
 def test_no_score_exceeds_its_bound(tiny: Tiny, name: str, options: str) -> None:
     model = load_model(f"hf:{tiny(name)}?{options}")
-    assert len(WORDS) > CAUSAL_COST
+    assert len(WORDS) > BOUND_COST_IN_SENTENCES
     for position in (0, 2, 5):
         table = model.replacements(SENTENCE, position, WORDS)
         scores = table.score(np.arange(len(WORDS)))
@@ -138,10 +138,10 @@ def test_bounds_keep_to_their_price(tiny: Tiny, monkeypatch: pytest.MonkeyPatch)
     again = model.replacements(SENTENCE, 3, MANY)
     np.testing.assert_array_equal(again.upper, table.upper)
     body, head = model.network.weights
-    chain = model.chains([str(SENTENCE)])[0]
-    limit = CAUSAL_COST * (len(chain.ids) * body + head)
+    chain = model.encode([str(SENTENCE)])[0]
+    limit = BOUND_COST_IN_SENTENCES * (len(chain.ids) * body + head)
     # What stands before, the prefix included, is computed once as well.
-    before = chain.places[np.flatnonzero(chain.word_of == 3)[0]]
+    before = chain.scored[np.flatnonzero(chain.word_of == 3)[0]]
     paid = sum(n * body + m * head for n, m in work) + before * (body + head)
     assert 0.8 * limit < paid <= limit
     trie = model.tokenizer.candidates(SENTENCE, 3, MANY).trie
@@ -206,7 +206,7 @@ def test_a_score_costs_the_tokens_that_are_its_own(
     for position in (2, 5):
         table = model.replacements(SENTENCE, position, WORDS)
         texts = [str(SENTENCE.replace(position, word)) for word in WORDS]
-        whole = np.array([len(chain.ids) for chain in model.chains(texts)])
+        whole = np.array([len(encoded.ids) for encoded in model.encode(texts)])
         tokens.clear()
         table.score(np.arange(len(WORDS)))
         # The last token is only predicted.

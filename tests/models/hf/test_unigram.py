@@ -13,7 +13,7 @@ from transformers import AutoTokenizer
 
 from contstim.errors import InputError
 from contstim.models.check import check_model
-from contstim.models.hf.unigram import TokenUnigram, WordCounts
+from contstim.models.hf.transformer import TokenUnigram, WordCounts
 from contstim.models.reductions import ReducedModel
 from contstim.models.registry import load_model
 from contstim.models.spec import ModelSpec

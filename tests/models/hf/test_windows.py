@@ -12,7 +12,6 @@ import transformers
 from tiny_transformers import save_network, save_tokenizer
 
 from contstim.arrays import FloatArray
-from contstim.models.hf.causal_shared import shared_values
 from contstim.models.registry import load_model
 from contstim.text.sentence import Sentence, WordList
 
@@ -105,7 +104,7 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 def test_sentences_that_begin_alike_score_as_alone(folder: Path) -> None:
     model = load_model(f"hf:{folder}")
-    lengths = [len(chain.ids) for chain in model.chains(LONG)]
+    lengths = [len(encoded.ids) for encoded in model.encode(LONG)]
     assert min(lengths) > WINDOW
     for sentences in (SHORT, LONG, LONG[:2] + SHORT):
         np.testing.assert_allclose(model.score(sentences), plain(folder, sentences), atol=1e-4)
@@ -124,8 +123,8 @@ def test_candidates_score_as_sentences(folder: Path) -> None:
 
 def test_a_windowed_network_shares_what_lies_within_its_window(tmp_path: Path) -> None:
     model = load_model(f"hf:{made('mistral', tmp_path)}")
-    assert shared_values(model, model.chains(SHORT)) is not None
-    assert shared_values(model, model.chains(LONG)) is None
+    assert model.shared_values(model.encode(SHORT)) is not None
+    assert model.shared_values(model.encode(LONG)) is None
     sentence = Sentence.parse(LONG[0])
     words = WordList.of(["saw", "ran"])
     # What stands before a candidate is computed once on either side of the window.
@@ -135,6 +134,6 @@ def test_a_windowed_network_shares_what_lies_within_its_window(tmp_path: Path) -
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_windows_are_noticed_in_16_bits(tmp_path: Path, dtype: str) -> None:
     model = load_model(f"hf:{made('mistral', tmp_path)}?dtype={dtype}")
-    assert shared_values(model, model.chains(SHORT)) is not None
-    assert shared_values(model, model.chains(LONG)) is None
+    assert model.shared_values(model.encode(SHORT)) is not None
+    assert model.shared_values(model.encode(LONG)) is None
     assert model.network.goes_on(32, None, model.prefix)
