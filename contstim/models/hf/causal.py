@@ -204,12 +204,12 @@ class CausalModel(TransformerModel):
             )
         n_words, n_end = encoded.n_words, len(self.end)
         end_units = self.checkpoint.tokenizer.convert_ids_to_tokens(self.end)
-        places = [encoded.scored[kept] + len(self.prefix), [len(ids) - 1] * n_end]
-        word_of = [encoded.word_of[kept], [n_words - 1] * n_end]
+        places = np.append(encoded.scored[kept] + len(self.prefix), [len(ids) - 1] * n_end)
+        word_of = np.append(encoded.word_of[kept], [n_words - 1] * n_end)
         return Encoded(
             ids,
-            np.concatenate(places).astype(np.int64),
-            np.concatenate(word_of).astype(np.int64),
+            places.astype(np.int64),
+            word_of.astype(np.int64),
             (*(encoded.units[k] for k in kept), *end_units),
             n_words,
         )
