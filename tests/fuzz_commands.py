@@ -68,6 +68,7 @@ COMMANDS = {
     "sentences sample": ("sentences.txt", "--length 2-6 --n 2 --out new.txt"),
     "synthesize": ("The@dog@saw@a@cat.", f"{PAIR} --vocabulary list.txt --out new.csv"),
     "select natural": ("scores.csv", "--per-pair 1 --out new.csv"),
+    "select set": ("scores.csv", "--n 1 --out new.csv"),
     "select triplets": ("triplets.csv", "--per-pair 1 --strata 1 --out new.csv"),
     "design trials": (
         "",
@@ -183,6 +184,8 @@ def all_runs() -> list[Run]:
     """Return a run for each value of each option and positional argument of each command."""
     runs = []
     for command, parser in parsers().items():
+        if command not in COMMANDS:
+            raise SystemExit(f"COMMANDS does not say what 'contstim {command}' needs; add a line")
         places, options = (text.split() for text in COMMANDS[command])
         places = [place.replace("@", " ") for place in places]
         words = command.split()

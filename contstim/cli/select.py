@@ -56,7 +56,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     of_set.add_argument(
         "--margin",
-        type=float,
+        type=number(0, 1),
         default=0.0,
         metavar="RANK",
         help="two models are separated only where fractional ranks differ by more than this under "
