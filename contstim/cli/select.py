@@ -20,7 +20,7 @@ import sys
 
 import pandas as pd
 
-from contstim.cli.common import number, output_file, positive, write_output
+from contstim.cli.common import number, output_file, positive, whole_number, write_output
 from contstim.text.sentences import read_words
 from contstim.text.wordrules import ENGLISH_REPEATABLE
 
@@ -102,7 +102,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--reference", metavar="SCORES", help="log-probabilities of a corpus that define the strata"
     )
     for sub in (natural, triplets):
-        sub.add_argument("--per-pair", type=positive, default=10, metavar="N", help="(default: 10)")
+        sub.add_argument(
+            "--per-pair",
+            type=whole_number(1, 100_000),
+            default=10,
+            metavar="N",
+            help="(default: 10)",
+        )
     for sub in (natural, of_set, triplets):
         sub.add_argument(
             "--out", type=output_file, default="-", metavar="CSV", help="(default: standard output)"
