@@ -61,7 +61,7 @@ def test_layouts_of_other_tools(tmp_path: Path) -> None:
     assert table is not None
     assert table.words[3:] == ("incomprehensibilities", "incomprehensibility", "Étienne")
     first, second = table.levels
-    assert first.scores.tolist() == [-1, -99, -1.25, -0.5, -0.75, -0.123456789012345678]
+    assert first.log_probs.tolist() == [-1, -99, -1.25, -0.5, -0.75, -0.123456789012345678]
     assert first.log_backoffs.tolist() == [0, -0.5, 0, -0.35, 0.25, 0]
     assert second.keys.tolist() == [1 * 6 + 3, 1 * 6 + 5, 4 * 6 + 2]
     assert second.log_probs.tolist() == [-2, -0.25, -0.5]
