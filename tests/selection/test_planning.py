@@ -42,7 +42,7 @@ def test_units_are_those_of_the_analysis(groups):
     rows = [
         (f"s{g}-{i}", f"g{g}", f"A {p}", f"B {p}", rng.choice([-0.5, 0.5]))
         for g in range(groups)
-        for i in range(2)
+        for i in range(3)
         for p in range(6)
     ]
     names = ["participant", "group", "sentence_1", "sentence_2", "rating"]
@@ -51,7 +51,7 @@ def test_units_are_those_of_the_analysis(groups):
     choices = pd.DataFrame(rows, columns=names)
     result = evaluate(choices, scores, inference="signed-rank", n_bootstrap=0)
     row = result.comparisons.iloc[0]
-    plan = plan_design(groups, 1, participants=2)
+    plan = plan_design(groups, 1, participants=3)
     assert (plan.unit, plan.n_units) == (row["unit"], row["n_units"])
     assert plan.smallest_p == row["p_smallest"]
     rule = str(plan).split(". ")[0] + "."
