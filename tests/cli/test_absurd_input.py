@@ -256,7 +256,12 @@ def test_what_is_stopped_leaves_nothing(
 
     before = sorted(place.iterdir())
     monkeypatch.setattr(score, "_write_sentences", stop)
-    assert main(["score", *ONE, "s.txt", "--out", "o.csv"]) == 130
+    # What runs in the background of a shell begins with SIGINT ignored.
+    earlier = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        assert main(["score", *ONE, "s.txt", "--out", "o.csv"]) == 130
+    finally:
+        signal.signal(signal.SIGINT, earlier)
     assert capsys.readouterr().err.splitlines()[-1] == "contstim: interrupted"
     assert sorted(place.iterdir()) == before
 

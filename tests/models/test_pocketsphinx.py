@@ -100,7 +100,7 @@ def test_reads_every_ngram(installed: Path) -> None:
     assert table.words == (*WORDS, "<unk>")
     size = len(table.words)
     first, second, third = table.levels
-    np.testing.assert_allclose(first.scores[:-1], [TRIE[w][0] for w in WORDS], atol=1e-6)
+    np.testing.assert_allclose(first.log_probs[:-1], [TRIE[w][0] for w in WORDS], atol=1e-6)
     np.testing.assert_allclose(first.log_backoffs[:-1], [TRIE[w][1] for w in WORDS], atol=1e-6)
     pairs = [(table.words[k // size], table.words[k % size]) for k in second.keys]
     expected = [(h, w) for w in WORDS for h in TRIE[w][2]]
