@@ -253,7 +253,10 @@ def test_bad_options_and_inputs_are_refused(load):
 
 
 def test_importing_the_package_does_not_import_torch():
-    code = "import sys, contstim.models.recurrent as r; r.load_recurrent; print('torch' in sys.modules)"
+    code = (
+        "import sys, contstim.models.recurrent as r; "
+        "r.load_recurrent; print('torch' in sys.modules)"
+    )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
     )
