@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,14 +41,15 @@ def option(default: Any, text: str, *, metavar: str) -> Any:
 
 @dataclass(frozen=True)
 class Step:
-    """One replacement that was kept.
+    """One word that was replaced.
 
     Attributes
     ----------
     sweep, position, old, new
         When, where and what.
     scores
-        The sentence's scores after it, nats, one a model of the problem.
+        The sentence's scores after it, nats, one a model of the problem; after the last of them
+        for words that were replaced together.
     n_scores
         Exact scores asked of each model so far, as `Synthesis.n_scores` counts them.
     """
@@ -209,7 +211,7 @@ class Search:
             known=place.known,
             allowed=place.allowed,
             rng=self._rng.spawn(1)[0],
-            verify=lambda index: self.take(position, place.words.words[index]),
+            verify=lambda index: self.take({position: place.words.words[index]}),
             spent=self.spent,
             present=place.words.index.get(sentence.words[position]),
             round=round_,
@@ -219,21 +221,38 @@ class Search:
             words=place.words,
         )
 
-    def take(self, position: int, word: str) -> bool:
-        """Replace a word if, on scores computed again, constraints are kept and the loss falls."""
-        changed = self.sentence.replace(position, word)
+    def take(self, words: Mapping[int, str]) -> bool:
+        """Put words at positions, together or not at all; say whether that was done.
+
+        It is if, on scores computed again, the constraints are kept and the loss falls.
+        """
+        changed = self.sentence
+        for position, word in words.items():
+            changed = changed.replace(position, word)
         scores = self.scores(changed)
         kept = all(scores[name] >= minimum for name, minimum in self.minimum.items())
         if not kept or not self.loss(scores) < self.loss(self.now):
             return False
-        old, n_scores = self.sentence.words[position], tuple(self.spent.n_scores.values())
-        self.steps.append(
-            Step(self._n_sweeps, position, old, word, tuple(scores.values()), n_scores)
-        )
+        now, n_scores = tuple(scores.values()), tuple(self.spent.n_scores.values())
+        self.steps += [
+            Step(self._n_sweeps, position, self.sentence.words[position], word, now, n_scores)
+            for position, word in words.items()
+        ]
         self.sentence, self.now = changed, scores
         # What is known of a position holds as long as the other words stay.
-        self._places = {p: place for p, place in self._places.items() if p == position}
+        self._places = {p: place for p, place in self._places.items() if {*words} == {p}}
         return True
+
+    def branch(self, sentence: Sentence) -> Search:
+        """Return a search of the same problem that stands at another sentence.
+
+        It need not keep the constraints. What is spent counts here; chance and steps are its own.
+        """
+        other = copy(self)
+        other.sentence, other.now = sentence, self.scores(sentence)
+        other.steps, other._places = [], {}
+        other._rng = self._rng.spawn(1)[0]
+        return other
 
     def _place(self, position: int) -> _Place:
         """Return what is known of a position, computing estimates and bounds if they are not."""

@@ -346,3 +346,27 @@ def test_bad_input() -> None:
     foreign = Vocabulary(WordList.of(["El"]), WordList.of(["perro"]), frozenset())
     with pytest.raises(InputError, match="none of the 1 words allowed .* is known to table:0"):
         synthesize(NATURAL, reject=reject, accept=accept, vocabulary=foreign)
+
+
+def test_words_are_replaced_together_or_not_at_all() -> None:
+    reject, accept = _models(2)
+    proposal = WordReplacement(VOCABULARY, (reject, accept))
+    search = Search(Problem.pair(reject, accept), proposal, Sentence.parse(NATURAL), seed=0)
+    before = search.now
+    taken, refused = [], []
+    for first in LOWER:
+        for second in LOWER:
+            text = f"The {first} saw the {second} cat."
+            kept = accept.score([text])[0] >= accept.score([NATURAL])[0]
+            improves = kept and reject.score([text])[0] < reject.score([NATURAL])[0]
+            branch = search.branch(search.sentence)
+            assert branch.take({1: first, 4: second}) == improves
+            (taken if improves else refused).append(branch)
+    assert taken
+    assert all(not branch.steps and branch.now == before for branch in refused)
+    for branch in taken:
+        words = [(step.position, step.new) for step in branch.steps]
+        assert words == [(1, branch.sentence.words[1]), (4, branch.sentence.words[4])]
+        assert {step.scores for step in branch.steps} == {tuple(branch.now.values())}
+        assert branch.spent is search.spent
+    assert (search.steps, search.now, str(search.sentence)) == ([], before, NATURAL)
