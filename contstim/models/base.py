@@ -279,7 +279,11 @@ class SentenceModel(ABC):
 
     @property
     def kind(self) -> ScoreKind:
-        """What a score is: a log-probability, unless a family says otherwise."""
+        """What a score is: a log-probability, unless a family says otherwise.
+
+        A class whose models all have one kind may say ``kind = ScoreKind(...)``, which tables can
+        name without loading a model.
+        """
         return ScoreKind()
 
     @abstractmethod

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from typing import cast
+from typing import Any, cast
 
-from contstim.errors import InputError, SpecError, UnknownNameError
+from contstim.errors import InputError, ModelFileError, SpecError, UnknownNameError
 from contstim.models.base import ScoreKind, SentenceModel
 from contstim.models.bundled import bundled_models
 from contstim.models.reductions import REDUCTIONS, ReducedModel, reduced_kind
@@ -32,23 +32,49 @@ class Family:
 
     name: str
     summary: str
-    loader: str | Loader
-    kind: str | Kind | None = None
+    loader: str | Loader | EntryPoint
+    kind: ScoreKind | str | Kind | None = None
 
     def load(self, spec: ModelSpec) -> SentenceModel:
         """Load the model that `spec` names."""
-        return cast(Loader, _function(self.loader))(spec)
+        model = _named(self.loader)(spec)
+        if not isinstance(model, SentenceModel):
+            maker = f"the loader of the model family {self.name!r}"
+            if isinstance(self.loader, EntryPoint):
+                maker = f"{self.loader.value!r} of the package {_package(self.loader)}"
+            raise InputError(
+                f"{maker} gives {model!r} for {str(spec)!r}; it must give a SentenceModel"
+            )
+        return model
 
     def score_kind(self, spec: ModelSpec) -> ScoreKind:
-        """Return what the scores of the model that `spec` names are, without loading it."""
-        return ScoreKind() if self.kind is None else cast(Kind, _function(self.kind))(spec)
+        """Return what the scores of the model that `spec` names are.
+
+        The model is loaded only if its class leaves that to the single model.
+        """
+        if self.kind is not None:
+            return self.kind if isinstance(self.kind, ScoreKind) else _named(self.kind)(spec)
+        stated = getattr(_named(self.loader), "kind", None)
+        if stated is SentenceModel.kind:
+            return ScoreKind()
+        return stated if isinstance(stated, ScoreKind) else self.load(spec).kind
 
 
-def _function(given: str | Loader | Kind) -> object:
-    if not isinstance(given, str):
-        return given
-    module, _, function = given.partition(":")
-    return getattr(import_module(module), function)
+def _named(given: str | EntryPoint | Callable[[ModelSpec], Any]) -> Callable[[ModelSpec], Any]:
+    """Return the function itself, where its address or an entry point names it."""
+    if isinstance(given, EntryPoint):
+        try:
+            return cast("Callable[[ModelSpec], Any]", given.load())
+        except Exception as error:  # another's module may raise anything
+            reason = " ".join(f"{type(error).__name__}: {error}".split())
+            raise InputError(
+                f"the package {_package(given)}, which brings the model family {given.name!r}, "
+                f"cannot be imported ({reason}); repair or uninstall it"
+            ) from error
+    if isinstance(given, str):
+        module, _, name = given.partition(":")
+        return cast("Callable[[ModelSpec], Any]", getattr(import_module(module), name))
+    return given
 
 
 #: The families that come with contstim, and those that `register_family` added in this process.
@@ -56,7 +82,10 @@ FAMILIES: dict[str, Family] = {}
 
 
 def register_family(
-    name: str, summary: str, loader: str | Loader, kind: str | Kind | None = None
+    name: str,
+    summary: str,
+    loader: str | Loader,
+    kind: ScoreKind | str | Kind | None = None,
 ) -> None:
     """Make specs that begin with ``name:`` load through `loader`.
 
@@ -69,8 +98,9 @@ def register_family(
     loader
         A function from `ModelSpec` to `SentenceModel`, or its address ``module:function``.
     kind
-        Likewise, a function from `ModelSpec` to the `ScoreKind` of the model, for tables that
-        name models without loading them; None where scores are log-probabilities.
+        What the models' scores are, for tables that name models without loading them; likewise a
+        function of a `ModelSpec` or its address, where specs tell. If None, the loader is asked,
+        where it is a class that says so, or else a model.
     """
     FAMILIES[name] = Family(name, summary, loader, kind)
 
@@ -78,7 +108,7 @@ def register_family(
 def families() -> dict[str, Family]:
     """Return all families by name: `FAMILIES`, and those of installed packages after them."""
     return FAMILIES | {
-        entry.name: Family(entry.name, _summary(entry), _loader(entry))
+        entry.name: Family(entry.name, _summary(entry), entry)
         for entry in entry_points(group=_GROUP)
         if entry.name not in FAMILIES
     }
@@ -92,29 +122,6 @@ def _summary(entry: EntryPoint) -> str:
     metadata = None if entry.dist is None else entry.dist.metadata
     summary = metadata["Summary"] if metadata and "Summary" in metadata else "no summary"
     return f"{summary} (package {_package(entry)})"
-
-
-def _loader(entry: EntryPoint) -> Loader:
-    """Return what imports the entry point when a model is asked for, and loads the model."""
-
-    def load(spec: ModelSpec) -> SentenceModel:
-        try:
-            loader = entry.load()
-        except Exception as error:  # another's module may raise anything
-            reason = " ".join(f"{type(error).__name__}: {error}".split())
-            raise InputError(
-                f"the package {_package(entry)}, which brings the model family {entry.name!r}, "
-                f"cannot be imported ({reason}); repair or uninstall it"
-            ) from error
-        model = loader(spec)
-        if not isinstance(model, SentenceModel):
-            raise InputError(
-                f"{entry.value!r} of the package {_package(entry)} gives {model!r} for "
-                f"{str(spec)!r}; it must give a SentenceModel"
-            )
-        return model
-
-    return load
 
 
 def _bundled(spec: ModelSpec) -> ModelSpec:
@@ -139,16 +146,13 @@ def _bundled_kind(spec: ModelSpec) -> ScoreKind:
 
 
 register_family("contstim", "small models that come with contstim", _load_bundled, _bundled_kind)
-register_family(
-    "ngram", "n-gram model in an ARPA file or KenLM binary", "contstim.models.ngram:load_ngram"
-)
-register_family(
-    "rnn", "recurrent network with ReLU units", "contstim.models.recurrent:load_recurrent"
-)
-register_family("lstm", "LSTM network", "contstim.models.recurrent:load_recurrent")
-register_family(
-    "hf", "causal or masked transformer, a folder or a hub name", "contstim.models.hf:load_hf"
-)
+for _name, _what, _address in (
+    ("ngram", "n-gram model in an ARPA file or KenLM binary", "ngram:load_ngram"),
+    ("rnn", "recurrent network with ReLU units", "recurrent:load_recurrent"),
+    ("lstm", "LSTM network", "recurrent:load_recurrent"),
+    ("hf", "causal or masked transformer, a folder or a hub name", "hf:load_hf"),
+):
+    register_family(_name, _what, f"contstim.models.{_address}", ScoreKind())
 register_family(
     "student",
     "network that imitates a model's sentence score in one pass, from `contstim models distill`",
@@ -178,19 +182,16 @@ def load_model(spec: str | ModelSpec) -> SentenceModel:
         If the model's file is missing or damaged.
     """
     parsed = ModelSpec.parse(spec) if isinstance(spec, str) else spec
-    # Reading the metadata of all packages takes a while.
-    family = FAMILIES.get(parsed.family) or families().get(parsed.family)
+    family = _family(parsed)
     if family is None:
         raise UnknownNameError.among("model family", parsed.family, families())
-    # A reduction works on any family's parts, so no family needs to know of it.
     reduction = parsed.choice("reduction", REDUCTIONS, "sum")
-    wanted = [(k, v) for k, v in parsed.options if k in ("reduction", "unigram")]
-    own = tuple((k, v) for k, v in parsed.options if k not in ("reduction", "unigram"))
+    own, wanted = _without_reduction(parsed)
     if reduction != "slor" and "unigram" in dict(wanted):
         raise SpecError(
             f"unigram= in {str(parsed)!r} goes with reduction=slor alone; leave it out or add that"
         )
-    model = family.load(ModelSpec(parsed.family, parsed.location, own))
+    model = family.load(own)
     if reduction == "sum":
         return model
     if model.event.reduction != "sum":
@@ -206,18 +207,33 @@ def load_model(spec: str | ModelSpec) -> SentenceModel:
 
 
 def score_kind(spec: str) -> ScoreKind:
-    """Return what the scores of the model that `spec` names are, without loading the model.
+    """Return what the scores of the model that `spec` names are, for tables that name models.
 
-    A name that is no spec, as tables of others have them, and a family that is not installed count
-    as log-probabilities.
+    As a rule the model is not loaded. A name that is no spec, as tables of others have them, a
+    family that is not installed and a model whose files are not here count as log-probabilities.
     """
     try:
         parsed = ModelSpec.parse(spec)
     except SpecError:
         return ScoreKind()
-    family = FAMILIES.get(parsed.family) or families().get(parsed.family)
-    kind = ScoreKind() if family is None else family.score_kind(parsed)
+    family = _family(parsed)
+    try:
+        kind = ScoreKind() if family is None else family.score_kind(_without_reduction(parsed)[0])
+    except ModelFileError:
+        kind = ScoreKind()
     return reduced_kind(kind, parsed.get("reduction", "sum"))
+
+
+def _family(spec: ModelSpec) -> Family | None:
+    # Reading the metadata of all packages takes a while.
+    return FAMILIES.get(spec.family) or families().get(spec.family)
+
+
+def _without_reduction(spec: ModelSpec) -> tuple[ModelSpec, list[tuple[str, str]]]:
+    """Part off the options of reductions, which work on any family's parts and are no family's."""
+    wanted = [(k, v) for k, v in spec.options if k in ("reduction", "unigram")]
+    own = tuple((k, v) for k, v in spec.options if k not in ("reduction", "unigram"))
+    return ModelSpec(spec.family, spec.location, own), wanted
 
 
 def _unigram(spec: ModelSpec, model: SentenceModel) -> SentenceModel:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from installed import install
+from installed import MODULE, install
 from small import make_study, run_alone, tables
 
 from contstim import check_model, load_model
@@ -12,6 +12,7 @@ from contstim.cli import main
 from contstim.errors import InputError, UnknownNameError
 from contstim.models.packages import _distributions
 from contstim.models.provenance import describe_model
+from contstim.models.registry import score_kind
 from contstim.pipeline.executors import InProcess
 from contstim.pipeline.plan import read_study_plan
 from contstim.pipeline.running import run_study
@@ -41,6 +42,30 @@ def test_it_scores_keeps_the_contract_and_is_listed(
 
 def test_kept_scores_hold_for_one_version_of_the_package(site: Path) -> None:
     assert describe_model(load_model("length:1"))["packages"] == {"word-lengths": "1.5"}
+
+
+@pytest.mark.parametrize(
+    ("stated", "unit"),
+    [
+        ("", "nats"),
+        ("    kind = ScoreKind('rating', 'points', 7.0)\n", "points"),
+        (
+            "    @property\n    def kind(self):\n"
+            "        return ScoreKind('rating', f'{self.letter} points', 7.0)\n",
+            "2.0 points",
+        ),
+    ],
+    ids=["inherited", "of the class", "of one model"],
+)
+def test_tables_can_say_what_its_scores_are(
+    stated: str, unit: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = MODULE.replace("import Event,", "import Event, ScoreKind,") + "\n" + stated
+    install(tmp_path / "site", monkeypatch, module)
+    kind = score_kind("length:2")
+    assert kind == load_model("length:2").kind
+    assert kind.unit == unit
+    assert score_kind("length:2?reduction=mean") == load_model("length:2?reduction=mean").kind
 
 
 def test_a_family_name_that_is_nearly_right(site: Path) -> None:

@@ -5,15 +5,29 @@ Both read one number off the first token's vector of an encoder, in one forward 
 
 from __future__ import annotations
 
+import json
 import math
+from pathlib import Path
+from typing import Any
 
+from contstim.errors import ModelFileError
 from contstim.models.base import ScoreKind, SentenceModel
 from contstim.models.spec import ModelSpec
 
-__all__ = ["CARD", "classifier_kind", "load_classifier", "load_student", "student_kind"]
+__all__ = [
+    "CARD",
+    "RECORD",
+    "classifier_kind",
+    "load_classifier",
+    "load_student",
+    "read_record",
+    "student_kind",
+]
 
 #: The file of a folder that says what the model is and what it reaches.
 CARD = "README.md"
+#: The file of a folder that says, as JSON, how the model was made.
+RECORD = "contstim.json"
 
 
 def load_student(spec: ModelSpec) -> SentenceModel:
@@ -39,9 +53,49 @@ def load_classifier(spec: ModelSpec) -> SentenceModel:
     return ClassifierModel.load(spec)
 
 
+def read_record(folder: Path, kind: str) -> dict[str, Any]:
+    """Read what a folder says of itself.
+
+    Raises
+    ------
+    ModelFileError
+        If there is no such folder, or it does not hold a learnt model of this `kind`.
+    """
+    try:
+        record = json.loads((folder / RECORD).read_text("utf-8"))
+    except OSError as error:
+        raise ModelFileError(
+            f"{str(folder)!r} is no folder of a {kind} ({RECORD}: {error.strerror}); check the path"
+        ) from None
+    except ValueError as error:
+        raise ModelFileError(
+            f"{RECORD} in {str(folder)!r} is damaged ({error}); make the {kind} again"
+        ) from None
+    found = record.get("kind") if isinstance(record, dict) else None
+    if found != kind:
+        raise ModelFileError(f"{str(folder)!r} holds a {found or 'thing unknown'}, not a {kind}")
+    return dict(record)
+
+
 def student_kind(spec: ModelSpec) -> ScoreKind:
-    """Return what a student's score is, as far as its spec tells: another model's, estimated."""
-    return ScoreKind("estimate of a score", "score", math.inf, splits_over_words=False)
+    """Return what a student's score is: an estimate that exceeds no score of its teacher.
+
+    Of its teacher nothing is known where the folder is not to be read, as on another machine.
+    """
+    try:
+        teacher = read_record(Path(spec.location).expanduser(), "student")["teacher"]
+    except (KeyError, ModelFileError):
+        teacher = {}
+    highest = teacher.get("highest")
+    return ScoreKind(
+        "estimate of a score",
+        "score",
+        math.inf if highest is None else float(highest),
+        rises_with_acceptability=bool(teacher.get("rises_with_acceptability", True)),
+        splits_over_words=False,
+        # Older records do not say it.
+        differs_in_nats=bool(teacher.get("differs_in_nats", True)),
+    )
 
 
 def classifier_kind(spec: ModelSpec) -> ScoreKind:

@@ -11,8 +11,8 @@ import numpy as np
 from contstim.arrays import FloatArray, IntArray
 from contstim.errors import ModelFileError, SpecError
 from contstim.models.base import Event, ScoreKind
-from contstim.models.learnt import classifier_kind
-from contstim.models.learnt.folder import Learnt, read_learnt, read_record
+from contstim.models.learnt import classifier_kind, read_record
+from contstim.models.learnt.folder import Learnt, read_learnt
 from contstim.models.learnt.model import LEARNT_OPTIONS, FirstTokenModel
 from contstim.models.spec import ModelSpec
 

@@ -23,13 +23,12 @@ from torch import nn
 from contstim.errors import ModelFileError
 from contstim.files import check_new_folder, replacing
 from contstim.models.hf.checkpoint import digest_weights, quiet
-from contstim.models.learnt import CARD
+from contstim.models.learnt import CARD, RECORD
 from contstim.models.learnt.encoder import Encoder, open_encoder
 from contstim.models.learnt.member import Member
 
-__all__ = ["Learnt", "read_learnt", "read_record", "write_learnt"]
+__all__ = ["Learnt", "read_learnt", "write_learnt"]
 
-_RECORD = "contstim.json"
 _ENCODER = "encoder"
 
 
@@ -91,34 +90,9 @@ def write_learnt(
             tensors = {key: tensor.cpu().contiguous() for key, tensor in weights.items()}
             save_file(tensors, temporary / f"{name}.safetensors")
         text = json.dumps(record, indent=2, ensure_ascii=False) + "\n"
-        (temporary / _RECORD).write_text(text, "utf-8")
+        (temporary / RECORD).write_text(text, "utf-8")
         (temporary / CARD).write_text(card, "utf-8")
         check_new_folder(out)
-
-
-def read_record(folder: Path, kind: str) -> dict[str, Any]:
-    """Read what a folder says of itself.
-
-    Raises
-    ------
-    ModelFileError
-        If there is no such folder, or it does not hold a learnt model of this `kind`.
-    """
-    try:
-        record = json.loads((folder / _RECORD).read_text("utf-8"))
-    except OSError as error:
-        raise ModelFileError(
-            f"{str(folder)!r} is no folder of a {kind} ({_RECORD}: {error.strerror}); check the "
-            "path"
-        ) from None
-    except ValueError as error:
-        raise ModelFileError(
-            f"{_RECORD} in {str(folder)!r} is damaged ({error}); make the {kind} again"
-        ) from None
-    found = record.get("kind") if isinstance(record, dict) else None
-    if found != kind:
-        raise ModelFileError(f"{str(folder)!r} holds a {found or 'thing unknown'}, not a {kind}")
-    return dict(record)
 
 
 def read_learnt(folder: Path, record: dict[str, Any], names: Sequence[str], device: str) -> Learnt:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,8 @@ import numpy as np
 from contstim.arrays import FloatArray, IntArray
 from contstim.errors import ModelFileError
 from contstim.models.base import Event, ScoreKind
-from contstim.models.learnt import student_kind
-from contstim.models.learnt.folder import Learnt, read_learnt, read_record
+from contstim.models.learnt import read_record, student_kind
+from contstim.models.learnt.folder import Learnt, read_learnt
 from contstim.models.learnt.model import LEARNT_OPTIONS, FirstTokenModel
 from contstim.models.learnt.target import Target
 from contstim.models.spec import ModelSpec
@@ -57,7 +56,7 @@ class StudentModel(FirstTokenModel):
             self.teacher: dict[str, Any] = dict(learnt.record["teacher"])
             self.target = Target(**learnt.record["target"])
             self._heldout = learnt.record["heldout"]
-            self._highest = self.teacher["highest"]
+            self._kind = student_kind(spec)
             self._said = (
                 f"r {self._heldout['pearson']:.3f}, error {self._heldout['rmse']:.2f} on "
                 f"{self._heldout['sentences']} sentences"
@@ -96,15 +95,9 @@ class StudentModel(FirstTokenModel):
     @property
     def kind(self) -> ScoreKind:
         """An estimate that never exceeds what the teacher's score cannot."""
-        return replace(
-            student_kind(self._spec),
-            highest=math.inf if self._highest is None else float(self._highest),
-            rises_with_acceptability=bool(self.teacher["rises_with_acceptability"]),
-            # Older records do not say it.
-            differs_in_nats=bool(self.teacher.get("differs_in_nats", True)),
-        )
+        return self._kind
 
     def combine(self, outputs: Sequence[FloatArray], n_tokens: IntArray) -> FloatArray:
         """Turn outputs (S, 1) into scores (S,), in the teacher's unit."""
         scores = self.target.score(outputs[0][:, 0], n_tokens)
-        return np.minimum(scores, self.kind.highest)
+        return np.minimum(scores, self._kind.highest)

@@ -18,6 +18,7 @@ from contstim.errors import InputError, ModelFileError, OutputError, SpecError
 from contstim.models.cache import ScoreCache
 from contstim.models.learnt.distilling import distill
 from contstim.models.learnt.fitting import FitOptions
+from contstim.models.registry import score_kind
 from contstim.models.toy import TableModel
 
 from .conftest import WORDS, sentences
@@ -62,6 +63,7 @@ def test_the_event_says_whose_score_it_is_and_how_well(bert: Path, student: Path
     assert event["metric"] == "student"
     assert model.kind.highest == 0
     assert model.kind.rises_with_acceptability
+    assert score_kind(f"student:{student}") == model.kind
 
 
 def test_the_score_is_read_off_the_first_tokens_vector(student: Path) -> None:
