@@ -8,10 +8,10 @@ from typing import Any
 
 from contstim.files import replacing
 
-__all__ = ["RECORD", "write_checkpoint"]
+__all__ = ["write_checkpoint"]
 
-#: Name of the record that tells how a checkpoint came about.
-RECORD = "adaptation.json"
+# Name of the record that tells how a checkpoint came about.
+_RECORD = "adaptation.json"
 
 
 def write_checkpoint(folder: Path, model: Any, tokenizer: Any, record: dict[str, Any]) -> None:
@@ -27,4 +27,4 @@ def write_checkpoint(folder: Path, model: Any, tokenizer: Any, record: dict[str,
         model.save_pretrained(temporary)
         tokenizer.save_pretrained(temporary)
         text = json.dumps(record, indent=1, ensure_ascii=False) + "\n"
-        (temporary / RECORD).write_text(text, encoding="utf-8")
+        (temporary / _RECORD).write_text(text, encoding="utf-8")
