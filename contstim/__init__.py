@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from contstim.errors import ContstimError
     from contstim.evaluation.evaluate import evaluate
     from contstim.evaluation.importers.formats import read_choices
+    from contstim.evaluation.report import write_report
     from contstim.evaluation.result import Evaluation
+    from contstim.evaluation.wording import answer_sentences
     from contstim.models.base import (
         Event,
         Hints,
@@ -26,8 +28,6 @@ if TYPE_CHECKING:
     from contstim.models.check import check_model
     from contstim.models.registry import load_model, register_family
     from contstim.models.spec import ModelSpec
-    from contstim.report.text import answer_sentences
-    from contstim.report.write import write_report
     from contstim.search.check import check_strategy
     from contstim.search.problem import Accepted, Constraint, Fall, Objective, Problem
     from contstim.search.search import Synthesis, synthesize
@@ -70,7 +70,7 @@ _PLACES = {
     "Triplet": "search.triplets",
     "Vocabulary": "text.vocabulary",
     "WordList": "text.sentence",
-    "answer_sentences": "report.text",
+    "answer_sentences": "evaluation.wording",
     "bundled_vocabulary": "text.bundled",
     "check_design": "selection.checking",
     "check_model": "models.check",
@@ -90,7 +90,7 @@ _PLACES = {
     "select_triplets": "selection.triplets",
     "synthesize": "search.search",
     "triplets": "search.triplets",
-    "write_report": "report.write",
+    "write_report": "evaluation.report",
 }
 
 __all__ = [

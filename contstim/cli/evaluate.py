@@ -32,12 +32,12 @@ from contstim.evaluation.importers import FORMATS, ColumnMapping, read_choices, 
 from contstim.evaluation.mixed_models import write_mixed_models
 from contstim.evaluation.options import INFERENCES, PRESETS, preset_options
 from contstim.evaluation.plan import read_plan
+from contstim.evaluation.report import write_report
 from contstim.evaluation.trials import TrialData
+from contstim.evaluation.wording import answer_sentences
 from contstim.models.base import SentenceModel
 from contstim.models.cache import ScoreCache
 from contstim.models.registry import load_model
-from contstim.report.text import answer_sentences
-from contstim.report.write import write_report
 from contstim.selection.planning import unit_sentence
 from contstim.tables import SCORES, read_table
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import platform
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import scipy
 
-import contstim
 from contstim.arrays import IntArray
 from contstim.errors import UnknownNameError
 from contstim.evaluation.analysis import analyse
@@ -47,6 +44,7 @@ from contstim.evaluation.result import (
 from contstim.evaluation.scores import ScoreSource, score_table, token_table
 from contstim.evaluation.tables import result_tables
 from contstim.evaluation.trials import Analysis, TrialData, check_targets, default_analyses
+from contstim.models.provenance import versions
 from contstim.tables import read_table
 
 __all__ = ["evaluate", "evaluate_file"]
@@ -152,13 +150,7 @@ def evaluate(
             preset=preset,
             notes=tuple(notes),
             departures=departed,
-            versions={
-                "contstim": contstim.__version__,
-                "python": platform.python_version(),
-                "numpy": np.__version__,
-                "scipy": scipy.__version__,
-                "pandas": pd.__version__,
-            },
+            versions=versions("pandas"),
         ),
     )
 

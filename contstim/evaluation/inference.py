@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 from scipy.stats import false_discovery_control, norm, rankdata
 
@@ -177,3 +178,9 @@ def _normal_p(d: FloatArray, plus: float, zero_method: str) -> float:
     if variance <= 0:
         return 1.0
     return float(2 * norm.sf(abs(plus - mean) / np.sqrt(variance / 24)))
+
+
+def spans_zero(comparisons: pd.DataFrame) -> pd.Series:
+    """Return in which rows a significant difference has an interval that includes zero."""
+    inside = (comparisons["ci_low"] <= 0) & (comparisons["ci_high"] >= 0)
+    return (comparisons["q"] < ALPHA) & inside

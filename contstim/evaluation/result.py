@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pandas as pd
 
-import contstim
 from contstim.evaluation.options import EvaluationOptions
+from contstim.evaluation.wording import answer_sentences
 from contstim.files import write_whole
 
 __all__ = [
@@ -275,7 +275,7 @@ class Evaluation:
 
     def _repr_html_(self) -> str:
         """Return the answer and the two main tables, which notebooks show."""
-        said = "".join(f"<p>{escape(text)}</p>" for text in contstim.answer_sentences(self))
+        said = "".join(f"<p>{escape(text)}</p>" for text in answer_sentences(self))
         tables = (self.models, self.comparisons)
         return said + "".join(t.to_html(index=False, float_format="{:.3f}".format) for t in tables)
 
@@ -287,4 +287,6 @@ class Evaluation:
         OutputError
             If the folder or a file cannot be written.
         """
-        return contstim.write_report(self, folder)
+        from contstim.evaluation.report import write_report  # figures take a second to load
+
+        return write_report(self, folder)

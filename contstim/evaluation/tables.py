@@ -11,11 +11,11 @@ import pandas as pd
 from contstim.arrays import BoolArray, FloatArray
 from contstim.evaluation.analysis import AnalysisValues
 from contstim.evaluation.contrasts import Contrast, Inference, unit_means
-from contstim.evaluation.inference import ALPHA, benjamini_hochberg
+from contstim.evaluation.inference import ALPHA, benjamini_hochberg, spans_zero
 from contstim.evaluation.options import EvaluationOptions
 from contstim.evaluation.result import COMPARISON_COLUMNS, MODEL_COLUMNS
 
-__all__ = ["ResultTables", "result_tables", "spans_zero"]
+__all__ = ["ResultTables", "result_tables"]
 
 _CEILING_COLUMNS = (
     *("analysis", "measure", "ceiling_lower", "ceiling_upper"),
@@ -62,12 +62,6 @@ def result_tables(
         _stack(groups),
         pd.DataFrame(ceilings, columns=list(_CEILING_COLUMNS)),
     )
-
-
-def spans_zero(comparisons: pd.DataFrame) -> pd.Series:
-    """Return in which rows a significant difference has an interval that includes zero."""
-    inside = (comparisons["ci_low"] <= 0) & (comparisons["ci_high"] >= 0)
-    return (comparisons["q"] < ALPHA) & inside
 
 
 def _stack(parts: list[pd.DataFrame]) -> pd.DataFrame:

@@ -1,10 +1,9 @@
-"""Figures and the HTML report, from an evaluation's tables only."""
+"""Figures and pages, from tables only."""
 
 from contstim.report.control_figures import feature_figure, normalisation_figure
 from contstim.report.model_figure import dominance, model_figure
 from contstim.report.pair_figures import matrix_figure, percentile_figure
 from contstim.report.style import save_figure
-from contstim.report.write import write_report
 
 __all__ = [
     "dominance",
@@ -14,5 +13,4 @@ __all__ = [
     "normalisation_figure",
     "percentile_figure",
     "save_figure",
-    "write_report",
 ]

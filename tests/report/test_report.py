@@ -12,6 +12,8 @@ import pytest
 
 from contstim.errors import OutputError, UnknownNameError
 from contstim.evaluation import Analysis, ExclusionRules, evaluate
+from contstim.evaluation.report import write_report
+from contstim.evaluation.wording import answer_sentences, result_sentences, scope_sentence
 from contstim.report import (
     dominance,
     feature_figure,
@@ -20,11 +22,9 @@ from contstim.report import (
     normalisation_figure,
     percentile_figure,
     save_figure,
-    write_report,
 )
 from contstim.report.page import Page
 from contstim.report.style import short, svg_text
-from contstim.report.text import answer_sentences, result_sentences, scope_sentence
 
 
 @pytest.fixture(scope="module")

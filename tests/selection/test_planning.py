@@ -7,7 +7,7 @@ from scipy.stats import false_discovery_control, wilcoxon
 
 from contstim.errors import InputError
 from contstim.evaluation import evaluate
-from contstim.report.text import methods_sentences
+from contstim.evaluation.wording import methods_sentences
 from contstim.selection import plan_design
 
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from contstim.evaluation import Evaluation
 from contstim.evaluation.crossed import POPULATIONS
-from contstim.evaluation.inference import ALPHA
+from contstim.evaluation.inference import ALPHA, spans_zero
 from contstim.evaluation.options import PRESETS, EvaluationOptions
-from contstim.evaluation.tables import spans_zero
 from contstim.selection.planning import unit_sentence
+
+if TYPE_CHECKING:
+    from contstim.evaluation.result import Evaluation
 
 __all__ = [
     "answer_sentences",

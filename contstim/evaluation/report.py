@@ -5,11 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pandas as pd
 from matplotlib.figure import Figure
 
-from contstim.evaluation import Evaluation
+from contstim.evaluation.wording import (
+    answer_sentences,
+    exclusion_sentences,
+    methods_sentences,
+    result_sentences,
+    scope_sentence,
+)
 from contstim.files import write_whole
 from contstim.models.registry import score_kind
 from contstim.report.control_figures import feature_figure, normalisation_figure
@@ -17,13 +24,9 @@ from contstim.report.model_figure import MEASURE_LABELS, model_figure
 from contstim.report.page import Page
 from contstim.report.pair_figures import matrix_figure, percentile_figure
 from contstim.report.style import svg_text
-from contstim.report.text import (
-    answer_sentences,
-    exclusion_sentences,
-    methods_sentences,
-    result_sentences,
-    scope_sentence,
-)
+
+if TYPE_CHECKING:
+    from contstim.evaluation.result import Evaluation
 
 __all__ = ["write_report"]
 
