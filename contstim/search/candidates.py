@@ -49,7 +49,7 @@ class Candidates:
     minimum
         By constrained model, the least score, nats.
     natural, now
-        By model, the scores of the natural sentence and of the sentence as it is, nats.
+        By model, the scores of the natural sentence and of `sentence`, nats.
     tables
         By model, what is known of the scores without asking.
     known
@@ -68,6 +68,10 @@ class Candidates:
         How often all word searches of this sentence have ended without a replacement.
     models, sentence, position, words
         The models themselves, and the place.
+    beat
+        By model, the scores of the sentence whose loss a proposal's must fall below, if that is
+        not `sentence`: where no further word may change, candidates stand in the sentence as it
+        is with one change taken back.
     """
 
     objective: Objective
@@ -86,11 +90,13 @@ class Candidates:
     sentence: Sentence
     position: int
     words: WordList
+    beat: Mapping[str, float] | None = None
 
     @cached_property
     def target(self) -> float:
         """The loss of the sentence as it is, below which a proposal's must fall."""
-        now = {name: np.array([self.now[name]]) for name in self.objective.models}
+        beat = self.now if self.beat is None else self.beat
+        now = {name: np.array([beat[name]]) for name in self.objective.models}
         return float(self.objective.loss(now, self.natural)[0])
 
     @property

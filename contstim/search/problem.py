@@ -15,8 +15,9 @@ import numpy as np
 from contstim.arrays import FloatArray
 from contstim.errors import InputError
 from contstim.models.base import SentenceModel
+from contstim.text.sentence import Sentence, split_word
 
-__all__ = ["Accepted", "Constraint", "Fall", "Objective", "Problem"]
+__all__ = ["Accepted", "Constraint", "Edits", "Fall", "Objective", "Problem"]
 
 
 @dataclass(frozen=True)
@@ -111,6 +112,101 @@ class Accepted(Constraint):
         """Return score(n) - margin."""
         return natural - self.margin
 
+    def __str__(self) -> str:
+        return (
+            f"{self.model}>=natural{-self.margin:+g}" if self.margin else f"{self.model}>=natural"
+        )
+
+
+@dataclass(frozen=True)
+class Edits:
+    """What of the natural sentence may change; positions are those of its words, from 0.
+
+    Attributes
+    ----------
+    most
+        How many words may differ from the natural sentence's, at most; None: any number. One
+        makes minimal pairs.
+    fixed
+        Positions whose words stay.
+    changed
+        Positions whose words must differ from the natural sentence's.
+    words
+        Positions with the words that may stand there in place of the vocabulary's.
+
+    Raises
+    ------
+    InputError
+        If a position is negative, given twice, or both fixed and to be changed, if fewer changes
+        are allowed than positions must change, or if a list of words is empty.
+    """
+
+    most: int | None = None
+    fixed: tuple[int, ...] = ()
+    changed: tuple[int, ...] = ()
+    words: tuple[tuple[int, tuple[str, ...]], ...] = ()
+
+    def __post_init__(self) -> None:
+        listed = tuple(position for position, _ in self.words)
+        kinds = {"fixed": self.fixed, "to be changed": self.changed, "with words": listed}
+        for kind, positions in kinds.items():
+            for position in positions:
+                if position < 0:
+                    raise InputError(f"position {position} ({kind}) is negative; count from 0")
+                if positions.count(position) > 1:
+                    raise InputError(f"position {position} is given twice as {kind}; once will do")
+        for kind, positions in (("to be changed", self.changed), ("with words", listed)):
+            for position in sorted({*self.fixed} & {*positions}):
+                raise InputError(f"position {position} is both fixed and {kind}; choose one")
+        if self.most is not None and self.most < max(1, len(self.changed)):
+            raise InputError(
+                f"at most {self.most} words may change, but {max(1, len(self.changed))} must; "
+                "allow more"
+            )
+        for position, words in self.words:
+            for word in words or ("",):
+                if not word or word.split() != [word] or split_word(word)[1] != word:
+                    raise InputError(
+                        f"the words for position {position} hold {word!r}; list words without "
+                        "white space or the punctuation around them"
+                    )
+
+    def check(self, natural: Sentence) -> None:
+        """Refuse positions that a sentence does not have.
+
+        Raises
+        ------
+        InputError
+            Naming the position.
+        """
+        listed = (position for position, _ in self.words)
+        for kind, positions in (
+            ("fixed", self.fixed),
+            ("to be changed", self.changed),
+            ("with words", listed),
+        ):
+            for position in positions:
+                if position >= len(natural):
+                    raise InputError(
+                        f"position {position} ({kind}) is beyond the end of {str(natural)!r}; "
+                        f"its {len(natural)} words have positions 0 to {len(natural) - 1}"
+                    )
+
+    def kept(self, natural: Sentence, sentence: Sentence) -> bool:
+        """Return whether a sentence changes no more of the natural one than it may, and enough."""
+        differs = self.differences(natural, sentence)
+        return (
+            (self.most is None or len(differs) <= self.most)
+            and not differs.intersection(self.fixed)
+            and differs.issuperset(self.changed)
+        )
+
+    @staticmethod
+    def differences(natural: Sentence, sentence: Sentence) -> set[int]:
+        """Return the positions at which two sentences of one length have different words."""
+        pairs = zip(natural.words, sentence.words, strict=True)
+        return {position for position, (old, new) in enumerate(pairs) if old != new}
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -122,6 +218,8 @@ class Problem:
         Every model that the objective or a constraint names, in any order.
     objective, constraints
         What is wanted.
+    edits
+        What of the natural sentence may change.
 
     Raises
     ------
@@ -133,6 +231,7 @@ class Problem:
     models: tuple[SentenceModel, ...]
     objective: Objective
     constraints: tuple[Constraint, ...] = ()
+    edits: Edits = Edits()
 
     def __post_init__(self) -> None:
         if not self.objective.models:
@@ -200,4 +299,5 @@ class Problem:
         return least
 
     def __str__(self) -> str:
-        return "; ".join(map(repr, (self.objective, *self.constraints)))
+        edits = () if self.edits == Edits() else (self.edits,)
+        return "; ".join(map(repr, (self.objective, *self.constraints, *edits)))

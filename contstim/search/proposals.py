@@ -35,32 +35,45 @@ class WordReplacement:
 
     vocabulary: Vocabulary
     models: tuple[SentenceModel, ...]
-    _lists: dict[tuple[bool, str, str], WordList] = field(default_factory=dict, repr=False)
+    _lists: dict[tuple[bool | tuple[str, ...], str, str], WordList] = field(
+        default_factory=dict, repr=False
+    )
     _by_folded: dict[WordList, dict[str, list[int]]] = field(default_factory=dict, repr=False)
 
     def positions(self, sentence: Sentence) -> list[int]:
         """Return the positions that hold a word; dashes and the like stay as they are."""
         return [i for i, word in enumerate(sentence.words) if any(c.isalnum() for c in word)]
 
-    def words(self, sentence: Sentence, position: int) -> WordList:
+    def words(
+        self, sentence: Sentence, position: int, listed: tuple[str, ...] | None = None
+    ) -> WordList:
         """Return the known candidates for `position`, the same object for like positions.
+
+        Parameters
+        ----------
+        sentence, position
+            The place.
+        listed
+            Words that may stand there in place of the vocabulary's.
 
         Raises
         ------
         InputError
-            If no vocabulary word may stand there.
+            If none of the words may stand there.
         """
         before, after = sentence.before[position], sentence.after[position]
-        key = (position == 0, before, after)
+        key = (listed or position == 0, before, after)
         found = self._lists.get(key)
         if found is None:
-            source = self.vocabulary.at(position)
+            source = self.vocabulary.at(position) if listed is None else WordList.of(listed)
             surfaces = [before + word + after for word in source]
             known = np.ones(len(source), dtype=np.bool_)
             for model in self.models:
                 known &= model.knows(surfaces)
             if not known.any():
                 place = "first" if position == 0 else "elsewhere"
+                if listed is not None:
+                    place = f"at position {position}"
                 names = " and ".join(model.spec for model in self.models)
                 raise InputError(
                     f"none of the {len(source)} words allowed {place} is known to {names} with the "

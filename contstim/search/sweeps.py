@@ -17,13 +17,17 @@ from typing import Any
 import numpy as np
 
 from contstim.arrays import BoolArray, FloatArray
+from contstim.errors import InfeasibleError
 from contstim.models.base import Replacements
 from contstim.search.candidates import Candidates, Spent
-from contstim.search.problem import Problem
+from contstim.search.problem import Constraint, Edits, Problem
 from contstim.search.proposals import WordReplacement
 from contstim.text.sentence import Sentence, WordList
 
 __all__ = ["Search", "Step", "Strategy", "option"]
+
+# Words whose exact scores are asked for at a position that must change, those that seem best.
+_TRIED = 64
 
 
 def option(default: Any, text: str, *, metavar: str) -> Any:
@@ -127,7 +131,10 @@ class Search:
     proposal
         The words that may stand at each position.
     sentence
-        The natural sentence; then the sentence as it is.
+        The natural sentence; then the sentence as it is. What must change has changed before
+        anything is searched.
+    start
+        The natural sentence.
     seed, attempt
         Order the sweeps and the strategy's chance; another attempt searches in another order.
     natural, now
@@ -151,14 +158,19 @@ class Search:
     def __post_init__(self) -> None:
         self._models = self.problem.by_name
         self.spent = Spent(dict.fromkeys(self._models, 0))
+        self.start = self.sentence
+        self.positions = self._positions()
         self.natural = self.now = self.scores(self.sentence)
         self.minimum = self.problem.minima(self.natural, len(self.sentence))
-        self._places: dict[int, _Place] = {}
+        self._places: dict[tuple[int, Sentence], _Place] = {}
         self._n_sweeps = 0
         # Chance depends on the task alone, so a task gives the same result in any order of tasks.
         key = "\n".join([str(self.sentence), *self._models])
         entropy = np.frombuffer(hashlib.sha256(key.encode()).digest()[:16], dtype=np.uint32)
         self._rng = np.random.default_rng([self.seed, self.attempt, *map(int, entropy)])
+        self._check_natural()
+        if self.problem.edits.changed:
+            self._change_what_must()
 
     def scores(self, sentence: Sentence) -> dict[str, float]:
         """Score a sentence by every model, nats."""
@@ -175,7 +187,7 @@ class Search:
 
         Word searches that would look further (`Strategy.look`) are called again then.
         """
-        positions = self.proposal.positions(self.sentence)
+        positions = self.positions
         # Positions that brought nothing since the last replacement; all of them, and it is over,
         # unless some word searches would look further.
         settled: set[int] = set()
@@ -187,7 +199,11 @@ class Search:
                 if position in settled:
                     continue
                 n_steps = len(self.steps)
-                more = look(self.candidates(position, round_))
+                more = False
+                for base in self._bases(position):
+                    more |= look(self.candidates(position, round_, base))
+                    if len(self.steps) > n_steps:
+                        break
                 if len(self.steps) > n_steps:
                     settled, unfinished, round_ = set(), set(), 0
                     continue
@@ -199,19 +215,28 @@ class Search:
                 unfinished = set()
                 round_ += 1
 
-    def candidates(self, position: int, round_: int = 0) -> Candidates:
-        """Return the words that may stand at `position` of the sentence as it is."""
-        sentence, place = self.sentence, self._place(position)
+    def words(self, position: int) -> WordList:
+        """Return the words that may stand at `position` as far as the other words allow."""
+        listed = dict(self.problem.edits.words).get(position)
+        return self.proposal.words(self.start, position, listed)
+
+    def candidates(
+        self, position: int, round_: int = 0, base: Sentence | None = None
+    ) -> Candidates:
+        """Return the words that may stand at `position` of the sentence as it is, or of `base`."""
+        sentence = self.sentence if base is None else base
+        place = self._place(position, sentence)
+        back = {p: sentence.words[p] for p in Edits.differences(self.sentence, sentence)}
         return Candidates(
             objective=self.problem.objective,
             minimum=self.minimum,
             natural=self.natural,
-            now=self.now,
+            now=self.now if sentence == self.sentence else self.scores(sentence),
             tables=place.tables,
             known=place.known,
             allowed=place.allowed,
             rng=self._rng.spawn(1)[0],
-            verify=lambda index: self.take({position: place.words.words[index]}),
+            verify=lambda index: self.take({**back, position: place.words.words[index]}),
             spent=self.spent,
             present=place.words.index.get(sentence.words[position]),
             round=round_,
@@ -219,28 +244,35 @@ class Search:
             sentence=sentence,
             position=position,
             words=place.words,
+            beat=self.now,
+        )
+
+    def may(self, sentence: Sentence) -> bool:
+        """Return whether words may be replaced as in `sentence`, whatever its scores."""
+        changed = Edits.differences(self.start, sentence)
+        return self.problem.edits.kept(self.start, sentence) and all(
+            p in self.positions
+            and sentence.words[p] in self.words(p)
+            and not self._repeats(sentence, p)
+            for p in changed
         )
 
     def take(self, words: Mapping[int, str]) -> bool:
         """Put words at positions, together or not at all; say whether that was done.
 
-        It is if, on scores computed again, the constraints are kept and the loss falls.
+        It is if they may stand there and if, on scores computed again, the constraints are kept
+        and the loss falls.
         """
         changed = self.sentence
         for position, word in words.items():
             changed = changed.replace(position, word)
+        if not self.may(changed):
+            return False
         scores = self.scores(changed)
         kept = all(scores[name] >= minimum for name, minimum in self.minimum.items())
         if not kept or not self.loss(scores) < self.loss(self.now):
             return False
-        now, n_scores = tuple(scores.values()), tuple(self.spent.n_scores.values())
-        self.steps += [
-            Step(self._n_sweeps, position, self.sentence.words[position], word, now, n_scores)
-            for position, word in words.items()
-        ]
-        self.sentence, self.now = changed, scores
-        # What is known of a position holds as long as the other words stay.
-        self._places = {p: place for p, place in self._places.items() if {*words} == {p}}
+        self._go(changed, scores)
         return True
 
     def branch(self, sentence: Sentence) -> Search:
@@ -254,19 +286,156 @@ class Search:
         other._rng = self._rng.spawn(1)[0]
         return other
 
-    def _place(self, position: int) -> _Place:
+    def _go(self, changed: Sentence, scores: dict[str, float]) -> None:
+        n_scores, values = tuple(self.spent.n_scores.values()), tuple(scores.values())
+        for p in sorted(Edits.differences(self.sentence, changed)):
+            old, new = self.sentence.words[p], changed.words[p]
+            self.steps.append(Step(self._n_sweeps, p, old, new, values, n_scores))
+        self.sentence, self.now = changed, scores
+        # What is known of a position holds as long as the other words stay.
+        live = {_without(b, p) for p in self.positions for b in self._bases(p)}
+        self._places = {key: place for key, place in self._places.items() if key in live}
+
+    def _bases(self, position: int) -> list[Sentence]:
+        """Return the sentences in which the word at `position` may be replaced.
+
+        The sentence as it is; or, where as many words differ from the natural sentence's as may,
+        and that at `position` does not, the sentence with one of them taken back.
+        """
+        edits = self.problem.edits
+        changed = Edits.differences(self.start, self.sentence)
+        if edits.most is None or len(changed) < edits.most or position in changed:
+            return [self.sentence]
+        back = [p for p in sorted(changed) if p not in edits.changed]
+        bases = [self.sentence.replace(p, self.start.words[p]) for p in back]
+        return [base for base in bases if self.may(base)]
+
+    def _repeats(self, sentence: Sentence, position: int) -> bool:
+        """Return whether the word at `position` stands elsewhere as well and may not."""
+        word = sentence.words[position].casefold()
+        others = (w.casefold() for p, w in enumerate(sentence.words) if p != position)
+        return word not in self.proposal.vocabulary.repeatable and word in others
+
+    def _positions(self) -> list[int]:
+        """Return the positions whose words may change; refuse edits that nothing can meet."""
+        edits, natural = self.problem.edits, self.start
+        edits.check(natural)
+        positions = [p for p in self.proposal.positions(natural) if p not in edits.fixed]
+        for p in edits.changed:
+            if p not in positions:
+                raise InfeasibleError(
+                    f"position {p} is to be changed, but {natural.words[p]!r} of {str(natural)!r} "
+                    "is no word; choose another position"
+                )
+        if not positions and edits.fixed:
+            raise InfeasibleError(f"every word of {str(natural)!r} is fixed; let one change")
+        return positions
+
+    def _missed(self, scores: dict[str, float]) -> tuple[Constraint | None, float]:
+        """Return the constraint that scores break by most, and by how much; (None, 0) if none."""
+        worst: Constraint | None = None
+        most = 0.0
+        for constraint in self.problem.constraints:
+            natural = self.natural[constraint.model]
+            missed = constraint.minimum(natural, len(self.start)) - scores[constraint.model]
+            if missed > most:
+                worst, most = constraint, missed
+        return worst, most
+
+    def _check_natural(self) -> None:
+        """Refuse a natural sentence that breaks a constraint itself: searches begin at it."""
+        broken, missed = self._missed(self.natural)
+        if broken is not None:
+            raise InfeasibleError(
+                f"the natural sentence {str(self.start)!r} breaks {broken} by {missed:.4g}; ask "
+                "for less, or leave the sentence out"
+            )
+
+    def _change_what_must(self) -> None:
+        """Change the words that must change, and others if need be, so that constraints are kept.
+
+        One position at a time gets the word that leaves most room above the constraint that is
+        next to break, until all are kept.
+
+        Raises
+        ------
+        InfeasibleError
+            If no single replacement brings that any further.
+        """
+        sentence, room = self.start, -np.inf
+        for p in self.problem.edits.changed:
+            sentence, room = self._roomiest(sentence, p, -np.inf)
+        settled = False
+        while room < 0 and not settled:
+            settled = True
+            for p in self.positions:
+                changed, more = self._roomiest(sentence, p, room)
+                if more > room:
+                    sentence, room, settled = changed, more, False
+        scores = self.scores(sentence)
+        broken, missed = self._missed(scores)
+        if broken is not None:
+            raise InfeasibleError(
+                f"no sentence was found that changes what must change in {str(self.start)!r} and "
+                f"keeps {broken}: {str(sentence)!r} misses it by {missed:.4g}; ask for less, or "
+                "let more words change"
+            )
+        self._go(sentence, scores)
+
+    def _roomiest(self, sentence: Sentence, position: int, room: float) -> tuple[Sentence, float]:
+        """Return a sentence with another word at a position, and its room above the constraints.
+
+        Of the words that seem to leave most room, that which does; if more than `room`.
+        """
+        edits = self.problem.edits
+        others = Edits.differences(self.start, sentence) | {*edits.changed}
+        if edits.most is not None and len(others | {position}) > edits.most:
+            return sentence, room
+        candidates = self.candidates(position, 0, sentence)
+        mask = candidates.allowed.copy()
+        natural = candidates.words.index.get(self.start.words[position])
+        if natural is not None and position in edits.changed:
+            mask[natural] = False
+        index = np.flatnonzero(mask)
+        if not len(index):
+            if position not in edits.changed:
+                return sentence, room
+            raise InfeasibleError(
+                f"position {position} of {str(self.start)!r} is to be changed, but no other word "
+                "may stand there; allow more words"
+            )
+        rooms = np.full(len(index), np.inf)
+        for name, minimum in self.minimum.items():
+            rooms = np.minimum(rooms, candidates.tables[name].estimate[index] - minimum)
+        index = index[np.argsort(-rooms, kind="stable")[:_TRIED]]
+        rooms = np.full(len(index), np.inf)
+        for name, minimum in self.minimum.items():
+            rooms = np.minimum(rooms, candidates.scores(name, index) - minimum)
+        best = int(rooms.argmax())
+        if not rooms[best] > room:
+            return sentence, room
+        word = candidates.words.words[index[best]]
+        return sentence.replace(position, word), float(rooms[best])
+
+    def _place(self, position: int, sentence: Sentence) -> _Place:
         """Return what is known of a position, computing estimates and bounds if they are not."""
-        place = self._places.get(position)
+        key = _without(sentence, position)
+        place = self._places.get(key)
         if place is None:
-            words = self.proposal.words(self.sentence, position)
+            words = self.words(position)
             tables = {
-                name: model.replacements(self.sentence, position, words)
+                name: model.replacements(sentence, position, words)
                 for name, model in self._models.items()
             }
             known = {
                 name: table.estimate if table.exact else np.full(len(words), np.nan)
                 for name, table in tables.items()
             }
-            allowed = self.proposal.allowed(self.sentence, position, words)
-            place = self._places[position] = _Place(words, allowed, tables, known)
+            allowed = self.proposal.allowed(sentence, position, words)
+            place = self._places[key] = _Place(words, allowed, tables, known)
         return place
+
+
+def _without(sentence: Sentence, position: int) -> tuple[int, Sentence]:
+    """Return a position and what stands around it."""
+    return position, sentence.replace(position, "")

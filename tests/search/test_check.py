@@ -68,15 +68,6 @@ class _Forcing(Strategy):
         return False
 
 
-@dataclass(frozen=True)
-class _Repeating(Strategy):
-    """Overlooks which words may stand at a position."""
-
-    def look(self, candidates: Candidates) -> bool:
-        candidates.allowed[:] = True
-        return Exhaustive().look(candidates)
-
-
 @pytest.mark.parametrize(
     ("broken", "message"),
     [
@@ -85,7 +76,6 @@ class _Repeating(Strategy):
         (_Remembering, r"becomes '.*' a second time"),
         (_Plain, r"is not a dataclass equal to its copy; make it a frozen dataclass"),
         (_Forcing, r"has score -.* under table:\d\?exact=.*, below -"),
-        (_Repeating, r"has '.*' twice, which may not repeat"),
     ],
 )
 def test_strategies_that_break_the_contract(broken: Callable[[], Strategy], message: str) -> None:
