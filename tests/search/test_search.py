@@ -358,15 +358,19 @@ def test_words_are_replaced_together_or_not_at_all() -> None:
         for second in LOWER:
             text = f"The {first} saw the {second} cat."
             kept = accept.score([text])[0] >= accept.score([NATURAL])[0]
-            improves = kept and reject.score([text])[0] < reject.score([NATURAL])[0]
+            # But for "the" and "of", a word that is put in may not stand elsewhere as well.
+            words = ["the", first, "saw", "the", second, "cat"]
+            repeat = {w for w in (first, second) if words.count(w) > 1} - {"the", "of"}
+            improves = kept and not repeat and reject.score([text])[0] < reject.score([NATURAL])[0]
             branch = search.branch(search.sentence)
             assert branch.take({1: first, 4: second}) == improves
             (taken if improves else refused).append(branch)
     assert taken
     assert all(not branch.steps and branch.now == before for branch in refused)
     for branch in taken:
-        words = [(step.position, step.new) for step in branch.steps]
-        assert words == [(1, branch.sentence.words[1]), (4, branch.sentence.words[4])]
+        steps = [(step.position, step.new) for step in branch.steps]
+        new, old = branch.sentence.words, search.sentence.words
+        assert steps == [(p, new[p]) for p in (1, 4) if new[p] != old[p]]
         assert {step.scores for step in branch.steps} == {tuple(branch.now.values())}
         assert branch.spent is search.spent
     assert (search.steps, search.now, str(search.sentence)) == ([], before, NATURAL)
