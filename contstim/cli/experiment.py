@@ -13,7 +13,8 @@ And back. import: adds raw logs of static pages and JATOS to the study's data. e
 choices.csv, as `contstim evaluate` reads it, further tables and a Psych-DS data set; the raw log
 stays as it is. pay: who is to be paid (personal data). replace: whose assignment (order and sides
 of the trials) another participant should take, by the exclusion rules of `contstim evaluate`.
-release: frees assignments. audit: flags participants who follow one model suspiciously well, and
+release: frees assignments. extend: more participants, groups or trials for a study that runs.
+backup: a copy of the data. forget: deletes one participant's data on request. audit: flags participants who follow one model suspiciously well, and
 other patterns.
 
 Examples:
@@ -29,6 +30,9 @@ Examples:
   contstim experiment check-psychds collected/psychds
   contstim experiment replace my-study --min-catch-correct 0.91 --release --out replace.csv
   contstim experiment release my-study --idle 120
+  contstim experiment extend my-study --trials more.csv
+  contstim experiment backup my-study --out backups/monday.sqlite3
+  contstim experiment forget my-study 3F2A9C1B --why "asked by mail"
   contstim experiment pay my-study --bonus 1.50 --bonus-from 0.9 --out pay.csv
   contstim experiment audit my-study --scores scores.csv --out audit
 """

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from contstim.cli.common import add_seed, number, output_file, output_folder, write_output
+from contstim.cli.common import add_seed, new_file, number, output_file, output_folder, write_output
 from contstim.cli.exclusions import add_exclusions, given_rules
 from contstim.errors import InputError
 from contstim.experiment.collected import Collected, read_collected, recruiter_ids
@@ -17,6 +17,7 @@ from contstim.experiment.lists import PLATFORMS, write_trial_lists
 from contstim.experiment.payment import Bonus, pay_table, release_sessions, replacement_table
 from contstim.experiment.psychds import check_psychds, write_psychds
 from contstim.experiment.study import Study, read_study
+from contstim.experiment.upkeep import backup_data, extend_study, forget_participant
 
 __all__ = ["DATA_ACTIONS", "add_data", "run_data"]
 
@@ -63,6 +64,17 @@ def add_data(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         metavar="MINUTES",
         help="unfinished, without an answer for so long",
     )
+    extend = _study_parser(actions, "extend", "add participants, groups or trials to a study")
+    extend.add_argument(
+        "--trials", required=True, metavar="CSV", help="from `contstim design trials`"
+    )
+    backup = _study_parser(actions, "backup", "copy the data, also while the study runs")
+    backup.add_argument("--out", required=True, type=new_file, metavar="FILE", help="the copy")
+    forget = _study_parser(actions, "forget", "delete one participant's data, on request")
+    forget.add_argument(
+        "who", metavar="WHO", help="code of the last screen, id of the session or the recruiter"
+    )
+    forget.add_argument("--why", required=True, metavar="TEXT", help="kept, with the date")
     auditing = _study_parser(actions, "audit", "flag suspicious participants")
     auditing.add_argument(
         "--scores", metavar="CSV", help="log-probabilities, as `contstim score` writes them"
@@ -193,6 +205,24 @@ def _release(args: argparse.Namespace) -> int:
     return 0
 
 
+def _extend(args: argparse.Namespace) -> int:
+    added = extend_study(read_study(args.study), Path(args.trials), _data(args))
+    print(f"{len(added)} assignments added: {added[0]} to {added[-1]}")
+    return 0
+
+
+def _backup(args: argparse.Namespace) -> int:
+    backup_data(read_study(args.study), Path(args.out), _data(args))
+    print(f"{args.out}: the data as they were when the command was given")
+    return 0
+
+
+def _forget(args: argparse.Namespace) -> int:
+    code = forget_participant(read_study(args.study), args.who, args.why, _data(args))
+    print(f"{code} is deleted; copies, exports and files for import that you have are not")
+    return 0
+
+
 def _audit(args: argparse.Namespace) -> int:
     from contstim.evaluation.audit import audit
     from contstim.models.registry import load_model
@@ -247,6 +277,9 @@ _RUN = {
     "pay": _pay,
     "replace": _replace,
     "release": _release,
+    "extend": _extend,
+    "backup": _backup,
+    "forget": _forget,
     "audit": _audit,
     "trial-lists": _lists,
     "check-psychds": _check,

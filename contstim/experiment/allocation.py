@@ -3,24 +3,38 @@
 from __future__ import annotations
 
 import sqlite3
+from typing import Any
+
+from contstim.experiment.options import AllocationOptions
 
 __all__ = ["release_assignment", "release_stale", "return_to_assignment", "take_assignment"]
 
 
 def take_assignment(
-    connection: sqlite3.Connection, session: str, now: float
+    connection: sqlite3.Connection, session: str, now: float, options: AllocationOptions
 ) -> tuple[int, int] | None:
     """Give `session` an assignment: the first free one of the group with the fewest sessions.
 
     So groups differ by at most one session while all have free assignments and none was released,
-    and return to that as released assignments are taken again.
+    and return to that as released assignments are taken again. If none is free, the one whose
+    session has been silent longest is handed on, if `options` let it.
 
     Returns
     -------
     tuple or None
         Assignment and group; None if no assignment is free.
     """
-    row = connection.execute(
+    row = _free(connection)
+    if row is None and _hand_on(connection, now, options):
+        row = _free(connection)
+    if row is None:
+        return None
+    _occupy(connection, row["seat"], session, now, "taken", "")
+    return row["seat"], row["group_number"]
+
+
+def _free(connection: sqlite3.Connection) -> Any:
+    return connection.execute(
         """
         SELECT min(seat) AS seat, group_number FROM seats AS free
         WHERE session IS NULL
@@ -30,10 +44,31 @@ def take_assignment(
         LIMIT 1
         """
     ).fetchone()
-    if row is None:
-        return None
-    _occupy(connection, row["seat"], session, now, "taken", "")
-    return row["seat"], row["group_number"]
+
+
+def _hand_on(connection: sqlite3.Connection, now: float, options: AllocationOptions) -> bool:
+    """Release the assignment of the unfinished session that has been silent longest, if too long.
+
+    A recruiter gives the place of who left to the next person at once. Who only consented and
+    answered no trial of the design is waited for less long.
+    """
+    silent = {
+        "answered": options.hand_on_after_minutes,
+        "begun": min(options.hand_on_after_minutes, options.hand_on_unbegun_after_minutes),
+    }
+    row = connection.execute(
+        """
+        SELECT session FROM sessions
+        WHERE finished_at IS NULL AND released_at IS NULL AND last_at <= CASE WHEN EXISTS (
+            SELECT 1 FROM answers WHERE answers.session = sessions.session AND kind <> 'practice'
+        ) THEN :answered ELSE :begun END
+        ORDER BY last_at LIMIT 1
+        """,
+        {name: now - 60 * minutes for name, minutes in silent.items()},
+    ).fetchone()
+    if row is None or not options.hand_on_after_minutes:
+        return False
+    return release_assignment(connection, row["session"], "abandoned", now)
 
 
 def return_to_assignment(connection: sqlite3.Connection, session: str, now: float) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 
-from contstim.experiment.schema import DATA_FILE, open_data, read_salt
+from contstim.experiment.schema import data_path, open_data, read_salt
 from contstim.experiment.study import Study
 from contstim.experiment.trials import Trial, rating_of
 from contstim.files import digest
@@ -98,7 +98,7 @@ def read_collected(study: Study, data: Path | None = None) -> Collected:
     InputError
         If there are no data, or they are of another study.
     """
-    connection = open_data(study.folder / DATA_FILE if data is None else data)
+    connection = open_data(data_path(study, data))
     try:
         # One snapshot, although a server may go on writing.
         connection.execute("BEGIN")
@@ -274,7 +274,7 @@ def recruiter_ids(study: Study, data: Path | None = None) -> pd.DataFrame:
     InputError
         As `read_collected`.
     """
-    connection = open_data(study.folder / DATA_FILE if data is None else data)
+    connection = open_data(data_path(study, data))
     try:
         salt = read_salt(connection)
         rows = connection.execute(

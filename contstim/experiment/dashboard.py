@@ -45,7 +45,7 @@ def summarise(connection: sqlite3.Connection, study: Study, now: float) -> dict[
     declined = connection.execute("SELECT n FROM counts WHERE name = 'declined'").fetchone()
     return {
         "study": study.study.name,
-        "seats": len(study.design.groups),
+        "seats": sum(g["seats"] for g in groups.values()),
         "free": sum(g["seats"] - g["taken"] for g in groups.values()),
         "declined": 0 if declined is None else declined["n"],
         "outcomes": {state: states.count(state) for state in dict.fromkeys(states)},

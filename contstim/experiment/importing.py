@@ -20,9 +20,10 @@ from contstim.experiment.recording import (
     record_answers,
     record_events,
 )
-from contstim.experiment.schema import DATA_FILE, writing
+from contstim.experiment.schema import data_path, writing
 from contstim.experiment.study import Study
 from contstim.experiment.trials import Trial
+from contstim.files import digest
 from contstim.tables import numbered_lines
 
 __all__ = ["Imported", "import_logs"]
@@ -90,7 +91,7 @@ def import_logs(study: Study, paths: Iterable[Path], data: Path | None = None) -
     logs: dict[str, _Log] = {}
     for path in paths:
         notes += _read(logs, study, path)
-    with writing(study.folder / DATA_FILE if data is None else data, study) as connection:
+    with writing(data_path(study, data), study) as connection:
         before = _n_answers(connection)
         for session, log in logs.items():
             received = _store(connection, study, session, log)
@@ -165,6 +166,10 @@ def _add(logs: dict[str, _Log], study: Study, line: Mapping[str, Any]) -> None:
 
 
 def _store(connection: sqlite3.Connection, study: Study, session: str, log: _Log) -> Received:
+    forgotten = "SELECT at, why FROM forgotten WHERE session_sha256 = ?"
+    gone = connection.execute(forgotten, (digest(session),)).fetchone()
+    if gone is not None:
+        return Received((), (), ((None, f"its data were deleted ({gone['why']})"),))
     times = [at for value in (log.consent, *log.answers, *log.events) if (at := _at(value))]
     row = connection.execute("SELECT * FROM sessions WHERE session = ?", (session,)).fetchone()
     if row is None:

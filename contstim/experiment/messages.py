@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import field
+from typing import Annotated, Any, TypeVar
+
+from pydantic import AfterValidator, Field
 
 from contstim.errors import InputError
-from contstim.experiment.trials import CHOICES_ON_SCREEN
+from contstim.settings import build, matching, one_of, settings
 
 __all__ = [
     "EVENT_KINDS",
@@ -25,12 +27,32 @@ __all__ = [
     "read_opening",
 ]
 
-EVENT_KINDS = ("focus", "blur", "offline", "online", "break", "resume", "screen")
-_INPUTS = ("key", "mouse", "touch", "pen", "unknown")
+EVENT_KINDS = (
+    "focus", "blur", "offline", "online", "break", "resume", "screen", "environment", "responses",
+)  # fmt: skip
 
 _ID = re.compile(r"[A-Za-z0-9-]{8,64}")
-_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)")
-_MOST_MS = 1e10  # about four months
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)"
+
+_Id = Annotated[str, matching(_ID.pattern, "give an id of 8 to 64 letters, digits and '-'")]
+_Milliseconds = Annotated[float, Field(ge=0, le=1e10)]  # about four months
+_Number = Annotated[int, Field(ge=0, le=10**6)]
+_Settings = TypeVar("_Settings")
+
+
+def _text_of(longest: int, printable: bool = True) -> AfterValidator:
+    def check(value: str) -> str:
+        # Halves of surrogate pairs, which nothing could store, are not printable either.
+        fits = value.isprintable() if printable else not _SURROGATE.search(value)
+        if len(value) > longest or not fits:
+            raise ValueError(f"give a text of at most {longest} printable characters")
+        return value
+
+    return AfterValidator(check)
+
+
+_Detail = Annotated[str, _text_of(20_000, printable=False)]
 
 
 class RefusedError(InputError):
@@ -42,40 +64,45 @@ class RefusedError(InputError):
         self.more = more
 
 
-@dataclass(frozen=True)
+@settings
 class Answer:
     """One answer to one trial, as a page sent it; see the fields of the export."""
 
-    answer: str
-    trial: str
+    id: _Id
+    trial: Annotated[str, _text_of(64)]
     choice: int
-    rt_ms: float
-    answered_at: str
-    input: str
-    focus_losses: int
-    hidden_ms: float
-    shown: int
+    rt_ms: _Milliseconds
+    answered_at: Annotated[str, matching(f"({_TIME})?", "give an ISO 8601 time")] = ""
+    input: Annotated[str, one_of(("key", "mouse", "touch", "pen", "unknown"))] = "unknown"
+    focus_losses: _Number = 0
+    hidden_ms: _Milliseconds = 0.0
+    shown: _Number = 1
+    detail: _Detail = ""
 
 
-@dataclass(frozen=True)
+@settings
 class PageEvent:
     """Something that happened in a session, such as a lost focus."""
 
-    event: str
-    kind: str
-    at: str
-    detail: str
+    id: _Id
+    kind: Annotated[str, one_of(EVENT_KINDS)]
+    at: Annotated[str, matching(_TIME, "give an ISO 8601 time")]
+    detail: _Detail = ""
+
+    def __post_init__(self) -> None:
+        if len(self.detail) > 500 and self.kind not in ("environment", "responses"):
+            raise InputError("detail is longer than 500 characters")
 
 
-@dataclass(frozen=True)
+@settings
 class Consent:
     """Consent given to a version of the text."""
 
-    version: str
-    sha256: str
+    version: Annotated[str, _text_of(200)]
+    sha256: Annotated[str, _text_of(64)]
 
 
-@dataclass(frozen=True)
+@settings
 class Opening:
     """What opens a session.
 
@@ -93,9 +120,9 @@ class Opening:
     """
 
     consent: Consent
-    participant: str | None
-    request: str | None
-    parameters: Mapping[str, str]
+    participant: Annotated[str, _text_of(200)] | None = None
+    request: _Id | None = None
+    parameters: dict[str, Annotated[str, _text_of(200)]] = field(default_factory=dict)
 
 
 def parse_json(body: bytes | str) -> dict[str, Any]:
@@ -120,78 +147,21 @@ def _no_constant(name: str) -> float:
     raise ValueError(name)
 
 
-def _text(table: Mapping[str, Any], name: str, longest: int, default: str | None = None) -> str:
-    value = table.get(name, default)
-    # Halves of surrogate pairs, which nothing could store, are not printable either.
-    if not isinstance(value, str) or len(value) > longest or not value.isprintable():
-        raise InputError(f"{name} is not a text of at most {longest} printable characters")
-    return value
-
-
-def _match(table: Mapping[str, Any], name: str, pattern: re.Pattern[str], what: str) -> str:
-    value = table.get(name)
-    if not isinstance(value, str) or not pattern.fullmatch(value):
-        raise InputError(f"{name} is not {what}")
-    return value
-
-
-def _number(
-    table: Mapping[str, Any], name: str, default: float | None = None, most: float = _MOST_MS
-) -> float:
-    value = table.get(name, default)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
-        raise InputError(f"{name} is not a number from 0 to {most:g}")
-    return float(value)
-
-
-def _count(table: Mapping[str, Any], name: str, default: int) -> int:
-    value = table.get(name, default)
-    if type(value) is not int or not 0 <= value <= 10**6:
-        raise InputError(f"{name} is not a whole number from 0 to 1000000")
-    return value
-
-
 def named_id(value: Any) -> str | None:
     """Return the id that an answer or event gives itself, None if it gives none that is one."""
     name = value.get("id") if isinstance(value, dict) else None
     return name if isinstance(name, str) and _ID.fullmatch(name) else None
 
 
-def read_answer(value: Any, trials: Collection[str]) -> Answer:
-    """Check an answer to one of `trials`.
+def read_answer(value: Any) -> Answer:
+    """Check an answer; fields that have no meaning are passed over.
 
     Raises
     ------
     InputError
         Naming the field.
     """
-    if not isinstance(value, dict):
-        raise InputError("an answer is an object")
-    answer = _match(value, "id", _ID, "an id of 8 to 64 letters, digits and '-'")
-    trial = value.get("trial")
-    if not isinstance(trial, str) or trial not in trials:
-        raise InputError("trial is none of this session's trials")
-    choice = value.get("choice")
-    if type(choice) is not int or choice not in CHOICES_ON_SCREEN:
-        raise InputError("choice is not one of -3, -2, -1, 1, 2, 3")
-    rt_ms = _number(value, "rt_ms")
-    answered_at = value.get("answered_at", "")
-    if answered_at != "":
-        answered_at = _match(value, "answered_at", _TIME, "an ISO 8601 time")
-    given = value.get("input", "unknown")
-    if not isinstance(given, str) or given not in _INPUTS:
-        raise InputError(f"input is not one of {', '.join(_INPUTS)}")
-    return Answer(
-        answer=answer,
-        trial=trial,
-        choice=choice,
-        rt_ms=rt_ms,
-        answered_at=answered_at,
-        input=given,
-        focus_losses=_count(value, "focus_losses", 0),
-        hidden_ms=_number(value, "hidden_ms", 0),
-        shown=_count(value, "shown", 1),
-    )
+    return _read(Answer, value, "an answer")
 
 
 def read_event(value: Any) -> PageEvent:
@@ -202,17 +172,9 @@ def read_event(value: Any) -> PageEvent:
     InputError
         Naming the field.
     """
-    if not isinstance(value, dict):
-        raise InputError("an event is an object")
-    event = _match(value, "id", _ID, "an id of 8 to 64 letters, digits and '-'")
-    kind = value.get("kind")
-    if not isinstance(kind, str) or kind not in EVENT_KINDS:
-        raise InputError(f"kind is not one of {', '.join(EVENT_KINDS)}")
-    at = _match(value, "at", _TIME, "an ISO 8601 time")
-    detail = value.get("detail", "")
-    if not isinstance(detail, str):
-        detail = json.dumps(detail, sort_keys=True)
-    return PageEvent(event, kind, at, _text({"detail": detail}, "detail", 500))
+    if isinstance(value, dict) and not isinstance(value.get("detail", ""), str):
+        value = {**value, "detail": json.dumps(value["detail"], sort_keys=True)}
+    return _read(PageEvent, value, "an event")
 
 
 def read_opening(body: Mapping[str, Any], kept: Collection[str]) -> Opening:
@@ -226,21 +188,26 @@ def read_opening(body: Mapping[str, Any], kept: Collection[str]) -> Opening:
     consent = body.get("consent")
     if not isinstance(consent, dict) or consent.get("given") is not True:
         raise InputError("consent is not given")
-    agreed = Consent(_text(consent, "version", 200), _text(consent, "sha256", 64))
-    participant = None
-    if body.get("participant") is not None:
-        participant = _text(body, "participant", 200).strip()
-        if not participant:
-            raise InputError("participant is empty")
-    request = None
-    if body.get("request") is not None:
-        request = _match(body, "request", _ID, "an id of 8 to 64 letters, digits and '-'")
     parameters = body.get("parameters") or {}
     if not isinstance(parameters, dict):
         raise InputError("parameters is not an object")
-    return Opening(
-        agreed,
-        participant,
-        request,
-        {name: _text(parameters, name, 200) for name in kept if name in parameters},
+    participant = body.get("participant")
+    if isinstance(participant, str):
+        participant = participant.strip()
+        if not participant:
+            raise InputError("participant is empty")
+    return build(
+        Opening,
+        {
+            "consent": {name: consent[name] for name in ("version", "sha256") if name in consent},
+            "participant": participant,
+            "request": body.get("request"),
+            "parameters": {name: parameters[name] for name in kept if name in parameters},
+        },
     )
+
+
+def _read(kind: type[_Settings], value: Any, what: str) -> _Settings:
+    if not isinstance(value, dict):
+        raise InputError(f"{what} is an object")
+    return build(kind, {key: value[key] for key in kind.__annotations__ if key in value})

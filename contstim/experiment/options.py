@@ -120,11 +120,23 @@ class SessionOptions:
 class AllocationOptions:
     """``[allocation]``: when an abandoned session's assignment goes to the next participant.
 
-    `release_after_minutes` without an answer, 0 for never. Who comes back before the assignment is
-    taken gets it back.
+    Who comes back before the assignment is taken gets it back; who comes later goes on all the
+    same, as one more of the group.
+
+    Attributes
+    ----------
+    release_after_minutes
+        A session without a sign of life for so long is released; 0 for never.
+    hand_on_after_minutes
+        When no assignment is free, the session that has been silent longest, so long at least,
+        gives its own to a newcomer; 0 for never.
+    hand_on_unbegun_after_minutes
+        The same for a session that has answered no trial yet.
     """
 
     release_after_minutes: Annotated[float, Field(ge=0, le=1_000_000)] = 0
+    hand_on_after_minutes: Annotated[float, Field(ge=0, le=1_000_000)] = 10
+    hand_on_unbegun_after_minutes: Annotated[float, Field(ge=0, le=1_000_000)] = 5
 
 
 @settings

@@ -14,7 +14,7 @@ from pydantic import Field
 from contstim.errors import InputError
 from contstim.experiment.allocation import release_assignment, release_stale
 from contstim.experiment.collected import Collected
-from contstim.experiment.schema import DATA_FILE, writing
+from contstim.experiment.schema import data_path, writing
 from contstim.experiment.study import Study
 from contstim.settings import settings
 
@@ -155,7 +155,7 @@ def release_sessions(
         If the data cannot be written.
     """
     now = time.time()
-    with writing(study.folder / DATA_FILE if data is None else data) as connection:
+    with writing(data_path(study, data)) as connection:
         done = [s for s, why in sessions.items() if _release(connection, s, why, now)]
         if idle_minutes is not None:
             done += release_stale(connection, now - idle_minutes * 60, now)

@@ -10,7 +10,7 @@ from typing import Any
 from contstim.errors import InputError
 from contstim.experiment.messages import Answer, named_id, read_answer, read_event
 from contstim.experiment.study import Study
-from contstim.experiment.trials import Trial
+from contstim.experiment.trials import CHOICES_ON_SCREEN, Trial
 
 __all__ = ["GRACE_S", "Received", "is_over", "outcome_of", "record_answers", "record_events"]
 
@@ -80,21 +80,22 @@ def record_answers(
     refused: list[tuple[str | None, str]] = []
     for value in answers:
         try:
-            answer = read_answer(value, trials)
+            answer = read_answer(value)
+            _check_choice(answer, trials)
             conflict = _stored(connection, session, answer)
         except InputError as error:
             refused.append((named_id(value), str(error)))
             continue
         if conflict is None:
             if room <= 0:
-                refused.append((answer.answer, "this session has sent too many answers"))
+                refused.append((answer.id, "this session has sent too many answers"))
                 continue
             kind = trials[answer.trial].kind
             conflict = _insert_answer(connection, session, answer, kind, now, late)
             room -= 1
-        acknowledged.append(answer.answer)
+        acknowledged.append(answer.id)
         if conflict:
-            conflicts.append(answer.answer)
+            conflicts.append(answer.id)
     return Received(tuple(acknowledged), tuple(conflicts), tuple(refused))
 
 
@@ -112,14 +113,14 @@ def record_events(
             refused.append((named_id(value), str(error)))
             continue
         if room <= 0:
-            refused.append((event.event, "this session has sent too many events"))
+            refused.append((event.id, "this session has sent too many events"))
             continue
         room -= connection.execute(
             "INSERT OR IGNORE INTO events (session, event, kind, at, detail, received_at)"
             " VALUES (?, ?, ?, ?, ?, ?)",
-            (session, event.event, event.kind, event.at, event.detail, now),
+            (session, event.id, event.kind, event.at, event.detail, now),
         ).rowcount
-        acknowledged.append(event.event)
+        acknowledged.append(event.id)
     return Received(tuple(acknowledged), (), tuple(refused))
 
 
@@ -155,6 +156,13 @@ def outcome_of(
     return "failed_checks" if least and failed >= least else "complete", missing
 
 
+def _check_choice(answer: Answer, trials: Mapping[str, Trial]) -> None:
+    if answer.trial not in trials:
+        raise InputError("trial is none of this session's trials")
+    if answer.choice not in CHOICES_ON_SCREEN:
+        raise InputError(f"choice is {answer.choice}; it is one of -3, -2, -1, 1, 2, 3")
+
+
 def _stored(connection: sqlite3.Connection, session: str, answer: Answer) -> bool | None:
     """Return whether the answer is there as a conflict, None if it is not there.
 
@@ -165,7 +173,7 @@ def _stored(connection: sqlite3.Connection, session: str, answer: Answer) -> boo
     """
     row = connection.execute(
         "SELECT trial, choice, conflict FROM answers WHERE session = ? AND answer = ?",
-        (session, answer.answer),
+        (session, answer.id),
     ).fetchone()
     if row is None:
         return None
@@ -185,8 +193,10 @@ def _insert_answer(
         ).fetchone()
         is not None
     )
+    given = {name: getattr(answer, name) for name in Answer.__annotations__}
     row: Mapping[str, Any] = {
-        **answer.__dict__,
+        "answer": given.pop("id"),
+        **given,
         "session": session,
         "kind": kind,
         "received_at": now,

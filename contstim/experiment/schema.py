@@ -5,20 +5,21 @@ from __future__ import annotations
 import json
 import secrets
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 from contstim.errors import InputError, OutputError
 from contstim.experiment.study import Study
 from contstim.files import digest
 
-__all__ = ["DATA_FILE", "connect", "design_digest", "open_data", "read_salt", "writing"]
+__all__ = ["DATA_FILE", "connect", "data_path", "open_data", "raw_log_open", "read_salt", "writing"]
 
 #: The file's name in the study's folder.
 DATA_FILE = "collected.sqlite3"
 
-_FORMAT = "1"
+_FORMAT = "2"
 
 # Answers and events are the raw log: rows are added, never changed or removed, and the file itself
 # refuses both. Recruiters' ids and parameters are personal data and stand in a table of their own.
@@ -48,7 +49,8 @@ CREATE TABLE sessions (
     finished_at REAL,
     outcome TEXT,
     released_at REAL,
-    released_why TEXT
+    released_why TEXT,
+    materials TEXT
 ) STRICT;
 CREATE TABLE tokens (
     sha256 TEXT PRIMARY KEY, session TEXT NOT NULL REFERENCES sessions, made_at REAL NOT NULL
@@ -56,7 +58,8 @@ CREATE TABLE tokens (
 CREATE TABLE seats (
     seat INTEGER PRIMARY KEY,
     group_number INTEGER NOT NULL,
-    session TEXT UNIQUE REFERENCES sessions DEFERRABLE INITIALLY DEFERRED
+    session TEXT UNIQUE REFERENCES sessions DEFERRABLE INITIALLY DEFERRED,
+    digest TEXT NOT NULL DEFAULT ''
 ) STRICT;
 CREATE TABLE allocations (
     sequence INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -79,6 +82,7 @@ CREATE TABLE answers (
     received_at REAL NOT NULL,
     late INTEGER NOT NULL,
     conflict INTEGER NOT NULL,
+    detail TEXT NOT NULL DEFAULT '',
     UNIQUE (session, answer)
 ) STRICT;
 CREATE UNIQUE INDEX one_answer ON answers (session, trial) WHERE conflict = 0;
@@ -94,23 +98,48 @@ CREATE TABLE events (
 ) STRICT;
 """
 
+# What format 1 lacked: a digest for each assignment in place of one for the whole design, what was
+# shown in a session, trials with more than a choice, and people who had their data deleted.
+_SINCE_2 = """
+CREATE TABLE materials (sha256 TEXT PRIMARY KEY, content TEXT NOT NULL) STRICT;
+CREATE TABLE forgotten (
+    session_sha256 TEXT PRIMARY KEY, code TEXT NOT NULL, seat INTEGER NOT NULL,
+    outcome TEXT, n_answers INTEGER NOT NULL, at REAL NOT NULL, why TEXT NOT NULL
+) STRICT;
+"""
+_FROM_1 = """
+ALTER TABLE sessions ADD COLUMN materials TEXT;
+ALTER TABLE seats ADD COLUMN digest TEXT NOT NULL DEFAULT '';
+ALTER TABLE answers ADD COLUMN detail TEXT NOT NULL DEFAULT '';
+UPDATE about SET value = '2' WHERE key = 'format';
+"""
+
+_GUARDED = [(table, what) for table in ("answers", "events") for what in ("UPDATE", "DELETE")]
 _APPEND_ONLY = """
 CREATE TRIGGER {table}_{what} BEFORE {what} ON {table}
 BEGIN SELECT RAISE(ABORT, 'the raw log is append only'); END;
 """
 
 
-def design_digest(study: Study) -> str:
-    """Return a digest of what answers refer to: the assignments and their trials."""
-    trials = {
-        assignment: [
-            study.design.groups[assignment],
-            *([t.trial, t.left, t.right, t.side_1] for t in own),
-        ]
-        for assignment, own in study.design.trials.items()
+def _digests(study: Study) -> dict[int, str]:
+    """Return for each assignment a digest of what its answers refer to."""
+    return {
+        assignment: digest(_json(_content(study, assignment))) for assignment in study.design.trials
     }
-    text = json.dumps(trials, ensure_ascii=False, separators=(",", ":"))
-    return digest(text)
+
+
+def _content(study: Study, assignment: int) -> list[Any]:
+    own = study.design.trials[assignment]
+    return [study.design.groups[assignment], *([t.trial, t.left, t.right, t.side_1] for t in own)]
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def data_path(study: Study, data: Path | None = None) -> Path:
+    """Return the file of a study's data: `data`, or by default the one in the study's folder."""
+    return study.folder / DATA_FILE if data is None else data
 
 
 def connect(path: Path) -> sqlite3.Connection:
@@ -143,9 +172,7 @@ def open_data(path: Path, study: Study | None = None) -> sqlite3.Connection:
             _refuse_other_data(path, study)
         connection = connect(path)
         try:
-            if study is not None:
-                _make(connection, study)
-            _check(connection, path, study)
+            _bring_up_to_date(connection, study)
         except BaseException:
             connection.close()
             raise
@@ -185,47 +212,87 @@ def read_salt(connection: sqlite3.Connection) -> str:
     return str(row["value"])
 
 
+def session_code(session: str) -> str:
+    """Return what participants are shown of their session's id, to name it by."""
+    return session.replace("-", "")[:8].upper()
+
+
+@contextmanager
+def raw_log_open(connection: sqlite3.Connection) -> Iterator[None]:
+    """Lift the triggers that keep answers and events as they are, within a transaction."""
+    for table, what in _GUARDED:
+        connection.execute(f"DROP TRIGGER {table}_{what}")
+    yield
+    _guard(connection)
+
+
+def _guard(connection: sqlite3.Connection) -> None:
+    for table, what in _GUARDED:
+        connection.execute(_APPEND_ONLY.format(table=table, what=what))
+
+
 def _refuse_other_data(path: Path, study: Study | None) -> None:
     """Refuse a file that holds something else while it is as it was: `connect` changes it."""
     with closing(sqlite3.connect(path, timeout=30)) as connection:
-        empty = not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-        if study is None or not empty:
-            _check(connection, path, study)
+        tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
+        if not tables and (study is None or path.stat().st_size):
+            raise InputError(
+                f"{path} is empty; a copy of a running study's data lacks what its file -wal still "
+                "holds: copy with `contstim experiment backup`"
+            )
+        about = (
+            dict(connection.execute("SELECT key, value FROM about")) if "about" in tables else {}
+        )
+        if about.get("format", "") > _FORMAT:
+            raise InputError(f"{path} was written by a later version of contstim; install it")
+        if tables and about.get("format") not in ("1", _FORMAT):
+            raise InputError(f"{path} does not hold the data of a study; choose another file")
+        if tables and study is not None and not _agree(connection, about, study):
+            raise InputError(
+                f"the trials of {study.folder} are not those for which {path} was made; put the "
+                "trials back (more of them come by `contstim experiment extend`), or make another "
+                "study for the new ones"
+            )
 
 
-def _make(connection: sqlite3.Connection, study: Study) -> None:
+def _agree(connection: sqlite3.Connection, about: Mapping[str, str], study: Study) -> bool:
+    """Return whether the study has every assignment of the data as it was."""
+    if "design" in about:  # made in format 1, and not opened with its study since
+        design = {a: _content(study, a) for a in study.design.trials}
+        return about["design"] == digest(_json(design))
+    own = _digests(study)
+    seats = connection.execute("SELECT seat, digest FROM seats")
+    return all(own.get(seat) == known for seat, known in seats if known)
+
+
+def _bring_up_to_date(connection: sqlite3.Connection, study: Study | None) -> None:
+    """Make tables that are not there, and give assignments that were added to the study a seat."""
+    about = "SELECT value FROM about WHERE key = 'format'"
+    if study is None and connection.execute(about).fetchone()[0] == _FORMAT:
+        return
     connection.execute("BEGIN IMMEDIATE")
     try:
         n_tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-        if not n_tables:
-            for statement in _TABLES.split(";\n"):
-                connection.execute(statement)
-            for table in ("answers", "events"):
-                for what in ("UPDATE", "DELETE"):
-                    connection.execute(_APPEND_ONLY.format(table=table, what=what))
-            about = {
-                "format": _FORMAT,
-                "salt": secrets.token_hex(32),
-                "design": design_digest(study),
-                "study": study.study.name,
-            }
-            connection.executemany("INSERT INTO about VALUES (?, ?)", about.items())
+        if not n_tables and study is not None:
+            _execute(connection, _TABLES + _SINCE_2)
+            _guard(connection)
+            rows = {"format": _FORMAT, "salt": secrets.token_hex(32), "study": study.study.name}
+            connection.executemany("INSERT INTO about VALUES (?, ?)", rows.items())
+        if connection.execute(about).fetchone()[0] == "1":
+            _execute(connection, _SINCE_2 + _FROM_1)
+        if study is not None:
             connection.executemany(
-                "INSERT INTO seats VALUES (?, ?, NULL)", study.design.groups.items()
+                "INSERT INTO seats VALUES (?, ?, NULL, ?) ON CONFLICT (seat) DO UPDATE"
+                " SET digest = excluded.digest WHERE digest = ''",
+                [(a, study.design.groups[a], known) for a, known in _digests(study).items()],
             )
+            connection.execute("DELETE FROM about WHERE key = 'design'")
         connection.execute("COMMIT")
     except BaseException:
         connection.execute("ROLLBACK")
         raise
 
 
-def _check(connection: sqlite3.Connection, path: Path, study: Study | None) -> None:
-    tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
-    about = dict(connection.execute("SELECT key, value FROM about")) if "about" in tables else {}
-    if about.get("format") != _FORMAT:
-        raise InputError(f"{path} does not hold the data of a study; choose another file")
-    if study is not None and about["design"] != design_digest(study):
-        raise InputError(
-            f"the trials of {study.folder} are not those for which {path} was made; put the "
-            "trials back, or make another study for the new ones"
-        )
+def _execute(connection: sqlite3.Connection, statements: str) -> None:
+    for statement in statements.split(";\n"):
+        connection.execute(statement)

@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from types import TracebackType
@@ -27,9 +28,9 @@ from contstim.experiment.recording import (
     record_answers,
     record_events,
 )
-from contstim.experiment.schema import DATA_FILE, open_data
+from contstim.experiment.schema import data_path, open_data
 from contstim.experiment.study import Study
-from contstim.experiment.trials import Trial
+from contstim.experiment.trials import Trial, read_design
 from contstim.experiment.writer import Writer
 from contstim.files import digest, lock
 
@@ -88,13 +89,9 @@ class Store:
         say: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.study = study
-        self.path = study.folder / DATA_FILE if path is None else path
+        self.path = data_path(study, path)
         self._clock = clock
-        practice = {trial.trial: trial for trial in study.practice_trials}
-        self._trials: dict[int, dict[str, Trial]] = {
-            assignment: practice | {trial.trial: trial for trial in own}
-            for assignment, own in study.design.trials.items()
-        }
+        self._trials = _by_assignment(study)
         self._writer = Writer(lambda: open_data(self.path, study), say)
         with ExitStack() as stack:
             stack.callback(self._writer.close)
@@ -299,10 +296,12 @@ class Store:
             "INSERT INTO participants (recruiter_id, parameters) VALUES (?, ?)",
             (opening.participant, json.dumps(dict(opening.parameters))),
         ).lastrowid
-        assignment = take_assignment(connection, session, now)
+        assignment = take_assignment(connection, session, now, self.study.allocation)
         if assignment is None:
             link = outcome_link(self.study, "full")
             raise RefusedError(503, "no place is free", **link)
+        if assignment[0] not in self._trials:
+            self._reload()
         connection.execute(
             "INSERT INTO sessions (session, participant, request, source, seat, group_number,"
             " consent_version, consent_sha256, started_at, last_at)"
@@ -319,6 +318,12 @@ class Store:
             ),
         )
         return session
+
+    def _reload(self) -> None:
+        """Read the trials again, to which `contstim experiment extend` has added."""
+        design = read_design(self.study.folder / "trials.csv", self.study.attention)
+        self.study = replace(self.study, design=design)
+        self._trials = _by_assignment(self.study)
 
     def _refuse_finished(self, connection: sqlite3.Connection, session: str) -> None:
         outcome = _session(connection, session)["outcome"]
@@ -341,6 +346,14 @@ class Store:
         token = secrets.token_urlsafe(32)
         connection.execute("INSERT INTO tokens VALUES (?, ?, ?)", (digest(token), session, now))
         return token
+
+
+def _by_assignment(study: Study) -> dict[int, dict[str, Trial]]:
+    practice = {trial.trial: trial for trial in study.practice_trials}
+    return {
+        assignment: practice | {trial.trial: trial for trial in own}
+        for assignment, own in study.design.trials.items()
+    }
 
 
 def _session(connection: sqlite3.Connection, session: str) -> sqlite3.Row:

@@ -27,7 +27,7 @@ from contstim.files import digest, write_whole
 from contstim.settings import build, read_toml
 from contstim.tables import numbered_lines
 
-__all__ = ["CONSENT_PLACEHOLDER", "Study", "new_study", "read_study"]
+__all__ = ["CONSENT_PLACEHOLDER", "Study", "check_places", "new_study", "read_study"]
 
 
 #: What the consent form of a new study has where the researcher must write.
@@ -127,14 +127,15 @@ def read_study(folder: str | Path) -> Study:
     consent: ConsentOptions = parts["consent"]
     texts = folder / "texts.toml"
     design = read_design(folder / "trials.csv", parts.get("attention", ()))
-    _check_places(path, parts, design)
-    return Study(
+    study = Study(
         **parts,
         consent_text=_consent(folder, consent.file),
         texts=read_texts(texts) if texts.exists() else default_texts(),
         design=design,
         folder=folder,
     )
+    check_places(study, design)
+    return study
 
 
 def _parts(table: Mapping[str, Any]) -> dict[str, Any]:
@@ -176,18 +177,24 @@ def _consent(folder: Path, name: str) -> str:
     return text
 
 
-def _check_places(path: Path, parts: Mapping[str, Any], design: Design) -> None:
-    """Refuse breaks and checks that stand after the last trial: they would never be seen there."""
-    checks = parts.get("attention", ())
-    least = min(len(own) for own in design.trials.values()) - len(checks)
-    for check in checks:
+def check_places(study: Study, design: Design) -> None:
+    """Refuse breaks and checks that stand after the last trial: they would never be seen there.
+
+    Raises
+    ------
+    InputError
+        Naming the key of ``study.toml``.
+    """
+    path = study.folder / "study.toml"
+    least = min(len(own) for own in design.trials.values()) - len(study.attention)
+    for check in study.attention:
         if check.after > least:
             raise InputError(f"{path}: attention.after is {check.after}, but there are {least}")
-    for number in parts.get("session", SessionOptions()).break_after:
-        if number >= least + len(checks):
+    for number in study.session.break_after:
+        if number >= least + len(study.attention):
             raise InputError(
                 f"{path}: session.break_after holds {number}, but there are "
-                f"{least + len(checks)} trials"
+                f"{least + len(study.attention)} trials"
             )
 
 

@@ -10,7 +10,7 @@ from contstim.errors import InputError
 from contstim.experiment.options import AttentionCheck, PracticePair
 from contstim.tables import csv_rows, numbered_lines
 
-__all__ = ["CHOICES_ON_SCREEN", "Design", "Trial", "rating_of", "read_design"]
+__all__ = ["CHOICES_ON_SCREEN", "Design", "Trial", "rating_of", "read_design", "read_rows"]
 
 #: What the page sends: -3 (left, certain) to 3 (right, certain), never 0.
 CHOICES_ON_SCREEN = (-3, -2, -1, 1, 2, 3)
@@ -135,7 +135,7 @@ def read_design(path: Path, checks: Sequence[AttentionCheck] = ()) -> Design:
     InputError
         Naming the file and, of a fault in a row, its number (1: the first after the header).
     """
-    rows, columns = _read_rows(path)
+    rows, columns = read_rows(path)
     for name in _NEEDED:
         if name not in columns:
             raise InputError(
@@ -190,7 +190,14 @@ class _Assignments:
         own[place] = trial
 
 
-def _read_rows(path: Path) -> tuple[list[dict[str, str]], tuple[str, ...]]:
+def read_rows(path: Path) -> tuple[list[dict[str, str]], tuple[str, ...]]:
+    """Read the rows of a table of trials and the names of its columns, in order.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, or has two columns of one name.
+    """
     rows = csv_rows((line for _, line in numbered_lines(path)), str(path))
     _, header = next(rows, (0, []))
     if len(set(header)) < len(header):

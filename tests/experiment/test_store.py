@@ -138,7 +138,7 @@ def test_events_are_kept_once(store: Store, study: Study) -> None:
     one = event("blur", detail={"width": 320})
     found = store.add_events(token, [one, one, event("party")]).result()
     assert found.acknowledged == (one["id"], one["id"])
-    assert found.refused[0][1].startswith("kind is not one of")
+    assert found.refused[0][1].startswith("kind is 'party'; choose one of")
     assert rows(store, "SELECT kind, detail FROM events") == [("blur", '{"width": 320}')]
 
 
@@ -261,10 +261,49 @@ def test_abandoned_seats_go_to_the_next_and_late_returns_come_first(
     assert lost["seat"] == bundle["seat"]
     kept = store.add_answers(tokens[1 - back], answers_to(lost["trials"])).result()
     assert len(kept.acknowledged) == 6
+    store.resume(tokens[2]).result()
     with pytest.raises(RefusedError, match="no place"):
         store.open(opening(study, "F")).result()
     actions = Counter(a for (a,) in rows(store, "SELECT action FROM allocations"))
     assert actions == {"taken": 5, "released": 2, "returned": 1}
+
+
+def test_the_session_that_is_silent_longest_makes_room_for_a_newcomer(
+    store: Store, study: Study, clock: Clock
+) -> None:
+    people = {}
+    for name in "ABCD":
+        token, bundle, _ = store.open(opening(study, name)).result()
+        people[name] = (token, bundle)
+        clock.now += 1
+    for name in "ABC":  # D has only consented
+        token, bundle = people[name]
+        store.add_answers(token, [answer(bundle["trials"][0]["trial"])]).result()
+    clock.now += 60 * 4
+    with pytest.raises(RefusedError, match="no place"):
+        store.open(opening(study, "E")).result()
+    clock.now += 60 * 1
+    _, bundle, _ = store.open(opening(study, "E")).result()
+    assert bundle["seat"] == people["D"][1]["seat"]
+    clock.now += 60 * 4
+    store.add_events(people["A"][0], [event()]).result()  # a sign of life
+    clock.now += 60 * 1
+    _, bundle, _ = store.open(opening(study, "F")).result()
+    assert bundle["seat"] == people["B"][1]["seat"]
+    # Who comes back goes on, as one more of the group.
+    token, bundle = people["B"]
+    assert len(store.add_answers(token, answers_to(bundle["trials"])).result().acknowledged) == 6
+    assert store.finish(token).result()["outcome"] == "complete"
+
+
+def test_no_assignment_is_handed_on_where_the_study_says_never(study: Study, clock: Clock) -> None:
+    study = edit(study, "hand_on_after_minutes = 10", "hand_on_after_minutes = 0")
+    with Store(study, clock=clock) as store:
+        for name in "ABCD":
+            store.open(opening(study, name)).result()
+        clock.now += 60 * 119
+        with pytest.raises(RefusedError, match="no place"):
+            store.open(opening(study, "E")).result()
 
 
 def test_everything_is_there_after_opening_again(study: Study) -> None:

@@ -1,0 +1,223 @@
+"""A study while it runs: it grows, is copied, forgets a participant; data of earlier versions."""
+
+import json
+import re
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from studies import RECRUITER, add, make_trials
+from talking import answers_to, event, opening, play
+
+from contstim.cli import main
+from contstim.errors import InputError
+from contstim.experiment.collected import read_collected
+from contstim.experiment.importing import import_logs
+from contstim.experiment.messages import RefusedError
+from contstim.experiment.schema import DATA_FILE, session_code
+from contstim.experiment.store import Store
+from contstim.experiment.study import Study, read_study
+from contstim.experiment.upkeep import backup_data, extend_study
+
+
+def lists(study: Study) -> dict[int, list[tuple[str, str, str]]]:
+    return {
+        seat: [(t.trial, t.left, t.right) for t in own] for seat, own in study.design.trials.items()
+    }
+
+
+def test_more_participants_follow_and_those_who_sit_stay(study: Study, tmp_path: Path) -> None:
+    before = lists(study)
+    make_trials(participants=3).to_csv(tmp_path / "more.csv", index=False)
+    with Store(study) as store:
+        token, bundle, _ = store.open(opening(study, "A")).result()
+        for name in "BCD":
+            store.open(opening(study, name)).result()
+        with pytest.raises(RefusedError, match="no place"):
+            store.open(opening(study, "E")).result()
+        assert extend_study(study, tmp_path / "more.csv") == [5, 6]
+        groups = [store.open(opening(study, name)).result()[1]["group"] for name in "EF"]
+        assert groups == [1, 2]
+        store.add_answers(token, answers_to(bundle["trials"])).result()
+        assert store.finish(token).result()["outcome"] == "complete"
+        assert store.summary().result()["seats"] == 6
+    after = read_study(study.folder)
+    assert {seat: after_ for seat, after_ in lists(after).items() if seat in before} == before
+    wanted = make_trials(participants=3)
+    new = wanted[wanted["participant"].isin([3, 6])]
+    shown = [trial.row["sentence_1"] for seat in (5, 6) for trial in after.design.trials[seat]]
+    assert shown == new["sentence_1"].tolist()
+    collected = read_collected(after)
+    assert len(collected.choices) == 6
+    with pytest.raises(InputError, match="holds no assignment that"):
+        extend_study(after, tmp_path / "more.csv")
+
+
+def test_another_wave_is_further_groups_with_items_of_their_own(
+    study: Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wave = make_trials()
+    for name in ("sentence_1", "sentence_2"):
+        wave[name] = wave[name].str.replace("Number", "Figure").str.replace("old men", "young men")
+    wave.to_csv(tmp_path / "wave.csv", index=False)
+    play_one = ["experiment", "extend", str(study.folder), "--trials", str(tmp_path / "wave.csv")]
+    with Store(study) as store:
+        play(store, "A")
+        assert main(play_one) == 0
+        assert capsys.readouterr().out == "4 assignments added: 5 to 8\n"
+        for name in "BCDEFGH":
+            play(store, name)
+    after = read_study(study.folder)
+    assert dict(after.design.groups) == {1: 1, 2: 1, 3: 2, 4: 2, 5: 3, 6: 3, 7: 4, 8: 4}
+    own = {t.trial for seat in (1, 3) for t in after.design.trials[seat]}
+    assert own.isdisjoint(t.trial for t in after.design.trials[5])
+    choices = read_collected(after).choices
+    assert choices["group"].value_counts().tolist() == [12] * 4
+
+
+def test_a_table_of_other_columns_changes_nothing(study: Study, tmp_path: Path) -> None:
+    before = (study.folder / "trials.csv").read_bytes()
+    table = make_trials(participants=3)
+    table.assign(mine=1).to_csv(tmp_path / "more.csv", index=False)
+    with pytest.raises(InputError, match=r"have not the same columns \(mine\); make them so$"):
+        extend_study(study, tmp_path / "more.csv")
+    assert (study.folder / "trials.csv").read_bytes() == before
+
+
+def test_a_backup_of_a_running_study_is_whole_and_one_file(
+    study: Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy = tmp_path / "backups" / "copy.sqlite3"
+    plain = tmp_path / "plain.sqlite3"
+    with Store(study) as store:
+        play(store, "A")
+        token, bundle, _ = store.open(opening(study, "B")).result()
+        sent = answers_to(bundle["trials"])
+        futures = [store.add_answers(token, [one]) for one in sent]
+        assert main(["experiment", "backup", str(study.folder), "--out", str(copy)]) == 0
+        for future in futures:
+            future.result()
+        backup_data(study, copy)  # a later one replaces it
+        shutil.copy(store.path, plain)
+    assert [path.name for path in copy.parent.iterdir()] == ["copy.sqlite3"]
+    restored = read_collected(study, copy).choices
+    assert restored.to_csv() == read_collected(study).choices.to_csv()
+    assert len(restored) == 12
+    # What people do otherwise: the answers are in the file beside.
+    said = (
+        f"{plain} is empty; a copy of a running study's data lacks what its file -wal still holds: "
+        "copy with `contstim experiment backup`"
+    )
+    for given in (None, study):
+        with pytest.raises(InputError) as error:
+            read_collected(study, plain) if given is None else Store(study, plain)
+        assert str(error.value) == said
+    assert main(["experiment", "backup", str(study.folder), "--out", str(tmp_path / "x/y/z")]) == 0
+
+
+def everything(study: Study) -> bytes:
+    return b"".join(path.read_bytes() for path in study.folder.glob(f"{DATA_FILE}*"))
+
+
+def test_a_participant_is_forgotten_and_the_assignment_is_free(
+    study: Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    study = add(study, RECRUITER)
+    forget = ["experiment", "forget", str(study.folder)]
+    with Store(study) as store:
+        kept = play(store, "KEPT-ID")
+        gone = play(store, "SECRET-ID")
+        store.add_events(store.open(opening(study, "THIRD")).result()[0], [event()]).result()
+        assert gone.encode() in everything(study)
+        assert main([*forget, "nobody", "--why", "x"]) == 2
+        assert "nobody in the data is 'nobody'; give the code" in capsys.readouterr().err
+        code = session_code(gone)
+        assert re.fullmatch("[0-9A-F]{8}", code)
+        assert main([*forget, f"{code[:4]}-{code[4:].lower()}", "--why", "asked by mail"]) == 0
+        assert f"{code} is deleted;" in capsys.readouterr().out
+        left = everything(study)
+        assert gone.encode() not in left
+        assert b"SECRET-ID" not in left
+        # The server goes on, and the data are as append-only as before.
+        assert store.summary().result()["free"] == 2
+        play(store, "NEXT")
+        with pytest.raises(sqlite3.IntegrityError, match="append only"):
+            store._writer.submit(lambda c: c.execute("DELETE FROM events")).result()
+    collected = read_collected(study)
+    assert kept in set(collected.sessions["session"])
+    assert gone not in set(collected.sessions["session"])
+    with closing(sqlite3.connect(study.folder / DATA_FILE)) as connection:
+        found = connection.execute("SELECT code, outcome, n_answers, why FROM forgotten").fetchall()
+    assert found == [(code, "complete", 6, "asked by mail")]
+    # Files that were kept elsewhere do not bring the data back.
+    line = {"session": gone, "seat": 1, "group": 1, "study": study.study.name, "answers": []}
+    (tmp_path / "log.jsonl").write_text(json.dumps(line) + "\n", "utf-8")
+    notes = import_logs(study, [tmp_path / "log.jsonl"]).notes
+    assert notes == (f"session {gone}: its data were deleted (asked by mail)",)
+    assert len(read_collected(study).sessions) == 3
+
+
+def to_format_1(study: Study) -> None:
+    """Turn the data into what the first format held."""
+    design = {
+        seat: [study.design.groups[seat], *([t.trial, t.left, t.right, t.side_1] for t in own)]
+        for seat, own in study.design.trials.items()
+    }
+    import hashlib
+
+    text = json.dumps(design, ensure_ascii=False, separators=(",", ":"))
+    with closing(sqlite3.connect(study.folder / DATA_FILE)) as connection, connection:
+        connection.execute("UPDATE about SET value = '1' WHERE key = 'format'")
+        design_row = ("design", hashlib.sha256(text.encode()).hexdigest())
+        connection.execute("INSERT INTO about VALUES (?, ?)", design_row)
+        connection.execute("ALTER TABLE sessions DROP COLUMN materials")
+        connection.execute("ALTER TABLE seats DROP COLUMN digest")
+        connection.execute("ALTER TABLE answers DROP COLUMN detail")
+        connection.execute("DROP TABLE materials")
+        connection.execute("DROP TABLE forgotten")
+
+
+@pytest.mark.parametrize("read_first", [False, True])
+def test_data_of_the_first_format_open_and_go_on(
+    study: Study, tmp_path: Path, read_first: bool
+) -> None:
+    with Store(study) as store:
+        play(store, "A")
+        token, bundle, _ = store.open(opening(study, "B")).result()
+    to_format_1(study)
+    if read_first:
+        assert len(read_collected(study).choices) == 6
+    other = tmp_path / "other"
+    shutil.copytree(study.folder, other)
+    text = (other / "trials.csv").read_text("utf-8").replace("old men", "young men")
+    (other / "trials.csv").write_text(text, "utf-8")
+    with pytest.raises(InputError, match="are not those for which"):
+        Store(read_study(other))
+    with Store(study) as store:
+        store.add_answers(token, answers_to(bundle["trials"])).result()
+        assert store.finish(token).result()["outcome"] == "complete"
+    assert len(read_collected(study).choices) == 12
+    make_trials(participants=3).to_csv(tmp_path / "more.csv", index=False)
+    assert extend_study(study, tmp_path / "more.csv") == [5, 6]
+
+
+def test_a_later_format_is_refused(study: Study) -> None:
+    Store(study).close()
+    with closing(sqlite3.connect(study.folder / DATA_FILE)) as connection, connection:
+        connection.execute("UPDATE about SET value = '3' WHERE key = 'format'")
+    with pytest.raises(InputError, match="written by a later version of contstim; install it"):
+        read_collected(study)
+
+
+def test_lists_without_item_numbers_extend_too(study: Study, tmp_path: Path) -> None:
+    table = make_trials().drop(columns="item")
+    table.to_csv(study.folder / "trials.csv", index=False)
+    make_trials(participants=3).drop(columns="item").to_csv(tmp_path / "more.csv", index=False)
+    before = lists(read_study(study.folder))
+    assert extend_study(read_study(study.folder), tmp_path / "more.csv") == [5, 6]
+    after = lists(read_study(study.folder))
+    assert {seat: after[seat] for seat in before} == before
+    assert isinstance(pd.read_csv(study.folder / "trials.csv"), pd.DataFrame)
