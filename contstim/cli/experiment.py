@@ -14,8 +14,8 @@ choices.csv, as `contstim evaluate` reads it, further tables and a Psych-DS data
 stays as it is. pay: who is to be paid (personal data). replace: whose assignment (order and sides
 of the trials) another participant should take, by the exclusion rules of `contstim evaluate`.
 release: frees assignments. extend: more participants, groups or trials for a study that runs.
-backup: a copy of the data. forget: deletes one participant's data on request. audit: flags participants who follow one model suspiciously well, and
-other patterns.
+backup: a copy of the data. forget: deletes one participant's data on request. audit: flags
+participants who follow one model suspiciously well, and other patterns.
 
 Examples:
   contstim experiment new my-study --trials trials.csv
