@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from html import escape
 from typing import Any
 
+from contstim.experiment.pages import page_version
 from contstim.experiment.study import Study
 
 __all__ = ["dashboard_page", "login_page", "summarise"]
@@ -159,7 +160,7 @@ def _page(study: str, content: str, head: str = "") -> str:
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 {head}<title>{name}: dashboard</title>
-<link rel="stylesheet" href="static/dashboard.css">
+<link rel="stylesheet" href="static/{page_version()}/dashboard.css">
 </head>
 <body>
 <main>

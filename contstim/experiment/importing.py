@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sqlite3
 from collections.abc import Iterable, Mapping
@@ -74,8 +75,9 @@ def import_logs(study: Study, paths: Iterable[Path], data: Path | None = None) -
     study
         The study that the pages were made of.
     paths
-        Files of JSON lines, or folders of such files (``.jsonl``, ``.json``, ``.txt``): objects
-        with ``session``, ``seat``, ``group`` and ``consent``, ``answers`` or ``events``.
+        Files of JSON lines, files of one JSON array, as DataPipe keeps them, or folders of such
+        files (``.jsonl``, ``.json``, ``.txt``): objects with ``session``, ``seat``, ``group``
+        and ``consent``, ``answers`` or ``events``.
     data
         The data file, made where there is none; by default in the study's folder.
 
@@ -110,15 +112,14 @@ def _read(logs: dict[str, _Log], study: Study, path: Path) -> list[str]:
     faults: list[tuple[str, str]] = []
     n_lines = 0
     for file in _files(path):
-        for number, line in numbered_lines(file):
-            if not line.strip():
-                continue
+        for at, entry in _entries(file):
             n_lines += 1
             try:
-                _add(logs, study, parse_json(line))
+                value = parse_json(entry) if isinstance(entry, str) else entry
+                if value.get("trial_type") != "contstim-check":
+                    _add(logs, study, value)
             except InputError as error:
-                at = f"line {number}" if file == path else f"{file}, line {number}"
-                faults.append((at, str(error)))
+                faults.append((at if file == path else f"{file}, {at}", str(error)))
     if len(faults) == n_lines:
         why = ": ".join(faults[0]) if faults else "it is empty"
         raise InputError(
@@ -127,6 +128,20 @@ def _read(logs: dict[str, _Log], study: Study, path: Path) -> list[str]:
         )
     prefix = "" if path.is_dir() else f"{path}, "
     return [f"{prefix}{at} is left out: {why}" for at, why in faults]
+
+
+def _entries(file: Path) -> Iterable[tuple[str, Any]]:
+    """Yield where each entry stands and what it is: lines, or the objects of one JSON array."""
+    lines = [(number, line) for number, line in numbered_lines(file) if line.strip()]
+    if lines and lines[0][1].lstrip().startswith("["):
+        try:
+            array = json.loads("\n".join(line for _, line in lines))
+        except (ValueError, RecursionError):
+            array = None
+        if isinstance(array, list) and all(isinstance(entry, dict) for entry in array):
+            yield from ((f"entry {number}", entry) for number, entry in enumerate(array, start=1))
+            return
+    yield from ((f"line {number}", line) for number, line in lines)
 
 
 def _files(path: Path) -> list[Path]:

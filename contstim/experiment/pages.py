@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -13,16 +14,29 @@ from contstim.errors import InputError, OutputError
 from contstim.experiment.bundle import make_bundle, outcome_link, study_info
 from contstim.experiment.study import Study
 from contstim.experiment.vendor import PAGE, vendor_files
-from contstim.files import replacing
+from contstim.files import digest_of, file_digest, replacing
 
-__all__ = ["index_html", "page_files", "study_files", "write_static"]
+__all__ = ["index_html", "page_files", "page_version", "study_files", "write_static"]
 
 
+#: Texts that the page shows before, or in place of, what its scripts do.
+_BEFORE_SCRIPTS = ("loading", "no_script", "not_loaded", "reload_button")
 _OWN = ("*.js", "page.css", "*.svg", "transports/*.js", "THIRD_PARTY.txt")
 #: How a session can end where no server of ours decides.
 _OUTCOMES = ("complete", "declined", "time_limit", "unsent")
 #: What a page without a server ships in the folder `bundles`, one file an assignment.
 _OF_ASSIGNMENT = ("seat", "group", "settings", "practice", "trials")
+
+
+@cache
+def page_version(page: Path = PAGE) -> str:
+    """Return a digest of the page's sources, by which browsers may keep them.
+
+    The files of other projects count by their lock file, which is there before they are.
+    """
+    names = (*_OWN, "dashboard.css", "index.html", "package-lock.json")
+    paths = [path for pattern in names for path in sorted(page.glob(pattern))]
+    return digest_of([[path.name, file_digest(path)] for path in paths])[:12]
 
 
 def page_files() -> dict[str, Path]:
@@ -34,8 +48,9 @@ def page_files() -> dict[str, Path]:
         If the files of other projects are not there; the message names the command to run.
     """
     own = [path for pattern in _OWN for path in sorted(PAGE.glob(pattern))]
-    files = {f"static/{path.relative_to(PAGE).as_posix()}": path for path in own}
-    files |= {f"static/vendor/{name}": path for name, path in vendor_files().items()}
+    static = f"static/{page_version()}"
+    files = {f"{static}/{path.relative_to(PAGE).as_posix()}": path for path in own}
+    files |= {f"{static}/vendor/{name}": path for name, path in vendor_files().items()}
     return files
 
 
@@ -59,8 +74,8 @@ def index_html(study: Study, transport: str, head: str = "", page: Path = PAGE) 
         "dir": study.study.direction,
         "title": study.study.title,
         "transport": transport,
-        "loading": study.texts["loading"],
-        "no_script": study.texts["no_script"],
+        "static": f"static/{page_version(page)}",
+        **{name: study.texts[name] for name in _BEFORE_SCRIPTS},
     }
     # The head last: it is HTML, and nothing in it is filled in.
     for name, value in values.items():
@@ -140,8 +155,8 @@ def write_static(
         Where; it must not exist, or be empty.
     endpoint
         An https address that takes ``{"experimentID", "filename", "data"}`` as DataPipe does.
-        Every batch of answers becomes a file of JSON lines there. Without it each participant
-        saves a file in the end.
+        Every batch of answers becomes a file there, a JSON array of objects with ``trial_type``.
+        Without it each participant saves a file in the end.
     experiment_id
         The id of the experiment at the endpoint.
 

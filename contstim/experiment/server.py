@@ -30,7 +30,7 @@ from contstim.errors import InputError, MissingExtraError, OutputError
 from contstim.experiment.bundle import study_info
 from contstim.experiment.dashboard import dashboard_page, login_page
 from contstim.experiment.messages import RefusedError, parse_json, read_opening
-from contstim.experiment.pages import index_html
+from contstim.experiment.pages import index_html, page_version
 from contstim.experiment.store import Store
 from contstim.experiment.vendor import PAGE, vendor_files
 
@@ -81,6 +81,16 @@ class _SafeHeaders:
             await send(message)
 
         await self._app(scope, receive, with_headers if scope["type"] == "http" else send)
+
+
+class _Kept(StaticFiles):
+    """Files whose address changes with their content, so that browsers need not ask again."""
+
+    def file_response(self, *args: Any, **more: Any) -> Response:
+        """Return a file, or that the browser has it."""
+        reply = super().file_response(*args, **more)
+        reply.headers["cache-control"] = "public, max-age=31536000, immutable"
+        return reply
 
 
 async def _read_body(request: Request) -> dict[str, Any]:
@@ -179,7 +189,7 @@ def make_app(store: Store, token: str, page: Path = PAGE) -> Starlette:
         Route("/dashboard", _safely(board.page)),
         Route("/dashboard", _safely(board.log_in), methods=["POST"]),
         Route("/api/dashboard", _safely(board.data)),
-        Mount("/static", StaticFiles(directory=page, check_dir=False)),
+        Mount(f"/static/{page_version(page)}", _Kept(directory=page, check_dir=False)),
     ]
     return Starlette(
         routes=routes,

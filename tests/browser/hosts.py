@@ -84,11 +84,21 @@ class Server:
 
 
 class FileHost:
-    """A host of files with an endpoint, ``/pipe``, of which every second call fails."""
+    """A host of files with an endpoint, ``/pipe``, that keeps DataPipe's rules.
+
+    They are those of its function ``api-data`` with an experiment's default settings: in this
+    order a parameter is missing, data collection is not active, the limit of sessions is reached,
+    the data are not a JSON array whose objects have among them the required fields, a file of that
+    name exists. A file that is stored counts as a session. Besides, every second file is stored
+    although the endpoint says that it failed.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.received: list[dict[str, Any]] = []
         self.calls = 0
+        self.active = True
+        self.most_sessions: int | None = None
+        self.required = ["trial_type"]
         host = self
 
         class Handler(SimpleHTTPRequestHandler):
@@ -98,15 +108,8 @@ class FileHost:
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 host.calls += 1
-                names = {file["filename"] for file in host.received}
-                status, reply = 201, {"message": "Success"}
-                if body["filename"] in names:
-                    status, reply = 400, {"error": "FILE_EXISTS"}
-                else:
-                    # Every second file is stored, but the endpoint says that it failed.
-                    host.received.append(body)
-                    if len(host.received) % 2:
-                        status, reply = 500, {"error": "UPLOAD_EXCEPTION"}
+                status, error = host.take(body)
+                reply = {"message": "Success"} if error is None else {"error": error}
                 content = json.dumps(reply).encode()
                 self.send_response(status)
                 self.send_header("Content-Type", "application/json")
@@ -120,6 +123,31 @@ class FileHost:
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}/"
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
         self._thread.start()
+
+    def take(self, body: dict[str, Any]) -> tuple[int, str | None]:
+        """Store a file, or say why not."""
+        if not all(body.get(name) for name in ("experimentID", "data", "filename")):
+            return 400, "MISSING_PARAMETER"
+        if not self.active:
+            return 400, "DATA_COLLECTION_NOT_ACTIVE"
+        if self.most_sessions is not None and len(self.received) >= self.most_sessions:
+            return 400, "SESSION_LIMIT_REACHED"
+        if not self._valid(body["data"]):
+            return 400, "INVALID_DATA"
+        if body["filename"] in {file["filename"] for file in self.received}:
+            return 400, "OSF_FILE_EXISTS"
+        self.received.append(body)
+        return (400, "OSF_UPLOAD_ERROR") if len(self.received) % 2 == 0 else (201, None)
+
+    def _valid(self, data: str) -> bool:
+        try:
+            parsed = json.loads(data)
+        except ValueError:
+            return False
+        objects = parsed if isinstance(parsed, list) else [parsed]
+        if not all(isinstance(one, dict) for one in objects):
+            return False
+        return set(self.required) <= {key for one in objects for key in one}
 
     def close(self) -> None:
         self._server.shutdown()

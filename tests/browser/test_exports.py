@@ -91,11 +91,12 @@ def expect_whole(study: Study, found: list[dict[str, Any]], assignment: int) -> 
     assert [answer["choice"] for answer in stored] == [choice_of(trial.number) for trial in own]
 
 
-def expect_import(study: Study, log: Path, found: list[dict[str, Any]]) -> None:
+def expect_import(study: Study, log: Path, found: list[dict[str, Any]] | None = None) -> None:
     """Check that the raw log gives the tables that the study's server would have given."""
-    log.write_text("".join(f"{json.dumps(line)}\n" for line in found), "utf-8")
+    if found is not None:
+        log.write_text("".join(f"{json.dumps(line)}\n" for line in found), "utf-8")
     assert main(["experiment", "import", str(study.folder), str(log)]) == 0
-    out = log.with_suffix("")
+    out = log.with_suffix(".tables")
     assert main(["experiment", "export", str(study.folder), "--out", str(out)]) == 0
     choices = pd.read_csv(out / "choices.csv")
     assert len(choices) == study.design.n_trials
@@ -110,7 +111,7 @@ def with_recruiter(study: Study) -> Study:
     return read_study(study.folder)
 
 
-def test_a_static_page_sends_files_to_an_endpoint_that_fails(
+def test_a_static_page_sends_files_by_datapipes_rules(
     context: BrowserContext,
     make_study: Callable[..., Study],
     host_files: Callable[[Path], FileHost],
@@ -133,14 +134,77 @@ def test_a_static_page_sends_files_to_an_endpoint_that_fails(
     link = player.page.get_attribute("a.button", "href")
     assert link == "https://recruiter.example/back?cc=C0MPLETE"
     assert {body["experimentID"] for body in host.received} == {"exp1"}
-    assert len({body["filename"] for body in host.received}) == len(host.received)
-    found = [line for body in host.received for line in lines(body["data"])]
+    # One file tells whether data are taken at all; a session is one more, though it seemed to fail.
+    names = [body["filename"] for body in host.received]
+    assert len(names) == 2
+    assert names[0] == "study_check.json"
+    found = json.loads(host.received[1]["data"])
     ids = [answer["id"] for line in found for answer in line.get("answers", ())]
     assert len(ids) == len(set(ids)) == 46  # two of practice
+    assert player.page.inner_text("main").count(found[0]["session"][:8].upper()) == 1
     expect_whole(study, found, assignment=3)
-    expect_import(study, tmp_path / "static.jsonl", found)
+    folder = tmp_path / "files"
+    folder.mkdir()
+    for body in host.received:
+        (folder / body["filename"]).write_text(body["data"], "utf-8")
+    expect_import(study, folder)
     # The endpoint publishes what it gets: the recruiter's id is not among it.
     assert "5f00" not in json.dumps(host.received)
+
+
+def test_an_endpoint_that_takes_nothing_is_told_before_consent(
+    context: BrowserContext,
+    make_study: Callable[..., Study],
+    host_files: Callable[[Path], FileHost],
+    tmp_path: Path,
+) -> None:
+    study = make_study()
+    site = tmp_path / "site"
+    site.mkdir()
+    host = host_files(site)
+    write_static(study, site, f"{host.url}pipe", "exp1")
+    page = context.new_page()
+    for field, value, screen, said in (
+        ("required", ["subject"], "error", "INVALID_DATA"),
+        ("active", False, "error", "DATA_COLLECTION_NOT_ACTIVE"),
+        ("most_sessions", 0, "full", ""),
+    ):
+        before = getattr(host, field)
+        setattr(host, field, value)
+        page.goto(host.url)
+        Player(page).screen(screen)
+        assert said in page.inner_text("main")
+        setattr(host, field, before)
+    assert not host.received
+
+
+def test_an_endpoint_that_begins_to_refuse_is_told_and_costs_nothing(
+    context: BrowserContext,
+    make_study: Callable[..., Study],
+    host_files: Callable[[Path], FileHost],
+    tmp_path: Path,
+) -> None:
+    study = make_study()
+    site = tmp_path / "site"
+    site.mkdir()
+    host = host_files(site)
+    write_static(study, site, f"{host.url}pipe", "exp1")
+    player = Player(context.new_page())
+    player.page.goto(host.url)
+    player.begin()
+    host.active = False
+    player.play(until=8)
+    player.screen("unsent", timeout=60)
+    assert "(DATA_COLLECTION_NOT_ACTIVE)" in player.page.inner_text("main")
+    with player.page.expect_download():
+        player.press(1)
+    host.active = True
+    player.screen("done", timeout=60)
+    expect_whole(
+        study,
+        json.loads(host.received[-1]["data"]),
+        json.loads(host.received[-1]["data"])[0]["seat"],
+    )
 
 
 def test_a_static_page_without_an_endpoint_lets_participants_save_their_data(

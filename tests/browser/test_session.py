@@ -335,3 +335,29 @@ def test_the_time_limit_ends_the_trials(
     player.play(until=2)
     player.screen("time_limit", timeout=60)
     assert len(rows(study)) == 2
+
+
+def test_a_page_that_does_not_load_says_so_and_offers_to_load_again(
+    browser: Browser, make_study: Callable[..., Study], serve: Callable[[Study], Server]
+) -> None:
+    server = serve(make_study())
+    page = browser.new_page()  # whose scripts may fail
+    for lost in ("choice.js", "jspsych.min.js", "main.js"):
+        page.route(f"**/{lost}", lambda route: route.abort())
+        page.goto(server.url)
+        page.wait_for_selector("#late.now", timeout=5000)
+        assert "has not loaded" in page.inner_text("main")
+        page.unroute(f"**/{lost}")
+        page.click("#late a")
+        Player(page).screen("consent")
+    # A script that cannot be read, as by a browser that is too old.
+    page.route("**/choice.js", lambda route: route.fulfill(body="class { #x; oh no"))
+    page.goto(server.url)
+    page.wait_for_selector("#late.now", timeout=5000)
+    page.unroute("**/choice.js")
+    # A server that hangs: the style sheet says it after a while.
+    page.route("**/api/study", lambda route: None)
+    page.goto(server.url)
+    assert not page.locator("#late a").is_visible()
+    page.wait_for_selector("#late a", timeout=20_000)
+    page.context.close()

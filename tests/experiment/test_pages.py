@@ -102,7 +102,7 @@ def test_the_licences_of_what_is_vendored_are_noted_with_their_versions() -> Non
         name = path.removeprefix("node_modules/")
         if name:
             assert (f"\n{name} {package['version']}" in notice) != (name == "type-fest")
-    assert "static/THIRD_PARTY.txt" in {f"static/{path.name}" for path in PAGE.iterdir()}
+    assert (PAGE / "THIRD_PARTY.txt").exists()
 
 
 def test_sources_ask_no_other_host_and_set_no_html() -> None:
@@ -119,7 +119,7 @@ def test_every_text_is_used_and_every_text_that_is_used_is_there() -> None:
     code = "\n".join(path.read_text("utf-8") for path in SOURCES)
     html = (PAGE / "index.html").read_text("utf-8")
     used = {*re.findall(r'"([a-z]+(?:_[a-z]+)+|loading|saving|offline|progress)"', code)}
-    used |= {*re.findall(r"\{(loading|no_script)\}", html)}
+    used |= {*re.findall(r"\{(loading|no_script|not_loaded)\}", html), "refused"}
     used |= {f"choice_{number}" for number in range(1, 7)}
     used |= {f"confidence_{number}" for number in range(1, 4)}
     used |= {"sentence_left", "sentence_right", "saving"}

@@ -22,6 +22,7 @@ from talking import answer, answers_to, consent, event
 
 from contstim.errors import InputError, OutputError
 from contstim.experiment.dashboard import dashboard_page
+from contstim.experiment.pages import page_version
 from contstim.experiment.server import LONGEST_BODY, make_app
 from contstim.experiment.serving import _listen, check_address
 from contstim.experiment.store import Store
@@ -104,10 +105,15 @@ def test_only_parameters_that_the_study_names_are_kept(client: TestClient, study
     assert kept == [('{"STUDY_ID": "s"}',)]
 
 
-def test_pages_and_headers(client: TestClient) -> None:
+def test_pages_and_headers(client: TestClient, page: Path) -> None:
     assert client.get("/").text.startswith("<!doctype html><html lang=en><title>Which")
-    assert client.get("/static/vendor/jspsych.min.js").status_code == 200
-    for path in ("/", "/api/study", "/static/vendor/jspsych.min.js", "/nothing", "/api/answers"):
+    script = f"/static/{page_version(page)}/vendor/jspsych.min.js"
+    kept = client.get(script)
+    assert kept.status_code == 200
+    # Its address changes with the sources, so browsers need not ask again.
+    assert kept.headers["cache-control"] == "public, max-age=31536000, immutable"
+    assert client.get("/").headers["cache-control"] == "no-store"
+    for path in ("/", "/api/study", script, "/nothing", "/api/answers"):
         headers = client.get(path).headers
         policy = headers["content-security-policy"]
         assert "default-src 'none'" in policy
@@ -140,8 +146,9 @@ PATHS = (
 )
 
 
-def test_no_path_leads_out_of_the_page(client: TestClient) -> None:
-    for path in PATHS:
+def test_no_path_leads_out_of_the_page(client: TestClient, page: Path) -> None:
+    version = page_version(page)
+    for path in (*PATHS, *(path.replace("static", f"static/{version}") for path in PATHS)):
         reply = client.get(path)
         assert reply.status_code in (404, 405), path
         assert "secret" not in reply.text
@@ -476,7 +483,7 @@ def test_at_the_limit_of_open_files_new_connections_are_refused_and_others_go_on
         while True:  # the server learns in its time that they are closed
             last = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
             try:
-                last.request("GET", "/static/vendor/jspsych.min.js")
+                last.request("GET", f"/static/{page_version(page)}/vendor/jspsych.min.js")
                 assert last.getresponse().status == 200
                 break
             except (http.client.RemoteDisconnected, ConnectionResetError):

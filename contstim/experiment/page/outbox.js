@@ -18,6 +18,7 @@ export class Outbox {
   #wake = () => {};
   #woken = false;
   #hurry = false;
+  #failed = []; // the rows of the last attempt, if it failed
   #running = false;
   #closing = new AbortController();
 
@@ -27,8 +28,8 @@ export class Outbox {
   /** Set once the receiver will take no more of this session; see `Final`. */
   ended = null;
 
-  /** Whether the last attempt to send failed. */
-  failing = false;
+  /** Why the last attempt to send failed, or null. */
+  failing = null;
 
   constructor(store, transport, session) {
     this.#store = store;
@@ -128,6 +129,13 @@ export class Outbox {
     const waiting = this.#rows.filter((row) => row.state === "waiting");
     const { collects, batch } = this.#transport;
     const enough = this.#hurry && collects ? 1 : batch;
+    if (this.#transport.mixed) {
+      // A file that seemed to fail is sent with the same rows again, hence under the same name.
+      if (this.#failed.length) return this.#failed;
+      // Events alone are not worth a file.
+      const due = waiting.length >= enough && waiting.some((row) => row.kind !== "event");
+      return due ? waiting.slice(0, this.#transport.largest) : [];
+    }
     for (const kind of KINDS) {
       const rows = waiting.filter((row) => row.kind === kind);
       if (rows.length && rows.length >= enough) return rows.slice(0, this.#transport.largest);
@@ -143,9 +151,11 @@ export class Outbox {
       try {
         await this.#deliver(batch);
         failures = 0;
-        this.failing = false;
+        this.failing = null;
+        this.#failed = [];
       } catch (error) {
-        this.failing = true;
+        this.#failed = batch;
+        this.failing = error;
         if (error instanceof Final) this.ended = error;
         else await this.#rest(failures++);
       }
@@ -154,9 +164,7 @@ export class Outbox {
   }
 
   async #deliver(batch) {
-    const { kind } = batch[0];
-    const bodies = batch.map((row) => row.body);
-    const reply = await this.#transport.send(this.#session, kind, bodies);
+    const reply = await this.#transport.send(this.#session, batch);
     const acknowledged = new Set(reply.acknowledged);
     const refused = new Set(reply.refused);
     const settled = batch.filter((row) => acknowledged.has(row.id) || refused.has(row.id));

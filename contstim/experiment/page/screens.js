@@ -94,9 +94,13 @@ export class Screens {
     this.show("finishing", this.say("finishing_title"), text, busy);
   }
 
-  /** The answers do not arrive; `link` has a code if one may be shown all the same. */
-  unsent(count, link, download, again) {
-    const text = prose(this.say("unsent_text", { count }));
+  /**
+   * The answers do not arrive, or are refused for a `reason`; `link` has a code if one may be shown
+   * all the same.
+   */
+  unsent(count, reason, link, download, again) {
+    const why = reason ? `\n\n${this.say("refused", { reason })}` : "";
+    const text = prose(`${this.say("unsent_text", { count })}${why}`);
     const buttons = [
       this.button("try_again_button", again, "main"),
       this.button("download_button", download),
@@ -132,14 +136,18 @@ export class Screens {
    * a title and a text of their own. `download` saves the data once more. Resolves when somebody
    * else wants to begin, which `another` allows.
    */
-  end({ outcome = "complete", code = null, redirect = null }, download = null, another = false) {
+  end(
+    { outcome = "complete", code = null, redirect = null, session = null },
+    download = null,
+    another = false,
+  ) {
     const buttons = [];
     if (download) buttons.push(this.button("download_button", download));
     return new Promise((resolve) => {
       if (another) buttons.push(this.button("another_person_button", resolve, "quiet"));
       const complete = outcome === "complete";
       const [name, key] = complete ? ["done", "debrief"] : [outcome, outcome];
-      this.#end(name, key, { code, redirect }, buttons);
+      this.#end(name, key, { code, redirect, session }, buttons);
     });
   }
 
@@ -155,7 +163,14 @@ export class Screens {
       this.#code(link.code),
       prose(this.say(link.redirect ? "return_text" : "close_text")),
       buttons.length ? element("div", { class: "buttons" }, buttons) : null,
+      link.session ? this.#dataCode(link.session) : null,
     );
+  }
+
+  /** By what the participant's data can be named, as `contstim experiment forget` reads it. */
+  #dataCode(session) {
+    const code = session.replaceAll("-", "").slice(0, 8).toUpperCase();
+    return element("p", { class: "soft", text: this.say("data_code_text", { code }) });
   }
 
   #code(code) {

@@ -82,6 +82,7 @@ export class Session {
   async #begin() {
     const kept = await this.#store.session(this.#key);
     if (kept && (await this.#resume(kept))) return true;
+    await this.#transport.check();
     const { consent } = this.#info;
     if (!(await this.#screens.consent(consent))) {
       this.#screens.wait();
@@ -194,7 +195,10 @@ export class Session {
     const unsent = collects && !this.#finishing && this.#outbox.failing && this.#outbox.waiting;
     let text = "";
     if (!this.#store.lasting) text = this.#screens.say("storage_unavailable");
-    else if (unsent) text = this.#screens.say("offline");
+    else if (unsent) {
+      const { refusal } = this.#outbox.failing;
+      text = refusal ? this.#screens.say("refused", { reason: refusal }) : this.#screens.say("offline");
+    }
     this.#screens.notice(text);
     if (this.#outbox.ended) this.#stop();
   }
@@ -312,13 +316,13 @@ export class Session {
       // Shown again, it would take the focus from its buttons.
       if (told !== this.#outbox.waiting) {
         told = this.#outbox.waiting;
-        this.#screens.unsent(told, link, () => this.#download(), again);
+        this.#screens.unsent(told, this.#outbox.failing?.refusal, link, () => this.#download(), again);
       }
     }
     if (this.#outbox.refused) {
       const link = this.#transport.unsent;
       const again = () => location.reload();
-      this.#screens.unsent(this.#outbox.refused, link, () => this.#download(), again);
+      this.#screens.unsent(this.#outbox.refused, null, link, () => this.#download(), again);
       await new Promise(() => {});
     }
   }
@@ -327,7 +331,7 @@ export class Session {
   async #close(link) {
     const { code = null, redirect = null, outcome = "complete" } = link;
     const download = this.#transport.collects ? null : this.#downloader();
-    const end = { outcome, code, redirect };
+    const end = { outcome, code, redirect, session: this.#record.session };
     this.#record.end = end;
     await this.#store.keepSession({ ...this.#record, bundle: null, credentials: null });
     if (this.#transport.collects) await this.#store.dropRows(this.#record.session);

@@ -9,8 +9,13 @@ export class Final extends Error {
   }
 }
 
-/** No answer, or one that may be another a little later. */
-export class Passing extends Error {}
+/**
+ * No answer, or one that may be another a little later. `refusal` is what a receiver of files said
+ * that takes none for a reason of its own, which its owner may mend while the session runs.
+ */
+export class Passing extends Error {
+  refusal = null;
+}
 
 const TIMEOUT_MS = 20_000;
 

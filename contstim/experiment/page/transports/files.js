@@ -14,6 +14,12 @@ function readFile(path) {
 export class FilesTransport {
   knows = false;
 
+  /** Whether rows of all kinds go together. */
+  mixed = true;
+
+  /** Find out whether data will be taken, before anybody gives any. */
+  async check() {}
+
   /** Read `study.json`, which lists the assignments (seats) besides what is shown before consent. */
   async open() {
     this.info = await readFile("study.json");
@@ -65,7 +71,7 @@ export class FilesTransport {
     return { ...line, [`${row.kind}s`]: [row.body] };
   }
 
-  lines(session, kind, bodies) {
-    return bodies.map((body) => `${JSON.stringify(this.line(session, { kind, body }))}\n`).join("");
+  lines(session, rows) {
+    return rows.map((row) => `${JSON.stringify(this.line(session, row))}\n`).join("");
   }
 }

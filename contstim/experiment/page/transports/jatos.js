@@ -10,6 +10,7 @@ const CONSENT_DECLINED = "consent declined";
 
 export class JatosTransport extends FilesTransport {
   kind = "jatos";
+  mixed = false;
   batch = 1;
   largest = 50;
   collects = true;
@@ -52,13 +53,13 @@ export class JatosTransport extends FilesTransport {
     return seats[Number(this.#jatos.studyResultId) % seats.length].seat;
   }
 
-  async send(session, kind, bodies) {
+  async send(session, rows) {
     try {
-      await this.#jatos.appendResultData(this.lines(session, kind, bodies));
+      await this.#jatos.appendResultData(this.lines(session, rows));
     } catch (error) {
       throw new Passing(String(error));
     }
-    return { acknowledged: bodies.map((body) => body.id), refused: [] };
+    return { acknowledged: rows.map((row) => row.id), refused: [] };
   }
 
   /** End the run; the page stays, with the code and the way back. */

@@ -18,6 +18,12 @@ export class ServerTransport {
   /** Whether data arrive anywhere by themselves. */
   collects = true;
 
+  /** Whether rows of all kinds go together. */
+  mixed = false;
+
+  /** The server was asked for the study already. */
+  async check() {}
+
   #info;
   #request = uuid(); // the same in every attempt to begin: a reply that is lost costs no assignment
 
@@ -68,13 +74,13 @@ export class ServerTransport {
   }
 
   /** Send rows of one kind; return the ids that were stored, and those that never will be. */
-  async send(session, kind, bodies) {
-    const plural = `${kind}s`;
+  async send(session, rows) {
+    const plural = `${rows[0].kind}s`;
     try {
       const reply = await requestJson(`api/${plural}`, {
         method: "POST",
         headers: bearer(session),
-        body: { [plural]: bodies },
+        body: { [plural]: rows.map((row) => row.body) },
       });
       return {
         // A conflict is stored as well, beside the first answer.
@@ -84,7 +90,7 @@ export class ServerTransport {
     } catch (error) {
       // Rows that cannot be read are kept here, for the download; the others go on.
       if (error instanceof Final && UNACCEPTABLE.includes(error.status)) {
-        return { acknowledged: [], refused: bodies.map((body) => body.id) };
+        return { acknowledged: [], refused: rows.map((row) => row.id) };
       }
       throw error;
     }

@@ -4,7 +4,10 @@
 import { FilesTransport } from "./files.js";
 import { Final, Passing, requestJson } from "./errors.js";
 
+// DataPipe's words. What is stored already has arrived; an upload that failed may yet succeed.
 const STORED_BEFORE = ["FILE_EXISTS", "OSF_FILE_EXISTS"];
+const PASSING = ["OSF_UPLOAD_ERROR"];
+const FULL = "SESSION_LIMIT_REACHED";
 
 export class StaticTransport extends FilesTransport {
   kind = "static";
@@ -15,14 +18,14 @@ export class StaticTransport extends FilesTransport {
   }
 
   /**
-   * Each batch becomes a file, so they are not too small; without an endpoint none is sent. A batch
-   * that failed is made of the same rows again, also after the page was loaded again.
+   * Each batch becomes a file, which DataPipe counts as a session: they are few. Without an endpoint
+   * none is sent.
    */
   get batch() {
     return this.collects ? this.largest : Infinity;
   }
 
-  largest = 20;
+  largest = 200;
 
   get collects() {
     return Boolean(this.info?.collect.endpoint);
@@ -38,20 +41,47 @@ export class StaticTransport extends FilesTransport {
     return open[random % open.length].seat;
   }
 
-  async send(session, kind, bodies) {
-    const { endpoint, experiment_id: experimentID } = this.info.collect;
+  async send(session, rows) {
     const { name } = session.bundle.study;
     // The same batch always has the same name: sent twice, it is stored once.
-    const filename = `${name}_${session.session}_${bodies[0].id.slice(0, 8)}_${bodies.length}.jsonl`;
-    const data = this.lines(session, kind, bodies);
+    const file = `${name}_${session.session}_${rows[0].id.slice(0, 8)}_${rows.length}.json`;
+    // DataPipe takes a JSON array whose objects have a trial_type.
+    const typed = rows.map((row) => ({
+      trial_type: `contstim-${row.kind}`,
+      ...this.line(session, row),
+    }));
+    await this.#upload(file, typed);
+    return { acknowledged: rows.map((row) => row.id), refused: [] };
+  }
+
+  /**
+   * Ask the endpoint to store a file of always the same name: it is there after the first visit, and
+   * an endpoint that takes no data says so before anybody has consented.
+   */
+  async check() {
+    if (!this.collects) return;
     try {
-      await requestJson(endpoint, { method: "POST", body: { experimentID, filename, data } });
+      await this.#upload(`${this.info.study.name}_check.json`, [{ trial_type: "contstim-check" }]);
     } catch (error) {
-      const stored = error instanceof Final && STORED_BEFORE.includes(error.body.error);
-      // Whatever else the endpoint says, it may think better of it before the session is over.
-      if (!stored) throw new Passing(error.message);
+      if (!error.refusal) return; // no connection: that is told where it matters
+      const body = error.refusal === FULL ? { outcome: "full", ...this.info.recruiter?.full } : {};
+      throw new Final(error.message, 400, body);
     }
-    return { acknowledged: bodies.map((body) => body.id), refused: [] };
+  }
+
+  async #upload(filename, rows) {
+    const { endpoint, experiment_id: experimentID } = this.info.collect;
+    const body = { experimentID, filename, data: JSON.stringify(rows) };
+    try {
+      await requestJson(endpoint, { method: "POST", body });
+    } catch (error) {
+      const said = error instanceof Final ? error.body.error : null;
+      if (STORED_BEFORE.includes(said)) return;
+      const passing = new Passing(error.message);
+      // Its owner may yet mend what it refuses, so it is asked again.
+      if (error instanceof Final && !PASSING.includes(said)) passing.refusal = error.message;
+      throw passing;
+    }
   }
 
   async finish(session, overtime) {
@@ -61,5 +91,4 @@ export class StaticTransport extends FilesTransport {
   async decline() {
     return this.info.links.declined;
   }
-
 }
