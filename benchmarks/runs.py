@@ -14,7 +14,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from contstim.pipeline.executors import Executor, InProcess, LocalWorkers
+from contstim.pipeline.engine import Executor, InProcess
+from contstim.pipeline.executors import LocalWorkers
 from contstim.pipeline.plan import read_study_plan
 from contstim.pipeline.running import run_study
 

@@ -6,20 +6,26 @@ import argparse
 import math
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, NoReturn
+from typing import IO, TYPE_CHECKING, NoReturn
 
 from contstim.errors import InputError, OutputError
 from contstim.files import is_stream, replacing
 from contstim.text.vocabulary import Vocabulary, WordRules
 from contstim.text.wordtable import WordTable
 
+if TYPE_CHECKING:
+    from contstim.pipeline.engine import Executor
+    from contstim.pipeline.work import Task
+
 __all__ = [
     "CommandParser",
+    "add_executor",
     "add_seed",
     "add_vocabulary",
+    "executor_of",
     "new_file",
     "number",
     "output_file",
@@ -30,6 +36,7 @@ __all__ = [
     "refuse_overwriting",
     "resamples",
     "resumable",
+    "tell_failed",
     "threads",
     "whole_number",
     "write_output",
@@ -279,3 +286,53 @@ def write_output(path: str, reading: Iterable[str | None] = ()) -> Iterator[IO[s
         place.open("w", encoding="utf-8", newline="") as file,
     ):
         yield file
+
+
+def add_executor(parser: argparse.ArgumentParser) -> None:
+    """Add ``--workers``, ``--dask`` and ``--devices``."""
+    parser.add_argument(
+        "--workers",
+        type=whole_number(0, 1024),
+        default=0,
+        metavar="N",
+        help="worker processes on this machine, one thread each (default: 0, in this process)",
+    )
+    parser.add_argument(
+        "--dask",
+        metavar="WHERE",
+        help="a Dask cluster: a scheduler's address, local:N, or slurm:N for N jobs; workers must "
+        "share this machine's files (needs the extra 'cluster')",
+    )
+    parser.add_argument(
+        "--devices",
+        metavar="LIST",
+        help="GPUs for the workers, in turn, e.g. 0,1; models then ask for device=cuda",
+    )
+
+
+def executor_of(args: argparse.Namespace) -> Executor:
+    """Return what the arguments say that tasks are done by."""
+    # Worker processes and clusters are loaded where they are asked for.
+    devices = [] if args.devices is None else args.devices.split(",")
+    if devices and not args.workers:
+        raise InputError(f"--devices {args.devices} needs workers; add --workers {len(devices)}")
+    if args.dask is not None:
+        if args.workers:
+            raise InputError("give --workers or --dask, not both")
+        from contstim.pipeline.cluster import DaskWorkers
+
+        return DaskWorkers(args.dask)
+    if args.workers:
+        from contstim.pipeline.executors import LocalWorkers
+
+        return LocalWorkers(args.workers, devices)
+    from contstim.pipeline.engine import InProcess
+
+    return InProcess()
+
+
+def tell_failed(failed: Sequence[tuple[Task, str]]) -> None:
+    """List the tasks that failed on standard error, each with its error."""
+    for task, error in failed:
+        print(f"failed: {task}: {error}", file=sys.stderr)
+    print(f"{len(failed)} tasks failed; the same command tries them again", file=sys.stderr)

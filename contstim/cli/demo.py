@@ -33,9 +33,9 @@ from contstim.experiment.study import read_study
 from contstim.models.base import SentenceModel
 from contstim.models.registry import load_model
 from contstim.models.threads import torch_threads
-from contstim.pipeline.executors import InProcess
-from contstim.pipeline.stages.synthesize import SynthesisOptions
+from contstim.pipeline.engine import InProcess
 from contstim.pipeline.synthesis import SynthesisRequest, write_synthesis
+from contstim.pipeline.tasks import SynthesisOptions
 from contstim.report.triplets_page import triplets_page
 from contstim.search.triplets import Triplet
 from contstim.selection import select_natural_pairs

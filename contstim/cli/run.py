@@ -24,8 +24,14 @@ import sys
 import time
 from pathlib import Path
 
-from contstim.cli.common import output_folder, resumable, whole_number
-from contstim.cli.executors import add_executor, executor_of, tell_failed
+from contstim.cli.common import (
+    add_executor,
+    executor_of,
+    output_folder,
+    resumable,
+    tell_failed,
+    whole_number,
+)
 from contstim.pipeline.plan import STAGES, StudyPlan, read_study_plan
 from contstim.pipeline.running import run_status, run_study
 from contstim.pipeline.slurm import slurm_script

@@ -28,29 +28,31 @@ from pathlib import Path
 from typing import IO, Any
 
 from contstim.cli.common import (
+    add_executor,
     add_seed,
     add_vocabulary,
+    executor_of,
     number,
     output_file,
     positive,
     read_vocabulary,
     refuse_overwriting,
     resumable,
+    tell_failed,
     threads,
     whole_number,
     write_output,
 )
-from contstim.cli.executors import add_executor, executor_of, tell_failed
 from contstim.errors import InputError
 from contstim.files import is_stream
-from contstim.pipeline.executors import Executor
-from contstim.pipeline.stages.synthesize import STARTS, SynthesisOptions
+from contstim.pipeline.engine import Executor
 from contstim.pipeline.synthesis import (
     FailedTasksError,
     OneWay,
     SynthesisRequest,
     write_synthesis,
 )
+from contstim.pipeline.tasks import STARTS, SynthesisOptions
 from contstim.search.strategies import DEFAULT, OPTION_OF, STRATEGIES, options, strategy
 from contstim.search.triplets import Triplet, check_request
 from contstim.text.sentences import pool, read_sentences

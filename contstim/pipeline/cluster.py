@@ -14,7 +14,8 @@ from contextlib import ExitStack
 from typing import Any, Self
 
 from contstim.errors import InputError, MissingExtraError, OutputError
-from contstim.pipeline.executors import THREADS, TaskResults
+from contstim.pipeline.engine import TaskResults
+from contstim.pipeline.executors import THREADS
 from contstim.pipeline.work import TRIES, RunContext, RunStore, Task, TaskResult, Worker
 
 __all__ = ["DaskWorkers"]

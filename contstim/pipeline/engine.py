@@ -1,21 +1,66 @@
-"""The engine of everything long: tasks are done until all that are needed are there."""
+"""The engine of everything long: tasks are done until all that are needed are there.
+
+An executor spreads them: here in this process, in `contstim.pipeline.executors` over others, in
+`contstim.pipeline.cluster` over a Dask cluster.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import chdir, closing
 from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Protocol, Self
 
 from contstim.errors import OutputError
-from contstim.pipeline.executors import Executor
-from contstim.pipeline.work import RunContext, RunStore, Task, TaskResult
+from contstim.pipeline.work import RunContext, RunStore, Task, TaskResult, Worker
 from contstim.progress import track
 
-__all__ = ["Engine"]
+__all__ = ["Engine", "Executor", "InProcess", "TaskResults"]
+
+#: Results as they come; closing the generator ends the work.
+TaskResults = Generator[TaskResult, None, None]
 
 #: Seconds to wait, one after the other, for a result that was reported to be seen.
 _PAUSES = (0.1, 1, 5, 25, 60)
+
+
+class Executor(Protocol):
+    """Does tasks; a context manager that ends what it started."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
+    def run(self, context: RunContext, tasks: Sequence[Task]) -> TaskResults:
+        """Do `tasks` in any order, yielding each one's result once it is on the disk."""
+        ...
+
+
+class InProcess:
+    """Does one task after the other in this process."""
+
+    def __init__(self) -> None:
+        self._worker: Worker | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._worker = None
+
+    def run(self, context: RunContext, tasks: Sequence[Task]) -> TaskResults:
+        """Do `tasks` in their order."""
+        if self._worker is None or self._worker.context != context:
+            self._worker = Worker(context)
+        for task in tasks:
+            yield self._worker.run(task)
 
 
 @dataclass(eq=False)

@@ -1,4 +1,4 @@
-"""Executors: what spreads tasks. Here in this process, or over worker processes of this machine."""
+"""Doing tasks in worker processes of this machine."""
 
 from __future__ import annotations
 
@@ -7,61 +7,22 @@ import os
 import signal
 import threading
 from collections import Counter, deque
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing.process import BaseProcess
-from types import FrameType, TracebackType
-from typing import Protocol, Self
+from types import FrameType
+from typing import Self
 
+from contstim.pipeline.engine import TaskResults
 from contstim.pipeline.work import TRIES, RunContext, RunStore, Task, TaskResult, Worker
 
-__all__ = ["THREADS", "Executor", "InProcess", "LocalWorkers", "TaskResults"]
-
-#: Results as they come; closing the generator ends the work.
-TaskResults = Generator[TaskResult, None, None]
+__all__ = ["THREADS", "LocalWorkers"]
 
 #: The environment of a worker: one thread.
 THREADS = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
-
-
-class Executor(Protocol):
-    """Does tasks; a context manager that ends what it started."""
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
-
-    def run(self, context: RunContext, tasks: Sequence[Task]) -> TaskResults:
-        """Do `tasks` in any order, yielding each one's result once it is on the disk."""
-        ...
-
-
-class InProcess:
-    """Does one task after the other in this process."""
-
-    def __init__(self) -> None:
-        self._worker: Worker | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._worker = None
-
-    def run(self, context: RunContext, tasks: Sequence[Task]) -> TaskResults:
-        """Do `tasks` in their order."""
-        if self._worker is None or self._worker.context != context:
-            self._worker = Worker(context)
-        for task in tasks:
-            yield self._worker.run(task)
 
 
 # What a worker process runs; it has one Worker for its life.

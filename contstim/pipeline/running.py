@@ -12,8 +12,7 @@ from pathlib import Path
 
 from contstim.errors import ContstimError, InputError, OutputError
 from contstim.files import holder_of, lock, write_whole
-from contstim.pipeline.engine import Engine
-from contstim.pipeline.executors import Executor
+from contstim.pipeline.engine import Engine, Executor
 from contstim.pipeline.plan import stages_of
 from contstim.pipeline.stage import Run, Stage, StudyPlan
 from contstim.pipeline.work import ModelRecord, RunContext, RunStore, Task

@@ -93,13 +93,13 @@ class VocabularyOptions:
 
 @settings
 class StageOptions:
-    """A stage's table of the study plan: a frozen dataclass of text, numbers and lists."""
+    """A stage's table of the study plan that must go with the rest of the plan."""
 
     def check(self, plan: StudyPlan) -> None:
         """Refuse what does not go with the rest of the plan."""
 
 
-Options = TypeVar("Options", bound=StageOptions)
+Options = TypeVar("Options")
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class StudyPlan:
     study, sentences, vocabulary
         The tables that no stage owns.
     stages
-        The tables of stages, at most one of each kind.
+        The tables of stages: settings, at most one of each kind.
     folder
         The folder of the file, to which all paths in it are relative.
     """
@@ -122,7 +122,7 @@ class StudyPlan:
     study: StudyOptions
     sentences: SentenceOptions = field(default_factory=SentenceOptions)
     vocabulary: VocabularyOptions = field(default_factory=VocabularyOptions)
-    stages: tuple[StageOptions, ...] = ()
+    stages: tuple[Any, ...] = ()
     folder: Path = field(default_factory=Path.cwd)
 
     def __post_init__(self) -> None:
@@ -132,7 +132,8 @@ class StudyPlan:
             if self.models.count(spec) > 1:
                 raise InputError(f"models lists {spec!r} twice; keep one of them")
         for options in self.stages:
-            options.check(self)
+            if isinstance(options, StageOptions):
+                options.check(self)
 
     def get(self, kind: type[Options]) -> Options | None:
         """Return the plan's table of a kind, or None."""
@@ -144,7 +145,7 @@ class StudyPlan:
         assert options is not None
         return options
 
-    def changed(self, kind: type[StageOptions], **values: Any) -> StudyPlan:
+    def changed(self, kind: type[Any], **values: Any) -> StudyPlan:
         """Return the plan with some values of one stage's table changed."""
         stages = (replace(o, **values) if isinstance(o, kind) else o for o in self.stages)
         return replace(self, stages=tuple(stages))
@@ -263,7 +264,7 @@ class Stage(ABC):
     name: ClassVar[str]
     file: ClassVar[str]
     key: ClassVar[str | None] = None
-    options: ClassVar[type[StageOptions] | None] = None
+    options: ClassVar[type[Any] | None] = None
 
     def is_in(self, plan: StudyPlan) -> bool:
         """Return whether the plan has the stage."""

@@ -20,11 +20,15 @@ from typing import Any
 from contstim.errors import ContstimError, InputError, OutputError
 from contstim.files import digest, lock, remove
 from contstim.models.provenance import versions
-from contstim.pipeline.engine import Engine
-from contstim.pipeline.executors import Executor
-from contstim.pipeline.stages.synthesize import Searches, SynthesisOptions, starts_of
+from contstim.pipeline.engine import Engine, Executor
 from contstim.pipeline.tables import StageTable, csv_text
-from contstim.pipeline.tasks import score_tasks, synthesis_from
+from contstim.pipeline.tasks import (
+    Searches,
+    SynthesisOptions,
+    score_tasks,
+    starts_of,
+    synthesis_from,
+)
 from contstim.pipeline.work import ModelRecord, RunContext, RunStore, Task
 from contstim.search.search import Synthesis
 from contstim.search.triplets import Triplet, check_request

@@ -12,7 +12,7 @@ import numpy as np
 
 from contstim import Vocabulary, pool
 from contstim.models.ngram.train import train_ngram
-from contstim.pipeline.executors import InProcess, TaskResults
+from contstim.pipeline.engine import InProcess, TaskResults
 from contstim.pipeline.plan import StudyPlan
 from contstim.pipeline.stage import Run
 from contstim.pipeline.stages.synthesize import searches_of

@@ -10,7 +10,7 @@ from small import make_study, marked, run_alone, tables
 
 from contstim.errors import InputError, MissingExtraError
 from contstim.pipeline.cluster import DaskWorkers
-from contstim.pipeline.executors import InProcess, TaskResults
+from contstim.pipeline.engine import InProcess, TaskResults
 from contstim.pipeline.plan import StudyPlan, read_study_plan
 from contstim.pipeline.running import run_study
 from contstim.pipeline.work import RunContext, Task

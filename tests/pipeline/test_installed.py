@@ -13,7 +13,7 @@ from contstim.errors import InputError, UnknownNameError
 from contstim.models.packages import _distributions
 from contstim.models.provenance import describe_model
 from contstim.models.registry import score_kind
-from contstim.pipeline.executors import InProcess
+from contstim.pipeline.engine import InProcess
 from contstim.pipeline.plan import read_study_plan
 from contstim.pipeline.running import run_study
 

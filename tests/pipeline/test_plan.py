@@ -8,7 +8,7 @@ from contstim.errors import InputError
 from contstim.pipeline.plan import read_study_plan
 from contstim.pipeline.stages.design import DesignOptions
 from contstim.pipeline.stages.natural import NaturalOptions
-from contstim.pipeline.stages.synthesize import SynthesisOptions
+from contstim.pipeline.tasks import SynthesisOptions
 from contstim.selection.design import LAYOUTS
 
 GOOD = """\

@@ -17,13 +17,14 @@ from contstim import load_model, synthesize
 from contstim.cli import main
 from contstim.errors import InfeasibleError, InputError, OutputError
 from contstim.files import LockedError
-from contstim.pipeline.executors import InProcess, LocalWorkers, TaskResults
+from contstim.pipeline.engine import InProcess, TaskResults
+from contstim.pipeline.executors import LocalWorkers
 from contstim.pipeline.plan import StudyPlan, read_study_plan
 from contstim.pipeline.running import _alone, run_status, run_study
 from contstim.pipeline.stages.natural import NaturalOptions
-from contstim.pipeline.stages.synthesize import SynthesisOptions, searches_of
+from contstim.pipeline.stages.synthesize import searches_of
 from contstim.pipeline.stages.triplets import TripletOptions
-from contstim.pipeline.tasks import score_tasks
+from contstim.pipeline.tasks import SynthesisOptions, score_tasks
 from contstim.pipeline.work import ModelRecord, RunContext, Task
 from contstim.search.bounded import Bounded
 from contstim.search.proposals import WordReplacement

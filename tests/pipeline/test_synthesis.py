@@ -14,9 +14,9 @@ from contstim.files import LockedError
 from contstim.models.registry import FAMILIES, register_family
 from contstim.models.spec import ModelSpec
 from contstim.models.toy import TableModel
-from contstim.pipeline.executors import InProcess
-from contstim.pipeline.stages.synthesize import SynthesisOptions
+from contstim.pipeline.engine import InProcess
 from contstim.pipeline.synthesis import FailedTasksError, OneWay, SynthesisRequest, write_synthesis
+from contstim.pipeline.tasks import SynthesisOptions
 from contstim.search.search import synthesize
 from contstim.search.triplets import ModelPair, Triplet, triplets
 from contstim.text.sentence import WordList

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from contstim.files import digest_of
-from contstim.pipeline.stage import Run, Stage, StageOptions, StudyPlan, notes_of
+from contstim.pipeline.stage import Run, Stage, StudyPlan, notes_of
 from contstim.pipeline.stages.score import SCORE
 from contstim.pipeline.tables import frame_text
 from contstim.selection.constraints import check_constraints, parse_constraints
@@ -21,7 +21,7 @@ __all__ = ["NATURAL", "NaturalOptions"]
 
 
 @settings
-class NaturalOptions(StageOptions):
+class NaturalOptions:
     """``[natural]``: the choice of natural pairs; see `select_natural_pairs`.
 
     ``distinct_words`` leaves out sentences in which a word recurs, the vocabulary's repeatable

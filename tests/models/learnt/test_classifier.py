@@ -22,8 +22,8 @@ from contstim.models.measures import corpus_perplexity, surprisal
 from contstim.models.registry import score_kind
 from contstim.pipeline.plan import StudyPlan
 from contstim.pipeline.stage import StudyOptions
-from contstim.pipeline.stages.synthesize import SynthesisOptions
 from contstim.pipeline.stages.triplets import TripletOptions
+from contstim.pipeline.tasks import SynthesisOptions
 from contstim.report.triplets_page import triplets_page
 from contstim.search.triplets import ModelPair, triplets
 from contstim.text.sentence import WordList
