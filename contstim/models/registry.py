@@ -40,7 +40,7 @@ class Family:
         model = _named(self.loader)(spec)
         if not isinstance(model, SentenceModel):
             maker = f"the loader of the model family {self.name!r}"
-            if isinstance(self.loader, EntryPoint):
+            if not (isinstance(self.loader, str) or callable(self.loader)):
                 maker = f"{self.loader.value!r} of the package {_package(self.loader)}"
             raise InputError(
                 f"{maker} gives {model!r} for {str(spec)!r}; it must give a SentenceModel"
@@ -62,7 +62,8 @@ class Family:
 
 def _named(given: str | EntryPoint | Callable[[ModelSpec], Any]) -> Callable[[ModelSpec], Any]:
     """Return the function itself, where its address or an entry point names it."""
-    if isinstance(given, EntryPoint):
+    # Not by its class: where the package importlib_metadata is in use, entry points are its own.
+    if not (isinstance(given, str) or callable(given)):
         try:
             return cast("Callable[[ModelSpec], Any]", given.load())
         except Exception as error:  # another's module may raise anything
