@@ -5,16 +5,15 @@ Toy problems over a few words, whose best sentences are known or found by trying
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, is_dataclass, replace
+import itertools
+from dataclasses import is_dataclass, replace
 
 import numpy as np
 
-from contstim.arrays import FloatArray
 from contstim.errors import ValidationError
 from contstim.models.base import SentenceModel
 from contstim.models.toy import TableModel
-from contstim.search.problem import Accepted, Fall, Objective, Problem
+from contstim.search.problem import Accepted, Edits, Fall, Floor, LeastFall, Problem
 from contstim.search.proposals import WordReplacement
 from contstim.search.search import Synthesis, synthesize
 from contstim.search.sweeps import Strategy
@@ -30,19 +29,12 @@ _STARTS = ("ba de -- fi do, fu.", "da bi fe bo", "bi bi da du fo")
 _TOLERANCE = 1e-6
 
 
-@dataclass(frozen=True)
-class _SmallestFall(Objective):
-    """The change of the score that falls least: a loss that is no sum over models."""
-
-    def loss(self, scores: Mapping[str, FloatArray], natural: Mapping[str, float]) -> FloatArray:
-        falls = [scores[name] - natural[name] for name in self.models]
-        return np.asarray(np.max(falls, axis=0))
-
-
 def improvements(
     found: Synthesis, problem: Problem, proposal: WordReplacement
 ) -> tuple[list[str], int]:
-    """Try every single replacement of a result, each scored as a sentence.
+    """Try every single replacement of a result that its edits allow, each scored as a sentence.
+
+    Where no further word may change, another change may be taken back with it.
 
     Returns
     -------
@@ -52,13 +44,21 @@ def improvements(
     models, natural = problem.by_name, dict(zip(found.models, found.natural_scores, strict=True))
     now = {name: np.array([score]) for name, score in zip(found.models, found.scores, strict=True)}
     loss = problem.objective.loss(now, natural)[0]
-    sentence = Sentence.parse(found.sentence)
+    edits, start, sentence = problem.edits, *map(Sentence.parse, (found.natural, found.sentence))
+    lists = dict(edits.words)
+    changed = Edits.differences(start, sentence)
+    back = [sentence.replace(p, start.words[p]) for p in sorted(changed.difference(edits.changed))]
     better: list[str] = []
     tried = 0
-    for position in proposal.positions(sentence):
-        words = proposal.words(sentence, position)
-        allowed = np.flatnonzero(proposal.allowed(sentence, position, words))
-        texts = [str(sentence.replace(position, words.words[i])) for i in allowed]
+    for base, position in itertools.product([sentence, *back], proposal.positions(start)):
+        words = proposal.words(base, position, lists.get(position))
+        allowed = proposal.allowed(base, position, words)
+        near = [base.replace(position, words.words[i]) for i in np.flatnonzero(allowed)]
+        if base is not sentence and len(changed) != edits.most:
+            continue
+        texts = [str(other) for other in near if proposal.may(start, other, edits)]
+        if not texts:
+            continue
         scores = {name: model.score(texts) for name, model in models.items()}
         kept = problem.objective.loss(scores, natural) < loss - _TOLERANCE
         for name, minimum in problem.minima(natural, len(sentence)).items():
@@ -129,10 +129,16 @@ def _problems() -> dict[str, Problem]:
     accepted = (Accepted(three.spec, margin=1.0),)
     problems["the mean fall of two models"] = Problem((one, two, three), Fall(specs), accepted)
     problems["the smallest fall of two models"] = Problem(
-        (one, two, three), _SmallestFall(specs), accepted
+        (one, two, three), LeastFall(specs), accepted
     )
     problems["two accepting models"] = Problem(
         (one, two, three), Fall((one.spec,)), (Accepted(two.spec), *accepted)
+    )
+    problems["the least fall, floors and at most two changes"] = Problem(
+        (one, two, three),
+        LeastFall(specs, (1.0, 2.0)),
+        (*accepted, Floor(two.spec, -1.0, natural=True, per_word=True)),
+        Edits(most=2, fixed=(0,), words=((1, tuple(_WORDS[:8])),)),
     )
     problems["one model"] = Problem((one,), Fall((one.spec,)))
     return problems
@@ -165,26 +171,13 @@ def _check_result(
     )
     if not abs(loss - found.loss) <= _TOLERANCE or found.loss > 0:
         raise _failed(strategy, name, found, f"has loss {loss}, said to be {found.loss}")
-    _check_words(strategy, name, proposal, found)
+    start, sentence = Sentence.parse(found.natural), Sentence.parse(found.sentence)
+    if not proposal.may(start, sentence, problem.edits):
+        raise _failed(strategy, name, found, "has words that may not stand there, or too many")
     if strategy.complete:
         better, _ = improvements(found, problem, proposal)
         if better:
             raise _failed(strategy, name, found, f"is complete, but {better[0]!r} is better")
-
-
-def _check_words(
-    strategy: Strategy, name: str, proposal: WordReplacement, found: Synthesis
-) -> None:
-    natural, sentence = Sentence.parse(found.natural), Sentence.parse(found.sentence)
-    for position, (old, new) in enumerate(zip(natural.words, sentence.words, strict=True)):
-        if old == new:
-            continue
-        words = proposal.words(natural, position)
-        others = [*sentence.words[:position], *sentence.words[position + 1 :]]
-        if position not in proposal.positions(natural) or new not in words.words:
-            raise _failed(strategy, name, found, f"has {new!r}, which is no word for its place")
-        if new in others and new not in proposal.vocabulary.repeatable:
-            raise _failed(strategy, name, found, f"has {new!r} twice, which may not repeat")
 
 
 def _check_known_optimum(strategy: Strategy) -> None:

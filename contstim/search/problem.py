@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -17,7 +17,16 @@ from contstim.errors import InputError
 from contstim.models.base import SentenceModel
 from contstim.text.sentence import Sentence, split_word
 
-__all__ = ["Accepted", "Constraint", "Edits", "Fall", "Objective", "Problem"]
+__all__ = [
+    "Accepted",
+    "Constraint",
+    "Edits",
+    "Fall",
+    "Floor",
+    "LeastFall",
+    "Objective",
+    "Problem",
+]
 
 
 @dataclass(frozen=True)
@@ -62,19 +71,69 @@ class Objective(ABC):
         return None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Fall(Objective):
-    """How far its models' scores have fallen, on average: the loss of Eq. 2 for one model."""
+    """How far its models' scores have fallen, on average: the loss of Eq. 2 for one model.
+
+    Attributes
+    ----------
+    scales
+        What counts as a fall by one, of each model, such as the standard deviations of their
+        scores of natural sentences; by default 1, one nat.
+
+    Raises
+    ------
+    InputError
+        If there are not as many scales as models, or one is not above 0.
+    """
+
+    scales: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.scales and len(self.scales) != len(self.models):
+            raise InputError(
+                f"{len(self.models)} rejecting models have {len(self.scales)} scales; give one each"
+            )
+        for name, scale in zip(self.models, self.scales, strict=False):
+            if not 0 < scale < np.inf:
+                raise InputError(f"the scale of {name!r} is {scale}; give a number above 0")
 
     def loss(self, scores: Mapping[str, FloatArray], natural: Mapping[str, float]) -> FloatArray:
-        """Return the mean over models of score(s) - score(n), nats."""
-        first, *others = (w * (scores[name] - natural[name]) for name, w in self.weights.items())
+        """Return the mean over models of (score(s) - score(n)) / scale."""
+        first, *others = (w * (scores[name] - natural[name]) for name, w in self._shares.items())
         return sum(others, start=first)
 
     @property
-    def weights(self) -> Mapping[str, float]:
-        """Each model's share."""
-        return dict.fromkeys(self.models, 1.0 / len(self.models))
+    def weights(self) -> Mapping[str, float] | None:
+        """Each model's share, over its scale."""
+        return self._shares
+
+    @property
+    def _scale(self) -> dict[str, float]:
+        return dict(zip(self.models, self.scales or (1.0,) * len(self.models), strict=True))
+
+    @property
+    def _shares(self) -> dict[str, float]:
+        return {name: 1.0 / len(self.models) / scale for name, scale in self._scale.items()}
+
+    def __repr__(self) -> str:
+        scales = f", scales={self.scales}" if self.scales else ""
+        return f"{type(self).__name__}(models={self.models}{scales})"
+
+
+@dataclass(frozen=True, repr=False)
+class LeastFall(Fall):
+    """How far the score has fallen that has fallen least: every model is to reject the sentence."""
+
+    def loss(self, scores: Mapping[str, FloatArray], natural: Mapping[str, float]) -> FloatArray:
+        """Return the maximum over models of (score(s) - score(n)) / scale."""
+        changes = [(scores[name] - natural[name]) / scale for name, scale in self._scale.items()]
+        return np.asarray(np.max(changes, axis=0))
+
+    @property
+    def weights(self) -> None:
+        """None: the loss is no sum over models."""
+        return None
 
 
 @dataclass(frozen=True)
@@ -116,6 +175,36 @@ class Accepted(Constraint):
         return (
             f"{self.model}>=natural{-self.margin:+g}" if self.margin else f"{self.model}>=natural"
         )
+
+
+@dataclass(frozen=True)
+class Floor(Constraint):
+    """The model's score stays above a value, whether or not it has another part in the problem.
+
+    Attributes
+    ----------
+    value
+        The value, nats; if `natural`, what is added to the natural sentence's score, below 0.
+    natural
+        Whether the value counts from the natural sentence's score.
+    per_word
+        Whether scores are divided by the number of words. (For a floor per token, name the model
+        with ``reduction=mean``.)
+    """
+
+    value: float
+    natural: bool = False
+    per_word: bool = False
+
+    def minimum(self, natural: float, n_words: int) -> float:
+        """Return the value, times the words if it is per word, from score(n) if that counts."""
+        value = self.value * n_words if self.per_word else self.value
+        return natural + value if self.natural else value
+
+    def __str__(self) -> str:
+        natural = f"natural{self.value:+g}" if self.value else "natural"
+        value = natural if self.natural else f"{self.value:g}"
+        return f"{self.model}{'/word' if self.per_word else ''}>={value}"
 
 
 @dataclass(frozen=True)
@@ -231,7 +320,7 @@ class Problem:
     models: tuple[SentenceModel, ...]
     objective: Objective
     constraints: tuple[Constraint, ...] = ()
-    edits: Edits = Edits()
+    edits: Edits = field(default_factory=Edits)
 
     def __post_init__(self) -> None:
         if not self.objective.models:

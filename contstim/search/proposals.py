@@ -11,6 +11,7 @@ import numpy as np
 from contstim.arrays import BoolArray
 from contstim.errors import InputError
 from contstim.models.base import SentenceModel
+from contstim.search.problem import Edits
 from contstim.text.sentence import Sentence, WordList
 from contstim.text.vocabulary import Vocabulary
 
@@ -43,6 +44,23 @@ class WordReplacement:
     def positions(self, sentence: Sentence) -> list[int]:
         """Return the positions that hold a word; dashes and the like stay as they are."""
         return [i for i, word in enumerate(sentence.words) if any(c.isalnum() for c in word)]
+
+    def may(self, natural: Sentence, sentence: Sentence, edits: Edits) -> bool:
+        """Return whether `sentence` can be made of the natural one: by its words and the edits."""
+        changed = Edits.differences(natural, sentence)
+        lists = dict(edits.words)
+        return edits.kept(natural, sentence) and all(
+            any(c.isalnum() for c in natural.words[p])
+            and sentence.words[p] in self.words(natural, p, lists.get(p))
+            and not self._repeats(sentence, p)
+            for p in changed
+        )
+
+    def _repeats(self, sentence: Sentence, position: int) -> bool:
+        """Return whether the word at `position` stands elsewhere as well and may not."""
+        word = sentence.words[position].casefold()
+        others = (w.casefold() for p, w in enumerate(sentence.words) if p != position)
+        return word not in self.vocabulary.repeatable and word in others
 
     def words(
         self, sentence: Sentence, position: int, listed: tuple[str, ...] | None = None

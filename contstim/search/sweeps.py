@@ -249,13 +249,7 @@ class Search:
 
     def may(self, sentence: Sentence) -> bool:
         """Return whether words may be replaced as in `sentence`, whatever its scores."""
-        changed = Edits.differences(self.start, sentence)
-        return self.problem.edits.kept(self.start, sentence) and all(
-            p in self.positions
-            and sentence.words[p] in self.words(p)
-            and not self._repeats(sentence, p)
-            for p in changed
-        )
+        return self.proposal.may(self.start, sentence, self.problem.edits)
 
     def take(self, words: Mapping[int, str]) -> bool:
         """Put words at positions, together or not at all; say whether that was done.
@@ -309,12 +303,6 @@ class Search:
         back = [p for p in sorted(changed) if p not in edits.changed]
         bases = [self.sentence.replace(p, self.start.words[p]) for p in back]
         return [base for base in bases if self.may(base)]
-
-    def _repeats(self, sentence: Sentence, position: int) -> bool:
-        """Return whether the word at `position` stands elsewhere as well and may not."""
-        word = sentence.words[position].casefold()
-        others = (w.casefold() for p, w in enumerate(sentence.words) if p != position)
-        return word not in self.proposal.vocabulary.repeatable and word in others
 
     def _positions(self) -> list[int]:
         """Return the positions whose words may change; refuse edits that nothing can meet."""

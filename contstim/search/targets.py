@@ -1,0 +1,309 @@
+"""Problems over sets of models by name, and the text in which floors are written."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+import numpy as np
+
+from contstim.errors import InputError
+from contstim.models.base import SentenceModel
+from contstim.models.registry import load_model
+from contstim.models.spec import ModelSpec
+from contstim.search.problem import (
+    Accepted,
+    Constraint,
+    Edits,
+    Fall,
+    Floor,
+    LeastFall,
+    Objective,
+    Problem,
+)
+
+__all__ = [
+    "LOSSES",
+    "Target",
+    "common_failure",
+    "one_against_all",
+    "parse_floor",
+    "problem_of",
+    "standard_deviations",
+]
+
+#: What counts of the falls of several rejecting models: the least of them, or their mean.
+LOSSES = ("max", "mean")
+
+_FLOOR = re.compile(r"(?P<model>.+?)(/(?P<unit>word|token))?\s*>=\s*(?P<value>[^>=]+)")
+_VALUE = re.compile(r"(?P<natural>natural)?(?P<number>[-+]?[0-9.]+(e[-+]?[0-9]+)?)?", re.IGNORECASE)
+
+_Model = TypeVar("_Model")
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is wanted of some models, by their specs.
+
+    Attributes
+    ----------
+    reject
+        R: the models whose scores are to fall.
+    accept
+        A: the models whose scores may not fall by more than `margin` nats.
+    margin
+        For all of A, or one for each of it.
+    floors
+        Of any models, in R, in A or in neither.
+    edits
+        What of the natural sentence may change.
+    loss
+        Which loss several rejecting models have: ``max``, of the one that falls least; ``mean``.
+    scales
+        One for each of R: the standard deviations of their scores of natural sentences. None
+        where R is one model, whose loss is in nats.
+
+    Raises
+    ------
+    InputError
+        If R is empty, if neither A nor a floor is there, if a model is in both or twice, or if
+        margins or scales do not fit the models.
+    """
+
+    reject: tuple[str, ...]
+    accept: tuple[str, ...]
+    margin: float | tuple[float, ...] = 0.0
+    floors: tuple[Floor, ...] = ()
+    edits: Edits = field(default_factory=Edits)
+    loss: str = "max"
+    scales: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        sides = (*self.reject, *self.accept)
+        for name in sides:
+            if sides.count(name) > 1:
+                raise InputError(
+                    f"a target needs different models, got {name!r} twice; specs that differ in "
+                    "metric or reduction are different models"
+                )
+        if not self.reject:
+            raise InputError("no model is to reject the sentences; name at least one")
+        if not self.accept and not self.floors:
+            raise InputError(
+                "no model is to accept the sentences, and there is no floor; name at least one"
+            )
+        if self.loss not in LOSSES:
+            raise InputError(f"the loss is {self.loss!r}; give {' or '.join(LOSSES)}")
+        if not isinstance(self.margin, float) and len(self.margin) != len(self.accept):
+            raise InputError(
+                f"{len(self.accept)} accepting models have {len(self.margin)} margins; give one "
+                "for all, or one each"
+            )
+        for margin in (self.margin,) if isinstance(self.margin, float) else self.margin:
+            if not 0 <= margin < math.inf:  # also refuses NaN
+                raise InputError(
+                    f"the margin is {margin}; give the nats by which an accepting model's score "
+                    "may fall, from 0 up"
+                )
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The specs of all models: R, A, and those of floors alone."""
+        return tuple(dict.fromkeys((*self.reject, *self.accept, *(f.model for f in self.floors))))
+
+    @property
+    def objective(self) -> Objective:
+        """The loss."""
+        if len(self.reject) == 1:
+            return Fall(self.reject)
+        if not self.scales:
+            raise InputError(
+                f"{len(self.reject)} rejecting models need scales, by which their falls compare; "
+                "give the standard deviations of their scores of natural sentences"
+            )
+        kind = LeastFall if self.loss == "max" else Fall
+        return kind(self.reject, self.scales)
+
+    @property
+    def constraints(self) -> tuple[Constraint, ...]:
+        """The scores to keep: those of A, then the floors."""
+        margins = self.margin
+        if isinstance(margins, float):
+            margins = (margins,) * len(self.accept)
+        return (*map(Accepted, self.accept, margins), *self.floors)
+
+    def problem(self, models: Sequence[SentenceModel]) -> Problem:
+        """Return the problem, given its models."""
+        return Problem(tuple(models), self.objective, self.constraints, self.edits)
+
+    def named(self, names: Mapping[str, str]) -> Target:
+        """Return the target with other names for its models."""
+        return replace(
+            self,
+            reject=tuple(names[name] for name in self.reject),
+            accept=tuple(names[name] for name in self.accept),
+            floors=tuple(replace(floor, model=names[floor.model]) for floor in self.floors),
+        )
+
+
+def problem_of(
+    reject: Sequence[SentenceModel],
+    accept: Sequence[SentenceModel],
+    *,
+    floors: Sequence[Floor | str] = (),
+    others: Sequence[SentenceModel] = (),
+    **values: Any,
+) -> Problem:
+    """Return the problem of sentences that some models reject and others accept.
+
+    Minimise, over the sentences s that keep the constraints, the maximum over the rejecting models
+    r of z_r(s) - z_r(n), where z is the score over the model's `scales`; with one of each and no
+    floor it is Eq. 2 of Golan et al. (2023).
+
+    Parameters
+    ----------
+    reject, accept
+        The two sets of models. The sides that `one_against_all` and `common_failure` return fit.
+    floors
+        Scores that models must keep, as text (`parse_floor`) or `Floor`.
+    others
+        Models of floors that are on neither side; those not given are loaded.
+    values
+        ``margin``, ``edits``, ``loss`` and ``scales`` of `Target`; scales are needed for
+        several rejecting models (`standard_deviations`).
+
+    Raises
+    ------
+    InputError
+        As `Target` and `Problem`, and if a floor cannot be read.
+    """
+    models = {model.spec: model for model in (*reject, *accept, *others)}
+    read = [parse_floor(floor) if isinstance(floor, str) else floor for floor in floors]
+    names = {spec: spec for spec in models}
+    for floor in read:
+        if floor.model not in names:
+            model = load_model(floor.model)
+            names[floor.model] = model.spec
+            models.setdefault(model.spec, model)
+    target = Target(
+        tuple(model.spec for model in reject),
+        tuple(model.spec for model in accept),
+        floors=tuple(replace(floor, model=names[floor.model]) for floor in read),
+        **values,
+    )
+    return target.problem([models[name] for name in target.models])
+
+
+def one_against_all(
+    models: Sequence[_Model],
+) -> list[tuple[tuple[_Model, ...], tuple[_Model, ...]]]:
+    """Return the 2 M targets that isolate each of M models: who rejects and who accepts.
+
+    Each model in turn is the only one that rejects, then the only one that accepts.
+
+    Raises
+    ------
+    InputError
+        If there are not at least two models.
+    """
+    _check_several("one-against-all", models)
+    sides = []
+    for i, model in enumerate(models):
+        others = (*models[:i], *models[i + 1 :])
+        sides += [((model,), others), (others, (model,))]
+    # With two models both isolate either.
+    return sides if len(models) > 2 else sides[:2]
+
+
+def common_failure(
+    models: Sequence[_Model], reference: _Model
+) -> tuple[tuple[_Model, ...], tuple[_Model, ...]]:
+    """Return the target of what no model sees: all accept what a reference outside them rejects.
+
+    Golan et al. (2023), section 3.3.
+
+    Raises
+    ------
+    InputError
+        If there are not at least two models.
+    """
+    _check_several("common-failure", models)
+    return (reference,), tuple(models)
+
+
+def _check_several(target: str, models: Sequence[object]) -> None:
+    if len(models) < 2:
+        raise InputError(
+            f"the target {target} compares models, got {len(models)} "
+            f"({', '.join(map(str, models)) or 'none'}); give at least two"
+        )
+
+
+def standard_deviations(
+    models: Sequence[SentenceModel], sentences: Sequence[str]
+) -> tuple[float, ...]:
+    """Return the standard deviation (n - 1) of each model's scores of sentences, as `scales`.
+
+    Raises
+    ------
+    InputError
+        If there are not at least two sentences of different scores.
+    """
+    return tuple(spread(model.spec, model.score(sentences)) for model in models)
+
+
+def spread(name: str, scores: Sequence[float] | np.ndarray[Any, Any]) -> float:
+    """Return the standard deviation of one model's scores of natural sentences."""
+    deviation = float(np.std(scores, ddof=1)) if len(scores) > 1 else 0.0
+    if not deviation > 0:
+        raise InputError(
+            f"{len(scores)} natural sentences do not tell the standard deviation of {name!r}, by "
+            "which falls of several models compare; give more of them"
+        )
+    return deviation
+
+
+def parse_floor(text: str) -> Floor:
+    """Read a floor: ``MODEL[/word|/token]>=VALUE`` or ``MODEL[/word|/token]>=natural[-MARGIN]``.
+
+    Values and margins are in nats: of the sentence, or per word or per token. Per token, the model
+    is the one with ``reduction=mean``.
+
+    Raises
+    ------
+    InputError
+        If the text is no floor, or asks for a score per token of a model that has a reduction.
+    """
+    found = _FLOOR.fullmatch(text.strip())
+    value = found and _VALUE.fullmatch(found["value"].strip())
+    if not found or not value or not value[0]:
+        raise InputError(
+            f"{text!r} is no floor; write MODEL>=VALUE or MODEL>=natural-MARGIN, for example "
+            "contstim:gpt>=natural-5 or contstim:gpt/word>=-6"
+        )
+    natural = value["natural"] is not None
+    try:
+        number = float(value["number"] or 0.0)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number) or (
+        natural and (number > 0 or (value["number"] or "-")[0] != "-")
+    ):
+        raise InputError(
+            f"{text!r} is no floor: {found['value'].strip()!r} is no value; give a number, or "
+            "natural less a margin, such as natural-5"
+        )
+    name = found["model"].strip()
+    spec = ModelSpec.parse(name)
+    if found["unit"] == "token":
+        if spec.get("reduction", "sum") != "sum":
+            raise InputError(
+                f"{text!r} asks for a score per token of a model that has a reduction; leave out "
+                "/token or the reduction"
+            )
+        others = tuple(option for option in spec.options if option[0] != "reduction")
+        name = str(replace(spec, options=tuple(sorted([*others, ("reduction", "mean")]))))
+    return Floor(name, number, natural, per_word=found["unit"] == "word")
