@@ -27,7 +27,7 @@ from contstim.search.problem import (
 
 __all__ = [
     "LOSSES",
-    "Target",
+    "Sides",
     "common_failure",
     "one_against_all",
     "parse_floor",
@@ -45,7 +45,7 @@ _Model = TypeVar("_Model")
 
 
 @dataclass(frozen=True)
-class Target:
+class Sides:
     """What is wanted of some models, by their specs.
 
     Attributes
@@ -139,7 +139,7 @@ class Target:
         """Return the problem, given its models."""
         return Problem(tuple(models), self.objective, self.constraints, self.edits)
 
-    def named(self, names: Mapping[str, str]) -> Target:
+    def named(self, names: Mapping[str, str]) -> Sides:
         """Return the target with other names for its models."""
         return replace(
             self,
@@ -172,13 +172,13 @@ def problem_of(
     others
         Models of floors that are on neither side; those not given are loaded.
     values
-        ``margin``, ``edits``, ``loss`` and ``scales`` of `Target`; scales are needed for
+        ``margin``, ``edits``, ``loss`` and ``scales`` of `Sides`; scales are needed for
         several rejecting models (`standard_deviations`).
 
     Raises
     ------
     InputError
-        As `Target` and `Problem`, and if a floor cannot be read.
+        As `Sides` and `Problem`, and if a floor cannot be read.
     """
     models = {model.spec: model for model in (*reject, *accept, *others)}
     read = [parse_floor(floor) if isinstance(floor, str) else floor for floor in floors]
@@ -188,7 +188,7 @@ def problem_of(
             model = load_model(floor.model)
             names[floor.model] = model.spec
             models.setdefault(model.spec, model)
-    target = Target(
+    target = Sides(
         tuple(model.spec for model in reject),
         tuple(model.spec for model in accept),
         floors=tuple(replace(floor, model=names[floor.model]) for floor in read),

@@ -25,7 +25,7 @@ from contstim.errors import InfeasibleError, InputError
 from contstim.models.toy import TableModel
 from contstim.search.check import improvements
 from contstim.search.proposals import WordReplacement
-from contstim.search.targets import Target, parse_floor
+from contstim.search.targets import Sides, parse_floor
 
 WORDS = ["ab", "cd", "ef", "gh", "ij", "kl"]
 FREE = Vocabulary(WordList.of(WORDS), WordList.of(WORDS), frozenset(WORDS))
@@ -260,7 +260,7 @@ def test_texts_that_are_no_floor(text: str, message: str) -> None:
 )
 def test_targets_that_cannot_be(values: dict[str, tuple[str, ...]], message: str) -> None:
     with pytest.raises(InputError) as error:
-        Target(**values)
+        Sides(**values)
     assert str(error.value) == message
 
 
