@@ -93,6 +93,9 @@ COMMANDS = {
     "experiment pay": ("study", "--out new.csv"),
     "experiment replace": ("study", "--out new.csv"),
     "experiment release": ("study", "--idle 1"),
+    "experiment extend": ("study", "--trials more.csv"),
+    "experiment backup": ("study", "--out new.sqlite3"),
+    "experiment forget": ("study ann", "--why asked"),
     "experiment audit": ("study", "--scores study_scores.csv --out new"),
     "experiment trial-lists": ("study", "--for pcibex --out new"),
     "experiment check-psychds": ("psychds", ""),
@@ -277,6 +280,7 @@ def make_inputs(folder: Path) -> None:
     )
     trials = make_trials()
     trials.to_csv(folder / "trials.csv", index=False)
+    make_trials(participants=3).to_csv(folder / "more.csv", index=False)
     study = new_study(folder / "study", folder / "trials.csv")
     with Store(study) as store:
         for name in ("ann", "bob", "cem"):

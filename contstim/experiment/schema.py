@@ -235,7 +235,7 @@ def _refuse_other_data(path: Path, study: Study | None) -> None:
     """Refuse a file that holds something else while it is as it was: `connect` changes it."""
     with closing(sqlite3.connect(path, timeout=30)) as connection:
         tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
-        if not tables and (study is None or path.stat().st_size):
+        if not tables and path.stat().st_size:
             raise InputError(
                 f"{path} is empty; a copy of a running study's data lacks what its file -wal still "
                 "holds: copy with `contstim experiment backup`"
@@ -245,7 +245,7 @@ def _refuse_other_data(path: Path, study: Study | None) -> None:
         )
         if about.get("format", "") > _FORMAT:
             raise InputError(f"{path} was written by a later version of contstim; install it")
-        if tables and about.get("format") not in ("1", _FORMAT):
+        if (tables or study is None) and about.get("format") not in ("1", _FORMAT):
             raise InputError(f"{path} does not hold the data of a study; choose another file")
         if tables and study is not None and not _agree(connection, about, study):
             raise InputError(
