@@ -48,8 +48,7 @@ if TYPE_CHECKING:
         standard_deviations,
     )
     from contstim.search.triplets import ModelPair, Triplet, triplets
-    from contstim.selection.checking import check_design
-    from contstim.selection.design import design_trials
+    from contstim.selection.design import check_design, design_trials
     from contstim.selection.files import read_scores
     from contstim.selection.natural import select_natural_pairs
     from contstim.selection.planning import plan_design
@@ -90,7 +89,7 @@ _PLACES = {
     "WordList": "text.sentence",
     "answer_sentences": "evaluation.wording",
     "bundled_vocabulary": "text.bundled",
-    "check_design": "selection.checking",
+    "check_design": "selection.design",
     "check_model": "models.check",
     "check_strategy": "search.check",
     "common_failure": "search.targets",

@@ -18,11 +18,9 @@ import sys
 from contstim.cli.common import add_seed, output_folder, resamples
 from contstim.models.cache import ScoreCache
 from contstim.models.registry import load_model
-from contstim.rescoring.forms import SentenceForm, learn_cases
 from contstim.rescoring.measures import RESCORING_MEASURES, measure_named
-from contstim.rescoring.nbest import read_nbest
+from contstim.rescoring.nbest import SentenceForm, learn_cases, read_nbest, score_hypotheses
 from contstim.rescoring.rescore import RescoringOptions, rescore
-from contstim.rescoring.scoring import score_hypotheses
 from contstim.text.sentences import read_sentences
 
 

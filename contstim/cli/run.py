@@ -32,9 +32,9 @@ from contstim.cli.common import (
     tell_failed,
     whole_number,
 )
+from contstim.pipeline.cluster import slurm_script
 from contstim.pipeline.plan import STAGES, StudyPlan, read_study_plan
 from contstim.pipeline.running import run_status, run_study
-from contstim.pipeline.slurm import slurm_script
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -1,4 +1,4 @@
-"""Spreading tasks over a Dask cluster: an address, workers of this machine, or SLURM jobs.
+"""Spreading tasks over a Dask cluster (an address, workers of this machine, SLURM jobs), or shards.
 
 Dask only spreads the work. Each worker commits its results to the run's store itself, so workers
 must see the run's folder, the study plan's folder and the models under the same paths.
@@ -7,10 +7,12 @@ must see the run's folder, the study plan's folder and the models under the same
 from __future__ import annotations
 
 import os
+import shlex
 import threading
 import uuid
 from collections.abc import Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any, Self
 
 from contstim.errors import InputError, MissingExtraError, OutputError
@@ -18,7 +20,8 @@ from contstim.pipeline.engine import TaskResults
 from contstim.pipeline.executors import THREADS
 from contstim.pipeline.work import TRIES, RunContext, RunStore, Task, TaskResult, Worker
 
-__all__ = ["DaskWorkers"]
+__all__ = ["DaskWorkers", "slurm_script"]
+
 
 #: Settings of a scheduler that is started here: a task that kills its worker is tried `TRIES`
 #: times, and a worker holds one task at a time, so that no other task is blamed for its death.
@@ -173,3 +176,46 @@ class DaskWorkers:
         message += f": {' '.join(str(error).split())}" if error is not None else ""
         store.fail(task, message, "")
         return TaskResult(task.key, message)
+
+
+_SCRIPT = """\
+#!/bin/bash
+# Submit with: sbatch --parsable SCRIPT
+# When all jobs of the array are done, make the tables (this also does what jobs left undone):
+#   sbatch --dependency=afterany:JOBID --wrap {merge}
+#SBATCH --job-name={name}
+#SBATCH --array=1-{shards}
+#SBATCH --cpus-per-task=1
+#SBATCH --time=12:00:00
+#SBATCH --signal=B:TERM@60
+#SBATCH --requeue
+#SBATCH --open-mode=append
+#SBATCH --output={name}-%a.log
+export OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
+exec {command} --shard "$SLURM_ARRAY_TASK_ID/{shards}"
+"""
+
+
+def slurm_script(file: Path, name: str, shards: int, command: str) -> str:
+    """Return a job array's script: job i does shard i of `shards`; no other software is needed.
+
+    Parameters
+    ----------
+    file
+        The study plan, on a file system that all nodes share.
+    name
+        The jobs' name.
+    shards
+        The number of jobs.
+    command
+        What runs contstim on a node, e.g. ``~/.venv/bin/contstim``.
+
+    Raises
+    ------
+    InputError
+        If there is no shard.
+    """
+    if shards < 1:
+        raise InputError(f"a job array of {shards} jobs does nothing; give at least 1")
+    run = f"{command} run {shlex.quote(str(file.resolve()))}"
+    return _SCRIPT.format(name=name, shards=shards, command=run, merge=shlex.quote(run))

@@ -1,4 +1,4 @@
-"""n-best lists: what a recogniser or translator thought possible, with its scores.
+"""n-best lists: what a recogniser or translator thought possible, and models' scores of it.
 
 The format is described in ``docs/rescoring.md``: JSON lines, one utterance a line.
 """
@@ -7,14 +7,29 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from os import PathLike
 from typing import Any
 
 from contstim.errors import InputError
+from contstim.models.base import SentenceModel
+from contstim.models.cache import ScoreCache
+from contstim.progress import track
 from contstim.tables import numbered_lines
+from contstim.text.sentence import Sentence, capitalize
 
-__all__ = ["SPLITS", "NBest", "Utterance", "read_nbest"]
+__all__ = [
+    "SPLITS",
+    "NBest",
+    "SentenceForm",
+    "Utterance",
+    "learn_cases",
+    "read_nbest",
+    "score_hypotheses",
+]
+
 
 #: The parts of an n-best file: weights are tuned on the first and reported on the second.
 SPLITS = ("dev", "test")
@@ -197,3 +212,146 @@ def _score(record: dict[str, Any], what: str) -> float:
 def _shown(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 40 else text[:37] + "..."
+
+
+# A word after an opening quotation mark may open a sentence of its own.
+_QUOTES = frozenset('"“”„«»‘')
+
+
+@dataclass(frozen=True)
+class SentenceForm:
+    """A change of hypotheses for scoring; the default changes nothing.
+
+    Attributes
+    ----------
+    capitalise
+        Write the first letter in upper case.
+    final
+        What is put at the end, such as ``.``; nothing by default.
+    cases
+        How words in lower case are written within a sentence, such as ``i`` to ``I``.
+    """
+
+    capitalise: bool = False
+    final: str = ""
+    cases: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.final.split() != ([self.final] if self.final else []):
+            raise InputError(f"the final mark {self.final!r} holds white space; give a mark")
+
+    def __call__(self, text: str) -> str:
+        """Return `text`, words between single spaces, as it is to be scored."""
+        words = [self.cases.get(word, word) for word in text.split()]
+        if self.capitalise and words:
+            words[0] = capitalize(words[0])
+        return " ".join(words) + self.final
+
+    def __str__(self) -> str:
+        changes = []
+        if self.cases:
+            changes.append(f"case of {len(self.cases)} words as in a text")
+        if self.capitalise:
+            changes.append("first letter upper case")
+        if self.final:
+            changes.append(f"{self.final!r} at the end")
+        return ", ".join(changes) or "as given"
+
+
+def learn_cases(sentences: Iterable[str]) -> dict[str, str]:
+    """Learn from a text how its words are written within sentences.
+
+    The commonest form of each word counts, first words of sentences and of quotations left out;
+    among equally common forms the one in lower case. This is the unigram truecaser from which
+    Lita et al. (2003, doi 10.3115/1075096.1075116) start.
+
+    Parameters
+    ----------
+    sentences
+        Sentences as people write them.
+
+    Returns
+    -------
+    dict
+        From words in lower case to the form, where the two differ.
+    """
+    forms: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for text in sentences:
+        if not text.split():
+            continue
+        sentence = Sentence.parse(text)
+        for position in range(1, len(sentence)):
+            if not _QUOTES.intersection(sentence.before[position]):
+                word = sentence.words[position]
+                forms[word.lower()][word] += 1
+    commonest = {
+        lower: max(counts, key=lambda form: (counts[form], form == lower, form))
+        for lower, counts in forms.items()
+    }
+    return {lower: form for lower, form in commonest.items() if form != lower}
+
+
+# Sentences scored together: many lists, so that a model can batch and share what they share.
+_CHUNK = 1024
+
+
+def score_hypotheses(
+    nbest: NBest,
+    model: SentenceModel,
+    form: SentenceForm | None = None,
+    cache: ScoreCache | None = None,
+) -> dict[str, float]:
+    """Score the hypotheses of all utterances.
+
+    Sentences that are alike once the form is applied are scored once, whichever utterances they
+    belong to; they go to the model in large batches, in the order of the file, so that it can
+    compute once what several share (causal transformers: the words before the first difference).
+
+    Parameters
+    ----------
+    nbest
+        The n-best lists.
+    model
+        The model.
+    form
+        How hypotheses are written for the model; as given by default.
+    cache
+        Where scores are kept and looked up.
+
+    Returns
+    -------
+    dict
+        From each hypothesis as given to its score, as the model's `score` gives it (nats).
+
+    Raises
+    ------
+    InputError
+        If the model cannot score a hypothesis (an unknown word, for example); the message names
+        the utterance.
+    """
+    write = SentenceForm() if form is None else form
+    written = {text: write(text) for text in nbest.texts}
+    sentences = list(dict.fromkeys(written.values()))
+    starts = range(0, len(sentences), _CHUNK)
+    scores: dict[str, float] = {}
+    for start in track(starts, len(starts), f"scoring with {model.spec}"):
+        chunk = sentences[start : start + _CHUNK]
+        try:
+            totals = model.totals(chunk) if cache is None else cache.totals(model, chunk)
+        except InputError:
+            _blame(nbest, model, written, chunk)
+            raise
+        scores.update(zip(chunk, totals.score.tolist(), strict=True))
+    return {text: scores[sentence] for text, sentence in written.items()}
+
+
+def _blame(nbest: NBest, model: SentenceModel, written: dict[str, str], chunk: list[str]) -> None:
+    """Raise the error of the first hypothesis that the model cannot score, with its utterance."""
+    among = set(chunk)
+    for utterance in nbest.utterances:
+        for text in utterance.texts:
+            if written[text] in among:
+                try:
+                    model.totals([written[text]])
+                except InputError as error:
+                    raise InputError(f"the utterance {utterance.id!r}: {error}") from None

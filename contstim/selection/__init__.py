@@ -4,9 +4,8 @@ Natural pairs and triplets are chosen exactly; a design allocates them to groups
 Nothing here needs torch.
 """
 
-from contstim.selection.checking import check_design
 from contstim.selection.constraints import AtMost, Balance, Linear, SelectionConstraint
-from contstim.selection.design import CONDITIONS, LAYOUTS, Layout, design_trials
+from contstim.selection.design import CONDITIONS, LAYOUTS, Layout, check_design, design_trials
 from contstim.selection.files import read_scores, read_triplets
 from contstim.selection.natural import select_natural_pairs
 from contstim.selection.planning import DesignPlan, plan_design

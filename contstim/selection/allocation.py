@@ -18,7 +18,7 @@ import numpy as np
 
 from contstim.arrays import IntArray
 from contstim.errors import InfeasibleError
-from contstim.selection.solvers import SolverOptions, make_solver
+from contstim.selection.programme import SolverOptions, make_solver
 
 __all__ = ["TrialCells", "allocate", "separate_words"]
 

@@ -12,9 +12,8 @@ from contstim.arrays import IntArray
 from contstim.errors import InfeasibleError, InputError, UnknownNameError
 from contstim.selection.assignment import ROLES, AssignmentProblem, Role, assign
 from contstim.selection.constraints import ConstraintRows, SelectionConstraint
-from contstim.selection.programme import solve_programme
+from contstim.selection.programme import Solver, SolverOptions, solve_programme
 from contstim.selection.ranks import RankedScores, rank_scores
-from contstim.selection.solvers import Solver, SolverOptions
 
 __all__ = ["eligible_rows", "select_natural_pairs"]
 

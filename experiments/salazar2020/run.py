@@ -30,11 +30,9 @@ from contstim.files import write_whole
 from contstim.models.cache import ScoreCache
 from contstim.models.registry import load_model
 from contstim.progress import track
-from contstim.rescoring.forms import SentenceForm, learn_cases
 from contstim.rescoring.measures import WordErrorRate
-from contstim.rescoring.nbest import NBest, read_nbest
+from contstim.rescoring.nbest import NBest, SentenceForm, learn_cases, read_nbest, score_hypotheses
 from contstim.rescoring.rescore import Rescoring, RescoringOptions, rescore
-from contstim.rescoring.scoring import score_hypotheses
 from contstim.text.sentences import read_sentences
 
 #: Models that come with contstim; others are added with --model.

@@ -9,12 +9,9 @@ from lists import dog_scores, small, utterance
 
 from contstim import load_model
 from contstim.errors import InputError
-from contstim.rescoring.bootstrap import Resamples
-from contstim.rescoring.forms import SentenceForm, learn_cases
 from contstim.rescoring.measures import Bleu, WordErrorRate
-from contstim.rescoring.nbest import NBest
-from contstim.rescoring.rescore import RescoringOptions, rescore
-from contstim.rescoring.scoring import score_hypotheses
+from contstim.rescoring.nbest import NBest, SentenceForm, learn_cases, score_hypotheses
+from contstim.rescoring.rescore import Resamples, RescoringOptions, rescore
 
 FEW = RescoringOptions(n_bootstrap=50)
 

@@ -311,7 +311,7 @@ def test_unknown_solver():
 def test_solver_that_is_not_installed(monkeypatch):
     found = importlib.util.find_spec
     monkeypatch.setattr(
-        "contstim.selection.solvers.find_spec",
+        "contstim.selection.programme.find_spec",
         lambda name: None if name == "highspy" else found(name),
     )
     with pytest.raises(MissingExtraError) as caught:
