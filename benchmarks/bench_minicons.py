@@ -33,7 +33,7 @@ import transformers
 from checkpoints import random_bert, sentences
 
 from contstim import load_model
-from contstim.models.bundled import bundled_models
+from contstim.models.registry import bundled_models
 from contstim.models.spec import ModelSpec
 from contstim.text.sentence import split_word
 

@@ -29,9 +29,9 @@ import transformers
 from checkpoints import common_words, random_bert, random_gpt2, sentences
 
 from contstim import load_model
-from contstim.models.bundled import bundled_models
 from contstim.models.hf.causal import CausalModel
 from contstim.models.hf.masked import MaskedModel
+from contstim.models.registry import bundled_models
 from contstim.text.sentence import Sentence, WordList
 
 N_WORDS, ORDERS, VOCABULARY = 8, 100, 20_000

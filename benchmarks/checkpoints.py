@@ -7,7 +7,7 @@ from pathlib import Path
 import tokenizers
 import transformers
 
-from contstim.text.bundled import bundled_vocabulary
+from contstim.text.vocabulary import bundled_vocabulary
 
 N_PIECES, WIDTH, LAYERS = 8000, 256, 4
 POOL = Path(__file__).parents[1] / "contstim" / "data" / "pool.txt"

@@ -20,7 +20,8 @@ from pathlib import Path
 
 import kenlm
 
-from contstim.models.ngram import NgramModel, train_ngram
+from contstim.models.ngram.model import NgramModel
+from contstim.models.ngram.training import train_ngram
 from contstim.models.registry import load_model
 from contstim.text.sentence import Sentence, WordList
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from contstim import load_model, pool
 from contstim.models.hf.causal import CausalModel
-from contstim.models.hf.prefix_tree import plan_rows
+from contstim.models.hf.trie import plan_rows
 from contstim.rescoring.nbest import read_nbest
 
 

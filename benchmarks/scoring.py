@@ -15,7 +15,7 @@ import time
 import numpy as np
 
 from contstim import load_model, pool, read_sentences
-from contstim.models.bundled import bundled_models
+from contstim.models.registry import bundled_models
 
 
 def main() -> None:

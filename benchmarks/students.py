@@ -23,9 +23,9 @@ import numpy as np
 
 from contstim import load_model, pool
 from contstim.models.base import SentenceModel
+from contstim.models.devices import torch_threads
 from contstim.models.learnt.distilling import distill
 from contstim.models.learnt.fitting import FitOptions
-from contstim.models.threads import torch_threads
 from contstim.text.sentences import read_sentences
 
 

@@ -54,10 +54,9 @@ if TYPE_CHECKING:
     from contstim.selection.planning import plan_design
     from contstim.selection.sets import select_set
     from contstim.selection.triplets import select_triplets
-    from contstim.text.bundled import bundled_vocabulary
     from contstim.text.sentence import Sentence, WordList
     from contstim.text.sentences import pool, read_sentences, sample_sentences
-    from contstim.text.vocabulary import Vocabulary
+    from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
 
 __version__ = "0.1.0"
 
@@ -88,7 +87,7 @@ _PLACES = {
     "Vocabulary": "text.vocabulary",
     "WordList": "text.sentence",
     "answer_sentences": "evaluation.wording",
-    "bundled_vocabulary": "text.bundled",
+    "bundled_vocabulary": "text.vocabulary",
     "check_design": "selection.design",
     "check_model": "models.check",
     "check_strategy": "search.check",

@@ -26,7 +26,7 @@ import numpy as np
 
 from contstim.models.base import SentenceModel
 from contstim.models.hf.masked import MaskedModel
-from contstim.models.hf.plans import masked_rows
+from contstim.models.hf.metrics import masked_rows
 from contstim.models.registry import load_model
 from contstim.text.sentence import split_word
 

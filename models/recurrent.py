@@ -14,11 +14,14 @@ from pathlib import Path
 
 import torch
 
-from contstim.models.recurrent.checkpoint import load_network, save_network
-from contstim.models.recurrent.config import NetworkConfig, TrainingOptions
 from contstim.models.recurrent.corpus import TokenCorpus
-from contstim.models.recurrent.trainer import perplexity
-from contstim.models.recurrent.training import train_recurrent
+from contstim.models.recurrent.network import (
+    NetworkConfig,
+    TrainingOptions,
+    load_network,
+    save_network,
+)
+from contstim.models.recurrent.training import perplexity, train_recurrent
 
 # Narrower than the 256 of Golan et al. so that a file is about 8 MB.
 EMBEDDING = 208

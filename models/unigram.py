@@ -21,7 +21,7 @@ import gzip
 from collections import Counter
 from pathlib import Path
 
-from contstim.models.ngram import NgramVocabulary, read_word_set, train_ngram
+from contstim.models.ngram.training import NgramVocabulary, read_word_set, train_ngram
 
 LEAST = 5
 DIGITS = 4

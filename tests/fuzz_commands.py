@@ -232,7 +232,7 @@ def make_inputs(folder: Path) -> None:
     from contstim.experiment.psychds import write_psychds
     from contstim.experiment.store import Store
     from contstim.experiment.study import new_study
-    from contstim.models.ngram.train import train_ngram
+    from contstim.models.ngram.training import train_ngram
     from contstim.tables import TRIPLETS
 
     def write(name: str, text: str | bytes) -> None:

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from contstim.cli import main
-from contstim.models.bundled import bundled_models
-from contstim.models.registry import FAMILIES
+from contstim.models.registry import FAMILIES, bundled_models
 
 ROOT = Path(__file__).parents[1]
 

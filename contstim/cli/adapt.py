@@ -52,7 +52,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Adapt, write and print the pseudo-perplexities before and after."""
-    from contstim.models.adapt.adapting import AdaptOptions, adapt
+    from contstim.models.adapting import AdaptOptions, adapt
     from contstim.text.sentences import pool, read_sentences
 
     options = AdaptOptions(

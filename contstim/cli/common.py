@@ -13,8 +13,7 @@ from typing import IO, TYPE_CHECKING, NoReturn
 
 from contstim.errors import InputError, OutputError
 from contstim.files import is_stream, replacing
-from contstim.text.vocabulary import Vocabulary, WordRules
-from contstim.text.wordtable import WordTable
+from contstim.text.vocabulary import Vocabulary, WordRules, WordTable
 
 if TYPE_CHECKING:
     from contstim.pipeline.engine import Executor
@@ -207,7 +206,7 @@ def read_vocabulary(path: str | None) -> Vocabulary:
     Whoever lists a word means it, so words with apostrophes, hyphens or digits and single letters
     are admitted; what is left out all the same is reported on standard error.
     """
-    from contstim.text.bundled import bundled_vocabulary
+    from contstim.text.vocabulary import bundled_vocabulary
 
     if path is None:
         return bundled_vocabulary()

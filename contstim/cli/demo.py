@@ -31,8 +31,8 @@ from contstim.cli.experiment import serve_study
 from contstim.errors import InputError, OutputError
 from contstim.experiment.study import read_study
 from contstim.models.base import SentenceModel
+from contstim.models.devices import torch_threads
 from contstim.models.registry import load_model
-from contstim.models.threads import torch_threads
 from contstim.pipeline.engine import InProcess
 from contstim.pipeline.synthesis import SynthesisRequest, write_synthesis
 from contstim.pipeline.tasks import SynthesisOptions

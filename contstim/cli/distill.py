@@ -15,8 +15,8 @@ from contstim.cli.common import (
     threads,
     whole_number,
 )
+from contstim.models.devices import torch_threads
 from contstim.models.registry import load_model
-from contstim.models.threads import torch_threads
 from contstim.text.sentences import read_sentences
 
 __all__ = ["add_fitting", "configure", "run"]

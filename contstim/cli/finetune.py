@@ -7,7 +7,7 @@ from pathlib import Path
 
 from contstim.cli.common import output_folder, resumable, whole_number
 from contstim.cli.distill import add_fitting
-from contstim.models.threads import torch_threads
+from contstim.models.devices import torch_threads
 
 __all__ = ["configure", "run"]
 

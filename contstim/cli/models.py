@@ -18,10 +18,9 @@ import argparse
 from pathlib import Path
 
 from contstim.cli import adapt, distill, finetune, train
-from contstim.models.bundled import bundled_models, model_card
 from contstim.models.check import check_model
 from contstim.models.learnt import CARD
-from contstim.models.registry import families, load_model
+from contstim.models.registry import bundled_models, families, load_model, model_card
 from contstim.models.spec import ModelSpec
 from contstim.text.sentences import read_sentences
 

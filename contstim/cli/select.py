@@ -22,7 +22,7 @@ import pandas as pd
 
 from contstim.cli.common import number, output_file, positive, whole_number, write_output
 from contstim.text.sentences import read_words
-from contstim.text.wordrules import ENGLISH_REPEATABLE
+from contstim.text.vocabulary import ENGLISH_REPEATABLE
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

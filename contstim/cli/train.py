@@ -143,8 +143,7 @@ def _list_of(read: Callable[[str], T], example: str) -> Callable[[str], tuple[T,
 
 
 def _ngram(args: argparse.Namespace) -> int:
-    from contstim.models.ngram.corpus import NgramVocabulary, read_word_set
-    from contstim.models.ngram.train import train_ngram
+    from contstim.models.ngram.training import NgramVocabulary, read_word_set, train_ngram
 
     if args.vocabulary is not None and args.min_count is not None:
         raise InputError("give --vocabulary or --min-count, not both")
@@ -174,7 +173,7 @@ def _ngram(args: argparse.Namespace) -> int:
 
 
 def _network(args: argparse.Namespace) -> int:
-    from contstim.models.recurrent.config import NetworkConfig, TrainingOptions
+    from contstim.models.recurrent.network import NetworkConfig, TrainingOptions
     from contstim.models.recurrent.training import train_recurrent
 
     with resumable():

@@ -44,7 +44,7 @@ from contstim.evaluation.result import (
 from contstim.evaluation.scores import ScoreSource, score_table, token_table
 from contstim.evaluation.tables import result_tables
 from contstim.evaluation.trials import Analysis, TrialData, check_targets, default_analyses
-from contstim.models.provenance import versions
+from contstim.models.cache import versions
 from contstim.tables import read_table
 
 __all__ = ["evaluate", "evaluate_file"]

@@ -6,10 +6,13 @@ All results are float64 and in nats; a log-probability is never above 0.
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
+import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 
 import numpy as np
 
@@ -28,6 +31,7 @@ __all__ = [
     "SentenceParts",
     "Totals",
     "as_sentences",
+    "package_names",
 ]
 
 
@@ -347,3 +351,17 @@ class SentenceModel(ABC):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.spec}>"
+
+
+@lru_cache(maxsize=1)
+def _distributions() -> Mapping[str, list[str]]:
+    """Return which installed packages provide each top-level module; reading them all is slow."""
+    return importlib.metadata.packages_distributions()
+
+
+def package_names(model: SentenceModel) -> tuple[str, ...]:
+    """Name the packages that a model's scores depend on, those of its class among them, sorted."""
+    modules = {cls.__module__.partition(".")[0] for cls in type(model).__mro__}
+    foreign = modules - sys.stdlib_module_names - {"contstim", "__main__"}
+    own = [name for module in foreign for name in _distributions().get(module, [])]
+    return tuple(sorted({*model.packages, *own}))

@@ -7,20 +7,30 @@ Files are written whole and never changed, so several processes and machines may
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
+import platform
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from contstim import __version__
 from contstim.errors import InputError
 from contstim.files import digest_of, write_whole
-from contstim.models.base import SentenceModel, Totals
-from contstim.models.provenance import describe_model, versions
+from contstim.models.base import SentenceModel, Totals, package_names
 
-__all__ = ["CachedScore", "ScoreCache", "model_identity"]
+__all__ = [
+    "CachedScore",
+    "ScoreCache",
+    "describe_model",
+    "model_identity",
+    "versions",
+]
 
+_PACKAGES = ("numpy", "scipy")
 #: The keys of a file, for the fields of `Totals` and `CachedScore` in their order.
 _KEYS = ("log_prob", "n_tokens", "n_words", "stderr")
 
@@ -32,6 +42,34 @@ class CachedScore(NamedTuple):
     n_tokens: int
     n_words: int
     stderr: float
+
+
+def describe_model(model: SentenceModel) -> dict[str, Any]:
+    """Say which model it is: spec, event, digest of its weights and versions of its packages."""
+    return {
+        "spec": model.spec,
+        "event": asdict(model.event),
+        "event_digest": model.event.digest,
+        "weights": model.fingerprint,
+        "packages": _installed(package_names(model)),
+    }
+
+
+def versions(*packages: str) -> dict[str, str]:
+    """Return the versions of what all numbers depend on and, where installed, of `packages`."""
+    own = {"python": platform.python_version(), "contstim": __version__}
+    return own | _installed((*_PACKAGES, *packages))
+
+
+def _installed(packages: Sequence[str]) -> dict[str, str]:
+    """Return the versions of those of `packages` that are installed."""
+    found = {}
+    for name in packages:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
 
 
 def model_identity(model: SentenceModel) -> dict[str, Any]:

@@ -1,13 +1,19 @@
-"""Where PyTorch may compute."""
+"""Where, and on how many threads, PyTorch computes."""
 
 from __future__ import annotations
 
-import torch
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from contstim.errors import InputError, SpecError
 from contstim.models.spec import ModelSpec
 
-__all__ = ["torch_device"]
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["torch_device", "torch_threads"]
 
 
 def torch_device(name: str, spec: ModelSpec | None = None) -> torch.device:
@@ -18,6 +24,8 @@ def torch_device(name: str, spec: ModelSpec | None = None) -> torch.device:
     SpecError, InputError
         If it is misspelt or not to be had; `spec` is where it stands.
     """
+    import torch  # takes seconds
+
     try:
         device = torch.device(name)
         torch.zeros(1, device=device).item()  # the device "meta" holds no numbers
@@ -28,3 +36,22 @@ def torch_device(name: str, spec: ModelSpec | None = None) -> torch.device:
             raise InputError(f"the device {name!r} {what}") from error
         raise SpecError(f"device={name!r} in {str(spec)!r} {what}") from error
     return device
+
+
+@contextmanager
+def torch_threads(number: int = 1) -> Iterator[None]:
+    """Let PyTorch, if it is in use, compute on `number` threads.
+
+    The number of threads may change the last digits of a network's scores; with one everywhere,
+    the same work gives the same bytes on any number of cores, and small networks are searched with
+    as fast as with more, or faster.
+    """
+    torch = sys.modules.get("torch")
+    before = None if torch is None else torch.get_num_threads()
+    if torch is not None:
+        torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        if torch is not None:
+            torch.set_num_threads(before)

@@ -1,4 +1,4 @@
-"""Other packages: what models depend on, and models that lie in them, found and converted once.
+"""Models that lie in other packages, found and converted once.
 
 A package is found by the metadata of its installation and never imported. What is made from its
 files is kept in a folder of the user's, whole or not at all.
@@ -11,31 +11,15 @@ import hashlib
 import importlib.metadata
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import platformdirs
 
 from contstim.errors import MissingExtraError, ModelFileError, OutputError
 from contstim.files import file_digest, lock, remove, replacing
-from contstim.models.base import SentenceModel
 
-__all__ = ["cache_folder", "convert_once", "digest_of_files", "package_file", "package_names"]
-
-
-@lru_cache(maxsize=1)
-def _distributions() -> Mapping[str, list[str]]:
-    """Return which installed packages provide each top-level module; reading them all is slow."""
-    return importlib.metadata.packages_distributions()
-
-
-def package_names(model: SentenceModel) -> tuple[str, ...]:
-    """Name the packages that a model's scores depend on, those of its class among them, sorted."""
-    modules = {cls.__module__.partition(".")[0] for cls in type(model).__mro__}
-    foreign = modules - sys.stdlib_module_names - {"contstim", "__main__"}
-    own = [name for module in foreign for name in _distributions().get(module, [])]
-    return tuple(sorted({*model.packages, *own}))
+__all__ = ["cache_folder", "convert_once", "digest_of_files", "package_file"]
 
 
 def cache_folder() -> Path:

@@ -23,8 +23,8 @@ from contstim.models.base import (
     SentenceModel,
     SentenceParts,
     Totals,
+    package_names,
 )
-from contstim.models.packages import package_names
 from contstim.models.spec import ModelSpec
 from contstim.text.sentence import Sentence, WordList
 

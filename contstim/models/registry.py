@@ -1,4 +1,4 @@
-"""From a model spec to a model, or to the kind of its scores: the families, by name.
+"""From a model spec to a model, or to the kind of its scores: families and bundled models, by name.
 
 A family is one of `FAMILIES`, or an entry point of the group ``contstim.models`` in the metadata of
 any installed package, which every process of the same Python finds.
@@ -6,19 +6,94 @@ any installed package, which every process of the same Python finds.
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from operator import attrgetter
+from pathlib import Path
 from typing import Any, cast
 
 from contstim.errors import InputError, ModelFileError, SpecError, UnknownNameError
 from contstim.models.base import ScoreKind, SentenceModel
-from contstim.models.bundled import bundled_models
 from contstim.models.reductions import REDUCTIONS, ReducedModel, reduced_kind
 from contstim.models.spec import ModelSpec
 
-__all__ = ["FAMILIES", "Family", "families", "load_model", "register_family", "score_kind"]
+__all__ = [
+    "FAMILIES",
+    "Bundled",
+    "Family",
+    "bundled_folder",
+    "bundled_models",
+    "families",
+    "load_model",
+    "model_card",
+    "register_family",
+    "score_kind",
+]
+
+
+@dataclass(frozen=True)
+class Bundled:
+    """One bundled model: its file, the family that reads it and the options that fit it.
+
+    A model that another package brings has a `converter`, ``module:function``, in place of a file:
+    the function gives the path of the file made from that package.
+    """
+
+    name: str
+    family: str
+    file: str
+    summary: str
+    options: tuple[tuple[str, str], ...]
+    converter: str = ""
+
+    def path(self) -> Path:
+        """Return where the model's file lies. Raises what the converter raises."""
+        if self.converter:
+            module, _, function = self.converter.partition(":")
+            return cast(Path, getattr(import_module(module), function)())
+        return bundled_folder() / self.file
+
+
+def bundled_folder() -> Path:
+    """Return the folder of the bundled models: in the installed package, or in the checkout."""
+    package = Path(__file__).resolve().parents[1]
+    for folder in (package / "bundled", package.parent / "models" / "bundled"):
+        if (folder / "bundled.toml").is_file():
+            return folder
+    raise ModelFileError("the bundled models are missing from this installation; install it again")
+
+
+def model_card(name: str) -> str | None:
+    """Return the model card of a bundled model, as Markdown, or None where there is none."""
+    folder = bundled_folder()
+    for cards in (folder / "cards", folder.parent / "cards"):
+        path = cards / f"{name}.md"
+        if path.is_file():
+            return path.read_text(encoding="utf-8")
+    return None
+
+
+@cache
+def bundled_models() -> dict[str, Bundled]:
+    """Return the bundled models by name, as ``bundled.toml`` lists them."""
+    with (bundled_folder() / "bundled.toml").open("rb") as file:
+        table = tomllib.load(file)
+    return {
+        name: Bundled(
+            name,
+            entry["family"],
+            entry.get("file", ""),
+            entry["summary"],
+            tuple(sorted(entry.get("options", {}).items())),
+            entry.get("converter", ""),
+        )
+        for name, entry in table.items()
+    }
+
 
 _GROUP = "contstim.models"
 
@@ -28,20 +103,21 @@ Kind = Callable[[ModelSpec], ScoreKind]
 
 @dataclass(frozen=True)
 class Family:
-    """A model family; see `register_family`."""
+    """A model family; see `register_family`. `package` names the one that brings it, if another."""
 
     name: str
     summary: str
-    loader: str | Loader | EntryPoint
+    loader: str | Loader
     kind: ScoreKind | str | Kind | None = None
+    package: str = ""
 
     def load(self, spec: ModelSpec) -> SentenceModel:
         """Load the model that `spec` names."""
-        model = _named(self.loader)(spec)
+        model = self._function(self.loader)(spec)
         if not isinstance(model, SentenceModel):
-            maker = f"the loader of the model family {self.name!r}"
-            if not (isinstance(self.loader, str) or callable(self.loader)):
-                maker = f"{self.loader.value!r} of the package {_package(self.loader)}"
+            maker = f"{self.loader!r} of the package {self.package}"
+            if not self.package:
+                maker = f"the loader of the model family {self.name!r}"
             raise InputError(
                 f"{maker} gives {model!r} for {str(spec)!r}; it must give a SentenceModel"
             )
@@ -52,30 +128,32 @@ class Family:
 
         The model is loaded only if its class leaves that to the single model.
         """
+        if isinstance(self.kind, ScoreKind):
+            return self.kind
         if self.kind is not None:
-            return self.kind if isinstance(self.kind, ScoreKind) else _named(self.kind)(spec)
-        stated = getattr(_named(self.loader), "kind", None)
+            kind: ScoreKind = self._function(self.kind)(spec)
+            return kind
+        stated = getattr(self._function(self.loader), "kind", None)
         if stated is SentenceModel.kind:
             return ScoreKind()
         return stated if isinstance(stated, ScoreKind) else self.load(spec).kind
 
-
-def _named(given: str | EntryPoint | Callable[[ModelSpec], Any]) -> Callable[[ModelSpec], Any]:
-    """Return the function itself, where its address or an entry point names it."""
-    # Not by its class: where the package importlib_metadata is in use, entry points are its own.
-    if not (isinstance(given, str) or callable(given)):
+    def _function(self, given: str | Callable[[ModelSpec], Any]) -> Callable[[ModelSpec], Any]:
+        """Return `given`, or what it is the address of."""
+        if not isinstance(given, str):
+            return given
+        module, _, name = given.partition(":")
         try:
-            return cast("Callable[[ModelSpec], Any]", given.load())
+            function: Callable[[ModelSpec], Any] = attrgetter(name)(import_module(module))
         except Exception as error:  # another's module may raise anything
+            if not self.package:
+                raise
             reason = " ".join(f"{type(error).__name__}: {error}".split())
             raise InputError(
-                f"the package {_package(given)}, which brings the model family {given.name!r}, "
+                f"the package {self.package}, which brings the model family {self.name!r}, "
                 f"cannot be imported ({reason}); repair or uninstall it"
             ) from error
-    if isinstance(given, str):
-        module, _, name = given.partition(":")
-        return cast("Callable[[ModelSpec], Any]", getattr(import_module(module), name))
-    return given
+        return function
 
 
 #: The families that come with contstim, and those that `register_family` added in this process.
@@ -109,20 +187,19 @@ def register_family(
 def families() -> dict[str, Family]:
     """Return all families by name: `FAMILIES`, and those of installed packages after them."""
     return FAMILIES | {
-        entry.name: Family(entry.name, _summary(entry), entry)
+        entry.name: _brought(entry)
         for entry in entry_points(group=_GROUP)
         if entry.name not in FAMILIES
     }
 
 
-def _package(entry: EntryPoint) -> str:
-    return "without a name" if entry.dist is None else entry.dist.name
-
-
-def _summary(entry: EntryPoint) -> str:
+def _brought(entry: EntryPoint) -> Family:
+    """Return the family that an entry point names."""
     metadata = None if entry.dist is None else entry.dist.metadata
+    package = "without a name" if metadata is None else metadata["Name"]
     summary = metadata["Summary"] if metadata and "Summary" in metadata else "no summary"
-    return f"{summary} (package {_package(entry)})"
+    address = f"{entry.module}:{entry.attr}"
+    return Family(entry.name, f"{summary} (package {package})", address, package=package)
 
 
 def _bundled(spec: ModelSpec) -> ModelSpec:
@@ -148,22 +225,22 @@ def _bundled_kind(spec: ModelSpec) -> ScoreKind:
 
 register_family("contstim", "small models that come with contstim", _load_bundled, _bundled_kind)
 for _name, _what, _address in (
-    ("ngram", "n-gram model in an ARPA file or KenLM binary", "ngram:load_ngram"),
-    ("rnn", "recurrent network with ReLU units", "recurrent:load_recurrent"),
-    ("lstm", "LSTM network", "recurrent:load_recurrent"),
+    ("ngram", "n-gram model in an ARPA file or KenLM binary", "ngram.model:NgramModel"),
+    ("rnn", "recurrent network with ReLU units", "recurrent.model:load_recurrent"),
+    ("lstm", "LSTM network", "recurrent.model:load_recurrent"),
     ("hf", "causal or masked transformer, a folder or a hub name", "hf:load_hf"),
 ):
     register_family(_name, _what, f"contstim.models.{_address}", ScoreKind())
 register_family(
     "student",
     "network that imitates a model's sentence score in one pass, from `contstim models distill`",
-    "contstim.models.learnt:load_student",
+    "contstim.models.learnt.student:load_student",
     "contstim.models.learnt:student_kind",
 )
 register_family(
     "classifier",
     "acceptability classifier, from `contstim models finetune`",
-    "contstim.models.learnt:load_classifier",
+    "contstim.models.learnt.classifier:load_classifier",
     "contstim.models.learnt:classifier_kind",
 )
 

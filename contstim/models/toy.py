@@ -27,7 +27,7 @@ from contstim.models.spec import ModelSpec
 from contstim.models.words import WordTokenizer
 from contstim.text.sentence import Sentence, WordList
 
-__all__ = ["TableModel", "all_strings", "check_normalisation", "mass"]
+__all__ = ["TableModel", "check_normalisation"]
 
 
 def all_strings(words: Sequence[str], length: int) -> list[str]:

@@ -18,14 +18,12 @@ from typing import Annotated, Any, ClassVar, Self, TypeVar
 import pandas as pd
 
 from contstim.errors import InputError
-from contstim.models.cache import CachedScore
-from contstim.models.provenance import versions
+from contstim.models.cache import CachedScore, versions
 from contstim.pipeline.tables import StageTable
 from contstim.pipeline.work import ModelRecord, RunStore, Task
 from contstim.settings import Count, Natural, matching, settings
-from contstim.text.bundled import bundled_vocabulary
 from contstim.text.sentences import length_range, pool, read_sentences
-from contstim.text.vocabulary import Vocabulary
+from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
 
 __all__ = [
     "Run",

@@ -19,7 +19,7 @@ from typing import Any
 
 from contstim.errors import ContstimError, InputError, OutputError
 from contstim.files import digest, lock, remove
-from contstim.models.provenance import versions
+from contstim.models.cache import versions
 from contstim.pipeline.engine import Engine, Executor
 from contstim.pipeline.tables import StageTable, csv_text
 from contstim.pipeline.tasks import (
@@ -32,8 +32,7 @@ from contstim.pipeline.tasks import (
 from contstim.pipeline.work import ModelRecord, RunContext, RunStore, Task
 from contstim.search.search import Synthesis
 from contstim.search.triplets import Triplet, check_request
-from contstim.text.bundled import bundled_vocabulary
-from contstim.text.vocabulary import Vocabulary
+from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
 
 __all__ = ["FailedTasksError", "OneWay", "SynthesisRequest", "write_synthesis"]
 

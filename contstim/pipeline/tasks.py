@@ -16,7 +16,7 @@ from pydantic import AfterValidator, Field
 from contstim.errors import InputError
 from contstim.files import digest_of
 from contstim.models.base import SentenceModel
-from contstim.models.threads import torch_threads
+from contstim.models.devices import torch_threads
 from contstim.pipeline.work import ModelRecord, RunStore, Task, Worker
 from contstim.search.search import Synthesis, synthesize
 from contstim.search.strategies import DEFAULT, OPTION_OF, STRATEGIES, strategy, with_options

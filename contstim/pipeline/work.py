@@ -24,13 +24,11 @@ from typing import Any, ClassVar
 from contstim.errors import ContstimError, InputError, OutputError
 from contstim.files import digest_of, write_whole
 from contstim.models.base import SentenceModel
-from contstim.models.cache import ScoreCache
-from contstim.models.provenance import describe_model, versions
+from contstim.models.cache import ScoreCache, describe_model, versions
 from contstim.models.registry import load_model
 from contstim.models.spec import ModelSpec
 from contstim.search.proposals import WordReplacement
-from contstim.text.bundled import bundled_vocabulary
-from contstim.text.vocabulary import Vocabulary
+from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
 
 __all__ = ["TRIES", "ModelRecord", "RunContext", "RunStore", "Task", "TaskResult", "Worker"]
 

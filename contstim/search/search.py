@@ -11,9 +11,8 @@ from contstim.search.proposals import WordReplacement
 from contstim.search.strategies import DEFAULT
 from contstim.search.strategies import strategy as strategy_called
 from contstim.search.sweeps import Search, Step, Strategy
-from contstim.text.bundled import bundled_vocabulary
 from contstim.text.sentence import Sentence
-from contstim.text.vocabulary import Vocabulary
+from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
 
 __all__ = ["Synthesis", "synthesize"]
 

@@ -10,7 +10,7 @@ from contstim.errors import InputError, UnknownNameError
 from contstim.tables import numbered_lines
 from contstim.text.sentence import split_word
 
-__all__ = ["SPLITTERS", "corpus_sentences", "detokenize", "split_sentences", "splitter_for"]
+__all__ = ["SPLITTERS", "corpus_sentences", "detokenize", "split_sentences"]
 
 #: How running text is split into sentences, see `corpus_sentences`.
 SPLITTERS = ("lines", "rule", "punkt", "auto")

@@ -16,12 +16,10 @@ import numpy as np
 from contstim.errors import InfeasibleError, InputError, UnknownNameError
 from contstim.tables import csv_rows, numbered_lines
 from contstim.text.sentence import Sentence
-from contstim.text.vocabulary import Vocabulary
-from contstim.text.wordrules import ENGLISH_REPEATABLE
+from contstim.text.vocabulary import ENGLISH_REPEATABLE, Vocabulary
 
 __all__ = [
     "PUNCTUATION",
-    "SampleReport",
     "SentenceRules",
     "length_range",
     "pool",

@@ -1,12 +1,17 @@
-"""The words that a synthetic sentence may be made of, and which of them may repeat."""
+"""The words that a synthetic sentence may be made of: word lists, their rules and files."""
 
 from __future__ import annotations
 
+import csv
+import io
 import math
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
+from importlib.resources import as_file, files
+from itertools import islice
 from os import PathLike
 from pathlib import Path
 from typing import Protocol
@@ -16,12 +21,220 @@ from numpy.typing import NDArray
 
 from contstim.errors import InputError, UnknownNameError
 from contstim.files import digest, replacing
-from contstim.tables import numbered_lines
+from contstim.tables import csv_rows, numbered_lines
 from contstim.text.sentence import WordList, capitalize, split_word
-from contstim.text.wordrules import ENGLISH_REPEATABLE, WordRules
-from contstim.text.wordtable import WordTable
 
-__all__ = ["Vocabulary", "WordRules"]
+__all__ = ["ENGLISH_REPEATABLE", "Vocabulary", "WordRules", "WordTable", "bundled_vocabulary"]
+
+#: English determiners and prepositions: the words that a sentence may hold twice (Golan et al.
+#: 2023 allow 42 such words; this list is our own).
+ENGLISH_REPEATABLE = frozenset(
+    """
+    the a an this these those each every some any
+    of in on at by for from with without within into onto to toward towards upon over under
+    above below beneath between among through throughout during before after since until
+    against about across along around behind beside beyond near inside outside up down off past
+    """.split()  # noqa: SIM905 - as a list literal this is 55 lines
+)
+
+#: English words that keep their capital inside a sentence without being names.
+ENGLISH_CAPITALS = frozenset({"I", "I'm", "I'll", "I've", "I'd", "I’m", "I’ll", "I’ve", "I’d"})
+
+#: Single letters that are no English words.
+ENGLISH_LETTERS = frozenset("bcdefghjklmnopqrstuvwxyz")
+
+#: Which characters a word may be made of, see `WordRules`.
+CHARACTERS = ("letters", "marks", "any")
+
+_INNER_MARKS = str.maketrans("", "", "'’-")
+
+
+@dataclass(frozen=True)
+class WordRules:
+    """Which words of a list or text become part of a vocabulary, and where they may stand.
+
+    The defaults are for English; see `for_language`.
+
+    Attributes
+    ----------
+    characters
+        ``letters``: words of letters alone. ``marks``: with apostrophes and hyphens inside as
+        well ("don't"). ``any``: whatever has a letter or digit.
+    derive_first
+        Whether every word allowed elsewhere is also allowed first, in capitalised form, even
+        where that form was not listed or seen.
+    names
+        Whether capitalised words without a lower-case form in the list are allowed elsewhere too.
+    capitals
+        Capitalised words that are always allowed elsewhere.
+    exclude
+        Words to leave out, ignoring case.
+    repeatable
+        Words that a sentence may hold more than once, ignoring case.
+    """
+
+    characters: str = "letters"
+    derive_first: bool = False
+    names: bool = False
+    capitals: frozenset[str] = ENGLISH_CAPITALS
+    exclude: frozenset[str] = ENGLISH_LETTERS
+    repeatable: frozenset[str] = ENGLISH_REPEATABLE
+
+    def __post_init__(self) -> None:
+        if self.characters not in CHARACTERS:
+            raise UnknownNameError.among("kind of characters", self.characters, CHARACTERS)
+
+    @classmethod
+    def for_language(cls, language: str) -> WordRules:
+        """Return the defaults for English, and rules without any list of words otherwise."""
+        if language.split("-")[0].split("_")[0].lower() == "en":
+            return cls()
+        return cls(capitals=frozenset(), exclude=frozenset(), repeatable=frozenset())
+
+    def admit(self, words: Iterable[str]) -> list[str]:
+        """Return those of `words` that the rules admit, each once, in order."""
+        listed = dict.fromkeys(words)
+        exclude = {word.casefold() for word in self.exclude}
+        return [
+            word
+            for word in listed
+            if self._formed(word)
+            and word.casefold() not in exclude
+            and not (_shouted(word) and (word.capitalize() in listed or word.lower() in listed))
+        ]
+
+    def _formed(self, word: str) -> bool:
+        if split_word(word)[1] != word or word.split() != [word]:
+            return False
+        if self.characters == "any":
+            return any(c.isalnum() for c in word)
+        bare = word.translate(_INNER_MARKS) if self.characters == "marks" else word
+        ends_in_letters = word[:1].isalnum() and (word[-1].isalnum() or _is_letter(word[-1]))
+        return ends_in_letters and (bare.isalpha() or all(map(_is_letter, bare)))
+
+
+def _is_letter(character: str) -> bool:
+    # Vowel signs of Indic scripts are marks (M), not letters (L), to Unicode.
+    return unicodedata.category(character)[0] in "LM"
+
+
+def _shouted(word: str) -> bool:
+    return len(word) > 1 and word.isupper()
+
+
+_COLUMNS = ("word", "first", "elsewhere", "repeatable", "frequency")
+_FLAGS = {"1": True, "yes": True, "true": True, "0": False, "no": False, "false": False, "": False}
+
+
+@dataclass(frozen=True)
+class WordTable:
+    """What a word list file says; None is a column that it does not have.
+
+    Attributes
+    ----------
+    words
+        The words of all rows, in order; a word may have several rows.
+    first, elsewhere
+        The words marked as allowed first, or after the first.
+    repeatable
+        The words marked as allowed more than once in a sentence; they need not be in `words`.
+    frequencies
+        Frequency, or count, of the words that have one.
+    """
+
+    words: Sequence[str]
+    first: Sequence[str] | None
+    elsewhere: Sequence[str] | None
+    repeatable: frozenset[str] | None
+    frequencies: Mapping[str, float]
+
+    @classmethod
+    def read(cls, path: str | PathLike[str]) -> WordTable:
+        """Read a file: a CSV if it is called so or its first line names a column ``word``.
+
+        Raises
+        ------
+        InputError
+            For a file that cannot be read, is not UTF-8, or has a cell that cannot be used.
+        """
+        lines = [text for _, text in numbered_lines(path)]
+        try:
+            header = [cell.strip() for cell in next(csv.reader(lines[:1]), [])]
+        except csv.Error:  # a line that is no line of a CSV
+            header = [lines[0]]
+        named_csv = ".csv" in Path(path).suffixes
+        if "word" not in header and named_csv:
+            raise InputError(f"{path} has no column 'word', only {', '.join(header) or 'nothing'}")
+        if "word" not in header or not (named_csv or len(header) > 1):
+            words = [line.strip() for line in lines if line.strip()]
+            return cls(words, None, None, None, {})
+        rows = []
+        for number, cells in islice(csv_rows(lines, str(path), fill=True), 1, None):
+            row = dict(zip(header, (cell.strip() for cell in cells), strict=True))
+            if any(row.values()) and not row["word"]:
+                raise InputError(f"{path}, row {number} has no word; fill the column 'word'")
+            if row["word"]:
+                rows.append(row)
+        column = _Columns(str(path), rows)
+        repeatable = column.flagged("repeatable") if "repeatable" in header else None
+        return cls(
+            [row["word"] for row in rows],
+            column.flagged("first") if "first" in header else None,
+            column.flagged("elsewhere") if "elsewhere" in header else None,
+            None if repeatable is None else frozenset(repeatable),
+            column.numbers("frequency") if "frequency" in header else {},
+        )
+
+    def __str__(self) -> str:
+        """Return the table as CSV text: a row each for a word first and elsewhere, in order."""
+        first, elsewhere = self.first or (), self.elsewhere or ()
+        repeatable = frozenset(word.casefold() for word in self.repeatable or ())
+        extra = sorted(repeatable - {word.casefold() for word in (*first, *elsewhere)})
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(_COLUMNS)
+        for words, place in ((first, (1, 0)), (elsewhere, (0, 1)), (extra, (0, 0))):
+            for word in words:
+                frequency = self.frequencies.get(word)
+                number = "" if frequency is None else repr(float(frequency))
+                writer.writerow([word, *place, int(word.casefold() in repeatable), number])
+        return out.getvalue()
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """Rows of a CSV word list, with the file's name for messages."""
+
+    name: str
+    rows: list[dict[str, str]]
+
+    def flagged(self, column: str) -> list[str]:
+        """Return the words whose cell in `column` says yes."""
+        found = []
+        for row in self.rows:
+            cell = row.get(column, "")
+            if cell.lower() not in _FLAGS:
+                raise InputError(
+                    f"{self.name}: column {column!r} of {row['word']!r} is {cell!r}; write 1 or 0"
+                )
+            if _FLAGS[cell.lower()]:
+                found.append(row["word"])
+        return found
+
+    def numbers(self, column: str) -> dict[str, float]:
+        """Return the numbers in `column` by word, leaving out empty cells."""
+        found = {}
+        for row in self.rows:
+            cell = row.get(column, "")
+            if not cell:
+                continue
+            try:
+                found[row["word"]] = float(cell)
+            except ValueError:
+                raise InputError(
+                    f"{self.name}: column {column!r} of {row['word']!r} is {cell!r}, not a number"
+                ) from None
+        return found
 
 
 class _Knower(Protocol):
@@ -386,3 +599,14 @@ def _count(
                 (opening if at_start else inside).add(core)
                 at_start = any(mark in after for mark in ".?!…") if after else False
     return counts, opening, inside
+
+
+@cache
+def bundled_vocabulary() -> Vocabulary:
+    """Return the bundled English vocabulary: 20,000 words, all known to the bundled models.
+
+    They are the most frequent lower-case words of the books that the bundled models are trained
+    on, and the capitalised words that open sentences there.
+    """
+    with as_file(files("contstim") / "data" / "vocabulary.csv") as path:
+        return Vocabulary.read(path)

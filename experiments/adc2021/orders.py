@@ -13,9 +13,9 @@ import argparse
 from pathlib import Path
 
 from contstim.evaluation.suites import LIAdger
+from contstim.models.devices import torch_threads
+from contstim.models.learnt.finetuning import order_study
 from contstim.models.learnt.fitting import FitOptions
-from contstim.models.learnt.orders import order_study
-from contstim.models.threads import torch_threads
 from contstim.report.order_figure import order_figure
 from contstim.report.style import save_figure
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from contstim.evaluation.suites import LIAdger
-from contstim.models.bundled import bundled_models
+from contstim.models.registry import bundled_models
 from contstim.models.spec import ModelSpec
 
 # Vazquez Martinez (2021), Tables 2.3 and 3.1; they give no correlations of the masked models.

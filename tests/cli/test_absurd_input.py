@@ -13,7 +13,7 @@ from contstim.cli import main, score
 from contstim.errors import InputError
 from contstim.experiment.schema import open_data
 from contstim.experiment.study import new_study
-from contstim.models.recurrent.config import NetworkConfig, TrainingOptions
+from contstim.models.recurrent.network import NetworkConfig, TrainingOptions
 from contstim.models.recurrent.training import train_recurrent
 from contstim.selection import Layout, design_trials, plan_design
 

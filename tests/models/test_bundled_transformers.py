@@ -5,7 +5,7 @@ import pytest
 
 from contstim import check_model, load_model
 from contstim.models.base import SentenceModel
-from contstim.models.bundled import bundled_folder
+from contstim.models.registry import bundled_folder
 from contstim.text.sentence import split_word
 from contstim.text.sentences import pool
 

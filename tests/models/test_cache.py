@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from contstim.errors import InputError
-from contstim.models import packages
-from contstim.models.cache import ScoreCache, model_identity
-from contstim.models.packages import package_names
-from contstim.models.provenance import describe_model
+from contstim.models import base
+from contstim.models.base import package_names
+from contstim.models.cache import ScoreCache, describe_model, model_identity
 from contstim.models.reductions import ReducedModel
 from contstim.models.registry import load_model
 from contstim.models.spec import ModelSpec
@@ -69,7 +68,7 @@ def test_scores_belong_to_versions_of_the_packages_of_a_model(
 ) -> None:
     _install(tmp_path, "strangers", "1.0")
     monkeypatch.syspath_prepend(str(tmp_path))
-    packages._distributions.cache_clear()
+    base._distributions.cache_clear()
     model = importlib.import_module("strangers").Own(WORDS, 1)
     monkeypatch.setattr(type(model), "packages", ("pytest", "not-installed"))
     try:
@@ -87,7 +86,7 @@ def test_scores_belong_to_versions_of_the_packages_of_a_model(
         _install(tmp_path, "strangers", "1.1")
         assert not cache.read(model_identity(model))
     finally:
-        packages._distributions.cache_clear()
+        base._distributions.cache_clear()
 
 
 def test_the_packages_of_the_families_here() -> None:

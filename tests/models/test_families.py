@@ -10,11 +10,10 @@ import pytest
 
 from contstim import check_model, load_model, synthesize
 from contstim.errors import InputError, UnknownWordError
-from contstim.models.bundled import bundled_models
-from contstim.models.ngram.corpus import NgramVocabulary
-from contstim.models.ngram.train import train_ngram
-from contstim.models.recurrent.config import NetworkConfig, TrainingOptions
+from contstim.models.ngram.training import NgramVocabulary, train_ngram
+from contstim.models.recurrent.network import NetworkConfig, TrainingOptions
 from contstim.models.recurrent.training import train_recurrent
+from contstim.models.registry import bundled_models
 from contstim.models.toy import check_normalisation
 from contstim.text.sentence import Sentence, WordList
 from contstim.text.vocabulary import Vocabulary

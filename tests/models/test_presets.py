@@ -3,7 +3,6 @@
 import pytest
 
 from contstim.errors import UnknownNameError
-from contstim.models.bundled import bundled_models
 from contstim.models.hf.options import (
     CAUSAL_OPTIONS,
     MASKED_OPTIONS,
@@ -12,6 +11,7 @@ from contstim.models.hf.options import (
     SharedOptions,
 )
 from contstim.models.presets import METRIC_PRESETS, preset
+from contstim.models.registry import bundled_models
 from contstim.models.spec import ModelSpec
 
 #: The masked models of Kauf & Ivanova (2023).

@@ -6,14 +6,15 @@ import torch
 from safetensors.torch import save
 
 from contstim.errors import InputError, ModelFileError, OutputError, UnknownNameError
-from contstim.models.recurrent.checkpoint import (
+from contstim.models.recurrent.network import (
+    NetworkConfig,
+    RecurrentNetwork,
+    TokenVocabulary,
     load_network,
     read_tensors,
     save_network,
     write_tensors,
 )
-from contstim.models.recurrent.config import NetworkConfig, TokenVocabulary
-from contstim.models.recurrent.network import RecurrentNetwork
 
 
 def make_network(cell="lstm", tied=True):

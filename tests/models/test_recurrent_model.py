@@ -1,17 +1,18 @@
 """The recurrent sentence model against plain numpy, brute force and itself by other routes."""
 
 import itertools
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
 from contstim.errors import InputError, ModelFileError, SpecError, UnknownWordError
 from contstim.models.recurrent import network as network_module
-from contstim.models.recurrent.checkpoint import save_network
-from contstim.models.recurrent.config import NetworkConfig, TokenVocabulary
-from contstim.models.recurrent.network import RecurrentNetwork
+from contstim.models.recurrent.network import (
+    NetworkConfig,
+    RecurrentNetwork,
+    TokenVocabulary,
+    save_network,
+)
 from contstim.models.registry import load_model
 from contstim.text.sentence import Sentence, WordList
 
@@ -250,14 +251,3 @@ def test_bad_options_and_inputs_are_refused(load):
         model.score(["the dog", " "])
     assert model.score([]).shape == (0,)
     assert model.parts([]) == []
-
-
-def test_importing_the_package_does_not_import_torch():
-    code = (
-        "import sys, contstim.models.recurrent as r; "
-        "r.load_recurrent; print('torch' in sys.modules)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
-    )
-    assert done.stdout.strip() == "False"

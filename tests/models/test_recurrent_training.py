@@ -14,19 +14,26 @@ import pytest
 import torch
 
 from contstim.errors import InputError, OutputError
-from contstim.models.recurrent.checkpoint import load_network
-from contstim.models.recurrent.config import NetworkConfig, TokenVocabulary, TrainingOptions
 from contstim.models.recurrent.corpus import (
     TokenCorpus,
     count_words,
     make_vocabulary,
     read_ranked_words,
 )
-from contstim.models.recurrent.network import RecurrentNetwork
-from contstim.models.recurrent.progress import Progress
-from contstim.models.recurrent.softmax import Negatives, cross_entropy
-from contstim.models.recurrent.trainer import Trainer
-from contstim.models.recurrent.training import train_recurrent
+from contstim.models.recurrent.network import (
+    NetworkConfig,
+    RecurrentNetwork,
+    TokenVocabulary,
+    TrainingOptions,
+    load_network,
+)
+from contstim.models.recurrent.training import (
+    Negatives,
+    Progress,
+    Trainer,
+    cross_entropy,
+    train_recurrent,
+)
 from contstim.models.registry import load_model
 
 SMALL = TrainingOptions(
@@ -230,7 +237,7 @@ import sys
 from pathlib import Path
 import torch
 torch.set_num_threads(1)
-from contstim.models.recurrent.config import NetworkConfig, TrainingOptions
+from contstim.models.recurrent.network import NetworkConfig, TrainingOptions
 from contstim.models.recurrent.training import train_recurrent
 train_recurrent([Path(sys.argv[1])], Path(sys.argv[2]), config=NetworkConfig("lstm", 8, 16),
     options=TrainingOptions(**eval(sys.argv[3])), min_count=1, heldout_share=0.1)

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from contstim import Vocabulary, pool
-from contstim.models.ngram.train import train_ngram
+from contstim.models.ngram.training import train_ngram
 from contstim.pipeline.engine import InProcess, TaskResults
 from contstim.pipeline.plan import StudyPlan
 from contstim.pipeline.stage import Run

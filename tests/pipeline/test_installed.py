@@ -10,8 +10,8 @@ from small import make_study, run_alone, tables
 from contstim import check_model, load_model
 from contstim.cli import main
 from contstim.errors import InputError, UnknownNameError
-from contstim.models.packages import _distributions
-from contstim.models.provenance import describe_model
+from contstim.models.base import _distributions
+from contstim.models.cache import describe_model
 from contstim.models.registry import score_kind
 from contstim.pipeline.engine import InProcess
 from contstim.pipeline.plan import read_study_plan

@@ -7,7 +7,7 @@ import pytest
 import torch
 from small import begin, make_study
 
-from contstim.models.threads import torch_threads
+from contstim.models.devices import torch_threads
 from contstim.pipeline.plan import read_study_plan
 from contstim.pipeline.stages.synthesize import SYNTHESIZE
 from contstim.pipeline.work import ModelRecord, RunContext, Worker

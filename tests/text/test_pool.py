@@ -5,7 +5,7 @@ import pytest
 
 from contstim.text.sentence import Sentence
 from contstim.text.sentences import pool
-from contstim.text.wordrules import ENGLISH_REPEATABLE
+from contstim.text.vocabulary import ENGLISH_REPEATABLE
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,7 @@ import pytest
 
 from contstim.errors import InputError, OutputError, UnknownNameError
 from contstim.text.sentence import Sentence, WordList
-from contstim.text.vocabulary import Vocabulary, WordRules
-from contstim.text.wordrules import ENGLISH_REPEATABLE
+from contstim.text.vocabulary import ENGLISH_REPEATABLE, Vocabulary, WordRules
 
 TEXT = """\
 The dog saw a cat in London.

@@ -17,19 +17,24 @@ from contstim.models.hf.checkpoint import Checkpoint
 from contstim.models.hf.encoding import Encoded
 from contstim.models.hf.network import Before
 from contstim.models.hf.options import CAUSAL_OPTIONS, CausalOptions
-from contstim.models.hf.prefix_tree import (
+from contstim.models.hf.transformer import Frame, TransformerModel
+from contstim.models.hf.trie import (
     ROW_TOKENS,
+    TokenTrie,
     TreeRow,
+    guessed_steps,
     plan_rows,
     takes_trees,
     tree_logits,
 )
-from contstim.models.hf.transformer import Frame, TransformerModel
-from contstim.models.hf.trie import TokenTrie, guessed_steps
 from contstim.models.spec import ModelSpec
 from contstim.text.sentence import Sentence, WordList
 
-__all__ = ["BOUND_COST_IN_SENTENCES", "CausalEvent", "CausalModel"]
+__all__ = [
+    "BOUND_COST_IN_SENTENCES",
+    "CausalEvent",
+    "CausalModel",
+]
 
 #: The bounds of all candidates may cost as much as the scores of this many sentences like the
 #: present one, each computed as one input.

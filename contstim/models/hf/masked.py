@@ -28,15 +28,18 @@ from contstim.errors import SpecError, UnknownNameError
 from contstim.models.base import Event, Hints, Replacements, SentenceParts
 from contstim.models.hf.checkpoint import Checkpoint
 from contstim.models.hf.encoding import Encoded, check_length
-from contstim.models.hf.metrics import METRICS, plan_for
+from contstim.models.hf.metrics import LARGEST_EXACT, METRICS, Plan, masked_rows, merge, plan_for
 from contstim.models.hf.network import Normaliser
 from contstim.models.hf.options import MASKED_OPTIONS, MaskedOptions
-from contstim.models.hf.plans import LARGEST_EXACT, Plan, masked_rows, merge
 from contstim.models.hf.transformer import Frame, TransformerModel
 from contstim.models.spec import ModelSpec
 from contstim.text.sentence import Sentence, WordList
 
-__all__ = ["BOUND_COST_IN_INPUTS", "MaskedEvent", "MaskedModel"]
+__all__ = [
+    "BOUND_COST_IN_INPUTS",
+    "MaskedEvent",
+    "MaskedModel",
+]
 
 #: The bounds of all candidates cost at most as much as this many inputs of the present sentence.
 #: With twice as many, bounds are two or three nats lower and estimates no better.

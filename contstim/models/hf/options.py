@@ -16,7 +16,6 @@ __all__ = [
     "CausalOptions",
     "MaskedOptions",
     "SharedOptions",
-    "whole_number_option",
 ]
 
 DTYPES = ("float32", "float64", "float16", "bfloat16")

@@ -14,7 +14,7 @@ from contstim.errors import MissingExtraError, ModelFileError
 from contstim.models.hf.checkpoint import UNREADABLE, quiet
 from contstim.models.packages import convert_once, digest_of_files, package_file
 
-__all__ = ["convert_gguf", "converted_smollm2"]
+__all__ = ["converted_smollm2"]
 
 _NAME = "contstim:smollm2"
 _EXTRA = 'pip install "contstim[models]"'

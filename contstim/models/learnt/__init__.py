@@ -11,15 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from contstim.errors import ModelFileError
-from contstim.models.base import ScoreKind, SentenceModel
+from contstim.models.base import ScoreKind
 from contstim.models.spec import ModelSpec
 
 __all__ = [
     "CARD",
     "RECORD",
     "classifier_kind",
-    "load_classifier",
-    "load_student",
     "read_record",
     "student_kind",
 ]
@@ -28,29 +26,6 @@ __all__ = [
 CARD = "README.md"
 #: The file of a folder that says, as JSON, how the model was made.
 RECORD = "contstim.json"
-
-
-def load_student(spec: ModelSpec) -> SentenceModel:
-    """Load the student that ``student:FOLDER`` names.
-
-    Raises
-    ------
-    SpecError
-        For an unknown option or a bad value.
-    ModelFileError
-        If the folder is missing, damaged or holds no student.
-    """
-    # torch and transformers take seconds to import and are needed only here.
-    from contstim.models.learnt.student import StudentModel
-
-    return StudentModel.load(spec)
-
-
-def load_classifier(spec: ModelSpec) -> SentenceModel:
-    """Load the classifier that ``classifier:FOLDER`` names. Raises as `load_student`."""
-    from contstim.models.learnt.classifier import ClassifierModel
-
-    return ClassifierModel.load(spec)
 
 
 def read_record(folder: Path, kind: str) -> dict[str, Any]:

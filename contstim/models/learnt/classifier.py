@@ -16,7 +16,13 @@ from contstim.models.learnt.folder import Learnt, read_learnt
 from contstim.models.learnt.model import LEARNT_OPTIONS, FirstTokenModel
 from contstim.models.spec import ModelSpec
 
-__all__ = ["CLASSIFIER_OPTIONS", "ClassifierEvent", "ClassifierModel", "graded", "vote"]
+__all__ = [
+    "ClassifierEvent",
+    "ClassifierModel",
+    "graded",
+    "load_classifier",
+    "vote",
+]
 
 #: Options of a classifier's spec and their defaults.
 CLASSIFIER_OPTIONS = {**LEARNT_OPTIONS, "output": "confidence", "members": "best"}
@@ -91,56 +97,16 @@ class ClassifierModel(FirstTokenModel):
     """
 
     def __init__(self, spec: ModelSpec, learnt: Learnt) -> None:
-        super().__init__(
-            spec.canonical(CLASSIFIER_OPTIONS),
-            learnt,
-            spec.choice("unknown", ("error", "unk"), CLASSIFIER_OPTIONS["unknown"]),
-        )
+        super().__init__(spec, learnt, CLASSIFIER_OPTIONS)
         self.output = spec.choice("output", _OUTPUTS, CLASSIFIER_OPTIONS["output"])
         self.task = str(learnt.record.get("task", "unknown"))
-
-    @classmethod
-    def load(cls, spec: ModelSpec) -> ClassifierModel:
-        """Load the classifier that `spec` names.
-
-        Raises
-        ------
-        SpecError
-            For an unknown option, or ``members=majority`` of a folder with fewer than three.
-        ModelFileError
-            If the folder is missing, damaged or holds no classifier.
-        """
-        spec.check_options(CLASSIFIER_OPTIONS)
-        members = spec.choice("members", ("best", "majority"), CLASSIFIER_OPTIONS["members"])
-        folder = Path(spec.location).expanduser()
-        record = read_record(folder, "classifier")
-        try:
-            names = [record["best"]] if members == "best" else list(record["majority"])
-        except (KeyError, TypeError) as error:
-            raise ModelFileError(
-                f"the record of {str(folder)!r} is incomplete ({error}); make the classifier again"
-            ) from None
-        if members == "majority" and len(names) < 3:
-            raise SpecError(
-                f"members='majority' in {str(spec)!r}: the folder holds {len(names)} networks, and "
-                "a majority needs three; leave the option out, or fine-tune with more restarts"
-            )
-        device = spec.get("device", CLASSIFIER_OPTIONS["device"])
-        return cls(spec, read_learnt(folder, record, names, device))
 
     @property
     def event(self) -> ClassifierEvent:
         """What the score is."""
         n = len(self.learnt.members)
         return ClassifierEvent(
-            units="sentences",
-            start=self.opening,
-            end="none",
-            punctuation="keep",
-            case=self.tokenizer.case,
-            unknown=self.tokenizer.options.unknown,
-            metric="classification",
-            reduction=self.output,
+            **self._event("classification", self.output),
             task=self.task,
             gives=_OUTPUTS[self.output],
             members="best" if n == 1 else f"majority of {n}",
@@ -155,3 +121,32 @@ class ClassifierModel(FirstTokenModel):
         """Turn each member's logits (S, 2) into one judgement (S,)."""
         judgements = [graded(logits, self.output) for logits in outputs]
         return judgements[0] if len(judgements) == 1 else vote(judgements)
+
+
+def load_classifier(spec: ModelSpec) -> ClassifierModel:
+    """Load the classifier that `spec` names.
+
+    Raises
+    ------
+    SpecError
+        For an unknown option, or ``members=majority`` of a folder with fewer than three.
+    ModelFileError
+        If the folder is missing, damaged or holds no classifier.
+    """
+    spec.check_options(CLASSIFIER_OPTIONS)
+    members = spec.choice("members", ("best", "majority"), CLASSIFIER_OPTIONS["members"])
+    folder = Path(spec.location).expanduser()
+    record = read_record(folder, "classifier")
+    try:
+        names = [record["best"]] if members == "best" else list(record["majority"])
+    except (KeyError, TypeError) as error:
+        raise ModelFileError(
+            f"the record of {str(folder)!r} is incomplete ({error}); make the classifier again"
+        ) from None
+    if members == "majority" and len(names) < 3:
+        raise SpecError(
+            f"members='majority' in {str(spec)!r}: the folder holds {len(names)} networks, and "
+            "a majority needs three; leave the option out, or fine-tune with more restarts"
+        )
+    device = spec.get("device", CLASSIFIER_OPTIONS["device"])
+    return ClassifierModel(spec, read_learnt(folder, record, names, device))

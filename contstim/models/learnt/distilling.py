@@ -17,16 +17,21 @@ from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InputError
 from contstim.files import check_new_folder
 from contstim.models.base import SentenceModel
-from contstim.models.cache import ScoreCache
+from contstim.models.cache import ScoreCache, describe_model, versions
 from contstim.models.hf.network import PACKAGES
 from contstim.models.learnt.card import student_card
-from contstim.models.learnt.encoder import Encoder, open_encoder
+from contstim.models.learnt.encoder import (
+    Encoder,
+    Member,
+    TokenRows,
+    initial_member,
+    open_encoder,
+    record_lower,
+)
 from contstim.models.learnt.fitting import FitOptions, fit
 from contstim.models.learnt.folder import write_learnt
-from contstim.models.learnt.member import Member, TokenRows, initial_member, record_lower
 from contstim.models.learnt.model import tokenizer_of
-from contstim.models.learnt.target import Target
-from contstim.models.provenance import describe_model, versions
+from contstim.models.learnt.student import Target
 from contstim.progress import track
 
 __all__ = ["distill"]
@@ -121,7 +126,7 @@ def distill(
             "reduction": teacher.event.reduction,
         },
         "base": teacher.spec if base is None else base,
-        "target": target.row(),
+        "target": asdict(target),
         "heldout": _agreement(
             other, _outputs(member, encoder, unseen, options), target, unseen.n_tokens
         ),

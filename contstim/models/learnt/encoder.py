@@ -1,17 +1,22 @@
-"""The encoder of a transformer, without its head: token ids in, the first token's vector out."""
+"""The encoder of a transformer with a linear head on the first token's vector, and rows to run."""
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import nn
 from transformers import AutoConfig, AutoModel, AutoTokenizer
 from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
-from contstim.errors import ModelFileError, UnknownNameError
-from contstim.models.bundled import bundled_models
+from contstim.arrays import FloatArray, IntArray
+from contstim.errors import InputError, ModelFileError, UnknownNameError
 from contstim.models.hf.checkpoint import (
     UNREADABLE,
     device_of,
@@ -19,10 +24,11 @@ from contstim.models.hf.checkpoint import (
     quiet,
     source_of,
 )
-from contstim.models.registry import families
+from contstim.models.registry import bundled_models, families
 from contstim.models.spec import ModelSpec
+from contstim.progress import track
 
-__all__ = ["Encoder", "layers_of", "open_encoder"]
+__all__ = ["Encoder", "Member", "TokenRows", "initial_member", "open_encoder", "record_lower"]
 
 
 @dataclass(eq=False)
@@ -187,3 +193,211 @@ def _check_kind(config: Any, base: str) -> None:
             f"{base!r} is a model of type {config.model_type!r}, which has no encoder that reads a "
             "sentence both ways; start from a masked model such as BERT"
         )
+
+
+# Tokens of a forward pass without gradients.
+_TOKENS = 4096
+
+
+class _Played(nn.Module):
+    """Stands for the frozen layers: gives back what they gave when they were run."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hidden: torch.Tensor | None = None
+
+    def forward(self, *args: Any, **kwargs: Any) -> torch.Tensor:
+        """Return the states that were set."""
+        assert self.hidden is not None
+        return self.hidden
+
+
+class _Passed(nn.Module):
+    """Stands for a frozen layer above which its successors' states are played."""
+
+    def forward(self, hidden: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+        """Return what came in."""
+        return hidden
+
+
+@dataclass(eq=False)
+class Member:
+    """A network with its head.
+
+    Attributes
+    ----------
+    network
+        The encoder.
+    head
+        From the first token's vector to K outputs.
+    played
+        Where the states of frozen layers are put, if those layers were taken out.
+    """
+
+    network: Any
+    head: nn.Linear
+    played: _Played | None = None
+
+    def outputs(self, ids: torch.Tensor) -> torch.Tensor:
+        """Return the head's outputs for rows of one length: (N, L) to (N, K)."""
+        states = self.network(input_ids=ids, attention_mask=torch.ones_like(ids))[0]
+        outputs: torch.Tensor = self.head(states[:, 0])
+        return outputs
+
+    def trained(self) -> dict[str, torch.Tensor]:
+        """Return the weights that are trained, by name: the head's and the network's."""
+        found = {f"head.{n}": p.detach().clone() for n, p in self.head.named_parameters()}
+        for name, parameter in self.network.named_parameters():
+            if parameter.requires_grad:
+                found[f"network.{name}"] = parameter.detach().clone()
+        return found
+
+
+class TokenRows:
+    """Tokenised sentences that a member is run on, S of them.
+
+    Parameters
+    ----------
+    ids
+        Token ids of each sentence, special tokens included.
+    hidden
+        For each sentence what the frozen layers gave, (L, D); None where all layers are run.
+    """
+
+    def __init__(
+        self, ids: Sequence[IntArray], hidden: Sequence[NDArray[np.float16]] | None = None
+    ) -> None:
+        self.ids = list(ids)
+        self.hidden = hidden
+        self.lengths = np.array([len(row) for row in self.ids], dtype=np.int64)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def run(self, member: Member, index: IntArray) -> torch.Tensor:
+        """Return the member's outputs for sentences of one length, (n, K)."""
+        device = member.head.weight.device
+        ids = torch.from_numpy(np.stack([self.ids[i] for i in index])).to(device)
+        if self.hidden is not None:
+            assert member.played is not None
+            states = torch.from_numpy(np.stack([self.hidden[i] for i in index]))
+            member.played.hidden = states.to(device, torch.float32)
+        return member.outputs(ids)
+
+    def batches(self, size: int, rng: np.random.Generator) -> Iterator[IntArray]:
+        """Yield one pass in random order, each batch at most `size` sentences of one length."""
+        by_length: dict[int, list[int]] = {}
+        for i in rng.permutation(len(self.ids)).tolist():
+            by_length.setdefault(int(self.lengths[i]), []).append(i)
+        chunks = [
+            np.array(rows[start : start + size], dtype=np.int64)
+            for rows in by_length.values()
+            for start in range(0, len(rows), size)
+        ]
+        for j in rng.permutation(len(chunks)):
+            yield chunks[j]
+
+    def blocks(self) -> Iterator[IntArray]:
+        """Yield all sentences in blocks of one length, shortest first."""
+        order = np.argsort(self.lengths, kind="stable")
+        cuts = np.flatnonzero(np.diff(self.lengths[order])) + 1
+        for same in np.split(order, cuts):
+            if len(same):
+                step = max(1, _TOKENS // int(self.lengths[same[0]]))
+                for start in range(0, len(same), step):
+                    yield same[start : start + step]
+
+    def outputs(self, member: Member) -> FloatArray:
+        """Return the member's outputs for all sentences, (S, K), float64."""
+        found = np.zeros((len(self.ids), member.head.out_features), dtype=np.float64)
+        with torch.inference_mode():
+            for index in self.blocks():
+                found[index] = self.run(member, index).double().cpu().numpy()
+        return found
+
+
+def _check_depth(n_trained: int, n_layers: int) -> None:
+    if not 1 <= n_trained <= n_layers:
+        raise InputError(
+            f"{n_trained} layers cannot be trained of a network that has {n_layers}; give a "
+            f"number from 1 to {n_layers}"
+        )
+
+
+def initial_member(encoder: Encoder, n_outputs: int, n_trained: int | None, seed: int) -> Member:
+    """Put a new head, small random weights of `seed`, on a copy of the encoder.
+
+    Parameters
+    ----------
+    encoder
+        The encoder, which is left as it is.
+    n_outputs
+        K, outputs of the head.
+    n_trained
+        How many upper layers are trained; the others are taken out and their states played.
+        None: everything is trained, embeddings too.
+    seed
+        Seed of the head's weights.
+
+    Raises
+    ------
+    InputError
+        If the network has fewer layers.
+    """
+    network = copy.deepcopy(encoder.network)
+    generator = torch.Generator().manual_seed(seed)
+    head = nn.Linear(encoder.width, n_outputs)
+    with torch.no_grad():
+        # As BERT starts its heads: a normal of standard deviation 0.02 (Devlin et al. 2019).
+        head.weight.copy_(0.02 * torch.randn(head.weight.shape, generator=generator))
+        head.bias.zero_()
+    head.to(encoder.device)
+    if n_trained is None:
+        network.requires_grad_(True)
+        return Member(network, head)
+    layers = layers_of(network)
+    _check_depth(n_trained, len(layers))
+    for layer in layers[len(layers) - n_trained :]:
+        layer.requires_grad_(True)
+    n_frozen = len(layers) - n_trained
+    if n_frozen == 0:
+        return Member(network, head)
+    played = _Played()
+    layers[0] = played
+    for i in range(1, n_frozen):
+        layers[i] = _Passed()
+    return Member(network, head, played)
+
+
+def record_lower(encoder: Encoder, ids: Sequence[IntArray], n_trained: int | None) -> TokenRows:
+    """Run the layers that stay frozen once, and keep what they give (16 bits a number).
+
+    Parameters as in `initial_member`; with nothing frozen the rows are as they are.
+    """
+    rows = TokenRows(ids)
+    if n_trained is None:
+        return rows
+    layers = layers_of(encoder.network)
+    _check_depth(n_trained, len(layers))
+    n_frozen = len(layers) - n_trained
+    if n_frozen == 0:
+        return rows
+    hidden = [np.zeros((0, 0), dtype=np.float16)] * len(rows)
+    last: list[torch.Tensor] = []
+
+    def keep(module: Any, args: Any, output: torch.Tensor) -> None:
+        last[:] = [output]
+
+    lower = copy.deepcopy(encoder.network)
+    for i in range(n_frozen, len(layers)):
+        layers_of(lower)[i] = _Passed()
+    handle = layers_of(lower)[n_frozen - 1].register_forward_hook(keep)
+    with torch.inference_mode():
+        blocks = list(rows.blocks())
+        for index in track(blocks, len(blocks), "frozen layers, in batches"):
+            batch = torch.from_numpy(np.stack([rows.ids[i] for i in index])).to(encoder.device)
+            lower(input_ids=batch, attention_mask=torch.ones_like(batch))
+            for place, states in zip(index, last[0].half().cpu().numpy(), strict=True):
+                hidden[place] = states.copy()
+    handle.remove()
+    return TokenRows(ids, hidden)

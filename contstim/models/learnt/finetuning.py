@@ -1,20 +1,29 @@
-"""From labelled sentences to an acceptability classifier, by several restarts."""
+"""From labelled sentences to an acceptability classifier, by several restarts or orders.
+
+Finished restarts are kept on the disk, so that an interrupted fine-tuning goes on where it stopped.
+"""
 
 from __future__ import annotations
 
+import json
 import sys
 import time
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
 
-from contstim.arrays import IntArray
+from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InfeasibleError, InputError, UnknownNameError
-from contstim.files import check_new_folder, digest_of
+from contstim.files import check_new_folder, digest_of, write_whole
+from contstim.models.cache import versions
 from contstim.models.hf.checkpoint import digest_weights
 from contstim.models.hf.encoding import check_length
 from contstim.models.hf.network import PACKAGES
@@ -26,15 +35,89 @@ from contstim.models.learnt.cola import (
     matthews_correlation,
     read_cola_folder,
 )
-from contstim.models.learnt.encoder import Encoder, open_encoder
+from contstim.models.learnt.encoder import (
+    Encoder,
+    Member,
+    TokenRows,
+    initial_member,
+    open_encoder,
+    record_lower,
+)
 from contstim.models.learnt.fitting import FitOptions, fit
 from contstim.models.learnt.folder import write_learnt
-from contstim.models.learnt.member import Member, TokenRows, initial_member, record_lower
 from contstim.models.learnt.model import tokenizer_of
-from contstim.models.learnt.restarts import Restart, RestartStore
-from contstim.models.provenance import versions
 
-__all__ = ["TASKS", "finetune", "label_loss", "rows_of", "train_classifier"]
+__all__ = [
+    "OrderStudy",
+    "Restart",
+    "RestartStore",
+    "acrobatic",
+    "finetune",
+    "order_study",
+    "rows_of",
+]
+
+
+@dataclass(frozen=True, eq=False)
+class Restart:
+    """One restart.
+
+    Attributes
+    ----------
+    weights
+        As `Member.trained` gives them.
+    margins
+        For each development set the margins of its sentences, (S,).
+    row
+        Its seed, correlations and losses, as JSON values.
+    """
+
+    weights: dict[str, torch.Tensor]
+    margins: dict[str, FloatArray]
+    row: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        """What its file in the classifier's folder is called."""
+        return f"restart-{self.row['seed']}"
+
+
+@dataclass(frozen=True)
+class RestartStore:
+    """A folder of restarts of one fine-tuning, which `digest` tells from others."""
+
+    folder: Path
+    digest: str
+
+    def _path(self, seed: int) -> Path:
+        return self.folder / f"{self.digest}-{seed}.safetensors"
+
+    def read(self, seed: int) -> Restart | None:
+        """Return the restart of a seed, or None if it is not there whole."""
+        try:
+            with safe_open(self._path(seed), "pt") as file:
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+                row = json.loads(file.metadata()["row"])
+        except (OSError, SafetensorError, KeyError, ValueError):
+            return None
+        weights = {n[2:]: t for n, t in tensors.items() if n.startswith("w.")}
+        margins = {n[2:]: t.numpy() for n, t in tensors.items() if n.startswith("m.")}
+        return Restart(weights, margins, row)
+
+    def add(self, restart: Restart) -> None:
+        """Keep a restart; it is on the disk, whole, when this returns."""
+        path = self._path(int(restart.row["seed"]))
+        tensors = {f"w.{n}": t.cpu().contiguous() for n, t in restart.weights.items()}
+        tensors.update({f"m.{n}": torch.from_numpy(v) for n, v in restart.margins.items()})
+        write_whole(path, save(tensors, {"row": json.dumps(restart.row)}))
+
+    def clear(self, seeds: range) -> None:
+        """Remove what is not needed any more, and the folder if it is then empty."""
+        for seed in seeds:
+            self._path(seed).unlink(missing_ok=True)
+        with suppress(OSError):
+            self.folder.rmdir()
+
 
 #: Tasks by name and what their labels are.
 TASKS = {"cola": "acceptable or not, after the labels of CoLA"}
@@ -271,3 +354,139 @@ def _summary(
             "majority": matthews_correlation(parts[part].labels, joined),
         }
     return found
+
+
+def acrobatic(judgements: FloatArray) -> BoolArray:
+    """Say after how many orders each sentence's label has flipped.
+
+    Parameters
+    ----------
+    judgements
+        Judgements of S sentences after training in K orders, shape (K, S); positive is
+        acceptable.
+
+    Returns
+    -------
+    array
+        Shape (K, S), boolean: whether among the first k orders, k = 1 to K, some call the
+        sentence acceptable and some do not.
+
+    Source
+    ------
+    Vazquez Martinez (2021), section 2.3: a sentence is acrobatic as soon as its label differs
+    between one order and the next.
+    """
+    labels = np.asarray(judgements) > 0
+    if labels.ndim != 2 or not labels.size:
+        raise InputError(
+            f"judgements have the shape {labels.shape}; give orders by sentences, both at least 1"
+        )
+    ever = np.logical_or.accumulate(labels, axis=0)
+    always = np.logical_and.accumulate(labels, axis=0)
+    return np.asarray(ever & ~always)
+
+
+@dataclass(frozen=True, eq=False)
+class OrderStudy:
+    """Judgements of S sentences after training in K orders.
+
+    Attributes
+    ----------
+    sentences
+        The sentences.
+    margins
+        Logit margins, shape (K, S).
+    mcc
+        Matthews' correlation on the out-of-domain development set after each order, (K,).
+    """
+
+    sentences: list[str]
+    margins: FloatArray
+    mcc: FloatArray
+
+    def by_order(self) -> pd.DataFrame:
+        """Return `orders` (k), the share `acrobatic` after k orders, and `mcc` of the k-th."""
+        share = acrobatic(self.margins).mean(axis=1)
+        numbers = np.arange(1, len(share) + 1)
+        return pd.DataFrame({"orders": numbers, "acrobatic": share, "mcc": self.mcc})
+
+    def by_sentence(self) -> pd.DataFrame:
+        """Return for each sentence how its judgement spreads over orders.
+
+        Columns: `sentence`, `acrobatic`, `acceptable` (share of orders), and mean and standard
+        deviation of margin and signed confidence.
+        """
+        both = np.stack([np.zeros_like(self.margins), self.margins], axis=2)
+        sure = np.stack([graded(logits, "confidence") for logits in both])
+        return pd.DataFrame(
+            {
+                "sentence": self.sentences,
+                "acrobatic": acrobatic(self.margins)[-1],
+                "acceptable": (self.margins > 0).mean(axis=0),
+                "margin_mean": self.margins.mean(axis=0),
+                "margin_sd": self.margins.std(axis=0),
+                "confidence_mean": sure.mean(axis=0),
+                "confidence_sd": sure.std(axis=0),
+            }
+        )
+
+
+def order_study(
+    base: str,
+    data: Path,
+    sentences: Sequence[str],
+    *,
+    orders: int = 20,
+    options: FitOptions | None = None,
+    seed: int = 0,
+    device: str = "cpu",
+) -> OrderStudy:
+    """Fine-tune one initialisation on shuffles of CoLA and judge sentences after each.
+
+    The head's first weights are those of `seed` every time; the k-th order of the sentences is
+    that of seed `seed` + k. Nothing else differs.
+
+    Parameters
+    ----------
+    base, data, options, device
+        As for `finetune`.
+    sentences
+        The S sentences to judge, such as those of LI-Adger. Words that cannot be written count as
+        unknown.
+    orders
+        K.
+    seed
+        Seed of the head and first seed of the orders.
+
+    Raises
+    ------
+    InputError
+        If `orders` is below 2, and as `finetune`.
+
+    Source
+    ------
+    Vazquez Martinez (2021), section 2.3.
+    """
+    if orders < 2:
+        raise InputError(f"a study of orders needs at least 2, got {orders}")
+    options = FitOptions(layers=2) if options is None else options
+    parts = read_cola_folder(data)
+    encoder = open_encoder(base, device)
+    texts = {PARTS[0]: parts[PARTS[0]].sentences, PARTS[2]: parts[PARTS[2]].sentences}
+    rows = {name: rows_of(encoder, found, options.layers, base) for name, found in texts.items()}
+    judged = rows_of(encoder, list(sentences), options.layers, base)
+    margins, correlations = [], []
+    for number in range(orders):
+        member, _ = train_classifier(
+            encoder,
+            rows[PARTS[0]],
+            parts[PARTS[0]].labels,
+            options,
+            seed,
+            seed + number,
+            f"order {number + 1} of {orders}",
+        )
+        dev = graded(rows[PARTS[2]].outputs(member), "margin")
+        correlations.append(matthews_correlation(parts[PARTS[2]].labels, dev))
+        margins.append(graded(judged.outputs(member), "margin"))
+    return OrderStudy(list(sentences), np.stack(margins), np.array(correlations))

@@ -10,11 +10,15 @@ import torch
 from pydantic import Field
 
 from contstim.arrays import IntArray
-from contstim.models.learnt.member import Member, TokenRows
+from contstim.models.learnt.encoder import Member, TokenRows
 from contstim.progress import track
 from contstim.settings import Count, one_of, settings
 
-__all__ = ["FitOptions", "Loss", "fit"]
+__all__ = [
+    "FitOptions",
+    "Loss",
+    "fit",
+]
 
 #: A function from outputs (n, K) and the places (n,) of their sentences to the mean loss.
 Loss = Callable[[torch.Tensor, IntArray], torch.Tensor]

@@ -24,8 +24,7 @@ from contstim.errors import ModelFileError
 from contstim.files import check_new_folder, replacing
 from contstim.models.hf.checkpoint import digest_weights, quiet
 from contstim.models.learnt import CARD, RECORD
-from contstim.models.learnt.encoder import Encoder, open_encoder
-from contstim.models.learnt.member import Member
+from contstim.models.learnt.encoder import Encoder, Member, open_encoder
 
 __all__ = ["Learnt", "read_learnt", "write_learnt"]
 

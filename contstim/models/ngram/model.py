@@ -24,15 +24,13 @@ from contstim.models.base import (
     Totals,
     as_sentences,
 )
-from contstim.models.ngram.arpa import write_arpa
-from contstim.models.ngram.reading import is_binary, read_arpa, read_unigrams
-from contstim.models.ngram.replacing import Replacer
-from contstim.models.ngram.table import Level, NgramTable
+from contstim.models.ngram.arpa import is_binary, read_arpa, read_unigrams, write_arpa
+from contstim.models.ngram.table import Level, NgramTable, Replacer
 from contstim.models.spec import ModelSpec
 from contstim.models.words import END, START, UNKNOWN, WORD_OPTIONS, Slot, WordTokenizer
 from contstim.text.sentence import Sentence, WordList, tokens_of_word
 
-__all__ = ["NgramModel", "load_ngram"]
+__all__ = ["NgramModel"]
 
 _NATS = float(np.log(10.0))
 _MISSING_UNKNOWN = -100.0  # what KenLM gives unknown words where the file has no <unk>
@@ -333,8 +331,3 @@ def _quiet() -> Iterator[None]:
         os.dup2(saved, 2)
         os.close(saved)
         os.close(nowhere)
-
-
-def load_ngram(spec: ModelSpec) -> NgramModel:
-    """Load the n-gram model at the location of `spec`."""
-    return NgramModel(spec)

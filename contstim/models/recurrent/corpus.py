@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InputError
-from contstim.models.recurrent.config import TokenVocabulary
+from contstim.models.recurrent.network import TokenVocabulary
 from contstim.models.words import END, START, UNKNOWN
 from contstim.text.sentence import PUNCTUATION_POLICIES, tokens_of_word
 

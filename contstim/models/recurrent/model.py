@@ -18,13 +18,12 @@ from contstim.models.base import (
     as_sentences,
 )
 from contstim.models.devices import torch_device
-from contstim.models.recurrent.checkpoint import load_network
-from contstim.models.recurrent.network import RecurrentNetwork, State
+from contstim.models.recurrent.network import RecurrentNetwork, State, load_network
 from contstim.models.spec import ModelSpec
 from contstim.models.words import END, START, WORD_OPTIONS, EncodedWords, WordTokenizer
 from contstim.text.sentence import Sentence, WordList
 
-__all__ = ["RecurrentModel", "open_recurrent"]
+__all__ = ["RecurrentModel", "load_recurrent"]
 
 _OPTIONS = {**WORD_OPTIONS, "device": "cpu"}
 
@@ -178,8 +177,19 @@ class RecurrentModel(SentenceModel):
         return self._last[1], self._last[2]
 
 
-def open_recurrent(spec: ModelSpec) -> RecurrentModel:
-    """Load the network at the location of `spec`; see `load_recurrent` of the package."""
+def load_recurrent(spec: ModelSpec) -> RecurrentModel:
+    """Load ``rnn:PATH`` or ``lstm:PATH``, a file that `train_recurrent` wrote.
+
+    Options: ``punctuation``, ``case``, ``unknown`` and ``end`` as for every word-level model, and
+    ``device``, as PyTorch names it.
+
+    Raises
+    ------
+    SpecError
+        For an unknown option, a device that cannot be used, or a network of the other kind.
+    ModelFileError
+        If the file is missing, damaged or of another kind.
+    """
     spec.check_options(_OPTIONS)
     network, _, digest = load_network(Path(spec.location))
     if network.config.cell != spec.family:

@@ -1,19 +1,194 @@
-"""The network's weights, and the log-probabilities of token sequences under them."""
+"""Recurrent networks: what they are, how they compute, and their files.
+
+A file is one of safetensors: the weights by name, and ``record``, bytes of UTF-8 JSON: format
+version, configuration, vocabulary and how the network was trained. Nothing is ever unpickled.
+Matrices may be stored as float32, float16 or int8 with one float32 scale a row, ``NAME.scale``;
+they are float32 once loaded.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
 
 import numpy as np
 import torch
+from pydantic import Field
+from safetensors import SafetensorError
+from safetensors.torch import load, save
 from torch import Tensor
 from torch.func import functional_call
 
 from contstim.arrays import FloatArray, IntArray
-from contstim.models.recurrent.config import NetworkConfig, TokenVocabulary
+from contstim.errors import InputError, ModelFileError, UnknownNameError
+from contstim.files import digest, replacing
+from contstim.models.words import END, START, UNKNOWN
+from contstim.settings import Count, one_of, settings
 
-__all__ = ["RecurrentNetwork", "State"]
+__all__ = [
+    "STORAGES",
+    "NetworkConfig",
+    "RecurrentNetwork",
+    "State",
+    "TokenVocabulary",
+    "TrainingOptions",
+    "load_network",
+    "read_tensors",
+    "save_network",
+    "write_tensors",
+]
+
+#: Kinds of recurrent unit.
+CELLS = ("rnn", "lstm")
+
+#: How a file can store matrices.
+STORAGES = ("float32", "float16", "int8")
+
+
+@settings
+class NetworkConfig:
+    """One recurrent layer between an embedding and a softmax.
+
+    The defaults are those of Golan et al. (2023, Supplementary Section 6.1.2), but for `tied`.
+
+    Attributes
+    ----------
+    cell
+        ``rnn`` (units ``max(0, .)``) or ``lstm``.
+    embedding
+        Width of the word embedding.
+    hidden
+        Number of hidden units.
+    tied
+        True: the hidden state is projected linearly to the width of the embedding, whose rows
+        are the output weights too (a departure from the paper that makes files several times
+        smaller). False: an output matrix of its own on the hidden state, as in the paper.
+    """
+
+    cell: Annotated[str, one_of(CELLS, "kind of recurrent unit")]
+    embedding: Count = 256
+    hidden: Count = 512
+    tied: bool = True
+
+    @property
+    def gates(self) -> int:
+        """Pre-activations per hidden unit."""
+        return 4 if self.cell == "lstm" else 1
+
+    def shapes(self, n_outputs: int) -> dict[str, tuple[int, ...]]:
+        """Return the shape of each parameter, for a vocabulary of `n_outputs` tokens."""
+        width = self.gates * self.hidden
+        shapes: dict[str, tuple[int, ...]] = {
+            "embedding": (n_outputs + 1, self.embedding),
+            "input": (width, self.embedding),
+            "recurrent": (width, self.hidden),
+            "bias": (width,),
+            "output_bias": (n_outputs,),
+        }
+        if self.tied:
+            shapes["projection"] = (self.embedding, self.hidden)
+        else:
+            shapes["output"] = (n_outputs, self.hidden)
+        return shapes
+
+
+@dataclass(frozen=True)
+class TokenVocabulary:
+    """The tokens of a network, most frequent first.
+
+    Id 0 is the end symbol, id 1 the unknown-word class, then come `words`. The start symbol has
+    the last id, `start`: it is read, but never predicted, so it has no output.
+    """
+
+    words: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if not self.words:
+            raise InputError("a vocabulary needs at least one word, got none")
+        if len(set(self.words)) != len(self.words) or set(self.words) & {START, END, UNKNOWN}:
+            raise InputError(
+                f"a vocabulary lists each word once, without {START}, {END} and {UNKNOWN}"
+            )
+
+    #: Ids of the end symbol and of the unknown-word class.
+    end = 0
+    unknown = 1
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of tokens the network predicts."""
+        return len(self.words) + 2
+
+    @property
+    def start(self) -> int:
+        """Id of the start symbol."""
+        return len(self.words) + 2
+
+    def ids(self) -> dict[str, int]:
+        """Map each word to its id; the three special symbols are no words."""
+        return {word: number for number, word in enumerate(self.words, start=2)}
+
+
+@settings
+class TrainingOptions:
+    """How a network is trained.
+
+    The loss is the cross-entropy of the next token. Most of the run uses a sampled softmax
+    (`Negatives`), the last part the full one, since a sampled normaliser leaves probabilities
+    slightly uncalibrated. AdamW; the learning rate rises over `warmup` steps and then falls
+    linearly to 0 at the end of the run.
+
+    Attributes
+    ----------
+    epochs
+        Passes over the text with the sampled softmax; need not be whole.
+    full_epochs
+        Further passes with the full softmax.
+    batch_tokens
+        Predictions a step: sentences of one length, so that nothing is padded.
+    learning_rate, warmup, weight_decay, clip
+        Of AdamW; `clip` bounds the norm of the gradient.
+    head, samples
+        Most frequent tokens always in the sampled softmax, and draws a step from the others
+        (q proportional to count ** 0.75). A vocabulary no larger than their sum is never sampled.
+    precision
+        ``float32``, or ``bfloat16`` for the layer and the matrix products: faster on a processor
+        that has them. The weights that are kept, and the sums of the softmax, stay float32.
+    interval
+        Steps between evaluations on held-out text.
+    heldout_tokens
+        About how many held-out tokens those evaluations use.
+    patience
+        Evaluations without a better perplexity after which a phase ends early.
+    checkpoint_every
+        Steps between saved states.
+    seed
+        Of the first weights, the order of sentences and the sampled softmax.
+    """
+
+    epochs: Annotated[float, Field(ge=0, le=10_000)] = 10.0
+    full_epochs: Annotated[float, Field(ge=0, le=10_000)] = 1.0
+    batch_tokens: Count = 2048
+    learning_rate: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 0.002
+    warmup: int = 200
+    weight_decay: float = 0.01
+    clip: float = 1.0
+    head: Count = 1024
+    samples: Count = 1024
+    precision: Annotated[str, one_of(("float32", "bfloat16"))] = "float32"
+    interval: Count = 500
+    heldout_tokens: Count = 20_000
+    patience: Count = 5
+    checkpoint_every: int = 200
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.epochs + self.full_epochs <= 0:
+            raise InputError("a training needs epochs or full_epochs above 0")
+
 
 #: Hidden state of B sequences, (1, B, H), and in an LSTM its cells after it, of like shape.
 State = tuple[Tensor, ...]
@@ -214,3 +389,105 @@ class RecurrentNetwork:
             values = (own - top - z.log()).clamp_(max=0)
             result[first : first + _POSITIONS] = values.double().cpu()
         return result.numpy()
+
+
+_FORMAT = "contstim recurrent network"
+_VERSION = 1
+
+
+def write_tensors(path: Path, tensors: dict[str, Tensor], record: dict[str, Any]) -> None:
+    """Write tensors and a JSON record as one file, whole or not at all."""
+    data = np.frombuffer(json.dumps(record, ensure_ascii=False).encode(), dtype=np.uint8)
+    everything = {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
+    everything["record"] = torch.from_numpy(data.copy())
+    # Written by hand: the library's own writer makes files that only their owner can read.
+    with replacing(path) as temporary:
+        temporary.write_bytes(save(everything))
+
+
+def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any], str]:
+    """Read what `write_tensors` wrote: tensors, record, and the file's SHA-256."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError as error:
+        raise ModelFileError(f"there is no model file {str(path)!r}") from error
+    except OSError as error:
+        raise ModelFileError(f"cannot read model file {str(path)!r}: {error}") from error
+    try:
+        tensors = load(data)
+        record = json.loads(tensors.pop("record").numpy().tobytes().decode())
+    except (SafetensorError, KeyError, ValueError) as error:
+        raise ModelFileError(
+            f"{str(path)!r} is damaged or is no recurrent network of contstim; "
+            "copy it anew, or train one with `contstim models train`"
+        ) from error
+    return tensors, record, digest(data)
+
+
+def save_network(
+    path: Path, network: RecurrentNetwork, training: dict[str, Any], storage: str
+) -> None:
+    """Write a network; `training` is the record of how it was made.
+
+    Raises
+    ------
+    OutputError
+        If `path` cannot be written.
+    """
+    if storage not in STORAGES:
+        raise UnknownNameError.among("storage type", storage, STORAGES)
+    tensors: dict[str, Tensor] = {}
+    for name, tensor in network.weights.items():
+        values = tensor.detach().cpu()
+        if tensor.ndim < 2 or storage == "float32":
+            tensors[name] = values
+        elif storage == "float16":
+            tensors[name] = values.half()
+        else:
+            # A row of zeros has scale 1; otherwise its largest magnitude becomes 127.
+            scale = values.abs().amax(1) / 127
+            scale = torch.where(scale > 0, scale, torch.ones_like(scale))
+            tensors[name] = (values / scale[:, None]).round().to(torch.int8)
+            tensors[name + ".scale"] = scale
+    record = {
+        "format": _FORMAT,
+        "version": _VERSION,
+        "config": asdict(network.config),
+        "vocabulary": list(network.vocabulary.words),
+        "training": training,
+    }
+    write_tensors(path, tensors, record)
+
+
+def load_network(path: Path) -> tuple[RecurrentNetwork, dict[str, Any], str]:
+    """Read a network, its training record and the file's SHA-256.
+
+    Raises
+    ------
+    ModelFileError
+        If the file is missing, truncated, or of another kind or version.
+    """
+    tensors, record, digest = read_tensors(path)
+    foreign = f"{str(path)!r} is no recurrent network of contstim"
+    if not isinstance(record, dict) or record.get("format") != _FORMAT:
+        raise ModelFileError(f"{foreign}; choose a file that `contstim models train` wrote")
+    if record.get("version") != _VERSION:
+        raise ModelFileError(
+            f"{str(path)!r} has format version {record.get('version')!r}, this contstim reads "
+            f"version {_VERSION}; use the contstim that wrote it"
+        )
+    try:
+        config = NetworkConfig(**record["config"])
+        vocabulary = TokenVocabulary(tuple(record["vocabulary"]))
+        training = dict(record["training"])
+    except (KeyError, TypeError, ValueError, InputError) as error:
+        raise ModelFileError(f"{foreign}: its record is damaged") from error
+    weights: dict[str, Tensor] = {}
+    for name, shape in config.shapes(vocabulary.n_outputs).items():
+        tensor, scale = tensors.get(name), tensors.get(name + ".scale")
+        if tensor is None or tuple(tensor.shape) != shape:
+            raise ModelFileError(f"{foreign}: weights {name!r} are missing or of a wrong shape")
+        weights[name] = tensor.float()
+        if scale is not None:
+            weights[name] *= scale[:, None]
+    return RecurrentNetwork(config, vocabulary, weights), training, digest

@@ -11,8 +11,7 @@ from tiny_transformers import save_checkpoint
 from contstim import load_model
 from contstim.cli import main
 from contstim.errors import InputError, OutputError
-from contstim.models.adapt.adapting import AdaptOptions, adapt
-from contstim.models.adapt.masking import hide, shuffled_batches
+from contstim.models.adapting import AdaptOptions, adapt, hide, shuffled_batches
 from contstim.models.measures import corpus_perplexity
 
 DOMAIN = ["the old dog barked.", "the old dog ran fast.", "The old man saw a dog."] * 12

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from contstim.models.hf.metrics import plan_for
+from contstim.models.hf.metrics import LARGEST_EXACT, Plan, merge, plan_for, subset_weights
 from contstim.models.hf.options import MaskedOptions
-from contstim.models.hf.plans import LARGEST_EXACT, Plan, merge, subset_weights
 
 
 def _options(**changes: Any) -> MaskedOptions:

@@ -5,7 +5,7 @@ import pytest
 from tiny_transformers import CAUSAL, save_checkpoint
 
 from contstim import load_model
-from contstim.models.hf.prefix_tree import plan_rows
+from contstim.models.hf.trie import plan_rows
 
 LISTS = [
     "The old dog saw a cat.",

@@ -245,9 +245,8 @@ def test_training_upper_layers_on_kept_states_is_training_them_in_place(
     bert: Path, cola: Path
 ) -> None:
     """The states are kept in 16 bits; a pass over the whole network differs by no more."""
-    from contstim.models.learnt.encoder import open_encoder
+    from contstim.models.learnt.encoder import TokenRows, initial_member, open_encoder
     from contstim.models.learnt.finetuning import rows_of
-    from contstim.models.learnt.member import TokenRows, initial_member
 
     encoder = open_encoder(str(bert))
     texts = read_cola(cola / "in_domain_dev.tsv").sentences

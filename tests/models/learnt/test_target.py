@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from contstim.errors import InputError
-from contstim.models.learnt.target import Target
+from contstim.models.learnt.student import Target
 
 # Four sentences of 2, 2, 4 and 4 tokens: the line through the means -10 and -20 is -5 T, and the
 # residuals are 1, -1, 2, -2, of variance 10 / 4.

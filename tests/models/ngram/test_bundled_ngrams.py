@@ -5,7 +5,7 @@ import time
 import numpy as np
 import pytest
 
-from contstim.models.ngram import NgramModel
+from contstim.models.ngram.model import NgramModel
 from contstim.models.registry import load_model
 from contstim.text.sentence import Sentence, WordList
 from contstim.text.sentences import pool

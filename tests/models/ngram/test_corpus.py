@@ -7,7 +7,7 @@ import pytest
 from toy_corpus import write
 
 from contstim.errors import InputError
-from contstim.models.ngram.corpus import NgramVocabulary, read_corpus, read_word_set
+from contstim.models.ngram.training import NgramVocabulary, read_corpus, read_word_set
 
 
 def words_of(*paths: Path, punctuation: str = "keep", **options) -> str:
@@ -36,7 +36,7 @@ def test_blocks_join_without_a_seam(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     lines = [f"w{i % 7} w{i % 5}" for i in range(200)]
     text = write(tmp_path / "a.txt", lines)
     whole = words_of(text)
-    monkeypatch.setattr("contstim.models.ngram.corpus._CHUNK", 64)
+    monkeypatch.setattr("contstim.models.ngram.training._CHUNK", 64)
     assert words_of(text) == whole
     text.write_bytes(b"a line\n" * 50 + b"bad \xff byte\n")
     with pytest.raises(InputError, match="^line 51 of"):

@@ -13,7 +13,8 @@ from toy_corpus import WORDS, random_table, sentences, write, write_random
 
 from contstim.errors import InputError, ModelFileError, SpecError, UnknownWordError
 from contstim.models.check import check_model
-from contstim.models.ngram import NgramModel, train_ngram
+from contstim.models.ngram.model import NgramModel
+from contstim.models.ngram.training import train_ngram
 from contstim.models.registry import load_model
 from contstim.models.toy import check_normalisation
 from contstim.models.words import END, START, UNKNOWN
@@ -252,3 +253,16 @@ def test_candidates_carry_the_punctuation_around_them(tmp_path: Path) -> None:
         check_replacements(model, sentence, position, WordList(tuple(WORDS)))
     with pytest.raises(UnknownWordError, match="does not know the candidate 'zebra'"):
         model.replacements(sentence, 0, WordList(("zebra",)))
+
+
+def test_scoring_loads_neither_training_code_nor_torch() -> None:
+    code = (
+        "import sys, contstim; contstim.load_model('contstim:bigram').score(['The dog ran.']); "
+        "contstim.models.registry.score_kind('lstm:file'); "
+        "print(*sorted(n for n in sys.modules if n == 'torch' or 'contstim.models.' in n))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    needed = "base ngram ngram.arpa ngram.model ngram.table reductions registry spec words"
+    assert done.stdout.split() == [f"contstim.models.{name}" for name in sorted(needed.split())]

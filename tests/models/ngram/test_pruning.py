@@ -7,10 +7,15 @@ import numpy as np
 from test_kneser_ney import FALLBACK, table_prob
 from toy_corpus import sentences, write
 
-from contstim.models.ngram.corpus import NgramVocabulary, read_corpus
-from contstim.models.ngram.kneser_ney import count_ngrams, kneser_ney
-from contstim.models.ngram.pruning import prune_by_entropy, round_probabilities
 from contstim.models.ngram.table import NgramTable
+from contstim.models.ngram.training import (
+    NgramVocabulary,
+    count_ngrams,
+    kneser_ney,
+    prune_by_entropy,
+    read_corpus,
+    round_probabilities,
+)
 from contstim.models.words import START
 
 

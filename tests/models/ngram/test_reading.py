@@ -8,8 +8,7 @@ import pytest
 from toy_corpus import random_table, write_random
 
 from contstim.errors import ModelFileError, OutputError
-from contstim.models.ngram.arpa import write_arpa
-from contstim.models.ngram.reading import read_arpa, read_unigrams
+from contstim.models.ngram.arpa import read_arpa, read_unigrams, write_arpa
 from contstim.models.ngram.table import NgramTable
 
 
@@ -40,8 +39,8 @@ def test_round_trip(tmp_path: Path, order: int, name: str) -> None:
 
 def test_blocks_join_without_a_seam(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write_random(tmp_path / "m.arpa", 4, seed=0)
-    monkeypatch.setattr("contstim.models.ngram.reading._BLOCK", 100)
-    monkeypatch.setattr("contstim.models.ngram.reading._CHUNK", 64)
+    monkeypatch.setattr("contstim.models.ngram.arpa._BLOCK", 100)
+    monkeypatch.setattr("contstim.models.ngram.arpa._CHUNK", 64)
     assert_same(read_arpa(path), random_table(4, seed=0), 6e-8)
     assert read_unigrams(path)[1] == random_table(4, seed=0).words
 

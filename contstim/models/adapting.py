@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import copy
 import itertools
+import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -21,19 +22,113 @@ from pydantic import Field
 
 from contstim.arrays import IntArray
 from contstim.errors import InputError
-from contstim.files import check_new_folder
-from contstim.models.adapt.folder import write_checkpoint
-from contstim.models.adapt.masking import hide, shuffled_batches
+from contstim.files import check_new_folder, replacing
 from contstim.models.hf.checkpoint import Checkpoint
 from contstim.models.hf.encoding import Encoded
 from contstim.models.hf.masked import MaskedModel
 from contstim.models.hf.network import Network
-from contstim.models.recurrent.progress import Progress
+from contstim.models.recurrent.training import Progress
 from contstim.models.registry import load_model
 from contstim.models.spec import ModelSpec
 from contstim.settings import Count, settings
 
-__all__ = ["AdaptOptions", "Adaptation", "Perplexities", "adapt"]
+__all__ = [
+    "AdaptOptions",
+    "Adaptation",
+    "MaskedBatch",
+    "Perplexities",
+    "adapt",
+    "hide",
+    "shuffled_batches",
+]
+
+# Of the hidden tokens these shares become the mask token and a random token; the others stay.
+_MASK, _RANDOM = 0.8, 0.1
+
+
+@dataclass(frozen=True, eq=False)
+class MaskedBatch:
+    """Rows of one length with hidden tokens.
+
+    Attributes
+    ----------
+    ids
+        Token ids with some replaced, shape (R, L).
+    rows, positions
+        The m hidden places, shape (m,), rows ascending.
+    targets
+        The tokens that stood there, shape (m,).
+    """
+
+    ids: IntArray
+    rows: IntArray
+    positions: IntArray
+    targets: IntArray
+
+
+def shuffled_batches(
+    encoded: Sequence[Encoded], tokens: int, rng: np.random.Generator
+) -> Iterator[list[int]]:
+    """Yield one pass over S sentences, in batches of one length and at most `tokens` tokens.
+
+    Both what stands together and the order of the batches are drawn again by `rng`.
+    """
+    order = rng.permutation(len(encoded))
+    lengths = np.array([len(encoded[i].ids) for i in order])
+    order = order[np.argsort(lengths, kind="stable")]
+    groups: list[list[int]] = []
+    for i in order.tolist():
+        length = len(encoded[i].ids)
+        last = groups[-1] if groups else []
+        if last and len(encoded[last[0]].ids) == length and (len(last) + 1) * length <= tokens:
+            last.append(i)
+        else:
+            groups.append([i])
+    for g in rng.permutation(len(groups)):
+        yield groups[g]
+
+
+def hide(
+    encoded: Sequence[Encoded],
+    share: float,
+    mask_id: int,
+    ordinary: IntArray,
+    rng: np.random.Generator,
+) -> MaskedBatch:
+    """Hide tokens of sentences of one length, drawn again each time.
+
+    Of the T scored tokens of a sentence ``max(1, round(share * T))`` are hidden, special tokens
+    never. Of the hidden ones 80 % become the mask token, 10 % a random one, and 10 % stay as they
+    are (Devlin et al. 2019, section 3.1), drawn again in each pass (Liu et al. 2019, section 4.1).
+
+    Parameters
+    ----------
+    encoded
+        R sentences of one length.
+    share
+        Share of tokens that are hidden.
+    mask_id
+        The mask token.
+    ordinary
+        Ids from which random tokens are drawn.
+    rng
+        The source of chance.
+    """
+    ids = np.array([e.ids for e in encoded])
+    rows, positions = [], []
+    for row, e in enumerate(encoded):
+        n = max(1, round(share * len(e.scored)))
+        places = np.sort(rng.choice(e.scored, size=n, replace=False))
+        rows.append(np.full(n, row, dtype=np.int64))
+        positions.append(places)
+    at, where = np.concatenate(rows), np.concatenate(positions)
+    targets = ids[at, where]
+    fate = rng.random(len(at))
+    random = rng.choice(ordinary, size=len(at))
+    replaced = np.where(fate < _MASK, mask_id, np.where(fate < _MASK + _RANDOM, random, targets))
+    ids[at, where] = replaced
+    return MaskedBatch(ids, at, where, targets)
+
 
 _DEV_SHARE, _MOST_DEV = 0.1, 200
 _WARM_UP = 0.1
@@ -54,7 +149,7 @@ class AdaptOptions:
     learning_rate
         Of AdamW; it rises over the first tenth of the steps and then falls to 0, both linearly.
     mask_share
-        Share of tokens that are hidden (see :func:`contstim.models.adapt.masking.hide`).
+        Share of tokens that are hidden (see :func:`contstim.models.adapting.hide`).
     interval
         Steps between evaluations.
     patience
@@ -335,3 +430,23 @@ def _perplexity(model: MaskedModel, sentences: Sequence[str], step: int) -> tupl
         )
     token, word = np.exp(logs).tolist()
     return token, word
+
+
+# Name of the record that tells how a checkpoint came about.
+_RECORD = "adaptation.json"
+
+
+def write_checkpoint(folder: Path, model: Any, tokenizer: Any, record: dict[str, Any]) -> None:
+    """Write network, tokenizer and record into a new folder, on the disk before it has its name.
+
+    Raises
+    ------
+    OutputError
+        If the place cannot be written to.
+    """
+    with replacing(folder) as temporary:
+        temporary.mkdir(parents=True)
+        model.save_pretrained(temporary)
+        tokenizer.save_pretrained(temporary)
+        text = json.dumps(record, indent=1, ensure_ascii=False) + "\n"
+        (temporary / _RECORD).write_text(text, encoding="utf-8")

@@ -1,0 +1,644 @@
+"""Training an n-gram model from text: counts, Kneser-Ney smoothing and pruning."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import IO, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from contstim.arrays import BoolArray, FloatArray, IntArray
+from contstim.errors import InputError
+from contstim.models.ngram.arpa import write_arpa
+from contstim.models.ngram.table import Level, NgramTable
+from contstim.models.words import END, START, UNKNOWN
+from contstim.text.sentence import PUNCTUATION_POLICIES, tokens_of_word
+
+__all__ = [
+    "Corpus",
+    "Counts",
+    "NgramVocabulary",
+    "TrainedNgram",
+    "count_ngrams",
+    "kneser_ney",
+    "prune_by_entropy",
+    "read_corpus",
+    "read_word_set",
+    "round_probabilities",
+    "train_ngram",
+]
+
+_CHUNK = 1 << 23
+_RESERVED = (UNKNOWN, START, END)
+
+
+@dataclass(frozen=True)
+class NgramVocabulary:
+    """Which words of the text a model keeps.
+
+    Attributes
+    ----------
+    words
+        The words, or None for those of the text.
+    min_count
+        Of the text's words, keep those that occur at least so often. Given `words` stay whole.
+    closed
+        If true, the model has no unknown-word class and a word outside `words` is an error;
+        otherwise every other word is counted as ``<unk>``.
+    """
+
+    words: tuple[str, ...] | None = None
+    min_count: int = 1
+    closed: bool = False
+
+    def __post_init__(self) -> None:
+        if self.min_count < 1:
+            raise InputError(f"min_count must be at least 1, got {self.min_count}")
+        if self.closed and self.words is None and self.min_count > 1:
+            raise InputError(
+                "a closed vocabulary cannot leave out words of the text; give min_count 1, a list "
+                "of words, or leave the vocabulary open"
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Corpus:
+    """Sentences as ids, one after the other.
+
+    Attributes
+    ----------
+    words
+        The V words by id, with ``<s>``, ``</s>`` and, unless closed, ``<unk>``.
+    ids
+        The tokens of all sentences, each sentence between ``<s>`` and ``</s>``.
+    n_sentences
+        Number of sentences.
+    """
+
+    words: tuple[str, ...]
+    ids: NDArray[np.int32]
+    n_sentences: int
+
+    @property
+    def n_tokens(self) -> int:
+        """Number of words, ``<s>`` and ``</s>`` left out."""
+        return len(self.ids) - 2 * self.n_sentences
+
+
+class _Interned(dict[str, int]):
+    """Gives each new word the next id."""
+
+    def __missing__(self, word: str) -> int:
+        self[word] = number = len(self)
+        return number
+
+
+class _Tokens(dict[str, list[str]]):
+    """Remembers the tokens of each whitespace-separated word."""
+
+    def __init__(self, punctuation: str) -> None:
+        super().__init__()
+        self.punctuation = punctuation
+
+    def __missing__(self, word: str) -> list[str]:
+        self[word] = tokens = tokens_of_word(word, self.punctuation)
+        return tokens
+
+
+def _open(path: Path) -> IO[bytes]:
+    try:
+        with path.open("rb") as file:
+            zipped = file.read(2) == b"\x1f\x8b"
+    except OSError as error:
+        raise InputError(f"cannot read the text {str(path)!r}: {error.strerror}") from error
+    return cast(IO[bytes], gzip.open(path, "rb")) if zipped else path.open("rb")
+
+
+def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Yield blocks of lines, each with the number of its first line."""
+    number = 1
+    with _open(path) as file:
+        try:
+            while raw := file.readlines(_CHUNK):
+                try:
+                    text = b"".join(raw).decode()
+                except UnicodeDecodeError as error:
+                    line = number + error.object[: error.start].count(b"\n")
+                    raise InputError(
+                        f"line {line} of {str(path)!r} is not UTF-8; convert the text to UTF-8"
+                    ) from error
+                yield number, text.split("\n")
+                number += len(raw)
+        except (EOFError, gzip.BadGzipFile) as error:
+            raise InputError(f"the gzipped text {str(path)!r} is damaged: {error}") from error
+
+
+def read_word_set(path: Path) -> tuple[str, ...]:
+    """Read a vocabulary file, words separated by white space; repeated words count once.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, holds no word, or lists a symbol such as ``<s>``.
+    """
+    words = tuple(dict.fromkeys(w for _, lines in _lines(path) for x in lines for w in x.split()))
+    if not words:
+        raise InputError(f"the vocabulary {str(path)!r} holds no word")
+    return words
+
+
+def read_corpus(
+    paths: Sequence[Path], vocabulary: NgramVocabulary, *, punctuation: str = "keep"
+) -> Corpus:
+    """Read texts of one sentence a line, words separated by white space.
+
+    Lines without a word are no sentences and are left out.
+
+    Parameters
+    ----------
+    paths
+        Plain or gzipped UTF-8 files.
+    vocabulary
+        Which words to keep.
+    punctuation
+        Passed to :func:`contstim.text.sentence.tokens_of_word`; ``keep`` takes words as given.
+
+    Raises
+    ------
+    InputError
+        If a file is unreadable or not UTF-8, there is no word in it, ``<s>``, ``</s>`` or
+        ``<unk>`` stands in it as a word, or a word is outside a closed vocabulary.
+    """
+    interned = _Interned({word: number for number, word in enumerate(_RESERVED)})
+    tokens = _Tokens(punctuation)
+    unknown, start, end = (interned[word] for word in _RESERVED)
+    blocks: list[NDArray[np.int32]] = []
+    n_sentences = 0
+    for path in paths:
+        for first, lines in _lines(path):
+            flat: list[str] = []
+            lengths: list[int] = []
+            for line in lines:
+                words = line.split()
+                if punctuation != "keep":
+                    words = list(chain.from_iterable(map(tokens.__getitem__, words)))
+                if words:
+                    flat += words
+                    lengths.append(len(words))
+            ids = np.fromiter(map(interned.__getitem__, flat), np.int32, len(flat))
+            if len(ids) and ids.min() < len(_RESERVED):
+                _refuse_reserved(path, first, lines)
+            blocks.append(_bounded(ids, np.array(lengths, dtype=np.int64), start, end))
+            n_sentences += len(lengths)
+    if not n_sentences:
+        names = ", ".join(repr(str(path)) for path in paths)
+        raise InputError(f"there is no sentence in {names}; give one sentence a line")
+    ids = np.concatenate(blocks)
+    blocks.clear()
+    counts = np.bincount(ids, minlength=len(interned))
+    names_seen = list(interned)
+    if vocabulary.words is None:
+        kept = [
+            w for w, n in zip(names_seen[3:], counts[3:], strict=True) if n >= vocabulary.min_count
+        ]
+    else:
+        kept = [word for word in vocabulary.words if word not in _RESERVED]
+    symbols = [START, END] if vocabulary.closed else [UNKNOWN, START, END]
+    final = [*symbols, *kept]
+    place = {word: number for number, word in enumerate(final)}
+    renumber = np.array([place.get(w, -1) for w in names_seen], dtype=np.int32)
+    outside = (renumber < 0) & (counts > 0)
+    if vocabulary.closed and outside.any():
+        word = names_seen[int(np.flatnonzero(outside)[0])]
+        raise InputError(
+            f"the text holds {word!r}, which the closed vocabulary lacks; add it or leave the "
+            "vocabulary open"
+        )
+    renumber[renumber < 0] = place.get(UNKNOWN, unknown)
+    return Corpus(tuple(final), renumber[ids], n_sentences)
+
+
+def _refuse_reserved(path: Path, first: int, lines: list[str]) -> None:
+    for number, line in enumerate(lines, start=first):
+        for word in _RESERVED:
+            if word in line:
+                raise InputError(
+                    f"line {number} of {str(path)!r} holds {word}, which stands for itself in an "
+                    "n-gram model; take it out of the text"
+                )
+
+
+def _bounded(
+    ids: NDArray[np.int32], lengths: NDArray[np.int64], start: int, end: int
+) -> NDArray[np.int32]:
+    """Put `start` and `end` around the sentences of the given `lengths`."""
+    out = np.empty(len(ids) + 2 * len(lengths), dtype=np.int32)
+    ends = np.cumsum(lengths + 2)
+    inner = np.ones(len(out), dtype=np.bool_)
+    inner[ends - 1] = inner[ends - lengths - 2] = False
+    out[ends - lengths - 2] = start
+    out[ends - 1] = end
+    out[inner] = ids
+    return out
+
+
+Discounts = tuple[float, float, float]
+
+_LEAST = 1e-99  # ARPA has no logarithm of 0; a back-off weight is 0 only if all discounts are
+
+
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """The n-grams of one order that occur in a text.
+
+    Attributes
+    ----------
+    keys
+        As in :class:`~contstim.models.ngram.table.Level`.
+    suffixes
+        Id, one order down, of each n-gram without its first word.
+    raw
+        How often each occurs.
+    adjusted
+        For the highest order and for n-grams that begin with ``<s>`` the raw count, otherwise
+        the number of different words seen before the n-gram.
+    """
+
+    keys: IntArray
+    suffixes: IntArray
+    raw: IntArray
+    adjusted: IntArray
+
+
+def count_ngrams(corpus: Corpus, order: int) -> list[Counts]:
+    """Count the n-grams of orders 1 to `order`, none of which reaches over a sentence's start."""
+    size = len(corpus.words)
+    start = corpus.words.index(START)
+    ids = corpus.ids
+    first = np.flatnonzero(ids == start)
+    # Place of each token in its sentence, <s> being 0: how long an n-gram may end there.
+    place = np.arange(len(ids), dtype=np.int32)
+    place -= np.repeat(first, np.diff(np.append(first, len(ids)))).astype(np.int32)
+    raw = np.bincount(ids, minlength=size)
+    found = [(np.arange(size), np.zeros(size, dtype=np.int64), raw)]
+    begins = np.arange(size) == start  # which n-grams begin with <s>
+    begun = [begins]
+    here: NDArray[np.int32] = ids  # id of the n-gram that ends at each token
+    for n in range(2, order + 1):
+        at = np.flatnonzero(place >= n - 1)
+        keys = here[at - 1].astype(np.int64)
+        keys *= size
+        keys += ids[at]
+        by_key = np.argsort(keys)
+        keys = keys[by_key]
+        new = np.empty(len(keys), dtype=np.bool_)
+        new[:1] = True
+        np.not_equal(keys[1:], keys[:-1], out=new[1:])
+        head = np.flatnonzero(new)
+        suffixes = here[at[by_key[head]]].astype(np.int64)
+        found.append((keys[head], suffixes, np.diff(np.append(head, len(keys)))))
+        begins = begins[keys[head] // size]
+        begun.append(begins)
+        if n < order:
+            numbers = np.cumsum(new, dtype=np.int32)
+            numbers -= 1
+            here = np.zeros(len(ids), dtype=np.int32)
+            here[at[by_key]] = numbers
+    levels = []
+    for n, ((keys, suffixes, raw), begins) in enumerate(zip(found, begun, strict=True), start=1):
+        adjusted = raw
+        if n < order:
+            before = np.bincount(found[n][1], minlength=len(keys))
+            adjusted = np.where(begins, raw, before)
+        if n == 1:
+            adjusted = np.where(begins, 0, adjusted)  # <s> is never predicted
+        levels.append(Counts(keys, suffixes, raw, adjusted))
+    return levels
+
+
+def discounts_of(adjusted: IntArray, n: int, fallback: Discounts | None) -> Discounts:
+    """Return the discounts of adjusted counts 1, 2 and 3 or more.
+
+    With n_k n-grams of adjusted count k and Y = n_1 / (n_1 + 2 n_2),
+    D_k = k - (k+1) Y n_{k+1} / n_k (Chen and Goodman 1998, equation 26).
+
+    Raises
+    ------
+    InputError
+        If an n_k is 0 or a discount lies outside 0 to k, unless there is a `fallback`.
+    """
+    n1, n2, n3, n4 = (int((adjusted == k).sum()) for k in (1, 2, 3, 4))
+    if min(n1, n2, n3) == 0:
+        k = 1 + [n1, n2, n3].index(0)
+        problem = f"no {n}-gram has the adjusted count {k}"
+    else:
+        y = n1 / (n1 + 2 * n2)
+        found = (1 - 2 * y * n2 / n1, 2 - 3 * y * n3 / n2, 3 - 4 * y * n4 / n3)
+        outside = [k for k, d in enumerate(found, start=1) if not 0 <= d <= k]
+        if not outside:
+            return found
+        k = outside[0]
+        problem = f"the {n}-gram discount of adjusted count {k} is {found[k - 1]:.3g}"
+    if fallback is None:
+        raise InputError(
+            f"Kneser-Ney discounts cannot be estimated from this text, since {problem}; use more "
+            "text, a lower order, or give fallback discounts such as 0.5, 1, 1.5"
+        )
+    return fallback
+
+
+def kneser_ney(
+    counts: Sequence[Counts],
+    words: tuple[str, ...],
+    *,
+    cutoffs: Sequence[int] = (),
+    fallback: Discounts | None = None,
+) -> tuple[NgramTable, list[Discounts], list[BoolArray]]:
+    """Estimate the model as KenLM's ``lmplz`` does.
+
+    With the adjusted count a of each n-gram, p(w|h) = [a(hw) - D(a(hw))] / Σ a(h·) + b(h) p(w|h'),
+    where b(h) = Σ D(a(h·)) / Σ a(h·) is the back-off weight and below the unigrams stands the
+    uniform distribution over all words but ``<s>`` (Chen and Goodman 1998, section 3; Heafield et
+    al. 2013, section 3). An n-gram whose raw count is at most its order's cut-off is left out, and
+    its whole adjusted count goes to b(h).
+
+    Parameters
+    ----------
+    counts
+        From :func:`count_ngrams`.
+    words
+        The V words by id.
+    cutoffs
+        For each order the count up to which n-grams are left out; must not fall. The last value
+        holds for all higher orders. ``<s>``, ``</s>`` and ``<unk>`` stay.
+    fallback
+        Discounts for an order whose own cannot be estimated.
+
+    Returns
+    -------
+    table, discounts, kept
+        The model, the three discounts of each order, and for each order which n-grams of
+        `counts` it holds.
+
+    Raises
+    ------
+    InputError
+        For cut-offs that fall or discounts that cannot be estimated.
+    """
+    if any(c < 0 for c in cutoffs) or list(cutoffs) != sorted(cutoffs):
+        raise InputError(f"count cut-offs must be 0 or more and not fall, got {tuple(cutoffs)}")
+    if len(cutoffs) > len(counts):
+        raise InputError(f"{len(cutoffs)} count cut-offs for a model of order {len(counts)}")
+    limits = [*cutoffs, *[(cutoffs[-1] if cutoffs else 0)] * (len(counts) - len(cutoffs))]
+    size = len(words)
+    special = np.isin(np.array(words, dtype=object), [START, END, UNKNOWN])
+    discounts: list[Discounts] = []
+    kept: list[BoolArray] = []
+    probs: list[FloatArray] = []
+    gammas: list[FloatArray] = []
+    lower: FloatArray = np.empty(0)
+    for n, (level, limit) in enumerate(zip(counts, limits, strict=True), start=1):
+        adjusted = level.adjusted
+        context = level.keys // size
+        n_contexts = 1 if n == 1 else len(counts[n - 2].keys)
+        keep = level.raw > limit
+        if n == 1:
+            keep = keep | special if limit else np.ones(size, dtype=np.bool_)
+        triple = discounts_of(adjusted, n, fallback)
+        discount = np.array([0.0, *triple])[np.minimum(adjusted, 3)]
+        total = np.bincount(context, weights=adjusted, minlength=n_contexts)
+        freed = np.where(keep, discount, adjusted)
+        followed = total > 0
+        gamma = np.ones(n_contexts)
+        np.divide(
+            np.bincount(context, weights=freed, minlength=n_contexts),
+            total,
+            out=gamma,
+            where=followed,
+        )
+        if n == 1:
+            uniform = 1.0 / (int(keep.sum()) - 1)
+            prob = (adjusted - discount) / total[0] + gamma[0] * uniform
+        else:
+            prob = (adjusted - discount) / total[context] + gamma[context] * lower[level.suffixes]
+            gammas.append(gamma)
+        discounts.append(triple)
+        kept.append(keep)
+        probs.append(prob)
+        lower = prob
+    gammas.append(np.ones(len(lower)))
+    levels = [
+        Level(level.keys, np.log10(np.minimum(prob, 1.0)), np.log10(np.maximum(gamma, _LEAST)))
+        for level, prob, gamma in zip(counts, probs, gammas, strict=True)
+    ]
+    levels[0].log_probs[words.index(START)] = 0.0  # as lmplz writes it; no query asks for it
+    return NgramTable(words, tuple(levels)).select(kept), discounts, kept
+
+
+_LEAST_REST = 1e-6
+
+
+def prune_by_entropy(
+    table: NgramTable, frequencies: Sequence[FloatArray], threshold: float
+) -> NgramTable:
+    """Leave out n-grams whose loss changes the model least, and compute back-off weights again.
+
+    Leaving out w after h changes the model by the relative entropy
+    D = -P(h) {p(w|h) [log p(w|h') + log b'(h) - log p(w|h)] + [log b'(h) - log b(h)] r(h)},
+    where b' is the back-off weight without w, b the one with it, and r(h) the mass that h leaves to
+    shorter contexts (Stolcke 1998, equation 5). N-grams with exp(D) - 1 below `threshold` go,
+    longest first.
+
+    Departures from the paper: P(h) is the relative frequency of h in the training text, since
+    the lower orders of a Kneser-Ney model do not give the probability of a history (Chelba et al.
+    2010); and an n-gram stays while a longer one that stays begins or ends with it.
+
+    Parameters
+    ----------
+    table
+        The model.
+    frequencies
+        For each order but the highest the P(h) of its n-grams.
+    threshold
+        Relative change of perplexity below which an n-gram is left out.
+
+    Raises
+    ------
+    InputError
+        If `threshold` is negative.
+    """
+    if not threshold >= 0:
+        raise InputError(f"the entropy threshold must be 0 or more, got {threshold}")
+    size = len(table.words)
+    suffixes = table.suffixes
+    kept: list[BoolArray] = [np.ones(len(level.keys), dtype=np.bool_) for level in table.levels]
+    levels = list(table.levels)
+    needed = np.zeros(len(levels[-1].keys), dtype=np.bool_)
+    for n in range(table.order - 1, 0, -1):
+        level, lower = levels[n], levels[n - 1]
+        context = level.keys // size
+        count = len(lower.keys)
+        prob = np.power(10.0, level.log_probs)
+        backed = np.power(10.0, lower.log_probs[suffixes[n]])
+        rest = _rest(context, prob, count)[context]
+        rest_backed = _rest(context, backed, count)[context]
+        log_weight = np.log((rest + prob) / (rest_backed + backed))
+        change = log_weight - np.log(10.0) * lower.log_backoffs[context]
+        inner = prob * (np.log(backed) + log_weight - np.log(prob)) + change * rest
+        loss = np.expm1(-frequencies[n - 1][context] * inner)
+        keep = needed | (loss >= threshold)
+        kept[n] = keep
+        changed = np.zeros(count, dtype=np.bool_)
+        changed[context[~keep]] = True
+        weights = _rest(context[keep], prob[keep], count)
+        below = _rest(context[keep], backed[keep], count)
+        log_backoffs = lower.log_backoffs.copy()
+        log_backoffs[changed] = np.log10(weights[changed] / below[changed])
+        levels[n - 1] = Level(lower.keys, lower.log_probs, log_backoffs)
+        needed = np.zeros(count, dtype=np.bool_)
+        needed[context[keep]] = True
+        needed[suffixes[n][keep]] = True
+    return NgramTable(table.words, tuple(levels)).select(kept)
+
+
+def round_probabilities(table: NgramTable, digits: int) -> NgramTable:
+    """Round the logarithms of probabilities and set the back-off weights so that sums stay 1.
+
+    The weight of a context that leaves almost nothing to shorter ones is kept as it is.
+    """
+    size = len(table.words)
+    levels = [level._replace(log_probs=np.round(level.log_probs, digits)) for level in table.levels]
+    for n, suffixes in enumerate(table.suffixes[1:], start=1):
+        level, lower = levels[n], levels[n - 1]
+        context = level.keys // size
+        count = len(lower.keys)
+        rest = _rest(context, np.power(10.0, level.log_probs), count)
+        below = _rest(context, np.power(10.0, lower.log_probs[suffixes]), count)
+        fit = (rest > _LEAST_REST) & (below > _LEAST_REST) & (rest < 1.0)
+        log_backoffs = lower.log_backoffs.copy()
+        log_backoffs[fit] = np.log10(rest[fit] / below[fit])
+        levels[n - 1] = lower._replace(log_backoffs=log_backoffs)
+    return NgramTable(table.words, tuple(levels))
+
+
+def _rest(context: IntArray, prob: FloatArray, n_contexts: int) -> FloatArray:
+    """Return what the probabilities of each context leave of 1."""
+    given = np.bincount(context, weights=prob, minlength=n_contexts)
+    left: FloatArray = np.maximum(1.0 - given, 0.0)
+    return left
+
+
+_PRECISE = 7
+
+
+@dataclass(frozen=True)
+class TrainedNgram:
+    """What :func:`train_ngram` made.
+
+    Attributes
+    ----------
+    path
+        The ARPA file.
+    n_sentences, n_tokens
+        Size of the text, sentence ends not counted.
+    n_ngrams
+        N-grams in the file, by order.
+    discounts
+        The three discounts of each order.
+    """
+
+    path: Path
+    n_sentences: int
+    n_tokens: int
+    n_ngrams: tuple[int, ...]
+    discounts: tuple[Discounts, ...]
+
+
+def train_ngram(
+    text: Path | str | Sequence[Path | str],
+    out: Path | str,
+    *,
+    order: int = 3,
+    punctuation: str = "keep",
+    vocabulary: NgramVocabulary | None = None,
+    cutoffs: Sequence[int] = (),
+    entropy: float = 0.0,
+    fallback: Discounts | None = None,
+    digits: int = 7,
+) -> TrainedNgram:
+    """Estimate an n-gram model with interpolated modified Kneser-Ney smoothing, as ARPA.
+
+    The estimate agrees with that of KenLM's ``lmplz``, n-gram by n-gram, where both can do the
+    same. Here, other than there, a blank line is not a sentence, words outside the vocabulary are
+    counted as ``<unk>`` (``lmplz`` drops their n-grams), and ``<unk>`` can be left out.
+
+    Parameters
+    ----------
+    text
+        One or more UTF-8 files, plain or gzipped: one sentence a line, words between spaces.
+    out
+        The ARPA file to write; gzipped if its name ends in ``.gz``.
+    order
+        Length of the longest n-grams, at least 1.
+    punctuation
+        ``keep``: words as given. ``split`` or ``drop``: as
+        :func:`contstim.text.sentence.tokens_of_word`; give the model the same option when it
+        is loaded.
+    vocabulary
+        Which words to keep; by default all, with an unknown-word class of count 0.
+    cutoffs
+        For each order the count up to which n-grams are left out, the last value holding for
+        higher orders (``lmplz --prune``).
+    entropy
+        Leave out n-grams whose loss raises the perplexity by less than this share (see
+        :func:`~contstim.models.ngram.training.prune_by_entropy`); 0 keeps all.
+    fallback
+        Discounts for counts 1, 2 and 3 or more where the text gives none, e.g. (0.5, 1, 1.5)
+        (``lmplz --discount_fallback``); without it that is an error.
+    digits
+        Decimals of the logarithms in the file. With fewer than 7, back-off weights are
+        computed again from the rounded probabilities, so that sums stay 1.
+
+    Raises
+    ------
+    InputError
+        For text that cannot be read, is empty, or holds ``<s>``, ``</s>`` or ``<unk>`` as a
+        word; for text too small or too regular to estimate discounts from; for bad options.
+    OutputError
+        If `out` cannot be written.
+    """
+    if order < 1:
+        raise InputError(f"the order of an n-gram model must be at least 1, got {order}")
+    if punctuation not in PUNCTUATION_POLICIES:
+        choices = ", ".join(PUNCTUATION_POLICIES)
+        raise InputError(f"punctuation must be one of {choices}, got {punctuation!r}")
+    if not entropy >= 0:
+        raise InputError(f"the entropy threshold must be 0 or more, got {entropy}")
+    if fallback is not None and not all(0 <= d <= k for k, d in enumerate(fallback, start=1)):
+        raise InputError(f"fallback discounts must lie in 0 to 1, 2 and 3, got {fallback}")
+    paths = [Path(p) for p in ([text] if isinstance(text, str | Path) else text)]
+    corpus = read_corpus(paths, vocabulary or NgramVocabulary(), punctuation=punctuation)
+    n_tokens, n_sentences = corpus.n_tokens, corpus.n_sentences
+    counts = count_ngrams(corpus, order)
+    words = corpus.words
+    del corpus
+    table, discounts, kept = kneser_ney(counts, words, cutoffs=cutoffs, fallback=fallback)
+    if entropy > 0 and order > 1:
+        predictions = float(n_tokens + n_sentences)
+        frequencies: list[FloatArray] = []
+        for lower, level, keep in zip(counts, counts[1:], kept, strict=False):
+            context = level.keys // len(words)
+            followed = np.bincount(context, weights=level.raw, minlength=len(lower.keys))
+            frequencies.append(followed[keep] / predictions)
+        table = prune_by_entropy(table, frequencies, entropy)
+    del counts
+    if digits < _PRECISE:
+        table = round_probabilities(table, digits)
+    write_arpa(table, Path(out), digits=digits)
+    sizes = tuple(len(level.keys) for level in table.levels)
+    return TrainedNgram(Path(out), n_sentences, n_tokens, sizes, tuple(discounts))
