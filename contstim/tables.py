@@ -16,12 +16,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from os import PathLike
 from pathlib import Path
-from typing import IO, Literal, cast
-
-import numpy as np
-import pandas as pd
+from typing import IO, TYPE_CHECKING, Literal, cast
 
 from contstim.errors import InputError, MissingExtraError, near_matches
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = [
     "CHOICES",
@@ -136,6 +136,8 @@ def read_table(
 
 
 def _read_parquet(path: str | PathLike[str]) -> pd.DataFrame:
+    import pandas as pd  # half a second, which commands that read lines of text need not wait
+
     try:
         return pd.read_parquet(path)
     except ImportError as error:
@@ -151,6 +153,8 @@ def _read_parquet(path: str | PathLike[str]) -> pd.DataFrame:
 def _parse(
     name: str, path: str | PathLike[str], cells: Literal["typed", "text", "guessed"]
 ) -> pd.DataFrame:
+    import pandas as pd
+
     text = "\n".join(line for _, line in numbered_lines(path))
     if not text.strip():
         raise InputError(f"{name} is empty; give a table with a header and rows")
@@ -187,12 +191,14 @@ def _parse(
 
 def _typed(column: pd.Series) -> pd.Series:
     """Return a column of text as numbers if it holds nothing else, else as it is."""
+    import pandas as pd
+
     missing = column.isin(MISSING)
     try:
         if column.str.fullmatch(r"-?\d{1,18}").all():
-            return column.astype(np.int64)
+            return column.astype("int64")
         # Python's own parser, by way of objects: it reads back exactly what was written.
-        numbers = column.mask(missing, "nan").to_numpy(dtype=object).astype(np.float64)
+        numbers = column.mask(missing, "nan").to_numpy(dtype=object).astype("float64")
     except ValueError:
         return column
     return pd.Series(numbers, index=column.index)

@@ -55,7 +55,6 @@ from contstim.pipeline.synthesis import (
 from contstim.pipeline.tasks import STARTS, SynthesisOptions
 from contstim.search.strategies import DEFAULT, OPTION_OF, STRATEGIES, options, strategy
 from contstim.search.triplets import Triplet, check_request
-from contstim.text.sentences import pool, read_sentences
 
 # Readers of a strategy's options, by the annotation of the field.
 _TYPES: dict[str, Callable[[str], Any]] = {"Count": positive, "float": number(), "str": str}
@@ -163,7 +162,7 @@ def run(args: argparse.Namespace) -> int:
         )
     if args.sentence and args.sentences:
         raise InputError("give sentences or --sentences FILE, not both")
-    sentences = args.sentence or (read_sentences(args.sentences) if args.sentences else pool())
+    sentences = args.sentence or _sentences(args.sentences)
     vocabulary = read_vocabulary(args.vocabulary) if args.vocabulary else None
     given = {option: getattr(args, option) for option in OPTION_OF}
     strategy(args.strategy, **given)  # refuses what the strategy does not have
@@ -193,6 +192,12 @@ def run(args: argparse.Namespace) -> int:
                 return _write(request, write_synthesis(request, Path(args.out), executor))
         with write_output(args.out) as out:
             return _write(request, _print_rows(request, executor, out))
+
+
+def _sentences(path: str | None) -> list[str]:
+    from contstim.text.sentences import pool, read_sentences
+
+    return pool() if path is None else read_sentences(path)
 
 
 def _print_rows(

@@ -8,12 +8,14 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from contstim.files import digest_of, file_digest, write_whole
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["StageTable", "csv_text", "frame_text"]
 
@@ -82,7 +84,3 @@ class StageTable:
         meta = {"inputs": digest_of(inputs), "sha256": self.sha256, "notes": notes}
         text = json.dumps(meta, indent=1, ensure_ascii=False, default=_plain) + "\n"
         write_whole(self.meta, text)
-
-    def read(self) -> pd.DataFrame:
-        """Read the table as text: sentences are text even where they read "null" or "12"."""
-        return pd.read_csv(self.path, dtype=str, keep_default_na=False, encoding="utf-8")

@@ -15,6 +15,7 @@ from contstim.pipeline.stages.triplets import TRIPLETS_STAGE, TripletOptions
 from contstim.pipeline.tables import frame_text
 from contstim.selection.design import CONDITIONS, LAYOUTS, Layout, design_trials
 from contstim.settings import Count, Natural, Several, one_of, settings
+from contstim.tables import read_table
 from contstim.text.sentences import read_words
 
 __all__ = ["DESIGN", "DesignOptions"]
@@ -85,7 +86,7 @@ class _Design(Stage):
 
     @staticmethod
     def _table(run: Run, stage: Stage) -> pd.DataFrame | None:
-        return run.table(stage).read() if stage.is_in(run.plan) else None
+        return read_table(run.table(stage).path, cells="text") if stage.is_in(run.plan) else None
 
     @staticmethod
     def _common_words(run: Run) -> frozenset[str] | None:
