@@ -1,4 +1,4 @@
-"""Check what linters cannot: one meaning a name, a caller for each public name, a true glossary.
+"""Check what linters cannot: names with one meaning and a caller, no circle, a true glossary.
 
 Run by ``make check``. Prints one line a finding; exit status 1 if there is any.
 
@@ -13,6 +13,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 #: Names that every module of these folders defines: the commands.
@@ -40,9 +41,11 @@ def check(root: Path) -> list[str]:
         for path in sorted((root / "contstim").rglob("*.py"))
     }
     definitions = [d for path, tree in trees.items() for d in definitions_of(path, tree)]
+    documented = words_of_documents(root) & names_in_tests(root)
     return [
         *shared_names(definitions),
-        *without_caller(definitions, trees, words_of_documents(root) | names_in_toml(root)),
+        *without_caller(definitions, trees, documented | names_in_toml(root)),
+        *circle(trees),
         *glossary_faults(root / "docs" / "glossary.md", trees),
     ]
 
@@ -79,11 +82,11 @@ def shared_names(definitions: list[Definition]) -> list[str]:
 def without_caller(
     definitions: list[Definition], trees: dict[str, ast.Module], documented: set[str]
 ) -> list[str]:
-    """Report public names that neither the package uses nor a document names."""
+    """Report public names that the package does not use, nor a document names and a test tries."""
     used = {name for tree in trees.values() for name in names_used(tree)}
     return [
-        f"{d}: {d.name} has no caller in contstim/ and no line in README.md or docs/; use it, "
-        "document it, make it private or remove it"
+        f"{d}: {d.name} has no caller in contstim/, and not both a line in README.md or docs/ and "
+        "a test; use it, document and test it, make it private or remove it"
         for d in definitions
         if d.name not in used | documented
         and d.name not in COMMAND_NAMES.get(d.path.rpartition("/")[0], ())
@@ -110,6 +113,12 @@ def words_of_documents(root: Path) -> set[str]:
     return {word for path in paths for word in re.findall(r"\w+", path.read_text("utf-8"))}
 
 
+def names_in_tests(root: Path) -> set[str]:
+    """Return the names that tests use."""
+    trees = (ast.parse(path.read_text("utf-8")) for path in (root / "tests").rglob("*.py"))
+    return {name for tree in trees for name in names_used(tree)}
+
+
 def names_in_toml(root: Path) -> set[str]:
     """Return what ``module:name`` strings of the TOML files name: entry points, converters."""
     paths = [*root.glob("*.toml"), *(root / "models").rglob("*.toml")]
@@ -117,10 +126,53 @@ def names_in_toml(root: Path) -> set[str]:
     return {name for names in found for name in names}
 
 
+def circle(trees: dict[str, ast.Module]) -> list[str]:
+    """Report a circle of modules that import each other, wherever in a module they do.
+
+    What is imported for type checkers alone is none of it, nor what is named by a string.
+    """
+    graph = {_module(path): set(imported(path, tree, trees)) for path, tree in trees.items()}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        around = " <- ".join(error.args[1])
+        return [f"modules import each other in a circle: {around}; move what they share below them"]
+    return []
+
+
+def imported(path: str, tree: ast.Module, trees: dict[str, ast.Module]) -> Iterator[str]:
+    """Yield the modules of the package that a module imports."""
+    modules = {_module(other) for other in trees}
+    for node in _run_nodes(tree):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = [
+                whole if (whole := f"{node.module}.{alias.name}") in modules else node.module
+                for alias in node.names
+            ]
+        else:
+            names = []
+        yield from (name for name in names if name in modules and name != _module(path))
+
+
+def _run_nodes(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the nodes of a tree, without what stands under ``if TYPE_CHECKING``."""
+    yield node
+    if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+        return
+    for child in ast.iter_child_nodes(node):
+        yield from _run_nodes(child)
+
+
+def _module(path: str) -> str:
+    return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
 def glossary_faults(path: Path, trees: dict[str, ast.Module]) -> list[str]:
     """Report terms of the glossary without code, and code that there is not."""
     known = {name for tree in trees.values() for name in names_known(tree)}
-    known |= {p.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for p in trees}
+    known |= {_module(path) for path in trees}
     faults = []
     for number, line in enumerate(path.read_text("utf-8").splitlines(), start=1):
         entry = TERM.match(line)
@@ -154,7 +206,7 @@ def names_known(tree: ast.Module) -> Iterator[str]:
 def main() -> int:
     """Check the repository that this file is in."""
     findings = check(Path(__file__).parents[1])
-    print("\n".join(findings) or "names, callers and glossary: nothing found")
+    print("\n".join(findings) or "names, callers, circles and glossary: nothing found")
     return 1 if findings else 0
 
 
