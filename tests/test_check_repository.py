@@ -30,7 +30,7 @@ _LIMIT = helper(Event())
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
     """A repository without faults."""
-    for folder in ("contstim/cli", "docs", "models"):
+    for folder in ("contstim/cli", "docs", "models", "tests"):
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "contstim/one.py").write_text(ONE, "utf-8")
     (tmp_path / "contstim/two.py").write_text(TWO, "utf-8")
@@ -84,16 +84,14 @@ def test_a_public_name_without_a_caller(repository: Path, text: str, line: int) 
         repository / "contstim/two.py", "\nfrom contstim.one import unused\n__all__ = ['unused']"
     )
     assert checker.check(repository) == [
-        f"contstim/one.py:{line}: unused has no caller in contstim/ and no line in README.md or "
-        "docs/; use it, document it, make it private or remove it"
+        f"contstim/one.py:{line}: unused has no caller in contstim/, and not both a line in "
+        "README.md or docs/ and a test; use it, document and test it, make it private or remove it"
     ]
 
 
 @pytest.mark.parametrize(
     ("place", "text"),
     [
-        ("README.md", "`unused` is for you.\n"),
-        ("docs/glossary.md", "See `unused`.\n"),
         ("contstim/two.py", "\nprint(contstim.one.unused)\n"),
         ("contstim/two.py", '\nLOADER = "contstim.one:unused"\nprint(LOADER)\n'),
         ("pyproject.toml", 'unused = "contstim.one:unused"\n'),
@@ -103,6 +101,27 @@ def test_what_counts_as_a_use(repository: Path, place: str, text: str) -> None:
     _plant(repository / "contstim/one.py", "\n\ndef unused():\n    pass\n")
     _plant(repository / place, text)
     assert checker.check(repository) == []
+
+
+@pytest.mark.parametrize("guide", ["README.md", "docs/glossary.md"])
+def test_what_a_guide_names_is_used_if_a_test_tries_it(repository: Path, guide: str) -> None:
+    _plant(repository / "contstim/one.py", "\n\ndef unused():\n    pass\n")
+    _plant(repository / guide, "`unused` is for you.\n")
+    (finding,) = checker.check(repository)
+    assert finding.startswith("contstim/one.py:15: unused has no caller in contstim/, and not both")
+    (repository / "tests/test_one.py").write_text("contstim.one.unused()\n", "utf-8")
+    assert checker.check(repository) == []
+
+
+def test_a_circle_of_modules(repository: Path) -> None:
+    one = repository / "contstim/one.py"
+    _plant(one, "\n\nif TYPE_CHECKING:\n    import contstim.two\n")
+    assert checker.check(repository) == []
+    _plant(one, "\n\ndef _late():\n    from contstim import two\n    return two\n")
+    assert checker.check(repository) == [
+        "modules import each other in a circle: contstim.one <- contstim.two <- contstim.one; "
+        "move what they share below them"
+    ]
 
 
 def test_a_term_without_code_and_code_that_is_not(repository: Path) -> None:
