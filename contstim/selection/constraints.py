@@ -56,9 +56,15 @@ class ConstraintRows:
         self.names: list[str] = []
         self._weights = [[csr_array((len(labels), 0))] for _ in roles]
         self._limits: list[tuple[float, float]] = []
+        self._units: list[float] = []
 
     def add(
-        self, weights: Sequence[csr_array | None], lower: float, upper: float, names: Sequence[str]
+        self,
+        weights: Sequence[csr_array | None],
+        lower: float,
+        upper: float,
+        names: Sequence[str],
+        unit: float = 1.0,
     ) -> None:
         """Add rows, one a name.
 
@@ -70,11 +76,14 @@ class ConstraintRows:
             The bounds.
         names
             What each row asks, for messages.
+        unit
+            By what a sum is divided where messages say by how much it falls short.
         """
         empty = csr_array((len(self.labels), len(names)))
         for block, columns in zip(self._weights, weights, strict=True):
             block.append(empty if columns is None else columns)
         self._limits += [(lower, upper)] * len(names)
+        self._units += [unit] * len(names)
         self.names += names
 
     @cached_property
@@ -91,6 +100,11 @@ class ConstraintRows:
     def upper(self) -> FloatArray:
         """Upper bounds, shape (number of rows,)."""
         return np.array([upper for _, upper in self._limits])
+
+    @property
+    def units(self) -> FloatArray:
+        """By what messages divide a shortfall, shape (number of rows,)."""
+        return np.array(self._units)
 
     def column(self, values: pd.Series, name: str) -> csr_array:
         """Return a number for each sentence, shape (S, 1), refusing values that are not finite."""
@@ -178,7 +192,7 @@ class Balance(SelectionConstraint):
             ]
             limit = self.tolerance * count
             name = f"{self.name}: means within {self.tolerance:g} for {one} and {two}"
-            rows.add(weights, -limit, limit, [name])
+            rows.add(weights, -limit, limit, [name], unit=float(count))
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,9 +30,11 @@ __all__ = [
     "Programmed",
     "Solver",
     "SolverOptions",
+    "feasible_choices",
     "make_solver",
     "solve_binary",
     "solve_programme",
+    "some",
 ]
 
 
@@ -233,10 +235,8 @@ def solve_programme(
         Naming the constraints or roles that cannot be met.
     """
     engine = make_solver(options)
-    lists = [problem.least_costly(role, max(16, 3 * role.count)) for role in problem.roles]
-    start = _Columns(np.repeat(np.arange(len(lists)), [len(x) for x in lists]), np.hstack(lists))
-    columns, _ = _generate(problem, constraints, start, feasibility=True)
-    _, dual = _generate(problem, constraints, columns, feasibility=False)
+    columns, _, _ = _generate(problem, constraints, _first(problem), feasibility=True)
+    _, dual, _ = _generate(problem, constraints, columns, feasibility=False)
     bound = _lagrange_bound(problem, constraints, dual)
     # Costs are whole numbers, so the bound may be rounded up, but for rounding errors.
     bound = float(np.ceil(bound - _TOLERANCE * max(1.0, abs(bound))))
@@ -256,7 +256,7 @@ def solve_programme(
             if everything and state == "infeasible":
                 raise InfeasibleError(
                     "every constraint can be met in fractions of sentences, but not in whole ones: "
-                    f"{_some(constraints.names)}; loosen one"
+                    f"{some(constraints.names)}; loosen one"
                 )
             if everything:
                 raise InfeasibleError(
@@ -276,6 +276,24 @@ def solve_programme(
         distance = excess
 
 
+def feasible_choices(problem: AssignmentProblem, constraints: ConstraintRows) -> list[IntArray]:
+    """Return for each role the rows of a selection, in fractions, that keeps the constraints.
+
+    Raises
+    ------
+    InfeasibleError
+        Naming the constraints that cannot be met, and by how much.
+    """
+    columns, _, share = _generate(problem, constraints, _first(problem), feasibility=True)
+    used = share > _TOLERANCE
+    return [columns.row[used & (columns.role == a)] for a in range(len(problem.roles))]
+
+
+def _first(problem: AssignmentProblem) -> _Columns:
+    lists = [problem.least_costly(role, max(16, 3 * role.count)) for role in problem.roles]
+    return _Columns(np.repeat(np.arange(len(lists)), [len(x) for x in lists]), np.hstack(lists))
+
+
 def _first_distance(problem: AssignmentProblem, constraints: ConstraintRows, dual: _Dual) -> float:
     """Return a reduced cost that leaves some tens of choices a sentence wanted: mostly ample."""
     reduced = [costs for _, costs in _reduced(problem, constraints, dual, feasibility=False)]
@@ -289,7 +307,8 @@ def _cost(problem: AssignmentProblem, chosen: list[IntArray]) -> float:
     return float(sum(problem.doubled[own, role.reject].sum() for role, own in pairs))
 
 
-def _some(names: list[str]) -> str:
+def some(names: Sequence[str]) -> str:
+    """Return the first three names, and how many there are besides."""
     shown = "; ".join(names[:3])
     return shown if len(names) <= 3 else f"{shown} and {len(names) - 3} more"
 
@@ -324,15 +343,17 @@ def _constraint_matrix(constraints: ConstraintRows, columns: _Columns) -> csr_ar
 
 def _generate(
     problem: AssignmentProblem, constraints: ConstraintRows, columns: _Columns, *, feasibility: bool
-) -> tuple[_Columns, _Dual]:
+) -> tuple[_Columns, _Dual, FloatArray]:
     """Solve the linear relaxation over all choices, adding those that improve it.
+
+    Returns the choices that it needed, the prices, and how much of each is chosen.
 
     With `feasibility` the shortfall of roles and constraints is minimised, and an
     :class:`~contstim.errors.InfeasibleError` raised where it cannot be 0.
     """
     n_rows = len(problem.doubled)
     while True:
-        shortfall, dual = _relax(problem, constraints, columns, feasibility=feasibility)
+        shortfall, dual, share = _relax(problem, constraints, columns, feasibility=feasibility)
         roles, rows = [columns.role], [columns.row]
         for a, (allowed, reduced) in enumerate(_reduced(problem, constraints, dual, feasibility)):
             better = np.flatnonzero(reduced < -_TOLERANCE)
@@ -345,16 +366,16 @@ def _generate(
         columns = _Columns(key // n_rows, key % n_rows)
     if shortfall:
         raise InfeasibleError(
-            f"the constraints cannot be met together: what falls short is {_some(shortfall)}; "
+            f"the constraints cannot be met together: what falls short is {some(shortfall)}; "
             "loosen a constraint or add sentences"
         )
-    return columns, dual
+    return columns, dual, share
 
 
 def _relax(
     problem: AssignmentProblem, constraints: ConstraintRows, columns: _Columns, *, feasibility: bool
-) -> tuple[list[str], _Dual]:
-    """Solve the relaxation over `columns`; return what falls short and the prices."""
+) -> tuple[list[str], _Dual, FloatArray]:
+    """Solve the relaxation over `columns`; return what falls short, the prices and the choice."""
     places, uses, rows = _incidence(problem, columns)
     matrix = _constraint_matrix(constraints, columns)
     scale = np.ones(matrix.shape[0])
@@ -401,13 +422,14 @@ def _relax(
     dual = _Dual(answer.eqlin.marginals, sentences, upper, lower)
     shortfall = []
     if feasibility:
-        names = [str(role) for role in problem.roles]
-        names += [
-            constraints.names[i] for i in np.hstack([np.flatnonzero(up), np.flatnonzero(low)])
+        sides = np.hstack([np.flatnonzero(up), np.flatnonzero(low)])
+        names = [*map(str, problem.roles), *(constraints.names[i] for i in sides)]
+        units = np.hstack([np.ones(len(problem.roles)), (scale / constraints.units)[sides]])
+        missing = answer.x[len(columns.role) :]
+        shortfall = [
+            f"{names[i]}, by {missing[i] * units[i]:.3g}" for i in np.flatnonzero(missing > 1e-6)
         ]
-        missing = answer.x[len(columns.role) :] > 1e-6
-        shortfall = list(dict.fromkeys(names[i] for i in np.flatnonzero(missing)))
-    return shortfall, dual
+    return shortfall, dual, answer.x[: len(columns.role)]
 
 
 def _reduced(

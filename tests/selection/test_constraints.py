@@ -238,7 +238,7 @@ def test_constraints_that_cannot_be_met_are_named():
         select_natural_pairs(frame, 2, constraints=[Linear(weights, lower=5, name="size")])
     assert str(caught.value) == (
         "the constraints cannot be met together: what falls short is size: sum of weights between "
-        "5 and inf; loosen a constraint or add sentences"
+        "5 and inf, by 1; loosen a constraint or add sentences"
     )
 
 
@@ -249,7 +249,7 @@ def test_groups_that_are_too_few_are_named():
         select_natural_pairs(frame, 2, constraints=[AtMost(group, 3, name="sources")])
     assert str(caught.value) == (
         "the constraints cannot be met together: what falls short is sources: at most 3 of group "
-        "'all'; loosen a constraint or add sentences"
+        "'all', by 1; loosen a constraint or add sentences"
     )
 
 
