@@ -4,13 +4,20 @@ Natural pairs and triplets are chosen exactly; a design allocates them to groups
 Nothing here needs torch.
 """
 
-from contstim.selection.constraints import AtMost, Balance, Linear, SelectionConstraint
+from contstim.selection.constraints import (
+    AtMost,
+    Balance,
+    Linear,
+    Recurring,
+    SelectionConstraint,
+)
 from contstim.selection.design import CONDITIONS, LAYOUTS, Layout, check_design, design_trials
 from contstim.selection.files import read_scores, read_triplets
 from contstim.selection.natural import select_natural_pairs
+from contstim.selection.people import People
 from contstim.selection.planning import DesignPlan, plan_design
 from contstim.selection.ranks import fractional_ranks
-from contstim.selection.sets import select_set
+from contstim.selection.sets import select_set, triplet_pairs
 from contstim.selection.triplets import (
     controversiality,
     select_triplets,
@@ -27,6 +34,8 @@ __all__ = [
     "DesignPlan",
     "Layout",
     "Linear",
+    "People",
+    "Recurring",
     "SelectionConstraint",
     "check_design",
     "controversiality",
@@ -41,5 +50,6 @@ __all__ = [
     "select_triplets",
     "sentence_features",
     "triplet_objective",
+    "triplet_pairs",
     "worst_ranks",
 ]

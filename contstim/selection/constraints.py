@@ -8,7 +8,7 @@ text (on the command line, in a study plan) states its kind and the values that 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -21,6 +21,8 @@ from contstim.arrays import FloatArray
 from contstim.errors import InputError, UnknownNameError, near_matches
 from contstim.selection.assignment import ROLES, Role
 from contstim.text.features import sentence_features
+from contstim.text.sentence import split_word
+from contstim.text.wordrules import ENGLISH_REPEATABLE
 
 __all__ = [
     "CONSTRAINTS",
@@ -28,6 +30,7 @@ __all__ = [
     "Balance",
     "ConstraintRows",
     "Linear",
+    "Recurring",
     "SelectionConstraint",
     "check_constraints",
     "parse_constraints",
@@ -133,6 +136,10 @@ class SelectionConstraint(ABC):
     #: The values that follow the column in text: name of the field, and what reads it.
     options: ClassVar[dict[str, Callable[[str], Any]]] = {}
 
+    #: Whether it compares the two sentences of pairs. In a selection for a set it then holds
+    #: between what a model prefers and what it does not, for every model.
+    between_sides: ClassVar[bool] = False
+
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         if cls.kind:
@@ -172,6 +179,7 @@ class Balance(SelectionConstraint):
 
     kind: ClassVar[str] = "balance"
     options: ClassVar[dict[str, Callable[[str], Any]]] = {"tolerance": float}
+    between_sides: ClassVar[bool] = True
 
     feature: pd.Series
     tolerance: float
@@ -231,6 +239,52 @@ class AtMost(SelectionConstraint):
         matrix = csr_array(data, shape=(len(rows.labels), len(binding)))
         names = [f"{self.name}: at most {self.limit} of group {groups[int(g)]!r}" for g in binding]
         rows.add([matrix for _ in rows.roles], -np.inf, float(self.limit), names)
+
+
+@dataclass(frozen=True, eq=False)
+class Recurring(SelectionConstraint):
+    """No word is in more than `limit` of the selected sentences.
+
+    Attributes
+    ----------
+    texts
+        The text of each sentence, by label, whose words count; case and punctuation do not.
+    limit
+        In how many sentences a word may be.
+    repeatable
+        Words that may be in any number.
+    name
+        For messages.
+    """
+
+    kind: ClassVar[str] = "recurring"
+    options: ClassVar[dict[str, Callable[[str], Any]]] = {"limit": int}
+
+    texts: pd.Series
+    limit: int
+    repeatable: Collection[str] = ENGLISH_REPEATABLE
+    name: str = "recurring"
+
+    def add_rows(self, rows: ConstraintRows) -> None:
+        """Add a row for each word that is in more sentences than the limit."""
+        if self.limit < 0:
+            raise InputError(f"{self.name}: the limit is {self.limit}, below 0")
+        free = {word.lower() for word in self.repeatable}
+        members: list[tuple[int, str]] = []
+        for sentence, text in enumerate(self.texts.reindex(rows.labels)):
+            if not isinstance(text, str):
+                label = rows.labels[sentence]
+                raise InputError(f"{self.name}: sentence {label!r} has no text but {text!r}")
+            cores = {split_word(word)[1].lower() for word in text.split()}
+            members += [(sentence, core) for core in sorted(cores - free)]
+        sentences = np.array([sentence for sentence, _ in members], dtype=np.int64)
+        codes, words = pd.factorize(np.array([word for _, word in members], dtype=object))
+        data = (np.ones(len(codes)), (sentences, codes))
+        matrix = csr_array(data, shape=(len(rows.labels), len(words)))
+        binding = np.flatnonzero(np.bincount(codes, minlength=len(words)) > self.limit)
+        names = [f"{self.name}: {words[k]!r} in at most {self.limit} sentences" for k in binding]
+        columns = csr_array(matrix[:, binding])
+        rows.add([columns for _ in rows.roles], -np.inf, float(self.limit), names)
 
 
 @dataclass(frozen=True, eq=False)
@@ -312,9 +366,9 @@ def parse_constraints(
     labels
         Labels of the S sentences.
     features
-        A row a sentence, by label (as text, each once): the columns that texts may name. ``words``,
-        ``characters`` and ``zipf`` are worked out where they are not among them, see
-        :func:`~contstim.text.features.sentence_features`.
+        A row a sentence, by label (as text, each once): the columns that texts may name.
+        ``sentence`` (the label), ``words``, ``characters`` and ``zipf`` are worked out where they
+        are not among them, see :func:`~contstim.text.features.sentence_features`.
 
     Raises
     ------
@@ -325,6 +379,8 @@ def parse_constraints(
     table = pd.DataFrame(index=labels)
     if features is not None:
         table = features.reindex([str(label) for label in labels]).set_index(labels)
+    if "sentence" not in table:
+        table = table.assign(sentence=[str(label) for label in labels])
     computed = ("words", "characters", "zipf")
     if any(column in computed and column not in table for _, _, column, _ in parsed):
         own = sentence_features([str(label) for label in labels]).set_index(labels)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Annotated
 
 import numpy as np
@@ -9,11 +10,13 @@ from pydantic import Field
 from scipy.special import expit
 
 from contstim.arrays import FloatArray
+from contstim.errors import InputError
 from contstim.settings import settings
 
-__all__ = ["People", "log_bayes_factor"]
+__all__ = ["People", "log_bayes_factors", "log_ratio_scale", "steepest"]
 
-_NODES = 24  # of each quadrature; more change no probability by 1e-9
+_NODES = 64  # of each quadrature
+_GRID = 1001  # points of the tabled curve, whose error is below 1e-5
 
 
 @settings
@@ -24,45 +27,52 @@ class People:
 
         lapse / 2 + (1 - lapse) sigma(beta_p g_x + b_p + u_x),
 
-    where g_x is the fractional rank of sentence 2 under the model minus that of sentence 1, in
-    [-1, 1], sigma is the logistic function, log beta_p ~ N(log slope, slope_sd²), b_p ~ N(0,
-    side_sd²) and u_x ~ N(0, item_sd²). A rank difference, not a log-ratio: a model's calibration
-    does not count, and no outlier decides.
+    where g_x is the model's log p(sentence 2) - log p(sentence 1) in standard deviations of its
+    log-probability over natural sentences, cut off at ± `most`, so that no outlier decides; sigma
+    is the logistic function, log beta_p ~ N(log slope, slope_sd²), b_p ~ N(0, side_sd²) and
+    u_x ~ N(0, item_sd²).
 
     Attributes
     ----------
     slope
-        Median over persons of beta: log-odds for sentences at both ends of the ranks.
+        Median over persons of beta, logits.
     slope_sd
         Standard deviation of log beta over persons.
     side_sd
-        Of the persons' leanings to one side of the screen, in logits.
+        Of the persons' leanings to one side of the screen, logits.
     item_sd
-        Of the pairs' effects, in logits: what all people see in a pair and the model does not.
+        Of the pairs' effects, logits: what all people see in a pair and the model does not.
     lapse
         Share of answers that are the toss of a coin.
+    most
+        Where g is cut off.
 
     Notes
     -----
-    The model is a logistic regression with crossed random effects (Baayen, Davidson and Bates 2008,
-    doi 10.1016/j.jml.2007.12.005) and a lapse rate (Wichmann and Hill 2001, doi
-    10.3758/BF03194544). The defaults are fitted to the second experiment of Golan et al. (2023),
-    30 people and 120 pairs, by ``experiments/set-power/fit.py``.
+    A logistic regression with crossed random effects (Baayen, Davidson and Bates 2008, doi
+    10.1016/j.jml.2007.12.005) and a lapse rate (Wichmann and Hill 2001, doi 10.3758/BF03194544).
+    The defaults are fitted to the second experiment of Golan et al. (2023), 30 people and 120
+    pairs, by ``experiments/set-power/fit.py``.
     """
 
-    slope: Annotated[float, Field(ge=0)] = 4.0
-    slope_sd: Annotated[float, Field(ge=0)] = 0.4
-    side_sd: Annotated[float, Field(ge=0)] = 0.3
-    item_sd: Annotated[float, Field(ge=0)] = 1.0
-    lapse: Annotated[float, Field(ge=0, le=1)] = 0.01
+    slope: Annotated[float, Field(ge=0, le=100)] = 0.91
+    slope_sd: Annotated[float, Field(ge=0, le=2)] = 0.47
+    side_sd: Annotated[float, Field(ge=0, le=100)] = 0.29
+    item_sd: Annotated[float, Field(ge=0, le=100)] = 1.36
+    lapse: Annotated[float, Field(ge=0, le=1)] = 0.011
+    most: Annotated[float, Field(gt=0, le=100)] = 3.0
 
-    def probabilities(self, differences: FloatArray) -> FloatArray:
+    def preferences(self, scaled: FloatArray) -> FloatArray:
+        """Return g: differences of log-probabilities in standard deviations, cut off."""
+        return np.clip(scaled, -self.most, self.most)
+
+    def probabilities(self, scaled: FloatArray) -> FloatArray:
         """Return how often sentence 2 is chosen, over all persons and pairs like these.
 
         Parameters
         ----------
-        differences
-            Rank differences g, any shape.
+        scaled
+            Differences of log-probabilities in standard deviations, any shape.
 
         Returns
         -------
@@ -70,40 +80,85 @@ class People:
             Probabilities, of the same shape: the mean over effects, by Gauss and Hermite's
             quadrature.
         """
-        # A table of the curve, as selections ask for millions of values; its error is below 1e-7.
-        grid = np.linspace(0.0, 1.0, 2001)
-        nodes, weights = np.polynomial.hermite_e.hermegauss(_NODES)
-        weights = weights / weights.sum()
-        slopes = self.slope * np.exp(self.slope_sd * nodes)
-        offsets = np.hypot(self.side_sd, self.item_sd) * nodes
-        logits = grid[:, None, None] * slopes[:, None] + offsets
-        curve = np.einsum("gab,a,b->g", expit(logits), weights, weights)
-        curve = self.lapse / 2 + (1 - self.lapse) * curve
-        chosen = np.interp(np.abs(differences), grid, curve)
-        return np.where(np.asarray(differences) < 0, 1 - chosen, chosen)
+        chosen = np.interp(np.abs(scaled), *_curve(self))
+        return np.where(np.asarray(scaled) < 0, 1 - chosen, chosen)
 
 
-def log_bayes_factor(one: FloatArray, two: FloatArray) -> FloatArray:
-    """Return the expected log Bayes factor of one answer for the right one of two models, nats.
+@lru_cache(maxsize=8)
+def _curve(people: People) -> tuple[FloatArray, FloatArray]:
+    """Return values of g from 0 up to `most` and the probabilities there.
+
+    A table, as selections ask for millions of values.
+    """
+    grid = np.linspace(0.0, people.most, _GRID)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(_NODES)
+    weights = weights / weights.sum()
+    slopes = people.slope * np.exp(people.slope_sd * nodes)
+    offsets = np.hypot(people.side_sd, people.item_sd) * nodes
+    curve = np.zeros(_GRID)
+    for slope, weight in zip(slopes, weights, strict=True):
+        curve += weight * (expit(grid[:, None] * slope + offsets) @ weights)
+    # Away from 0 and 1, so that no single answer excludes a model.
+    return grid, np.clip(people.lapse / 2 + (1 - people.lapse) * curve, 1e-9, 1 - 1e-9)
+
+
+def log_bayes_factors(probabilities: FloatArray, weights: FloatArray | None = None) -> FloatArray:
+    """Return expected log Bayes factors of one answer for the right one of two models, nats.
 
     Parameters
     ----------
-    one, two
-        The probabilities of choosing sentence 2 under either model, of one shape.
+    probabilities
+        Of choosing sentence 2, shape (..., M), under M models.
+    weights
+        Symmetric, shape (M, M), diagonal 0: sum the factors of all model pairs with these weights
+        (each pair counts by its weight once).
 
     Returns
     -------
     array
-        (p - q)(logit p - logit q) / 2: the mean of the Kullback-Leibler divergences of both
-        directions, since either model may be right.
+        For models i and j, (p_i - p_j)(logit p_i - logit p_j) / 2: the mean of the
+        Kullback-Leibler divergences of both directions, as either model may be right. Shape
+        (..., M (M - 1) / 2), the pairs in the order of `itertools.combinations`; with weights
+        (...,).
 
     Notes
     -----
-    Source: Kullback and Leibler (1951), doi 10.1214/aoms/1177729694, whose divergence J between
-    hypotheses is twice this, applied to one Bernoulli trial.
+    Source: Kullback and Leibler (1951), doi 10.1214/aoms/1177729694, whose divergence J between two
+    hypotheses is twice this, for one Bernoulli trial.
     """
-    return np.asarray((one - two) * (_logit(one) - _logit(two)) / 2)
+    logits = np.log(probabilities) - np.log1p(-probabilities)
+    if weights is not None:
+        laplacian = np.diag(weights.sum(axis=0)) - weights
+        return np.asarray((probabilities * (logits @ laplacian)).sum(axis=-1) / 2)
+    i, j = np.triu_indices(probabilities.shape[-1], 1)
+    return np.asarray(
+        (probabilities[..., i] - probabilities[..., j]) * (logits[..., i] - logits[..., j]) / 2
+    )
 
 
-def _logit(p: FloatArray) -> FloatArray:
-    return np.asarray(np.log(p) - np.log1p(-p))
+def steepest(people: People) -> float:
+    """Return a number c for which log Bayes factors are at most c (g_i - g_j)².
+
+    It is half the product of the steepest slopes of the probability and of its logit.
+    """
+    grid, curve = _curve(people)
+    slopes = np.diff(curve) / np.diff(grid)
+    return float(slopes.max() * (slopes / (curve[1:] * (1 - curve[1:]))).max() / 2)
+
+
+def log_ratio_scale(log_probs: FloatArray) -> FloatArray:
+    """Return each model's standard deviation over sentences, shape (M,), from shape (S, M).
+
+    Raises
+    ------
+    InputError
+        If a model gives all sentences the same score.
+    """
+    finite = np.where(np.isfinite(log_probs), log_probs, np.nan)
+    scale = np.nanstd(finite, axis=0)
+    if not (scale > 0).all():
+        raise InputError(
+            f"model {int(np.flatnonzero(~(scale > 0))[0]) + 1} of {len(scale)} gives all sentences "
+            "the same score, so it prefers none; leave it out"
+        )
+    return np.asarray(scale)

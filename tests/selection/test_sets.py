@@ -11,7 +11,16 @@ from scipy.stats import rankdata
 
 from contstim.cli import main
 from contstim.errors import InfeasibleError, InputError
-from contstim.selection import fractional_ranks, select_set
+from contstim.selection import (
+    AtMost,
+    Balance,
+    People,
+    Recurring,
+    fractional_ranks,
+    select_set,
+    triplet_pairs,
+)
+from contstim.selection.people import log_bayes_factors
 
 
 def scores(n, models, seed=0):
@@ -137,11 +146,11 @@ def test_result_does_not_depend_on_the_order_of_rows():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"n": 0}, "n is 0; give the number of sentence pairs, at least 1"),
-        ({"n": 2.5}, "n is 2.5; give a whole number"),
+        ({"n": 0}, "n is 0; give a whole number of at least 1"),
+        ({"n": 2.5}, "n is 2.5; give a whole number of at least 1"),
         ({"margin": -0.1}, "margin is -0.1; rank differences lie from 0 to below 1"),
         ({"margin": float("nan")}, "margin is nan; rank differences lie from 0 to below 1"),
-        ({"seed": -1}, "seed is -1; give a whole number"),
+        ({"seed": -1}, "seed is -1; give a whole number of at least 0"),
     ],
 )
 def test_arguments_that_make_no_sense(arguments, message):
@@ -175,3 +184,189 @@ def test_the_command(tmp_path, capsys):
         "contstim: 100 pairs want 200 different sentences, 150 possible; ask for fewer pairs or "
         "add sentences\n"
     )
+
+
+def brute_force(frame, n, worth, allowed):
+    """Return the largest least sum of `worth` over n disjoint pairs that are `allowed`, or None."""
+    pairs = list(combinations(frame.index, 2))
+    best = None
+    for chosen in combinations(pairs, n):
+        if len({s for pair in chosen for s in pair}) == 2 * n and allowed(chosen):
+            value = np.sum([worth[pair] for pair in chosen], axis=0).min()
+            best = value if best is None else max(best, value)
+    return best
+
+
+def preferred(frame, model, chosen):
+    """Split the sentences of pairs into those that a model prefers and the others."""
+    one, two = [], []
+    for pair in chosen:
+        high, low = sorted(pair, key=lambda s: -frame.loc[s, model])
+        one.append(high)
+        two.append(low)
+    return one, two
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.integers(0, 10_000), st.sampled_from(["separation", "log-bf"]))
+def test_optimum_under_constraints_equals_brute_force(seed, criterion):
+    frame = scores(7, 3, seed)
+    rng = np.random.default_rng(seed)
+    feature = pd.Series(rng.normal(size=7), index=frame.index)
+    group = pd.Series(rng.integers(0, 4, 7), index=frame.index)
+    texts = pd.Series([f"the w{k % 3} x{k}" for k in range(7)], index=frame.index)
+    constraints = [Balance(feature, 0.7), AtMost(group, 2), Recurring(texts, 2)]
+    people = People()
+    scaled = frame.sort_index(axis=1) / frame.std(ddof=0)
+    worth = {}
+    for one, two in combinations(frame.index, 2):
+        difference = (scaled.loc[two] - scaled.loc[one]).to_numpy()
+        signs = [a * b < 0 for a, b in combinations(difference, 2)]
+        factors = log_bayes_factors(people.probabilities(difference))
+        worth[one, two] = factors if criterion == "log-bf" else np.array(signs, dtype=float)
+
+    def allowed(chosen):
+        used = [s for pair in chosen for s in pair]
+        words = pd.Series([texts[s].split()[1] for s in used])
+        balanced = all(
+            abs(feature[one].mean() - feature[two].mean()) <= 0.7
+            for one, two in (preferred(frame, model, chosen) for model in frame)
+        )
+        groups = group[used].value_counts().max() <= 2
+        return balanced and groups and words.value_counts().max() <= 2
+
+    best = brute_force(frame, 2, worth, allowed)
+    try:
+        table = select_set(frame, 2, criterion=criterion, constraints=constraints)
+    except InfeasibleError:
+        assert best is None
+        return
+    assert table.attrs["objective"] == pytest.approx(best, rel=2e-3)
+    assert table.attrs["bound"] >= best - 1e-9
+    assert allowed(list(zip(table["sentence_1"], table["sentence_2"], strict=True)))
+
+
+@settings(max_examples=5, deadline=None)
+@given(st.integers(0, 10_000), st.integers(2, 5), st.integers(1, 2))
+def test_no_pairs_beat_the_bound_on_log_bayes_factors(seed, models, uses):
+    frame = scores(200, models, seed) * np.random.default_rng(seed).uniform(1, 9, models)
+    people = People(slope=3.0, item_sd=0.1)
+    attrs = select_set(
+        frame, 20, criterion="log-bf", people=people, uses=uses, time_limit=2, seed=seed
+    ).attrs
+    assert 0 <= attrs["objective"] <= attrs["bound"]
+    least = min(row["log_bayes_factor"] for row in attrs["separations"])
+    assert attrs["objective"] == pytest.approx(least)
+    # Pairs as far apart as can be, found here by trying all, are within the bound as well.
+    scaled = (frame / frame.std(ddof=0)).to_numpy()
+    i, j = np.triu_indices(200, 1)
+    total = log_bayes_factors(people.probabilities(scaled[i] - scaled[j])).mean(axis=1)
+    best = np.argsort(-total)
+    used = dict.fromkeys(range(200), 0)
+    taken = []
+    for place in best:
+        if max(used[i[place]], used[j[place]]) < uses and len(taken) < 20:
+            used[i[place]] += 1
+            used[j[place]] += 1
+            taken.append(place)
+    each = log_bayes_factors(people.probabilities(scaled[i[taken]] - scaled[j[taken]]))
+    assert each.sum(axis=0).min() <= attrs["bound"]
+
+
+def test_constraints_hold_among_many_sentences():
+    frame = scores(3000, 6)
+    rng = np.random.default_rng(0)
+    words = pd.Series(rng.integers(4, 12, 3000).astype(float), index=frame.index)
+    words += frame.mean(axis=1).rank() / 1000  # what models prefer is longer
+    group = pd.Series(rng.integers(0, 100, 3000), index=frame.index)
+    free = select_set(frame, 40)
+    table = select_set(frame, 40, constraints=[Balance(words, 0.1), AtMost(group, 1)])
+    assert group[[*table["sentence_1"], *table["sentence_2"]]].is_unique
+    ranks = fractional_ranks(frame)
+    for model in frame:
+        one, two = preferred(
+            ranks, model, zip(table["sentence_1"], table["sentence_2"], strict=True)
+        )
+        assert abs(words[one].mean() - words[two].mean()) <= 0.1 + 1e-6
+    assert table.attrs["objective"] >= 0.9 * free.attrs["objective"]
+    assert free.attrs["objective"] == table.attrs["bound"]
+
+
+def test_a_sentence_in_several_pairs():
+    frame = scores(30, 3)
+    with pytest.raises(InfeasibleError) as caught:
+        select_set(frame, 20)
+    assert str(caught.value) == (
+        "20 pairs want 40 different sentences, 30 possible; ask for fewer pairs or add sentences"
+    )
+    table = select_set(frame, 20, uses=2)
+    used = pd.concat([table["sentence_1"], table["sentence_2"]]).value_counts()
+    assert used.max() == 2
+    assert not table.duplicated(["sentence_1", "sentence_2"]).any()
+
+
+def test_triplets_are_candidates_beside_natural_pairs():
+    frame = scores(400, 4)
+    frame.iloc[300:] = 3 * scores(100, 4, seed=1).to_numpy()
+    triplets = pd.DataFrame(
+        {
+            "natural": frame.index[:50],
+            "synthetic_1": frame.index[300:350],
+            "synthetic_2": frame.index[350:],
+        }
+    )
+    pairs = triplet_pairs(triplets)
+    assert len(pairs) == 150
+    natural = pd.Series(np.arange(400) < 300, index=frame.index)
+    none = pd.Series(False, index=frame.index)
+    only = select_set(frame, 30, eligible=none, pairs=pairs, criterion="log-bf", time_limit=3)
+    both = select_set(frame, 30, eligible=natural, pairs=pairs, criterion="log-bf", time_limit=3)
+    given_pairs = {frozenset(pair) for pair in pairs.to_numpy().tolist()}
+    assert {frozenset(p) for p in only[["sentence_1", "sentence_2"]].to_numpy()} <= given_pairs
+    formed = [
+        pair
+        for pair in both[["sentence_1", "sentence_2"]].to_numpy().tolist()
+        if frozenset(pair) not in given_pairs
+    ]
+    assert natural[[s for pair in formed for s in pair]].all()
+    assert both.attrs["objective"] >= only.attrs["objective"]
+    with pytest.raises(InfeasibleError) as caught:
+        select_set(frame, 60, eligible=none, pairs=pairs)
+    assert str(caught.value) == (
+        "the 150 candidate pairs cannot meet everything together: what falls short is 60 pairs, "
+        "by 10; ask for fewer pairs, loosen a constraint or add sentences"
+    )
+
+
+def test_constraints_that_cannot_be_met_are_named_with_what_is_missing():
+    frame = scores(300, 3)
+    group = pd.Series("all", index=frame.index)
+    with pytest.raises(InfeasibleError) as caught:
+        select_set(frame, 10, constraints=[AtMost(group, 15, name="sources")])
+    assert str(caught.value) == (
+        "the constraints cannot be met together: what falls short is sources: at most 15 of group "
+        "'all', by 5; loosen a constraint or add sentences"
+    )
+    few = scores(40, 2).rank()
+    # Paired with its neighbour in rank each time, the means differ by 1, and so by 0.5 too much.
+    with pytest.raises(InfeasibleError) as caught:
+        select_set(
+            few[["m00", "m00"]].set_axis(["a", "b"], axis=1),
+            20,
+            constraints=[Balance(few["m00"], 0.5, name="length")],
+        )
+    assert str(caught.value) == (
+        "the 780 candidate pairs cannot meet everything together: what falls short is length: "
+        "means within 0.5 for what a prefers and what it does not, by 0.5; length: means within "
+        "0.5 for what b prefers and what it does not, by 0.5; ask for fewer pairs, loosen a "
+        "constraint or add sentences"
+    )
+
+
+def test_values_that_make_no_sense_for_the_criterion():
+    frame = scores(60, 3)
+    with pytest.raises(InputError) as caught:
+        select_set(frame, 5, criterion="log-bf", margin=0.1)
+    assert str(caught.value) == ("margin is 0.1, but the criterion 'log-bf' has none; leave it out")
+    with pytest.raises(InputError, match="unknown criterion 'bf'"):
+        select_set(frame, 5, criterion="bf")
