@@ -538,7 +538,7 @@ class _Problem:
         )
 
     def _programme(self, bound: float, unit: float) -> dict[str, Any]:
-        """Return the programme: the variables are x, one a pair, and t, `unit` times the least worth.
+        """Return the programme: the variables are x, one a pair, and t, units of least worth.
 
         Maximise t; among equal separations, half the mean of `least` as well, which cannot
         outweigh one.
