@@ -3,14 +3,16 @@
     python experiments/set-power/fit.py DATA
 
 DATA is a folder with `behavior_nov2022_raw.csv` (30 people, 120 pairs) and `natural_log_probs.npz`.
-For each of three models, g is the difference of the two sentences' fractional ranks among the
-natural sentences, and a person chooses the right-hand sentence with probability
+For each of three models, g is log p(right) - log p(left) in standard deviations of the model's
+log-probability over the natural sentences, cut off at 3, and a person chooses the right-hand
+sentence with probability
 
     lapse / 2 + (1 - lapse) sigma(beta_p g + b_p + u_x)
 
 with log beta_p ~ N(log slope, slope_sd^2), b_p ~ N(0, side_sd^2) and u_x ~ N(0, item_sd^2). The
 lapse is twice the share of errors on catch trials; the other four maximise the marginal likelihood,
-the effects being integrated out by Laplace's approximation (expected information for the curvature).
+the effects being integrated out by Laplace's approximation (curvature: expected information). The
+values of the model that fits best are the defaults of `contstim.selection.People`.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 MODELS = ("bert", "electra", "roberta")
+MOST = 3.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,17 +50,15 @@ def read_answers(folder: Path, model: str) -> tuple[Answers, float]:
     natural_right = (table["sentence2_type"] == "C1").to_numpy()
     errors = float((right != natural_right)[catch].mean())
     table, right = table[~catch].reset_index(drop=True), right[~catch]
-    pool = np.sort(np.load(folder / "natural_log_probs.npz")[model])
-    ranks = [
-        np.searchsorted(pool, table[f"sentence{side}_{model}_prob"], side="right") / len(pool)
-        for side in (1, 2)
-    ]
+    left, right_hand = (table[f"sentence{side}_{model}_prob"].to_numpy() for side in (1, 2))
+    scale = np.load(folder / "natural_log_probs.npz")[model].std()
+    g = np.clip((right_hand - left) / scale, -MOST, MOST)
     ordered = (table["sentence1"] < table["sentence2"]).to_numpy()
     first = np.where(ordered, table["sentence1"], table["sentence2"])
     second = np.where(ordered, table["sentence2"], table["sentence1"])
     item = pd.factorize(pd.Series(first) + "\t" + pd.Series(second))[0]
     person = pd.factorize(table["subject"])[0]
-    return Answers(ranks[1] - ranks[0], item, np.where(ordered, 1.0, -1.0), person, right), errors
+    return Answers(g, item, np.where(ordered, 1.0, -1.0), person, right), errors
 
 
 def negative_log_likelihood(
@@ -109,7 +110,7 @@ def fit(folder: Path, model: str) -> dict[str, float | str]:
     start = np.zeros(2 * (answers.person.max() + 1) + answers.item.max() + 1)
     best = minimize(
         negative_log_likelihood,
-        np.log([4.0, 0.4, 0.3, 1.0]),
+        np.log([1.0, 0.5, 0.3, 1.4]),
         args=(answers, 2 * errors, start),
         method="Nelder-Mead",
         options={"xatol": 1e-3, "fatol": 1e-3},
