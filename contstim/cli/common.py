@@ -16,12 +16,16 @@ from contstim.files import is_stream, replacing
 from contstim.text.vocabulary import Vocabulary, WordRules, WordTable
 
 if TYPE_CHECKING:
+    from contstim.selection.people import People
+
+if TYPE_CHECKING:
     from contstim.pipeline.engine import Executor
     from contstim.pipeline.work import Task
 
 __all__ = [
     "CommandParser",
     "add_executor",
+    "add_people",
     "add_seed",
     "add_vocabulary",
     "executor_of",
@@ -29,6 +33,7 @@ __all__ = [
     "number",
     "output_file",
     "output_folder",
+    "people_of",
     "port",
     "positive",
     "read_vocabulary",
@@ -187,6 +192,37 @@ def add_seed(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="seed of everything left to chance (default: 0)",
     )
+
+
+def add_people(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `contstim.selection.People`."""
+    from contstim.selection.people import People
+
+    standard = People()
+    group = parser.add_argument_group("how people answer if a model is right")
+    for name, what in (
+        ("slope", "log-odds a standard deviation of log-probability"),
+        ("slope-sd", "of the logarithm of the slope, over people"),
+        ("side-sd", "of people's leanings to one side, logits"),
+        ("item-sd", "of the effects of pairs of sentences, logits"),
+        ("lapse", "share of answers at random"),
+    ):
+        default = getattr(standard, name.replace("-", "_"))
+        group.add_argument(
+            f"--{name}",
+            type=number(0, {"lapse": 1, "slope-sd": 2}.get(name, 100)),
+            metavar="NUMBER",
+            help=f"{what} (default: {default:g})",
+        )
+
+
+def people_of(args: argparse.Namespace) -> People | None:
+    """Return the people that the options of `add_people` describe; None if none is given."""
+    from contstim.selection.people import People
+
+    names = ("slope", "slope_sd", "side_sd", "item_sd", "lapse")
+    given = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
+    return People(**given) if given else None
 
 
 def add_vocabulary(parser: argparse.ArgumentParser) -> None:

@@ -2,14 +2,16 @@
 
 natural: from log-probabilities of many natural sentences, the pairs that set every two models most
 against each other (Golan et al. 2023, section 6.2). triplets: of the triplets of each model pair,
-equally many from each stratum of both models (section 4.8). set: natural pairs each of which
-sets many models of a set against each other, so that every two are separated often. The
-objective, its bound and what was left out are reported on standard error.
+equally many from each stratum of both models (section 4.8). set: pairs each of which sets many
+models of a set against each other, so that every two are separated often, or told apart best by
+people's answers (log-bf); natural pairs, those of triplets, or both. The objective, its bound and
+what was left out are reported on standard error.
 
 Examples:
   contstim select natural scores.csv --per-pair 10 --out pairs.csv
   contstim select natural scores.csv --constraint balance:words:0.5 --out pairs.csv
   contstim select set scores.csv --n 360 --out pairs.csv
+  contstim select set scores.csv --criterion log-bf --constraint balance:words:0.5 --out pairs.csv
   contstim select triplets triplets.csv --per-pair 10 --objective worst-rank --out chosen.csv
 """
 
@@ -20,7 +22,17 @@ import sys
 
 import pandas as pd
 
-from contstim.cli.common import number, output_file, positive, whole_number, write_output
+from contstim.cli.common import (
+    add_people,
+    add_seed,
+    number,
+    output_file,
+    people_of,
+    positive,
+    whole_number,
+    write_output,
+)
+from contstim.errors import InputError
 from contstim.text.sentences import read_words
 from contstim.text.vocabulary import ENGLISH_REPEATABLE
 
@@ -28,6 +40,7 @@ from contstim.text.vocabulary import ENGLISH_REPEATABLE
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the subcommands."""
     from contstim.selection.constraints import CONSTRAINTS
+    from contstim.selection.sets import CRITERIA
     from contstim.selection.triplets import OBJECTIVES
 
     kinds = parser.add_subparsers(dest="kind", metavar="KIND", required=True)
@@ -62,6 +75,40 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="two models are separated only where fractional ranks differ by more than this under "
         "both (default: 0)",
     )
+    of_set.add_argument(
+        "--criterion",
+        choices=CRITERIA,
+        default=CRITERIA[0],
+        help="what is made large for the two models where it is least: how many pairs separate "
+        "them, or the expected log Bayes factor of people's answers (default: separation)",
+    )
+    add_people(of_set)
+    of_set.add_argument(
+        "--triplets",
+        metavar="CSV",
+        help="as `contstim synthesize` writes it; the scores are of its sentences too",
+    )
+    of_set.add_argument(
+        "--candidates",
+        choices=("natural", "synthetic", "both"),
+        help="with --triplets: pairs of natural sentences, those of a triplet, or both (default: "
+        "both)",
+    )
+    of_set.add_argument(
+        "--uses",
+        type=positive,
+        default=1,
+        metavar="N",
+        help="in how many pairs a sentence may be (default: 1)",
+    )
+    of_set.add_argument(
+        "--time-limit",
+        type=number(above=0),
+        default=60.0,
+        metavar="SECONDS",
+        help="for the integer programme (default: 60)",
+    )
+    add_seed(of_set)
     natural.add_argument(
         "--accept-from",
         type=number(0, 1),
@@ -70,17 +117,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="fractional rank from which a model accepts a sentence (default: 0.5, the median)",
     )
     forms = ", ".join(kind.usage() for kind in CONSTRAINTS.values())
-    natural.add_argument(
-        "--constraint",
-        action="append",
-        default=[],
-        metavar="KIND:COLUMN:VALUE",
-        help=f"what the selection must keep, may be repeated: {forms}; columns are words, "
-        "characters, zipf (frequency) and those of --features",
-    )
-    natural.add_argument(
-        "--features", metavar="CSV", help="columns for constraints: the first holds the sentence"
-    )
+    for sub in (natural, of_set):
+        sub.add_argument(
+            "--constraint",
+            action="append",
+            default=[],
+            metavar="KIND:COLUMN:VALUE",
+            help=f"what the selection must keep, may be repeated: {forms}; columns are sentence, "
+            "words, characters, zipf (frequency) and those of --features",
+        )
+        sub.add_argument(
+            "--features",
+            metavar="CSV",
+            help="columns for constraints: the first holds the sentence",
+        )
     natural.add_argument(
         "--solver",
         metavar="NAME",
@@ -118,7 +168,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Select and write."""
     chosen = {"natural": _natural, "set": _set, "triplets": _triplets}[args.kind](args)
-    read = [getattr(args, name, None) for name in ("table", "reference", "repeatable", "features")]
+    files = ("table", "reference", "repeatable", "features", "triplets")
+    read = [getattr(args, name, None) for name in files]
     with write_output(args.out, read) as out:
         chosen.to_csv(out, index=False, lineterminator="\n")
     attrs = chosen.attrs
@@ -142,6 +193,14 @@ def run(args: argparse.Namespace) -> int:
             f"{attrs['mean']:.2f} of {len(attrs['separations'])} model pairs on average",
             file=sys.stderr,
         )
+        if "log_bayes_factor" in chosen:
+            least = min(attrs["separations"], key=lambda pair: pair["log_bayes_factor"])
+            print(
+                f"told apart least: {least['model_1']} and {least['model_2']}, by "
+                f"{least['log_bayes_factor'] / len(chosen):.4f} nats an answer; "
+                f"{chosen['log_bayes_factor'].mean():.4f} on average over model pairs",
+                file=sys.stderr,
+            )
     print(
         f"{len(chosen)} rows, {attrs['status']}: objective {attrs['objective']:.10g}, bound "
         f"{attrs['bound']:.10g}, gap {attrs['gap']:.3g} ({attrs['solver']})",
@@ -169,10 +228,37 @@ def _natural(args: argparse.Namespace) -> pd.DataFrame:
 
 
 def _set(args: argparse.Namespace) -> pd.DataFrame:
-    from contstim.selection import read_scores, select_set
+    from contstim.selection import read_scores, read_triplets, select_set, triplet_pairs
+    from contstim.selection.constraints import check_constraints, parse_constraints
+    from contstim.selection.files import read_features
 
+    check_constraints(args.constraint)
+    if args.candidates and not args.triplets:
+        raise InputError(f"--candidates {args.candidates} is of no use without --triplets; add it")
     scores = read_scores(args.table)
-    return select_set(scores, args.n, margin=args.margin, eligible=_eligible(args, scores))
+    features = read_features(args.features) if args.features else None
+    eligible, pairs = _eligible(args, scores), None
+    if args.triplets:
+        triplets = read_triplets(args.triplets)
+        formed = pd.Series(args.candidates != "synthetic", index=scores.index)
+        formed[scores.index.isin(triplets[["synthetic_1", "synthetic_2"]].to_numpy().ravel())] = (
+            False
+        )
+        eligible = formed if eligible is None else eligible & formed
+        pairs = None if args.candidates == "natural" else triplet_pairs(triplets)
+    return select_set(
+        scores,
+        args.n,
+        criterion=args.criterion,
+        margin=args.margin,
+        people=people_of(args),
+        eligible=eligible,
+        pairs=pairs,
+        constraints=parse_constraints(args.constraint, scores.index, features),
+        uses=args.uses,
+        time_limit=args.time_limit,
+        seed=args.seed,
+    )
 
 
 def _eligible(args: argparse.Namespace, scores: pd.DataFrame) -> pd.Series | None:

@@ -146,6 +146,8 @@ def select_set(
         raise InputError(f"margin is {margin}; rank differences lie from 0 to below 1")
     if criterion == "log-bf" and margin:
         raise InputError(f"margin is {margin}, but the criterion 'log-bf' has none; leave it out")
+    if criterion != "log-bf" and people is not None:
+        raise InputError(f"how people answer is of no use for {criterion!r}; choose 'log-bf'")
     ranked = rank_scores(log_probs)
     keep, excluded = eligible_rows(ranked, eligible)
     given = _given(pairs, ranked)

@@ -370,3 +370,53 @@ def test_values_that_make_no_sense_for_the_criterion():
     assert str(caught.value) == ("margin is 0.1, but the criterion 'log-bf' has none; leave it out")
     with pytest.raises(InputError, match="unknown criterion 'bf'"):
         select_set(frame, 5, criterion="bf")
+
+
+def test_the_command_with_constraints_triplets_and_people(tmp_path, capsys):
+    frame = scores(300, 4)
+    frame.index = [
+        f"{'A' if i % 2 else 'Some'} long sentence{' indeed' * (i % 3)} {i}" for i in range(300)
+    ]
+    triplets = pd.DataFrame(
+        {
+            "model_1": "m00",
+            "model_2": "m01",
+            "natural": frame.index[:40],
+            "synthetic_1": frame.index[200:240],
+            "synthetic_2": frame.index[240:280],
+        }
+    )
+    for name in ("natural", "synthetic_1", "synthetic_2"):
+        for k in (1, 2):
+            triplets[f"{name}_lp_{k}"] = -1.0
+    file, of_triplets, out = (tmp_path / name for name in ("s.csv", "t.csv", "pairs.csv"))
+    frame.to_csv(file, index_label="sentence")
+    triplets.to_csv(of_triplets, index=False)
+    argv = ["select", "set", str(file), "--n", "10", "--out", str(out)]
+    options = ["--criterion", "log-bf", "--slope", "2", "--time-limit", "3"]
+    options += ["--constraint", "balance:words:0.2", "--constraint", "recurring:sentence:20"]
+    assert main([*argv, *options, "--triplets", str(of_triplets)]) == 0
+    err = capsys.readouterr().err
+    assert "told apart least: " in err
+    table = pd.read_csv(out)
+    assert len(table) == 10
+    assert list(table.columns[-3:]) == ["separated", "least_difference", "log_bayes_factor"]
+    assert main([*argv, "--slope", "2"]) == 2
+    assert capsys.readouterr().err == (
+        "contstim: how people answer is of no use for 'separation'; choose 'log-bf'\n"
+    )
+    assert main([*argv, "--candidates", "both"]) == 2
+    assert capsys.readouterr().err == (
+        "contstim: --candidates both is of no use without --triplets; add it\n"
+    )
+    assert main([*argv, "--constraint", "linear:words:1000"]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith(
+        "contstim: the constraints cannot be met together: what falls short is linear:words:1000: "
+        "sum of weights between 1000 and inf, by "
+    )
+    assert err.count("\n") == 1
+    one = tmp_path / "one.csv"
+    frame[["m00"]].to_csv(one, index_label="sentence")
+    assert main(["select", "set", str(one)]) == 2
+    assert capsys.readouterr().err == ("contstim: log_probs has 1 model(s); a pair needs two\n")
