@@ -22,7 +22,7 @@ from contstim.errors import InputError, UnknownNameError, near_matches
 from contstim.selection.assignment import ROLES, Role
 from contstim.text.features import sentence_features
 from contstim.text.sentence import split_word
-from contstim.text.wordrules import ENGLISH_REPEATABLE
+from contstim.text.vocabulary import ENGLISH_REPEATABLE
 
 __all__ = [
     "CONSTRAINTS",
