@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,6 +22,9 @@ from contstim.errors import InputError
 from contstim.files import digest
 from contstim.models.spec import ModelSpec
 from contstim.text.sentence import Sentence, WordList
+
+if TYPE_CHECKING:
+    from contstim.models.ngram.table import BackOff
 
 __all__ = [
     "Event",
@@ -332,6 +336,13 @@ class SentenceModel(ABC):
         """Return a model of this one's units without context, for SLOR; None for models of words.
 
         What scores words shares the bundled unigram model of words.
+        """
+        return None
+
+    def back_off(self) -> BackOff | None:
+        """Return the model as a table of n-grams, if its scores are sums over one; else None.
+
+        Searches look with it further than a word at a time, and bound what there is to find.
         """
         return None
 

@@ -7,7 +7,7 @@ minimise log p_reject(s) subject to log p_accept(s) >= log p_accept(n), for a na
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -69,6 +69,15 @@ class Objective(ABC):
         sample.
         """
         return None
+
+    @property
+    def parts(self) -> Sequence[Mapping[str, float]] | None:
+        """Weights as in `weights` of each part, for a loss that is the greatest of some parts.
+
+        None for a loss of another form. Searches that look further than a word at a time, and
+        certificates, go by the parts.
+        """
+        return None if self.weights is None else (self.weights,)
 
 
 @dataclass(frozen=True, repr=False)
@@ -134,6 +143,11 @@ class LeastFall(Fall):
     def weights(self) -> None:
         """None: the loss is no sum over models."""
         return None
+
+    @property
+    def parts(self) -> Sequence[Mapping[str, float]]:
+        """Each model's fall."""
+        return [{name: 1.0 / scale} for name, scale in self._scale.items()]
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from dataclasses import Field, fields
 from typing import Any, TypeVar, get_type_hints
 
 from contstim.errors import InputError, UnknownNameError
+from contstim.search.beam import Beam
 from contstim.search.bounded import Bounded
 from contstim.search.exhaustive import Exhaustive
 from contstim.search.first_improvement import FirstImprovement
@@ -22,6 +23,7 @@ STRATEGIES: dict[str, type[Strategy]] = {
     "first-improvement": FirstImprovement,
     "bounded": Bounded,
     "paper": Paper,
+    "beam": Beam,
 }
 
 #: The strategy of command line, experiment files and Python where none is named.

@@ -25,7 +25,7 @@ from contstim.models.base import (
     as_sentences,
 )
 from contstim.models.ngram.arpa import is_binary, read_arpa, read_unigrams, write_arpa
-from contstim.models.ngram.table import Level, NgramTable, Replacer
+from contstim.models.ngram.table import BackOff, Level, NgramTable, Replacer
 from contstim.models.spec import ModelSpec
 from contstim.models.words import END, START, UNKNOWN, WORD_OPTIONS, Slot, WordTokenizer
 from contstim.text.sentence import Sentence, WordList, tokens_of_word
@@ -220,6 +220,12 @@ class NgramModel(SentenceModel):
             log_probs = np.array(terms, dtype=np.float64) * _NATS
             found.append(SentenceParts(units, log_probs, word_of, encoded.n_words))
         return found
+
+    def back_off(self) -> BackOff | None:
+        """Return the model's table; None for KenLM binaries, which do not list their n-grams."""
+        if self._table is None:
+            return None
+        return BackOff(self._table, self._tokenizer, self.scores_end)
 
     def replacements(self, sentence: Sentence, position: int, words: WordList) -> Replacements:
         """Score `sentence` with the word at `position` replaced by each of V `words`, all exactly.

@@ -8,13 +8,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 
-__all__ = ["Level", "NgramTable", "Replacer", "find"]
+if TYPE_CHECKING:
+    from contstim.models.words import WordTokenizer
+
+__all__ = ["BackOff", "Level", "NgramTable", "Replacer", "find"]
 
 
 def find(keys: IntArray, wanted: IntArray) -> IntArray:
@@ -247,3 +250,21 @@ class Replacer:
                 term[gram_set.words] = levels[j + k].log_probs[gram_set.ids]
             total += term
         return total
+
+
+class BackOff(NamedTuple):
+    """A model of words whose score is the sum of what a table says of each of its tokens.
+
+    Attributes
+    ----------
+    table
+        The n-grams; the first token follows ``<s>``.
+    tokenizer
+        What the tokens are.
+    scores_end
+        Whether ``</s>`` counts.
+    """
+
+    table: NgramTable
+    tokenizer: WordTokenizer
+    scores_end: bool

@@ -1,0 +1,190 @@
+"""The strategy that writes whole sentences from the left and keeps those that promise most.
+
+A beam search (Lowerre 1976). Where the models look a few words back, what a beginning promises is a
+bound on the loss of all sentences that begin so (`Reach`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from contstim.arrays import BoolArray, FloatArray, IntArray
+from contstim.search.candidates import Candidates
+from contstim.search.certificate import Reach, Under
+from contstim.search.exhaustive import Exhaustive
+from contstim.search.sweeps import Search, Strategy, option
+from contstim.settings import Count, settings
+
+__all__ = ["Beam", "written"]
+
+# Sets of weights under which beginnings are bounded, and words tried at each place besides those
+# of n-grams, for each set.
+_SETS, _WORDS = 3, 32
+# Beginnings looked through for each that is kept, since some repeat a word.
+_LOOKED_THROUGH = 6
+
+
+@settings
+class Beam(Strategy):
+    """Write sentences from the left, keep the `width` beginnings that promise most, then climb.
+
+    For models with a bounded context (n-grams) every beginning has a bound on the loss of the
+    sentences that begin so, by the weights under which the bound of all sentences is highest; the
+    beginnings of least bound are kept. The best sentence of all that keeps the constraints is
+    taken, and its words are then replaced one at a time, as by ``exhaustive``, until none improves.
+
+    For other models it is ``exhaustive``.
+
+    Attributes
+    ----------
+    width
+        The beginnings kept at each place.
+    """
+
+    width: Count = option(48, "beginnings of sentences that are kept at each place", metavar="N")
+
+    @property
+    def complete(self) -> bool:
+        """Whether no single replacement improves a result: always."""
+        return True
+
+    def run(self, search: Search) -> bool:
+        """Take the best sentence of the beam, then search by sweeps."""
+        reach = Reach.of(search)
+        if reach is not None:
+            for changes in written(search, reach, self.width):
+                if search.take(changes):
+                    break
+        search.sweep(self.look)
+        return True
+
+    def look(self, candidates: Candidates) -> bool:
+        """Take the best word."""
+        return Exhaustive().look(candidates)
+
+
+@dataclass(frozen=True)
+class _Beginnings:
+    """The beginnings of sentences kept so far.
+
+    Attributes
+    ----------
+    states, log_probs
+        Where they are, (B,), and what they have, (B, M), nats.
+    words
+        Their symbols, (B, t).
+    changes
+        How many words differ from the natural sentence's, (B,).
+    """
+
+    states: IntArray
+    log_probs: FloatArray
+    words: IntArray
+    changes: IntArray
+
+
+def written(search: Search, reach: Reach, width: int) -> list[dict[int, str]]:
+    """Write sentences from the left; return those that may be taken, the best first.
+
+    Parameters
+    ----------
+    search
+        The search, for the words.
+    reach
+        What its sentences may reach.
+    width
+        Beginnings kept at each place.
+
+    Returns
+    -------
+    list of dict
+        By position the words that differ from those of the sentence as it is.
+    """
+    sets = reach.under(_SETS)
+    own = _Beginnings(
+        np.array([reach.trellis.start]),
+        np.zeros((1, len(reach.natural))),
+        np.empty((1, 0), dtype=np.int64),
+        np.zeros(1, dtype=np.int64),
+    )
+    once = reach.trellis.folded(search.proposal.vocabulary.repeatable)
+    # Words that the natural sentence repeats are left to the search.
+    mine, counts = np.unique(once[reach.own], return_counts=True)
+    once = np.where(np.isin(once, mine[counts > 1]), -1, once)
+    for place in range(len(reach.slots)):
+        own = _longer(reach, sets, own, place, once, width)
+    room = (own.log_probs - reach.least >= -1e-6).all(axis=1)
+    losses = np.max((own.log_probs - reach.natural) @ reach.parts.T, axis=1)
+    order = np.argsort(losses, kind="stable")
+    return [_changes(search, reach, own.words[i]) for i in order[room[order]]]
+
+
+def _longer(
+    reach: Reach,
+    sets: list[Under],
+    own: _Beginnings,
+    place: int,
+    once: IntArray,
+    width: int,
+) -> _Beginnings:
+    """Return the most promising beginnings that are one word longer."""
+    trellis, slot = reach.trellis, reach.slots[place]
+    after = [trellis.values(under.slots, under.weights)[place] for under in sets]
+    some = [
+        _least(slot.words, trellis.unigram_sums(values, under.weights)[slot.words], _WORDS)
+        for values, under in zip(after, sets, strict=True)
+    ]
+    steps = trellis.steps(own.states, slot, np.unique(np.concatenate(some)))
+    log_probs = own.log_probs[steps.origin] + steps.log_probs
+    bounds = np.full(len(steps.words), -np.inf)
+    for values, under in zip(after, sets, strict=True):
+        here = log_probs @ under.weights + values[steps.states] + under.offset
+        np.maximum(bounds, here, out=bounds)
+    changed = own.changes[steps.origin] + (steps.words != reach.own[place])
+    if reach.most is None:
+        groups = [np.arange(len(bounds))]
+    else:
+        groups = [np.flatnonzero(changed == n) for n in range(reach.most + 1)]
+    kept = []
+    for group in groups:
+        few = _least(group, bounds[group], _LOOKED_THROUGH * width)
+        few = few[np.argsort(bounds[few], kind="stable")]
+        again = _repeats(once, own.words[steps.origin[few]], steps.words[few])
+        kept.append(few[~again][:width])
+    index = np.concatenate(kept)
+    index = index[np.argsort(bounds[index], kind="stable")]
+    return _Beginnings(
+        steps.states[index],
+        log_probs[index],
+        np.column_stack([own.words[steps.origin[index]], steps.words[index]]),
+        changed[index],
+    )
+
+
+def _least(items: IntArray, values: FloatArray, n: int) -> IntArray:
+    """Return the `n` of some items that have the least values, in any order."""
+    if len(items) <= n:
+        return items
+    return items[np.argpartition(values, n - 1)[:n]]
+
+
+def _repeats(once: IntArray, words: IntArray, new: IntArray) -> BoolArray:
+    """Return which of B beginnings, (B, t), have a word (B,) already that may stand once."""
+    mine = once[new]
+    again: BoolArray = (once[words] == mine[:, None]).any(axis=1)
+    return again & (mine >= 0)
+
+
+def _changes(search: Search, reach: Reach, symbols: IntArray) -> dict[int, str]:
+    """Return by position the words of a sentence that differ from those as they are."""
+    changes: dict[int, str] = {}
+    for position, (place, candidates) in reach.tokens.items():
+        if symbols[place] == reach.own[place]:
+            word = search.start.words[position]
+        else:
+            word = search.words(position).words[int(np.argmax(candidates == symbols[place]))]
+        if word != search.sentence.words[position]:
+            changes[position] = word
+    return changes

@@ -1,0 +1,244 @@
+"""How low a loss any sentence could reach: a bound for models that look a few words back.
+
+Weak duality (Boyd & Vandenberghe 2004, section 5.2): for a loss that is the greatest of some
+weighted sums of falls, its parts, and for constraints on scores, any weights mu >= 0 of the parts
+that sum to one, lambda >= 0 of the constraints and kappa >= 0 of the changes give
+
+    loss(s) >= min over s' of sum_k mu_k part_k(s') - sum_a lambda_a (score_a(s') - least_a)
+                              + kappa (changes(s') - most)
+
+for every sentence s that keeps the constraints and has no more changes than it may. The right-hand
+side is a minimum of weighted scores over all sentences, which `Trellis` finds; it is concave in the
+weights, and is raised by cutting planes (Kelley 1960): every sentence that was such a minimum
+bounds it from above. That no word may stand twice is left aside, so that a bound may be lower than
+need be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from scipy.optimize import linprog
+
+from contstim.arrays import FloatArray, IntArray
+from contstim.models.ngram.table import BackOff
+from contstim.models.words import END
+from contstim.search.proposals import WordReplacement
+from contstim.search.sweeps import Search
+from contstim.search.trellis import Slot, Trellis
+
+__all__ = ["Reach", "Under"]
+
+# Largest weight beside the loss, and the grid of weights that sentences share: powers of two to
+# multiples of 1 / _GRID.
+_LARGEST, _GRID = 64.0, 8
+# Part of the bound that is left open, and nats that arithmetic may be off.
+_OPEN, _ROUNDING = 0.002, 1e-4
+_MOST_ROUNDS = 80
+
+
+class Under(NamedTuple):
+    """A bound by certain weights: the least sum of c log p over sentences, plus `offset`.
+
+    Attributes
+    ----------
+    weights
+        c, (M,).
+    offset
+        Nats.
+    bound
+        What no sentence's loss is below, under these weights.
+    slots
+        What may stand at each token, with what changes cost.
+    """
+
+    weights: FloatArray
+    offset: float
+    bound: float
+    slots: list[Slot]
+
+
+class Reach:
+    """What the sentences may reach that are made of one natural sentence.
+
+    Attributes
+    ----------
+    trellis
+        The models.
+    slots
+        What may stand where, one a token.
+    tokens
+        By open position, the place of its token, and its candidates by symbol, (V,).
+    own
+        The natural sentence by symbol.
+    most
+        How many words may change; None: any number.
+    natural, least
+        The scores (M,) of the natural sentence, and the least that are accepted (M,), -inf where
+        the model has no constraint.
+    parts
+        The weights (K, M) of the falls in each part of the loss.
+    """
+
+    def __init__(self, search: Search, trellis: Trellis, parts: FloatArray) -> None:
+        names = list(search.natural)
+        self.trellis, self.parts = trellis, parts
+        self.natural = np.array([search.natural[name] for name in names])
+        self.least = np.array([search.minimum.get(name, -np.inf) for name in names])
+        self.most = search.problem.edits.most
+        self._constrained = np.flatnonzero(np.isfinite(self.least))
+        self.slots: list[Slot] = []
+        self.tokens: dict[int, tuple[int, IntArray]] = {}
+        self.own: list[int] = []
+
+    @classmethod
+    def of(cls, search: Search) -> Reach | None:
+        """Return what the sentences of a search may reach; None where that is not known.
+
+        It is known where every model's scores are sums over n-grams, all models read words alike,
+        and the loss is the greatest of weighted sums of falls.
+        """
+        models = search.problem.by_name
+        parts = search.problem.objective.parts
+        found = [model.back_off() for model in models.values()]
+        tables = [table for table in found if table is not None]
+        if parts is None or len(tables) < len(found):
+            return None
+        rows = np.array([[part.get(name, 0.0) for name in models] for part in parts])
+        reach = cls(search, _trellis(search.proposal, tables), rows)
+        return reach if reach._find_slots(search, tables) else None
+
+    def _find_slots(self, search: Search, tables: Sequence[BackOff]) -> bool:
+        """Find what may stand at each token; return whether the models read the words alike."""
+        trellis, every = self.trellis, (True,) * len(tables)
+        read = []
+        for table in tables:
+            ids = table.tokenizer.encode(str(search.start)).ids
+            read.append(trellis.numbers(table.table)[ids].tolist())
+        self.own = own = read[0]
+        if any(tokens != own for tokens in read) or min(own) < 0:
+            return False
+        self.slots = [trellis.fixed(symbol, every) for symbol in own]
+        for position in search.positions:
+            words = search.words(position)
+            found = [t.tokenizer.slot(search.start, position, words) for t in tables]
+            index, symbols = found[0].index, trellis.numbers(tables[0].table)[found[0].candidates]
+            for table, slot in zip(tables, found, strict=True):
+                numbers = trellis.numbers(table.table)[slot.candidates]
+                if (numbers < 0).any() or not np.array_equal(numbers, symbols):
+                    return False
+            must = position in search.problem.edits.changed
+            self.slots[index] = trellis.slot(words, symbols, own[index], must, every)
+            self.tokens[position] = (index, symbols)
+        if any(ends := tuple(table.scores_end for table in tables)):
+            own.append(trellis.symbols[END])
+            self.slots.append(trellis.fixed(own[-1], ends))
+        return True
+
+    def bound(self) -> float:
+        """Return a loss that no sentence is below, nats from the natural sentence's: at most 0."""
+        found = max(self._raised(), key=lambda under: under.bound)
+        rounding = _ROUNDING * (1 + float(np.abs(found.weights).sum()))
+        return min(found.bound - rounding, 0.0)
+
+    def under(self, n: int) -> list[Under]:
+        """Return the `n` highest bounds, or fewer, by weights that other sentences share."""
+        found = self._raised(shared=True)
+        return sorted(found, key=lambda under: -under.bound)[:n]
+
+    def _raised(self, *, shared: bool = False) -> list[Under]:
+        """Return bounds by ever better weights."""
+        n_parts, n_weights = len(self.parts), len(self.parts) + len(self._constrained)
+        at = np.ones(n_weights + (self.most is not None))
+        at[:n_parts] /= n_parts
+        # Of each sentence that was a minimum: its falls, what it has to spare, and that it is 1.
+        cuts = [self._cut(self.natural, self.own)]
+        found: list[Under] = []
+        tried: set[tuple[float, ...]] = set()
+        while len(found) < _MOST_ROUNDS and tuple(at) not in tried:
+            tried.add(tuple(at))
+            weights = at[:n_parts] @ self.parts
+            weights[self._constrained] -= at[n_parts:n_weights]
+            slots = self._slots(at[n_weights:])
+            least, words, scores = self.trellis.best(slots, weights)
+            offset = float(at @ self._cut(np.zeros(len(weights)), self.own))
+            found.append(Under(weights, offset, least + offset, slots))
+            cuts.append(self._cut(scores, words))
+            open_, at = _master(np.array(cuts), n_parts)
+            best = max(under.bound for under in found)
+            if open_ - best <= max(_OPEN * abs(best), _ROUNDING):
+                break
+            if shared:
+                powers = np.log2(np.maximum(at[n_parts:], 1 / _LARGEST))
+                at[n_parts:] = 2.0 ** (np.round(_GRID * powers) / _GRID)
+        return found
+
+    def _cut(self, scores: FloatArray, words: Sequence[int] | IntArray) -> FloatArray:
+        """Return what a sentence gives for each weight: their products sum to its bound.
+
+        Its falls (K,), what it has to spare by each constraint, less than 0, and by how many words
+        it is changed beyond the most.
+        """
+        room = (scores - self.least)[self._constrained]
+        cut = [self.parts @ (scores - self.natural), -room]
+        if self.most is not None:
+            places = [place for place, _ in self.tokens.values()]
+            changed = sum(words[place] != self.own[place] for place in places)
+            cut.append(np.array([changed - self.most]))
+        return np.concatenate(cut)
+
+    def _slots(self, toll: FloatArray) -> list[Slot]:
+        """Return the slots where each change costs `toll`, one number or none."""
+        slots = list(self.slots)
+        if len(toll):
+            for place, _ in self.tokens.values():
+                slot, own = slots[place], self.own[place]
+                tolls = np.full(self.trellis.size, float(toll[0]))
+                tolls[own] = 0.0
+                name = (*slot.name, own, float(toll[0]))
+                slots[place] = Slot(name, slot.words, slot.scored, tolls)
+        return slots
+
+
+def _master(cuts: FloatArray, n_parts: int) -> tuple[float, FloatArray]:
+    """Return the highest bound that cuts (n, W) leave open, and the weights (W,) that give it."""
+    n_weights = cuts.shape[1]
+    if n_weights == n_parts == 1:
+        return float(cuts.min()), np.ones(1)
+    if n_weights == 2 and n_parts == 1:
+        # Lines over one weight: their lower envelope is highest at an end or where two cross.
+        slopes, heights = cuts[:, 1], cuts[:, 0]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            crossed = np.subtract.outer(heights, heights) / np.subtract.outer(slopes, slopes).T
+        at = np.concatenate([[0.0, _LARGEST], crossed[(crossed > 0) & (crossed < _LARGEST)]])
+        values = (heights + np.outer(at, slopes)).min(axis=1)
+        best = int(values.argmax())
+        return float(values[best]), np.array([1.0, at[best]])
+    rows = np.hstack([np.ones((len(cuts), 1)), -cuts])
+    sums = np.zeros((1, n_weights + 1))
+    sums[0, 1 : 1 + n_parts] = 1.0
+    found = linprog(
+        np.array([-1.0, *[0.0] * n_weights]),
+        A_ub=rows,
+        b_ub=np.zeros(len(rows)),
+        A_eq=sums,
+        b_eq=[1.0],
+        bounds=[(None, None), *[(0.0, 1.0)] * n_parts, *[(0.0, _LARGEST)] * (n_weights - n_parts)],
+    )
+    solution = np.asarray(found.x)
+    return float(solution[0]), solution[1:]
+
+
+# The trellis of the models of each proposal, for all its sentences.
+_TRELLISES: WeakKeyDictionary[WordReplacement, Trellis] = WeakKeyDictionary()
+
+
+def _trellis(proposal: WordReplacement, tables: Sequence[BackOff]) -> Trellis:
+    """Return the trellis of some models, the same for all sentences of one proposal."""
+    found = _TRELLISES.get(proposal)
+    if found is None or not found.joins([back_off.table for back_off in tables]):
+        found = _TRELLISES[proposal] = Trellis([back_off.table for back_off in tables])
+    return found
