@@ -28,7 +28,7 @@ from contstim.models.ngram.table import BackOff
 from contstim.models.words import END
 from contstim.search.proposals import WordReplacement
 from contstim.search.sweeps import Search
-from contstim.search.trellis import Slot, Trellis
+from contstim.search.trellis import Choice, Trellis
 
 __all__ = ["Reach", "Under"]
 
@@ -58,7 +58,7 @@ class Under(NamedTuple):
     weights: FloatArray
     offset: float
     bound: float
-    slots: list[Slot]
+    slots: list[Choice]
 
 
 class Reach:
@@ -90,7 +90,7 @@ class Reach:
         self.least = np.array([search.minimum.get(name, -np.inf) for name in names])
         self.most = search.problem.edits.most
         self._constrained = np.flatnonzero(np.isfinite(self.least))
-        self.slots: list[Slot] = []
+        self.slots: list[Choice] = []
         self.tokens: dict[int, tuple[int, IntArray]] = {}
         self.own: list[int] = []
 
@@ -190,7 +190,7 @@ class Reach:
             cut.append(np.array([changed - self.most]))
         return np.concatenate(cut)
 
-    def _slots(self, toll: FloatArray) -> list[Slot]:
+    def _slots(self, toll: FloatArray) -> list[Choice]:
         """Return the slots where each change costs `toll`, one number or none."""
         slots = list(self.slots)
         if len(toll):
@@ -199,7 +199,7 @@ class Reach:
                 tolls = np.full(self.trellis.size, float(toll[0]))
                 tolls[own] = 0.0
                 name = (*slot.name, own, float(toll[0]))
-                slots[place] = Slot(name, slot.words, slot.scored, tolls)
+                slots[place] = Choice(name, slot.words, slot.scored, tolls)
         return slots
 
 
