@@ -277,12 +277,13 @@ class CrossedTests:
         part = outcome.part_of(m)
         if cells is None or part is None:
             return Contrast()
-        value = cells.mean(_mean(outcome.value[:, m]), self.population)
-        low, high = value.interval()
+        chance = CHANCE[outcome.measure]
+        value = cells.mean(self.population)
+        low, high = value.bounded_interval(chance)
         contrast = Contrast(
             ci_low=low,
             ci_high=high,
-            p_chance=value.p(CHANCE[outcome.measure]),
+            p_chance=value.p_chance(chance),
             stderr=value.stderr,
             df=value.df,
             note="" if value.stderr == value.stderr else _TOO_FEW,
@@ -294,11 +295,9 @@ class CrossedTests:
         lower, upper = (
             _Cells(subset, c) for c in (part.ceilings.lower_cells, part.ceilings.upper_cells)
         )
-        gap = matched.minus(
-            lower, _mean(outcome.matched[:, m] - outcome.lower[:, m]), self.population
-        )
-        low_bound = lower.mean(_mean(part.ceilings.lower), self.population).interval()
-        high_bound = upper.mean(_mean(part.ceilings.upper), self.population).interval()
+        gap = matched.minus(lower, self.population, chance)
+        low_bound = lower.mean(self.population).bounded_interval(chance)
+        high_bound = upper.mean(self.population).bounded_interval(chance)
         return replace(
             contrast,
             ceiling_lower_ci_low=low_bound[0],
@@ -319,7 +318,7 @@ class CrossedTests:
         n_people = int((~np.isnan(differences)).sum())
         if first is None or second is None or not n_people:
             return Contrast()
-        difference = first.minus(second, _mean(differences), self.population)
+        difference = first.minus(second, self.population)
         low, high = difference.interval()
         margin = self.margin * (
             _mean(np.minimum(outcome.lower[:, i], outcome.lower[:, j])) - CHANCE[outcome.measure]
@@ -361,23 +360,37 @@ class _Cells:
     def people(self) -> IntArray:
         return np.unique(self.subset.labels[self.subset.person[self.there]])
 
-    def mean(self, value: float, population: str) -> SampledMean:
+    def mean(self, population: str) -> SampledMean:
         if not self.there.any():
             return SampledMean(np.nan, np.nan, np.nan)
-        design = self.subset.design(self.there)
-        deviations = design.deviations(self.cells[self.there])
-        return mean_of(value, deviations, design.person, design.pair, (design,), population)
+        return self.subset.design(self.there).mean(self.cells[self.there], population)
 
-    def minus(self, other: _Cells, value: float, population: str) -> SampledMean:
-        """Return the mean difference over the participants who are in both."""
+    def minus(self, other: _Cells, population: str, chance: float | None = None) -> SampledMean:
+        """Return the mean difference over the participants who are in both.
+
+        On Fisher's scale if `chance` is given, unless one of the two is perfect.
+        """
         mine, others = self._of_people(other.people), other._of_people(self.people)
         if not mine.any() or not others.any():
             return SampledMean(np.nan, np.nan, np.nan)
-        designs = self.subset.design(mine), other.subset.design(others)
         data = self.subset.data
+        sides = (self.subset, mine, self.cells), (other.subset, others, other.cells)
+        designs = tuple(subset.design(rows) for subset, rows, _ in sides)
+        means = [
+            design.mean(cells[rows], population)
+            for design, (_, rows, cells) in zip(designs, sides, strict=True)
+        ]
+        slopes = [1.0, 1.0]
+        if chance is not None and all(mean.inside(chance) for mean in means):
+            on_z = [mean.on_z(chance) for mean in means]
+            slopes = [z.stderr / mean.stderr for z, mean in zip(on_z, means, strict=True)]
+            means = on_z
         deviations = np.zeros(len(data.pair))
-        deviations[self.subset.rows[mine]] = designs[0].deviations(self.cells[mine])
-        deviations[other.subset.rows[others]] -= designs[1].deviations(other.cells[others])
+        for sign, slope, design, (subset, rows, cells) in zip(
+            (1.0, -1.0), slopes, designs, sides, strict=True
+        ):
+            deviations[subset.rows[rows]] += sign * slope * design.deviations(cells[rows])
+        value = means[0].value - means[1].value
         return mean_of(value, deviations, data.participant, data.pair, designs, population)
 
     def _of_people(self, people: IntArray) -> BoolArray:

@@ -6,20 +6,21 @@ averaged is written as one number a choice (a *cell*: this participant, this pai
 participants alike. Its variance has a part from participants, one from pairs, and one from what is
 left, and no bootstrap is needed to find them.
 
-Measures that are no plain means over trials, such as the signed-rank cosine, enter by their
-jackknife pseudo-values, n v - (n - 1) v without the trial, which are such cells.
+Measures that are no plain means over trials, such as the signed-rank cosine, enter by the
+influence of each trial (the infinitesimal jackknife, Jaeckel 1972): numbers whose mean is the
+measure and whose deviations are n times its derivative by the weight of the trial.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from scipy.special import ndtri, stdtr, stdtrit
 
 from contstim.arrays import FloatArray, IntArray
-from contstim.evaluation.ranks import segment_ranks, square_sum
+from contstim.evaluation.ranks import segment_ranks, square_sum, square_sum_slope
 
 __all__ = [
     "FEWEST",
@@ -83,6 +84,32 @@ class SampledMean:
         if self.stderr == 0.0:
             return 0.0 if abs(self.value) < margin else 1.0
         return float(stdtr(self.df, (abs(self.value) - margin) / self.stderr))
+
+    def on_z(self, chance: float) -> SampledMean:
+        """Return the same on Fisher's scale, z = artanh((value - chance) / (1 - chance)).
+
+        Accuracies and similarities vary less the nearer they come to 1, which makes Student's
+        intervals of them too short on one side and too long on the other; on this scale they
+        vary alike (Fisher 1921). For an accuracy it is half the log-odds.
+        """
+        share = (self.value - chance) / (1.0 - chance)
+        slope = 1.0 / ((1.0 - share * share) * (1.0 - chance))
+        return replace(self, value=float(np.arctanh(share)), stderr=self.stderr * slope)
+
+    def bounded_interval(self, chance: float, level: float = 0.95) -> tuple[float, float]:
+        """Return the interval found on Fisher's scale; within it no value passes 1."""
+        if not self.inside(chance):
+            return self.interval(level)
+        low, high = np.tanh(self.on_z(chance).interval(level))
+        return float(chance + (1.0 - chance) * low), float(chance + (1.0 - chance) * high)
+
+    def p_chance(self, chance: float) -> float:
+        """Return the p-value of `chance`, below 0.05 where `bounded_interval` leaves it out."""
+        return self.on_z(chance).p() if self.inside(chance) else self.p(chance)
+
+    def inside(self, chance: float) -> bool:
+        """Return whether Fisher's scale holds the value: it is not perfect, nor sure."""
+        return self.stderr > 0 and abs(self.value - chance) < (1.0 - 1e-9) * (1.0 - chance)
 
     def factors(self, distance: float, power: float = 0.8) -> tuple[float, float]:
         """Return how many times the participants, or the sentences, would decide.
@@ -256,7 +283,7 @@ def accuracy_cells(rating: FloatArray, prediction: FloatArray) -> FloatArray:
 def cosine_cells(
     rating: FloatArray, prediction: FloatArray, person: IntArray, n_people: int
 ) -> FloatArray:
-    """Return the pseudo-values of each participant's signed-rank cosine, shape (C,).
+    """Return what each choice adds to its participant's signed-rank cosine, shape (C,).
 
     Parameters
     ----------
@@ -270,61 +297,51 @@ def cosine_cells(
     Returns
     -------
     array
-        n v - (n - 1) v_without for each choice, where v is its participant's cosine over n choices
-        and v_without the cosine when this one is left out; NaN for a participant for whom either is
-        not defined. Leaving a choice out lowers the ranks of larger ones by 1 and of those tied
-        with it by 1/2, so all are found at once.
+        v + n (v' - mean of v') for each choice, where v is its participant's cosine over n choices
+        and v' its derivative by the weight of the choice, one that counts w times being w choices
+        that tie; their mean is v. NaN for a participant for whom v is not defined. A choice raises
+        the ranks of larger ones by its weight and of those tied with it by half of it, so
+        all are found at once.
 
     Source
     ------
-    Tukey (1958), doi 10.1214/aoms/1177706647, for pseudo-values; the cosine is that of
-    :func:`~contstim.evaluation.ranks.signed_rank_cosine`.
+    Efron (1982), The jackknife, the bootstrap and other resampling plans, ch. 6, for variances
+    from derivatives; leaving choices out one by one overestimates the variance of ranks of few.
+    The cosine is that of :func:`~contstim.evaluation.ranks.signed_rank_cosine`.
     """
-    sign = np.sign(rating) * np.sign(prediction)
     r_human, n_human = segment_ranks(rating, person, n_people)
     r_model, n_model = segment_ranks(prediction, person, n_people)
     product = r_human * r_model
-    dot = np.bincount(person, product, n_people)
-    above_rating = _Above(rating, person, n_people)
-    above_prediction = _Above(prediction, person, n_people)
-    without = dot[person] - product
-    without -= above_rating.sum(sign * np.abs(r_model))
-    without -= above_prediction.sum(sign * np.abs(r_human))
-    size = np.abs(rating)
-    for level in np.unique(size[size > 0]):
-        drop = np.where(size < level, 1.0, np.where(size == level, 0.5, 0.0)) * (size > 0)
-        without += drop * above_prediction.sum(np.where(size == level, sign, 0.0))
+    moved = product + _raised(rating, np.sign(rating) * r_model, person, n_people)
+    moved += _raised(prediction, np.sign(prediction) * r_human, person, n_people)
     with np.errstate(invalid="ignore", divide="ignore"):
-        whole = dot / np.sqrt(square_sum(n_human) * square_sum(n_model))
-        norm = square_sum(n_human[person] - (rating != 0))
-        norm = norm * square_sum(n_model[person] - (prediction != 0))
-        part = without / np.sqrt(norm)
-    n = np.bincount(person, minlength=n_people)[person]
-    cells = n * whole[person] - (n - 1) * part
-    undefined = np.bincount(person, ~np.isfinite(cells), n_people) > 0
-    return np.where(undefined[person], np.nan, cells)
+        norm = np.sqrt(square_sum(n_human) * square_sum(n_model))
+        value = np.bincount(person, product, n_people) / norm
+        steeper = square_sum_slope(n_human)[person] * (rating != 0)
+        steeper += square_sum_slope(n_model)[person] * (prediction != 0)
+        slope = moved / norm[person] - value[person] * steeper / 2
+    n = np.bincount(person, minlength=n_people)
+    slope -= (np.bincount(person, slope, n_people) / n)[person]
+    return np.asarray(value[person] + n[person] * slope)
 
 
-class _Above:
-    """For each choice sums over those of the same participant that it lowers the rank of."""
+def _raised(values: FloatArray, weight: FloatArray, person: IntArray, n_people: int) -> FloatArray:
+    """Return for each choice the weights of those of its participant whose rank it raises, (C,).
 
-    def __init__(self, values: FloatArray, person: IntArray, n_people: int) -> None:
-        size = np.abs(values)
-        self._order = np.lexsort((size, person))
-        where, ordered = person[self._order], size[self._order]
-        new = np.ones(len(values), dtype=bool)
-        new[1:] = (ordered[1:] != ordered[:-1]) | (where[1:] != where[:-1])
-        self._tie = np.cumsum(new) - 1
-        self._end_of_tie = np.append(np.flatnonzero(new)[1:], len(values))[self._tie]
-        self._end_of_person = np.cumsum(np.bincount(person, minlength=n_people))[where]
-        self._counts = ordered > 0
-
-    def sum(self, values: FloatArray) -> FloatArray:
-        """Return the sum of `values` of greater ones plus half of those tied with each, (C,)."""
-        ordered = values[self._order]
-        running = np.concatenate([[0.0], np.cumsum(ordered)])
-        tied = np.bincount(self._tie, ordered)[self._tie] - ordered
-        sums = running[self._end_of_person] - running[self._end_of_tie] + tied / 2
-        out: FloatArray = np.empty(len(sums))
-        out[self._order] = np.where(self._counts, sums, 0.0)
-        return out
+    All of the weight of those greater in size, half of that of those tied with it, itself
+    among them; nothing for a choice without size, which takes no rank.
+    """
+    size = np.abs(values)
+    order = np.lexsort((size, person))
+    where, ordered = person[order], size[order]
+    new = np.ones(len(values), dtype=bool)
+    new[1:] = (ordered[1:] != ordered[:-1]) | (where[1:] != where[:-1])
+    tie = np.cumsum(new) - 1
+    end_of_tie = np.append(np.flatnonzero(new)[1:], len(values))[tie]
+    end_of_person = np.cumsum(np.bincount(person, minlength=n_people))[where]
+    running = np.concatenate([[0.0], np.cumsum(weight[order])])
+    tied = np.bincount(tie, weight[order])[tie]
+    sums = running[end_of_person] - running[end_of_tie] + tied / 2
+    raised: FloatArray = np.empty(len(sums))
+    raised[order] = np.where(ordered > 0, sums, 0.0)
+    return raised

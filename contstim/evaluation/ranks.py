@@ -8,13 +8,25 @@ from numpy.typing import ArrayLike
 from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InputError
 
-__all__ = ["segment_ranks", "signed_rank_cosine", "signed_ranks", "square_sum"]
+__all__ = [
+    "segment_ranks",
+    "signed_rank_cosine",
+    "signed_ranks",
+    "square_sum",
+    "square_sum_slope",
+]
 
 
 def square_sum(n: ArrayLike) -> FloatArray:
     """Return 1 + 4 + ... + n squared, the squared norm of n untied ranks."""
     count = np.asarray(n, dtype=np.float64)
     return np.asarray(count * (count + 1) * (2 * count + 1) / 6, dtype=np.float64)
+
+
+def square_sum_slope(n: ArrayLike) -> FloatArray:
+    """Return the derivative of log `square_sum` by n; NaN or infinite at 0."""
+    count = np.asarray(n, dtype=np.float64)
+    return np.asarray((count * count + count + 1 / 6) / square_sum(count))
 
 
 def segment_ranks(

@@ -37,7 +37,8 @@ class Ceilings:
     matched
         The subset they rest on: the trials that enough others saw.
     lower_cells, upper_cells
-        The same by choice, shape (R of `matched`,); see `Subset.cells`.
+        The same by choice, the lower ones with what the choice does to the ceilings of others,
+        shape (R of `matched`,); see `Subset.cells`.
     """
 
     lower: FloatArray
@@ -214,8 +215,7 @@ class Subset:
     def cells(self, measure: str, prediction: FloatArray) -> FloatArray:
         """Return what each choice says of a prediction, shape (R,); NaN where not defined.
 
-        Their means over a participant's choices are the measure itself (accuracy) or estimate it
-        (pseudo-values of the cosine).
+        Their mean over a participant's choices is the measure.
 
         Parameters
         ----------
@@ -232,40 +232,82 @@ class Subset:
         sign = np.sign(self.rating)
         n_pairs = self.data.n_pairs
         trials = np.bincount(self.person, minlength=self.n_people)
-        votes = _sums(self.pair, sign, n_pairs)
-        lower = accuracy_cells(sign, votes[self.pair] - sign)
+        share = sign / trials[self.person]
+        votes = _sums(self.pair, sign, n_pairs)[self.pair]
+        best = votes
         if upper == "optimum":
             # Participants weigh the same in the mean, so a choice among few trials weighs more.
-            share = sign / trials[self.person]
-            votes = np.round(_sums(self.pair, share, n_pairs), _DECIMALS)
-        cells = (lower, accuracy_cells(sign, votes[self.pair]))
-        return *(_sums(self.person, cell, self.n_people) / trials for cell in cells), *cells
+            best = np.round(_sums(self.pair, share, n_pairs), _DECIMALS)[self.pair]
+        cells = accuracy_cells(sign, votes - sign), accuracy_cells(sign, best)
+        means = (_sums(self.person, cell, self.n_people) / trials for cell in cells)
+        # How much the agreement of the others at a pair with their majority changes with a vote:
+        # by 1/2 for those of its sign, -1/2 for those of the other, if it is the one that decides.
+        # The chance of that is the density of as many tosses of a coin at the votes counted; with
+        # the votes themselves in its place, ties that chance makes and breaks would count.
+        others = _sums(self.pair, share, n_pairs)[self.pair] - share
+        left = self._seen - 2
+        spread = np.sqrt(np.maximum(left, 1.0))
+        decides = 2 * np.exp(-0.5 * ((votes - sign) / spread) ** 2) / spread / np.sqrt(2 * np.pi)
+        effect = np.where(left > 0, 0.5 * sign * decides * others, 0.0)
+        return *means, cells[0] + self._on_others(effect), cells[1]
 
     def _cosine_ceilings(self, upper: str) -> tuple[FloatArray, ...]:
         ranks, counts = self._human_ranks
         with np.errstate(invalid="ignore", divide="ignore"):
             own = ranks / np.sqrt(square_sum(counts))[self.person]
         own = np.where(np.isnan(own), 0.0, own)
-        seen = np.bincount(self.pair, minlength=self.data.n_pairs)[self.pair]
+        seen = self._seen
         total = _sums(self.pair, own, self.data.n_pairs)[self.pair]
         others = np.round((total - own) / np.maximum(seen - 1, 1), _DECIMALS)
         everyone = np.round(total / seen, _DECIMALS)
         defined = np.where(counts > 0, 1.0, np.nan)
         lower = self._against_ranked(others, own) * defined
         cells = self.cells("signed_rank_cosine", others)
+        cells = cells + self._on_others(self._mean_effect(others, own))
         if upper == "optimum":
             best = self._optimum_order(own)
             high = self._against_ranked(best, own) * defined
             return lower, high, cells, self.cells("signed_rank_cosine", best)
         squares = _sums(self.person, everyone**2, self.n_people)
-        dot = _sums(self.person, everyone * own, self.n_people)
         with np.errstate(invalid="ignore", divide="ignore"):
-            high = dot / np.sqrt(squares) * defined
-            # The cosine of the two vectors without one choice; own ones have norm 1.
-            rest = (squares[self.person] - everyone**2) * (1 - own**2)
-            without = (dot[self.person] - everyone * own) / np.sqrt(rest)
-        n = np.bincount(self.person)[self.person]
-        return lower, high, cells, n * high[self.person] - (n - 1) * without
+            dot = everyone * own / np.sqrt(squares)[self.person]
+            high = _sums(self.person, dot, self.n_people) * defined
+            # The derivative of a cosine by the weight of a trial; own vectors have norm 1.
+            slope = dot - high[self.person] / 2 * (everyone**2 / squares[self.person] + own**2)
+        n = np.bincount(self.person, minlength=self.n_people)
+        slope -= (_sums(self.person, slope, self.n_people) / n)[self.person]
+        return lower, high, cells, high[self.person] + n[self.person] * slope
+
+    @cached_property
+    def _seen(self) -> FloatArray:
+        """How many participants saw the pair of each row, shape (R,)."""
+        counts = np.bincount(self.pair, minlength=self.data.n_pairs)
+        return np.asarray(counts[self.pair], dtype=np.float64)
+
+    def _mean_effect(self, others: FloatArray, own: FloatArray) -> FloatArray:
+        """Return by how much the weight of each row moves the others' lower cosines, shape (R,).
+
+        The derivative of their sum, with `others` not ranked again: ranks change by steps.
+        """
+        norm = np.sqrt(_sums(self.person, others**2, self.n_people))[self.person]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            cosine = _sums(self.person, others * own / norm, self.n_people)[self.person]
+            slope = np.nan_to_num(own / norm - cosine * others / norm**2)
+        at_pair = [
+            _sums(self.pair, x, self.data.n_pairs)[self.pair] for x in (slope, slope * others)
+        ]
+        gained = own * (at_pair[0] - slope) - (at_pair[1] - slope * others)
+        return np.asarray(gained / np.maximum(self._seen - 1, 1))
+
+    def _on_others(self, effect: FloatArray) -> FloatArray:
+        """Return what effects on others' ceilings add to cells: around 0 at each pair, (R,).
+
+        A participant's choices are part of what the others' lower ceilings are made of, and so
+        move its mean more than by their own part. The upper one is made to be the greatest, so that
+        to first order no choice moves it for others.
+        """
+        mean = _sums(self.pair, effect, self.data.n_pairs)[self.pair] / self._seen
+        return np.asarray(np.bincount(self.person)[self.person] * (effect - mean))
 
     def _against_ranked(self, prediction: FloatArray, own: FloatArray) -> FloatArray:
         """Cosine of each participant's normalised vector with a prediction, ranked first."""

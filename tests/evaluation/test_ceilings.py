@@ -204,3 +204,73 @@ def test_resamples_are_means_over_copied_people_and_trials(make_study, share, ch
                 values += [value] * int(people[b, i])
             expected = np.mean(values) if values else np.nan
             np.testing.assert_allclose(found[b, m], expected)
+
+
+@pytest.mark.parametrize("measure", ["accuracy", "signed_rank_cosine"])
+@pytest.mark.parametrize("upper", ["published", "optimum"])
+def test_cells_of_ceilings_have_the_ceilings_as_their_mean(make_study, measure, upper):
+    _, data = data_of(*make_study(share=0.7, n_people=9, n_pairs=12, n_groups=2, noise=2.0))
+    found = everything(data).ceilings(measure, 2, upper)
+    matched = found.matched
+    design = matched.design(np.ones(matched.n_rows, dtype=bool))
+    for cells, mean in ((found.lower_cells, found.lower), (found.upper_cells, found.upper)):
+        assert design.mean(cells).value == pytest.approx(np.nanmean(mean))
+
+
+def study_of(choices):
+    """Ratings (N, P) of everybody on every pair, as trials."""
+    n, p = choices.shape
+    return TrialData(
+        pd.Index(range(n)),
+        pd.Index(["all"]),
+        np.zeros(n, dtype=np.int64),
+        np.repeat(np.arange(n), p),
+        np.tile(np.arange(p), n),
+        choices.ravel(),
+        pd.DataFrame(index=range(p)),
+        (),
+        np.zeros((p, 0)),
+    )
+
+
+def test_a_participants_weight_moves_the_ceilings_of_others():
+    rng = np.random.default_rng(1)
+    n, p = 8, 15
+    choices = np.digitize(rng.normal(size=p) + rng.normal(size=(n, p)), [-2, -1, 0, 1, 2]) - 2.5
+    subset = everything(study_of(choices))
+    vectors = np.array([unit_ranks(row) for row in choices])
+
+    def others_sum(one, weight):
+        """Sum of the cosines of everybody but `one`, whose vector counts so often."""
+        weights = np.ones(n)
+        weights[one] = weight
+        total = 0.0
+        for i in np.delete(np.arange(n), one):
+            rest = np.delete(np.arange(n), i)
+            mean = weights[rest] @ vectors[rest] / weights[rest].sum()
+            total += mean @ vectors[i] / np.linalg.norm(mean)
+        return total
+
+    moved = [(others_sum(i, 1 + 1e-5) - others_sum(i, 1 - 1e-5)) / 2e-5 for i in range(n)]
+    mean = (vectors.sum(axis=0) - vectors).ravel() / (n - 1)
+    effect = subset.ceilings("signed_rank_cosine").lower_cells
+    effect = effect - subset.cells("signed_rank_cosine", np.round(mean, 12))
+    effect = effect.reshape(n, p)
+    np.testing.assert_allclose(effect.mean(axis=1), moved - np.mean(moved), atol=1e-7)
+    np.testing.assert_allclose(effect.sum(axis=0), 0, atol=1e-9)  # none of the pair
+
+
+@pytest.mark.parametrize("measure", ["accuracy", "signed_rank_cosine"])
+def test_the_standard_error_of_a_ceiling_counts_the_people_it_is_made_of(measure):
+    """Ten people who agree little: their choices are others' ceiling as well as judged by it."""
+    rng = np.random.default_rng(2)
+    values, errors = [], []
+    for _ in range(400):
+        gain = np.exp(0.7 * rng.normal(size=(10, 1)))
+        felt = gain * rng.normal(size=60) + 1.5 * rng.normal(size=(10, 60))
+        subset = everything(study_of(np.digitize(felt, [-2, -1, 0, 1, 2]) - 2.5))
+        found = subset.ceilings(measure)
+        mean = subset.design(np.ones(600, dtype=bool)).mean(found.lower_cells)
+        values.append(mean.value)
+        errors.append(mean.stderr**2)
+    assert np.mean(errors) == pytest.approx(np.var(values), rel=0.15)

@@ -91,19 +91,23 @@ def test_five_percent_of_null_studies_are_significant() -> None:
     assert np.mean(np.array(p_fixed) < 0.05) > 0.12  # wrong of sentences like these
 
 
-def brute_cosine(rating: np.ndarray, prediction: np.ndarray) -> float:
-    def ranks(x: np.ndarray) -> np.ndarray:
+def weighted_cosine(rating: np.ndarray, prediction: np.ndarray, weight: np.ndarray) -> float:
+    """Cosine of signed ranks if trial i counts as weight[i] trials that tie (Golan et al. 2023)."""
+
+    def ranks(x: np.ndarray) -> tuple[np.ndarray, float]:
+        size = np.abs(x)
         out = np.zeros(len(x))
-        out[x != 0] = np.sign(x[x != 0]) * rankdata(np.abs(x[x != 0]))
-        return out
+        for i in np.flatnonzero(x):
+            below = weight[(size > 0) & (size < size[i])].sum()
+            out[i] = np.sign(x[i]) * (below + (weight[size == size[i]].sum() + 1) / 2)
+        n = weight[x != 0].sum()
+        return out, n * (n + 1) * (2 * n + 1) / 6
 
-    def norm(x: np.ndarray) -> float:
-        return float((np.arange(1, np.count_nonzero(x) + 1) ** 2).sum())
-
-    return float(ranks(rating) @ ranks(prediction) / np.sqrt(norm(rating) * norm(prediction)))
+    (first, norm_1), (second, norm_2) = ranks(rating), ranks(prediction)
+    return float((weight * first) @ second / np.sqrt(norm_1 * norm_2))
 
 
-def test_pseudo_values_of_the_cosine_are_those_of_leaving_each_choice_out() -> None:
+def test_cells_of_the_cosine_are_its_derivatives_by_the_weight_of_each_choice() -> None:
     rng = np.random.default_rng(5)
     sizes = (9, 4, 13)
     person = np.repeat(np.arange(3), sizes)
@@ -114,14 +118,22 @@ def test_pseudo_values_of_the_cosine_are_those_of_leaving_each_choice_out() -> N
     for one in range(3):
         rows = np.flatnonzero(person == one)
         n, whole = len(rows), signed_rank_cosine(rating[rows], prediction[rows])
-        for i, row in enumerate(rows):
-            rest = np.delete(rows, i)
-            part = brute_cosine(rating[rest], prediction[rest])
-            assert cells[row] == pytest.approx(n * whole - (n - 1) * part)
+        step = 1e-5 * np.eye(n)
+        slopes = np.array(
+            [
+                weighted_cosine(rating[rows], prediction[rows], 1 + move)
+                - weighted_cosine(rating[rows], prediction[rows], 1 - move)
+                for move in step
+            ]
+        )
+        slopes /= 2e-5
+        expected = whole + n * (slopes - slopes.mean())
+        np.testing.assert_allclose(cells[rows], expected, rtol=1e-6, atol=1e-8)
+        assert cells[rows].mean() == pytest.approx(whole)
 
 
-def test_a_person_without_direction_has_no_pseudo_values() -> None:
-    rating = np.array([0.5, -0.5, 0.0, 2.5])
+def test_a_person_without_direction_has_no_cells() -> None:
+    rating = np.array([0.5, -0.5, 0.0, 0.0])
     person = np.array([0, 0, 1, 1])
     cells = cosine_cells(rating, np.array([1.0, 2.0, 3.0, 4.0]), person, 2)
     assert np.isfinite(cells[:2]).all()
@@ -137,6 +149,27 @@ def test_interval_and_p_value_cannot_contradict() -> None:
         low, high = mean.interval(0.90)
         margin = rng.uniform(0.1, 3)
         assert (mean.p_equivalence(margin) < 0.05) == (-margin < low and high < margin)
+
+
+def test_a_bounded_interval_and_its_p_value_cannot_contradict() -> None:
+    rng = np.random.default_rng(6)
+    for _ in range(300):
+        chance = rng.choice([0.0, 0.5])
+        value = chance + (1 - chance) * rng.uniform(-0.3, 0.999)
+        mean = SampledMean(value, rng.uniform(0.01, 0.4), rng.uniform(1, 50))
+        low, high = mean.bounded_interval(chance)
+        assert 2 * chance - 1 <= low < value < high <= 1
+        assert (mean.p_chance(chance) < 0.05) == (low > chance or high < chance)
+    # Half the log-odds: 0.9 of 1 with a standard error of 0.03 is 9 to 1, give or take a third.
+    odds = SampledMean(0.9, 0.03, 1e9).on_z(0.5)
+    assert 2 * odds.value == pytest.approx(np.log(9))
+    assert 2 * odds.stderr == pytest.approx(0.03 / 0.09)
+
+
+def test_perfect_and_sure_values_have_plain_intervals() -> None:
+    assert SampledMean(1.0, 0.0, 20.0).bounded_interval(0.5) == (1.0, 1.0)
+    assert SampledMean(0.5, 0.0, 20.0).p_chance(0.5) == 1.0
+    assert SampledMean(0.7, 0.0, 20.0).p_chance(0.5) == 0.0
 
 
 def test_too_few_people_or_sentences_give_no_standard_error() -> None:
