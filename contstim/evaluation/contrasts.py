@@ -16,7 +16,7 @@ import numpy as np
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.evaluation.analysis import AnalysisValues
 from contstim.evaluation.bootstrap import Draws, intervals, resample
-from contstim.evaluation.crossed import FEWEST, POPULATIONS, SampledMean, mean_of
+from contstim.evaluation.crossed import FEWEST, POPULATIONS, SampledMean, difference_of
 from contstim.evaluation.inference import SignedRankTest, wilcoxon_signed_rank
 from contstim.evaluation.options import EvaluationOptions
 from contstim.evaluation.subset import Subset
@@ -374,24 +374,11 @@ class _Cells:
         if not mine.any() or not others.any():
             return SampledMean(np.nan, np.nan, np.nan)
         data = self.subset.data
-        sides = (self.subset, mine, self.cells), (other.subset, others, other.cells)
-        designs = tuple(subset.design(rows) for subset, rows, _ in sides)
-        means = [
-            design.mean(cells[rows], population)
-            for design, (_, rows, cells) in zip(designs, sides, strict=True)
+        sides = [
+            (cells.subset.rows[rows], cells.subset.design(rows), cells.cells[rows])
+            for cells, rows in ((self, mine), (other, others))
         ]
-        slopes = [1.0, 1.0]
-        if chance is not None and all(mean.inside(chance) for mean in means):
-            on_z = [mean.on_z(chance) for mean in means]
-            slopes = [z.stderr / mean.stderr for z, mean in zip(on_z, means, strict=True)]
-            means = on_z
-        deviations = np.zeros(len(data.pair))
-        for sign, slope, design, (subset, rows, cells) in zip(
-            (1.0, -1.0), slopes, designs, sides, strict=True
-        ):
-            deviations[subset.rows[rows]] += sign * slope * design.deviations(cells[rows])
-        value = means[0].value - means[1].value
-        return mean_of(value, deviations, data.participant, data.pair, designs, population)
+        return difference_of(sides[0], sides[1], data.participant, data.pair, population, chance)
 
     def _of_people(self, people: IntArray) -> BoolArray:
         return self.there & np.isin(self.subset.labels, people)[self.subset.person]

@@ -29,6 +29,8 @@ __all__ = [
     "SampledMean",
     "accuracy_cells",
     "cosine_cells",
+    "difference_of",
+    "mean_of",
 ]
 
 #: What a test speaks of: these sentences (people are sampled), or such sentences (both are).
@@ -273,6 +275,41 @@ def mean_of(
     alone = np.maximum([q[0] - q[2], q[1] - q[2], q[2]], 0.0)
     person, pair, _ = alone / alone.sum()
     return SampledMean(value, float(np.sqrt(variance)), df, (float(person), float(pair)))
+
+
+def difference_of(
+    first: tuple[IntArray, CellDesign, FloatArray],
+    second: tuple[IntArray, CellDesign, FloatArray],
+    person: IntArray,
+    pair: IntArray,
+    population: str = POPULATIONS[0],
+    chance: float | None = None,
+) -> SampledMean:
+    """Return the difference of two means, which may share cells.
+
+    Parameters
+    ----------
+    first, second
+        Of each mean the places of its cells among all C, their design, and their values.
+    person, pair
+        Codes of all cells, shape (C,).
+    population
+        One of `POPULATIONS`.
+    chance
+        Takes the difference on Fisher's scale above this chance, unless a mean is perfect or sure.
+    """
+    sides = [first, second]
+    means = [design.mean(cells, population) for _, design, cells in sides]
+    slopes = [1.0, 1.0]
+    if chance is not None and all(mean.inside(chance) for mean in means):
+        on_z = [mean.on_z(chance) for mean in means]
+        slopes = [z.stderr / mean.stderr for z, mean in zip(on_z, means, strict=True)]
+        means = on_z
+    deviations = np.zeros(len(pair))
+    for weight, (rows, design, cells) in zip((slopes[0], -slopes[1]), sides, strict=True):
+        deviations[rows] += weight * design.deviations(cells)
+    value = means[0].value - means[1].value
+    return mean_of(value, deviations, person, pair, (first[1], second[1]), population)
 
 
 def accuracy_cells(rating: FloatArray, prediction: FloatArray) -> FloatArray:

@@ -1,4 +1,4 @@
-"""Simulated studies in which two models predict people equally well, and what is said of them."""
+"""Simulated studies of two models, and what the default tests say of them."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from contstim.evaluation.crossed import CellDesign, SampledMean, mean_of
+from contstim.evaluation.contrasts import CHANCE
+from contstim.evaluation.crossed import CellDesign, SampledMean, difference_of
 from contstim.evaluation.inference import wilcoxon_signed_rank
+from contstim.evaluation.ranks import segment_ranks, square_sum
 from contstim.evaluation.subset import Subset
 from contstim.evaluation.trials import TrialData
 
@@ -41,12 +43,16 @@ class Cell:
         How many people, and how many pairs each of them judges (at most).
     items
         Standard deviation of the effect of a pair that neither model knows of.
+    lead
+        How much more people follow the first model than the second, in units of the noise of a
+        trial; 0 where neither predicts people better.
     """
 
     kind: str
     people: int
     pairs: int
     items: float
+    lead: float = 0.0
 
     @property
     def n_pairs(self) -> int:
@@ -72,7 +78,9 @@ class Cell:
 def simulate(cell: Cell, design: CellDesign, n: int, rng: np.random.Generator) -> TrialData:
     """Return the choices of `n` studies, whose people and pairs are numbered on.
 
-    Neither model predicts people better in the population.
+    The last two models are made of other people: at each pair the mean vote and the mean signed
+    rank of as many as a participant has others there, so that in the population they predict people
+    exactly as well as the lower noise ceiling of the accuracy, or of the cosine, does.
     """
     n_people, n_pairs = n * cell.people, n * cell.n_pairs
     study = np.repeat(np.arange(n), len(design.person))
@@ -80,22 +88,42 @@ def simulate(cell: Cell, design: CellDesign, n: int, rng: np.random.Generator) -
     pair = np.tile(design.pair, n) + study * cell.n_pairs
     models = rng.normal(size=(n_pairs, 2))
     item = cell.items * rng.normal(size=n_pairs)
-    gain = np.exp(_GAIN * rng.normal(size=n_people))
-    leaning, taste = rng.normal(size=(2, n_people)) * [[_LEANING], [_TASTE]]
     both, rather = (models @ [[1, 1], [1, -1]] / np.sqrt(2)).T
-    felt = gain[person] * both[pair] + taste[person] * rather[pair]
-    felt += leaning[person] + item[pair] + rng.normal(size=len(pair))
+
+    def ratings() -> np.ndarray:
+        gain = np.exp(_GAIN * rng.normal(size=n_people))
+        leaning, taste = rng.normal(size=(2, n_people)) * [[_LEANING], [_TASTE]]
+        felt = gain[person] * both[pair] + (cell.lead + taste[person]) * rather[pair]
+        felt += leaning[person] + item[pair] + rng.normal(size=len(pair))
+        return np.digitize(felt, _LIMITS) - 2.5
+
     return TrialData(
         participants=pd.Index(range(n_people)),
         groups=pd.Index(["all"]),
         group_of=np.zeros(n_people, dtype=np.int64),
         participant=person,
         pair=pair,
-        rating=np.digitize(felt, _LIMITS) - 2.5,
+        rating=ratings(),
         pairs=pd.DataFrame(index=range(n_pairs)),
-        models=("a", "b"),
-        log_ratio=models,
+        models=("a", "b", "votes", "ranks"),
+        log_ratio=np.column_stack([models, *_crowd(ratings(), person, pair, rng)]),
     )
+
+
+def _crowd(
+    rating: np.ndarray, person: np.ndarray, pair: np.ndarray, rng: np.random.Generator
+) -> list[np.ndarray]:
+    """Return the mean vote and mean normalised rank at each pair, but for one of its people."""
+    ranks, counts = segment_ranks(rating, person, int(person.max()) + 1)
+    ranks = ranks / np.sqrt(square_sum(counts))[person]
+    order = np.lexsort((rng.random(len(pair)), pair))
+    order = order[np.append(False, np.diff(pair[order]) == 0)]
+    size = int(pair.max()) + 1
+    left = np.maximum(np.bincount(pair[order], minlength=size), 1)
+    return [
+        np.round(np.bincount(pair[order], x[order], size) / left, 12)
+        for x in (np.sign(rating), ranks)
+    ]
 
 
 @dataclass(frozen=True)
@@ -105,8 +133,8 @@ class Said:
     Attributes
     ----------
     means
-        The ``difference`` of the models, the first one's ``value``, the lower noise ``ceiling``
-        and the ``gap`` between the two.
+        The ``difference`` of the models, the first one's ``value``, the ``lower`` and ``upper``
+        noise ceilings and the ``gap`` between the crowd and the lower one.
     naive
         The p-value of Wilcoxon's test of the difference across participants.
     """
@@ -121,38 +149,41 @@ def studies(cell: Cell, measure: str, n: int, rng: np.random.Generator) -> Itera
         design = cell.design(rng)
         size = min(n, max(1, _CHOICES // len(design.person)))
         n -= size
-        data = simulate(cell, design, size, rng)
-        subset = Subset(data, np.arange(len(data.pair)), np.arange(2))
-        value = subset.values(measure)
-        first, second = (subset.cells(measure, data.log_ratio[data.pair, m]) for m in range(2))
-        parts = {"difference": (value[:, 0] - value[:, 1], first - second)}
-        parts["value"] = (value[:, 0], first)
-        lower = subset.ceilings(measure)
-        parts["ceiling"] = (lower.lower, lower.lower_cells)
-        parts["gap"] = (value[:, 0] - lower.lower, first - lower.lower_cells)
-        split = {
-            name: (values.reshape(size, -1), cells.reshape(size, -1))
-            for name, (values, cells) in parts.items()
-        }
-        for k in range(size):
-            means = {
-                name: _mean(design, values[k], cells[k]) for name, (values, cells) in split.items()
-            }
-            differences = split["difference"][0][k]
-            differences = differences[~np.isnan(differences)]
-            yield Said(means, wilcoxon_signed_rank(differences, method="asymptotic").p)
+        yield from said_of(simulate(cell, design, size, rng), design, measure, size)
 
 
-def _mean(design: CellDesign, values: np.ndarray, cells: np.ndarray) -> SampledMean:
-    """Return the mean of the values of those people for whom the measure is defined."""
+def said_of(data: TrialData, design: CellDesign, measure: str, size: int) -> Iterator[Said]:
+    """Yield what is said of each of the `size` studies in `data`."""
+    subset = Subset(data, np.arange(len(data.pair)), np.arange(2))
+    value = subset.values(measure).reshape(size, -1, 2)
+    crowd = data.log_ratio[:, 2 if measure == "accuracy" else 3]
+    ceilings = subset.ceilings(measure)
+    cells = {
+        "a": subset.cells(measure, data.log_ratio[data.pair, 0]),
+        "b": subset.cells(measure, data.log_ratio[data.pair, 1]),
+        "crowd": subset.cells(measure, crowd[data.pair]),
+        "lower": ceilings.lower_cells,
+        "upper": ceilings.upper_cells,
+    }
+    split = {name: x.reshape(size, -1) for name, x in cells.items()}
+    for k in range(size):
+        sides = {name: _side(design, x[k]) for name, x in split.items()}
+        means = {name: sides[name][1].mean(sides[name][2]) for name in ("a", "lower", "upper")}
+        means["value"] = means["a"]
+        whole = design.person, design.pair
+        means["difference"] = difference_of(sides["a"], sides["b"], *whole)
+        means["gap"] = difference_of(
+            *(sides["crowd"], sides["lower"]), *whole, chance=CHANCE[measure]
+        )
+        differences = value[k, :, 0] - value[k, :, 1]
+        naive = wilcoxon_signed_rank(differences[~np.isnan(differences)], method="asymptotic")
+        yield Said(means, naive.p)
+
+
+def _side(design: CellDesign, cells: np.ndarray) -> tuple[np.ndarray, CellDesign, np.ndarray]:
+    """Return where a mean is defined, and its design and cells there."""
     there = ~np.isnan(cells)
-    if not there.all():
-        person, pair = design.person[there], design.pair[there]
-        design = CellDesign(np.unique(person, return_inverse=True)[1], pair)
-    return mean_of(
-        float(np.nanmean(values)),
-        design.deviations(cells[there]),
-        design.person,
-        design.pair,
-        (design,),
-    )
+    if there.all():
+        return np.arange(len(cells)), design, cells
+    person = np.unique(design.person[there], return_inverse=True)[1]
+    return np.flatnonzero(there), CellDesign(person, design.pair[there]), cells[there]
