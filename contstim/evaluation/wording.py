@@ -271,8 +271,9 @@ def _crossed(options: EvaluationOptions) -> str:
             "freedom (Cameron, Gelbach & Miller 2011; Gao & Owen 2017)."
         )
     return (
-        f"{text} Signed-rank cosines enter by their jackknife pseudo-values. "
-        "Intervals and p-values are of the same distribution. Two models are called equivalent if "
+        f"{text} Signed-rank cosines enter by their derivatives with respect to each choice (the "
+        "infinitesimal jackknife). Intervals and p-values are of the same distribution, those of "
+        "values and ceilings on Fisher's scale, where chance is 0 and perfection infinite. Two models are called equivalent if "
         "two one-sided tests show their difference to be smaller than "
         f"{options.margin:g} of the way from chance to the lower noise ceiling."
     )
