@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy.stats import rankdata, ttest_1samp
+from scipy.stats import ttest_1samp
 
 from contstim.evaluation.crossed import (
     POPULATIONS,
