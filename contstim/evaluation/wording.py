@@ -273,9 +273,9 @@ def _crossed(options: EvaluationOptions) -> str:
     return (
         f"{text} Signed-rank cosines enter by their derivatives with respect to each choice (the "
         "infinitesimal jackknife). Intervals and p-values are of the same distribution, those of "
-        "values and ceilings on Fisher's scale, where chance is 0 and perfection infinite. Two models are "
-        "called equivalent if two one-sided tests show their difference to be smaller than "
-        f"{options.margin:g} of the way from chance to the lower noise ceiling."
+        "values and ceilings on Fisher's scale, where chance is 0 and perfection infinite. Two "
+        "models are called equivalent if two one-sided tests show their difference to be "
+        f"smaller than {options.margin:g} of the way from chance to the lower noise ceiling."
     )
 
 
