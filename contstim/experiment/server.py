@@ -220,6 +220,8 @@ def _safely(endpoint: Endpoint) -> Endpoint:
             return Response(status_code=400)  # nobody is there to read it
         except (sqlite3.Error, OutputError):
             return _refusal(503, "the data cannot be stored now; try again")
+        except asyncio.CancelledError:  # the server has waited long enough and ends what is left
+            return _refusal(503, "the study is being stopped; try again")
 
     return guarded
 

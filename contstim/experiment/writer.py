@@ -7,6 +7,7 @@ import sqlite3
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,6 +23,9 @@ _MOST = 500  # jobs in one commit
 
 class Writer:
     """Runs jobs on a connection, each whole or not at all, many to a commit.
+
+    Whatever a job or a commit raises, every future is done and the writer goes on: who waits for
+    an answer gets one.
 
     While one commit waits for the disk, jobs gather for the next (group commit). A job's future is
     done only when the commit that holds it has returned and the file is still in its place: what
@@ -124,7 +128,7 @@ class Writer:
                 connection.execute("SAVEPOINT job")
                 try:
                     result = job(connection)
-                except Exception as error:  # noqa: BLE001 - raised again by the job's future
+                except BaseException as error:  # noqa: BLE001 - raised again by the job's future
                     connection.execute("ROLLBACK TO job")
                     future.set_exception(error)
                     if isinstance(error, sqlite3.OperationalError):  # a full disk, for example
@@ -134,10 +138,11 @@ class Writer:
                 connection.execute("RELEASE job")
             connection.execute("COMMIT")
             _require(files)
-        except (sqlite3.Error, OutputError) as error:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            self._tell(str(error))
+        except BaseException as error:  # noqa: BLE001 - raised again by the jobs' futures
+            with suppress(sqlite3.Error):
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+            self._tell(str(error) or repr(error))
             for _, future in batch:
                 if not future.done():
                     future.set_exception(error)
@@ -150,7 +155,11 @@ class Writer:
         """Say once that commits fail, and once that they do no longer."""
         if failure != self._failure:
             self._failure = failure
-            self._say(f"nothing is stored: {failure}" if failure else "the data are stored again")
+            # Nobody may read it any more; the data are stored all the same.
+            with suppress(OSError, ValueError):
+                self._say(
+                    f"nothing is stored: {failure}" if failure else "the data are stored again"
+                )
 
 
 def _files(connection: sqlite3.Connection) -> dict[Path, tuple[int, int] | None]:

@@ -1,5 +1,6 @@
 """The server over HTTP: the whole way of a session, and what it says to strangers."""
 
+import asyncio
 import http.client
 import json
 import os
@@ -16,6 +17,8 @@ from pathlib import Path
 from types import MappingProxyType
 
 import pytest
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.testclient import TestClient
 from studies import RECRUITER, add
 from talking import answer, answers_to, consent, event
@@ -23,7 +26,7 @@ from talking import answer, answers_to, consent, event
 from contstim.errors import InputError, OutputError
 from contstim.experiment.dashboard import dashboard_page
 from contstim.experiment.pages import page_version
-from contstim.experiment.server import LONGEST_BODY, make_app
+from contstim.experiment.server import LONGEST_BODY, _safely, make_app
 from contstim.experiment.serving import _listen, check_address
 from contstim.experiment.store import Store
 from contstim.experiment.study import Study
@@ -378,6 +381,22 @@ def test_data_that_were_removed_acknowledge_nothing(client: TestClient, study: S
     reply = client.get("/dashboard", headers={"authorization": f"Bearer {TOKEN}"})
     assert reply.status_code == 503
     assert "was removed or replaced while the study runs" in reply.json()["error"]
+
+
+def test_a_request_that_the_stopping_server_ends_is_answered() -> None:
+    async def wait(_: Request) -> Response:
+        await asyncio.sleep(60)
+        return Response()
+
+    async def stopped() -> Response:
+        task = asyncio.ensure_future(_safely(wait)(Request({"type": "http"})))
+        await asyncio.sleep(0)
+        task.cancel()  # as the server does once it has waited long enough
+        return await task
+
+    reply = asyncio.run(stopped())
+    assert reply.status_code == 503
+    assert reply.body == b'{"error":"the study is being stopped; try again"}'
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "example.org"])

@@ -431,6 +431,40 @@ def test_a_failed_commit_is_told_to_everyone_it_held(tmp_path: Path) -> None:
     writer.close()
 
 
+def test_whatever_ends_a_job_or_a_commit_the_writer_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = Writer(lambda: connect(tmp_path / "x.sqlite3"))
+
+    def leave(_: sqlite3.Connection) -> None:
+        raise SystemExit(3)
+
+    with pytest.raises(SystemExit):
+        writer.submit(leave).result(timeout=10)
+    with monkeypatch.context() as patch:
+        patch.setattr("contstim.experiment.writer._require", lambda _: [].pop())
+        failed = writer.submit(lambda c: c.execute("CREATE TABLE t (n)").rowcount)
+        with pytest.raises(IndexError):
+            failed.result(timeout=10)
+    # Nothing of it is stored.
+    with pytest.raises(sqlite3.OperationalError, match="no such table"):
+        writer.submit(lambda c: c.execute("SELECT * FROM t").fetchall()).result(timeout=10)
+    writer.close()
+
+
+def test_a_writer_that_can_tell_nobody_goes_on(study: Study) -> None:
+    def say(_: str) -> None:
+        raise BrokenPipeError(32, "nobody reads standard output")
+
+    with Store(study, say=say) as store:
+        away = store.path.with_name("away.sqlite3")
+        store.path.rename(away)
+        with pytest.raises(OutputError, match="was removed or replaced"):
+            store.summary().result(timeout=10)
+        away.rename(store.path)
+        assert store.summary().result(timeout=10)["sessions"] == []
+
+
 def test_data_that_were_moved_away_take_nothing_until_they_are_back(study: Study) -> None:
     said: list[str] = []
     with Store(study, say=said.append) as store:

@@ -415,10 +415,9 @@ class CausalModel(TransformerModel):
 
         Candidates go on from it where the network has been seen to do so rightly.
         """
-        logits, branch = self.network.begin(frame.left)
         longest = len(frame.left) + most + len(frame.right)
-        if not self.network.goes_on(longest, self.checkpoint.max_tokens, self.prefix):
-            branch = None
+        keep = self.network.goes_on(longest, self.checkpoint.max_tokens, self.prefix)
+        logits, branch = self.network.begin(frame.left, keep=keep)
         predictions = self._predictions(logits, np.append(frame.left[1:], 0))
         log_prob = float(predictions["token"][frame.scored_left - 1].sum())
         if self.corrected:

@@ -388,13 +388,15 @@ class Network:
                 return False
         return True
 
-    def begin(self, ids: IntArray) -> tuple[torch.Tensor, Before | None]:
+    def begin(self, ids: IntArray, *, keep: bool = True) -> tuple[torch.Tensor, Before | None]:
         """Run the beginning of rows once and keep its keys and values.
 
         Parameters
         ----------
         ids
             Token ids, shape (L,).
+        keep
+            Whether to keep anything. Some networks that score cannot.
 
         Returns
         -------
@@ -406,7 +408,7 @@ class Network:
         """
         with torch.inference_mode():
             row = torch.from_numpy(ids[None]).to(self.device)
-            output = self.model(input_ids=row, attention_mask=torch.ones_like(row), use_cache=True)
+            output = self.model(input_ids=row, attention_mask=torch.ones_like(row), use_cache=keep)
         cache = getattr(output, "past_key_values", None)
         before = Before(cache, len(ids), self.device) if isinstance(cache, DynamicCache) else None
         return output.logits[0].to(self._wide), before
