@@ -128,9 +128,10 @@ def _xlm(folder: Path) -> Any:
     )
     tokenizer.train_from_iterator([t.lower() for t in TEXT], trainer)
     model = json.loads(tokenizer.to_str())["model"]
-    vocab = model["vocab"]
-    for letter in letters:
-        vocab.setdefault(letter + "</w>", len(vocab))
+    # Training numbers the letters that end words as it happens to meet them.
+    ends = [letter + "</w>" for letter in letters]
+    tokens = dict.fromkeys([*specials, *sorted({*model["vocab"], *ends})])
+    vocab = {token: i for i, token in enumerate(tokens)}
     (folder / "vocab.json").write_text(json.dumps(vocab))
     (folder / "merges.txt").write_text("".join(" ".join(m) + "\n" for m in model["merges"]))
     return transformers.XLMTokenizer(str(folder / "vocab.json"), str(folder / "merges.txt"))
@@ -248,13 +249,16 @@ def save_network(model: Any, folder: Path, seed: int = 1) -> None:
 
 
 def save_checkpoint(name: str, folder: Path, seed: int = 1) -> Path:
-    """Make a tiny checkpoint in `folder`, and return the folder."""
+    """Make a tiny checkpoint in `folder`, the same for the same seed, and return the folder."""
     logging.disable_progress_bar()
     logging.set_verbosity_error()
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer = save_tokenizer(name, folder)
     n = max(tokenizer.get_vocab().values()) + 1
-    save_network({**MASKED, **CAUSAL}[name][1](n), folder, seed)
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)  # of the weights that transformers begins with
+        network = {**MASKED, **CAUSAL}[name][1](n)
+    save_network(network, folder, seed)
     return folder
 
 

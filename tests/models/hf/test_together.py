@@ -22,7 +22,12 @@ SENTENCES = ["The dog saw a cat.", "the cats don't bark!", "a dogs ran"]
 NATURAL = "The old dog saw a cat."
 VOCABULARY = Vocabulary(
     WordList.of(["The", "A", "Dogs"]),
-    WordList.of(["dog", "cat", "man", "woman", "saw", "ran", "barked", "old", "a", "the", "us"]),
+    WordList.of(
+        [
+            *("dog", "dogs", "cat", "cats", "man", "woman", "saw", "ran", "bark", "barks"),
+            *("barked", "old", "unhappy", "fast", "slowly", "a", "the", "us"),
+        ]
+    ),
     frozenset({"the", "a"}),
 )
 
