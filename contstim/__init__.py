@@ -54,8 +54,9 @@ if TYPE_CHECKING:
     from contstim.selection.planning import plan_design
     from contstim.selection.sets import select_set
     from contstim.selection.triplets import select_triplets
+    from contstim.text.corpora import sample_sentences
     from contstim.text.sentence import Sentence, WordList
-    from contstim.text.sentences import pool, read_sentences, sample_sentences
+    from contstim.text.sentences import pool, read_sentences
     from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
 
 __version__ = "0.1.0"
@@ -103,7 +104,7 @@ _PLACES = {
     "read_scores": "selection.files",
     "read_sentences": "text.sentences",
     "register_family": "models.registry",
-    "sample_sentences": "text.sentences",
+    "sample_sentences": "text.corpora",
     "select_natural_pairs": "selection.natural",
     "select_set": "selection.sets",
     "select_triplets": "selection.triplets",

@@ -12,7 +12,7 @@ import io
 import re
 import sys
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from os import PathLike
 from pathlib import Path
@@ -28,6 +28,7 @@ __all__ = [
     "MISSING",
     "SCORES",
     "TRIPLETS",
+    "csv_header",
     "csv_rows",
     "numbered_lines",
     "read_table",
@@ -202,6 +203,27 @@ def _typed(column: pd.Series) -> pd.Series:
     except ValueError:
         return column
     return pd.Series(numbers, index=column.index)
+
+
+def csv_header(path: str | PathLike[str], lines: Sequence[str], column: str) -> list[str] | None:
+    """Return the names of a CSV's columns, or None if a file is a plain list, one entry a line.
+
+    It is a CSV if its name says so or its first line names `column`.
+
+    Raises
+    ------
+    InputError
+        If it is called a CSV and lacks that column.
+    """
+    try:
+        header = [cell.strip() for cell in next(csv.reader(lines[:1]), [])]
+    except csv.Error:  # a line that is no line of a CSV
+        header = list(lines[:1])
+    if column not in header and ".csv" in Path(path).suffixes:
+        raise InputError(
+            f"{_shown(path)} has no column {column!r}, only {', '.join(header) or 'nothing'}"
+        )
+    return header if column in header else None
 
 
 def csv_rows(

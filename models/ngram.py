@@ -11,7 +11,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from contstim.models.ngram.training import NgramVocabulary, read_word_set, train_ngram
+from contstim.models.ngram.training import NgramVocabulary, train_ngram
+from contstim.text.sentences import read_words
 
 #: Order and entropy threshold of each model. The thresholds are as low as 14 MB for both allow.
 MODELS = {"bigram": (2, 1.3e-7), "trigram": (3, 1.4e-7)}
@@ -25,7 +26,7 @@ def main() -> None:
     parser.add_argument("build", type=Path)
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "bundled")
     args = parser.parse_args()
-    vocabulary = NgramVocabulary(read_word_set(args.build / "vocabulary.txt"))
+    vocabulary = NgramVocabulary(read_words(args.build / "vocabulary.txt"))
     for name, (order, entropy) in MODELS.items():
         trained = train_ngram(
             args.build / "train.txt",

@@ -21,7 +21,8 @@ import gzip
 from collections import Counter
 from pathlib import Path
 
-from contstim.models.ngram.training import NgramVocabulary, read_word_set, train_ngram
+from contstim.models.ngram.training import NgramVocabulary, train_ngram
+from contstim.text.sentences import read_words
 
 LEAST = 5
 DIGITS = 4
@@ -56,7 +57,7 @@ def main() -> None:
         args.build / "train.txt",
         args.out / "unigram.arpa.gz",
         order=1,
-        vocabulary=NgramVocabulary(read_word_set(args.build / "vocabulary.txt")),
+        vocabulary=NgramVocabulary(read_words(args.build / "vocabulary.txt")),
         # Every word of the vocabulary is frequent, so nothing is there to estimate discounts from.
         fallback=(0.5, 1.0, 1.5),
         digits=DIGITS,

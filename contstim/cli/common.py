@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING, NoReturn
 
 from contstim.errors import InputError, OutputError
 from contstim.files import is_stream, replacing
-from contstim.text.vocabulary import Vocabulary, WordRules, WordTable
+from contstim.text.vocabulary import Vocabulary, WordRules, read_word_rows
 
 if TYPE_CHECKING:
     from contstim.selection.people import People
@@ -250,7 +250,11 @@ def read_vocabulary(path: str | None) -> Vocabulary:
     vocabulary = Vocabulary.read(path, rules=rules)
     if path != "-":
         used = {*vocabulary.first, *vocabulary.elsewhere}
-        left_out = [word for word in dict.fromkeys(WordTable.read(path).words) if word not in used]
+        left_out = [
+            word
+            for word in dict.fromkeys(row["word"] for row in read_word_rows(path)[0])
+            if word not in used
+        ]
         if left_out:
             shown = ", ".join(map(repr, left_out[:3])) + (" ..." if len(left_out) > 3 else "")
             print(

@@ -16,15 +16,14 @@ import sys
 from itertools import chain
 
 from contstim.cli.common import add_seed, output_file, positive, write_output
-from contstim.text.corpora import SPLITTERS, corpus_sentences
-from contstim.text.sentences import (
+from contstim.text.corpora import (
     PUNCTUATION,
+    SPLITTERS,
     SentenceRules,
-    length_range,
-    pool,
-    read_words,
+    corpus_sentences,
     sample_sentences,
 )
+from contstim.text.sentences import length_range, pool, read_words
 from contstim.text.vocabulary import Vocabulary
 
 
@@ -77,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
         distinct=args.distinct,
         punctuation=args.punctuation,
         final_marks=args.marks,
-        block=read_words(args.block) if args.block else frozenset(),
+        block=frozenset(read_words(args.block) if args.block else ()),
     )
     sentences = chain.from_iterable(corpus_sentences(text, args.split) for text in args.text)
     sample, report = sample_sentences(sentences, n=args.n, seed=args.seed, rules=rules)

@@ -143,11 +143,12 @@ def _list_of(read: Callable[[str], T], example: str) -> Callable[[str], tuple[T,
 
 
 def _ngram(args: argparse.Namespace) -> int:
-    from contstim.models.ngram.training import NgramVocabulary, read_word_set, train_ngram
+    from contstim.models.ngram.training import NgramVocabulary, train_ngram
+    from contstim.text.sentences import read_words
 
     if args.vocabulary is not None and args.min_count is not None:
         raise InputError("give --vocabulary or --min-count, not both")
-    words = read_word_set(args.vocabulary) if args.vocabulary else None
+    words = read_words(args.vocabulary) if args.vocabulary else None
     vocabulary = NgramVocabulary(words=words, min_count=args.min_count or 1, closed=args.closed)
     fallback = None
     if args.fallback is not None:

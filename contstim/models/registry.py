@@ -18,7 +18,6 @@ from typing import Any, cast
 
 from contstim.errors import InputError, ModelFileError, SpecError, UnknownNameError
 from contstim.models.base import ScoreKind, SentenceModel
-from contstim.models.reductions import REDUCTIONS, ReducedModel, reduced_kind
 from contstim.models.spec import ModelSpec
 
 __all__ = [
@@ -263,9 +262,14 @@ def load_model(spec: str | ModelSpec) -> SentenceModel:
     family = _family(parsed)
     if family is None:
         raise UnknownNameError.among("model family", parsed.family, families())
-    reduction = parsed.choice("reduction", REDUCTIONS, "sum")
     own, wanted = _without_reduction(parsed)
-    if reduction != "slor" and "unigram" in dict(wanted):
+    if not wanted:
+        return family.load(own)
+    # Most models are loaded without a reduction, and need none of its code.
+    from contstim.models.reductions import REDUCTIONS, ReducedModel
+
+    reduction = parsed.choice("reduction", REDUCTIONS, "sum")
+    if reduction != "slor" and "unigram" in wanted:
         raise SpecError(
             f"unigram= in {str(parsed)!r} goes with reduction=slor alone; leave it out or add that"
         )
@@ -279,7 +283,7 @@ def load_model(spec: str | ModelSpec) -> SentenceModel:
         )
     unigram = _unigram(parsed, model) if reduction == "slor" else None
     inner = ModelSpec.parse(model.spec)
-    options = tuple(sorted([*inner.options, *wanted]))
+    options = tuple(sorted([*inner.options, *wanted.items()]))
     whole = ModelSpec(inner.family, inner.location, options)
     return ReducedModel(model, reduction, whole, unigram)
 
@@ -299,6 +303,10 @@ def score_kind(spec: str) -> ScoreKind:
         kind = ScoreKind() if family is None else family.score_kind(_without_reduction(parsed)[0])
     except ModelFileError:
         kind = ScoreKind()
+    if "reduction" not in dict(parsed.options):
+        return kind
+    from contstim.models.reductions import reduced_kind
+
     return reduced_kind(kind, parsed.get("reduction", "sum"))
 
 
@@ -307,9 +315,9 @@ def _family(spec: ModelSpec) -> Family | None:
     return FAMILIES.get(spec.family) or families().get(spec.family)
 
 
-def _without_reduction(spec: ModelSpec) -> tuple[ModelSpec, list[tuple[str, str]]]:
+def _without_reduction(spec: ModelSpec) -> tuple[ModelSpec, dict[str, str]]:
     """Part off the options of reductions, which work on any family's parts and are no family's."""
-    wanted = [(k, v) for k, v in spec.options if k in ("reduction", "unigram")]
+    wanted = {k: v for k, v in spec.options if k in ("reduction", "unigram")}
     own = tuple((k, v) for k, v in spec.options if k not in ("reduction", "unigram"))
     return ModelSpec(spec.family, spec.location, own), wanted
 

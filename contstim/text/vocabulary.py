@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 
 from contstim.errors import InputError, UnknownNameError
 from contstim.files import digest, replacing
-from contstim.tables import csv_rows, numbered_lines
+from contstim.tables import csv_header, csv_rows, numbered_lines
 from contstim.text.sentence import WordList, capitalize, split_word
 
-__all__ = ["ENGLISH_REPEATABLE", "Vocabulary", "WordRules", "WordTable", "bundled_vocabulary"]
+__all__ = ["ENGLISH_REPEATABLE", "Vocabulary", "WordRules", "bundled_vocabulary", "read_word_rows"]
 
 #: English determiners and prepositions: the words that a sentence may hold twice (Golan et al.
 #: 2023 allow 42 such words; this list is our own).
@@ -124,117 +124,6 @@ def _shouted(word: str) -> bool:
 
 _COLUMNS = ("word", "first", "elsewhere", "repeatable", "frequency")
 _FLAGS = {"1": True, "yes": True, "true": True, "0": False, "no": False, "false": False, "": False}
-
-
-@dataclass(frozen=True)
-class WordTable:
-    """What a word list file says; None is a column that it does not have.
-
-    Attributes
-    ----------
-    words
-        The words of all rows, in order; a word may have several rows.
-    first, elsewhere
-        The words marked as allowed first, or after the first.
-    repeatable
-        The words marked as allowed more than once in a sentence; they need not be in `words`.
-    frequencies
-        Frequency, or count, of the words that have one.
-    """
-
-    words: Sequence[str]
-    first: Sequence[str] | None
-    elsewhere: Sequence[str] | None
-    repeatable: frozenset[str] | None
-    frequencies: Mapping[str, float]
-
-    @classmethod
-    def read(cls, path: str | PathLike[str]) -> WordTable:
-        """Read a file: a CSV if it is called so or its first line names a column ``word``.
-
-        Raises
-        ------
-        InputError
-            For a file that cannot be read, is not UTF-8, or has a cell that cannot be used.
-        """
-        lines = [text for _, text in numbered_lines(path)]
-        try:
-            header = [cell.strip() for cell in next(csv.reader(lines[:1]), [])]
-        except csv.Error:  # a line that is no line of a CSV
-            header = [lines[0]]
-        named_csv = ".csv" in Path(path).suffixes
-        if "word" not in header and named_csv:
-            raise InputError(f"{path} has no column 'word', only {', '.join(header) or 'nothing'}")
-        if "word" not in header or not (named_csv or len(header) > 1):
-            words = [line.strip() for line in lines if line.strip()]
-            return cls(words, None, None, None, {})
-        rows = []
-        for number, cells in islice(csv_rows(lines, str(path), fill=True), 1, None):
-            row = dict(zip(header, (cell.strip() for cell in cells), strict=True))
-            if any(row.values()) and not row["word"]:
-                raise InputError(f"{path}, row {number} has no word; fill the column 'word'")
-            if row["word"]:
-                rows.append(row)
-        column = _Columns(str(path), rows)
-        repeatable = column.flagged("repeatable") if "repeatable" in header else None
-        return cls(
-            [row["word"] for row in rows],
-            column.flagged("first") if "first" in header else None,
-            column.flagged("elsewhere") if "elsewhere" in header else None,
-            None if repeatable is None else frozenset(repeatable),
-            column.numbers("frequency") if "frequency" in header else {},
-        )
-
-    def __str__(self) -> str:
-        """Return the table as CSV text: a row each for a word first and elsewhere, in order."""
-        first, elsewhere = self.first or (), self.elsewhere or ()
-        repeatable = frozenset(word.casefold() for word in self.repeatable or ())
-        extra = sorted(repeatable - {word.casefold() for word in (*first, *elsewhere)})
-        out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(_COLUMNS)
-        for words, place in ((first, (1, 0)), (elsewhere, (0, 1)), (extra, (0, 0))):
-            for word in words:
-                frequency = self.frequencies.get(word)
-                number = "" if frequency is None else repr(float(frequency))
-                writer.writerow([word, *place, int(word.casefold() in repeatable), number])
-        return out.getvalue()
-
-
-@dataclass(frozen=True)
-class _Columns:
-    """Rows of a CSV word list, with the file's name for messages."""
-
-    name: str
-    rows: list[dict[str, str]]
-
-    def flagged(self, column: str) -> list[str]:
-        """Return the words whose cell in `column` says yes."""
-        found = []
-        for row in self.rows:
-            cell = row.get(column, "")
-            if cell.lower() not in _FLAGS:
-                raise InputError(
-                    f"{self.name}: column {column!r} of {row['word']!r} is {cell!r}; write 1 or 0"
-                )
-            if _FLAGS[cell.lower()]:
-                found.append(row["word"])
-        return found
-
-    def numbers(self, column: str) -> dict[str, float]:
-        """Return the numbers in `column` by word, leaving out empty cells."""
-        found = {}
-        for row in self.rows:
-            cell = row.get(column, "")
-            if not cell:
-                continue
-            try:
-                found[row["word"]] = float(cell)
-            except ValueError:
-                raise InputError(
-                    f"{self.name}: column {column!r} of {row['word']!r} is {cell!r}, not a number"
-                ) from None
-        return found
 
 
 class _Knower(Protocol):
@@ -473,7 +362,7 @@ class Vocabulary:
     @property
     def digest(self) -> str:
         """First 16 hexadecimal digits of the SHA-256 of the saved form, for provenance."""
-        return digest(str(self._table()))[:16]
+        return digest(self._csv())[:16]
 
     def at(self, position: int) -> WordList:
         """Return the words allowed at `position`, counted from 0; always the same object."""
@@ -533,13 +422,21 @@ class Vocabulary:
             If the file cannot be written.
         """
         with replacing(Path(path)) as temporary:
-            temporary.write_text(str(self._table()), encoding="utf-8", newline="")
+            temporary.write_text(self._csv(), encoding="utf-8", newline="")
 
-    def _table(self) -> WordTable:
-        words = (*self.first, *self.elsewhere)
-        return WordTable(
-            words, self.first.words, self.elsewhere.words, self.repeatable, self.frequencies
-        )
+    def _csv(self) -> str:
+        """Return what `save` writes: a row each for a word first and elsewhere, in order."""
+        used = {word.casefold() for word in (*self.first, *self.elsewhere)}
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(_COLUMNS)
+        unused = sorted(self.repeatable - used)
+        for words, place in ((self.first, (1, 0)), (self.elsewhere, (0, 1)), (unused, (0, 0))):
+            for word in words:
+                frequency = self.frequencies.get(word)
+                number = "" if frequency is None else repr(float(frequency))
+                writer.writerow([word, *place, int(word.casefold() in self.repeatable), number])
+        return out.getvalue()
 
     @classmethod
     def read(cls, path: str | PathLike[str], *, rules: WordRules | None = None) -> Vocabulary:
@@ -556,23 +453,78 @@ class Vocabulary:
             For a file that cannot be read, is not UTF-8, or has a cell that cannot be used.
         """
         rules = rules or WordRules()
-        table = WordTable.read(path)
-        if table.repeatable is not None:
-            rules = replace(rules, repeatable=table.repeatable)
-        if table.first is None:
-            return cls.from_words(table.words, frequencies=table.frequencies, rules=rules)
-        first = frozenset(table.first)
+        rows, columns = read_word_rows(path)
+        words = [row["word"] for row in rows]
+        if "repeatable" in columns:
+            rules = replace(rules, repeatable=frozenset(_flagged(path, rows, "repeatable")))
+        frequencies = _numbers(path, rows, "frequency") if "frequency" in columns else {}
+        if "first" not in columns:
+            return cls.from_words(words, frequencies=frequencies, rules=rules)
+        first = _flagged(path, rows, "first")
         elsewhere = (
-            [word for word in table.words if word not in first]
-            if table.elsewhere is None
-            else table.elsewhere
+            _flagged(path, rows, "elsewhere")
+            if "elsewhere" in columns
+            else [word for word in words if word not in set(first)]
         )
         return cls(
-            WordList.of(table.first),
-            WordList.of(elsewhere),
-            rules.repeatable,
-            _relative(table.frequencies),
+            WordList.of(first), WordList.of(elsewhere), rules.repeatable, _relative(frequencies)
         )
+
+
+def read_word_rows(path: str | PathLike[str]) -> tuple[list[dict[str, str]], list[str]]:
+    """Read a word list, one word a line or a CSV with a column ``word``.
+
+    Returns
+    -------
+    rows, columns
+        The cells of each row that holds a word, by column, and the names of the columns.
+
+    Raises
+    ------
+    InputError
+        For a file that cannot be read or is not UTF-8, and for a row without a word.
+    """
+    lines = [text for _, text in numbered_lines(path)]
+    header = csv_header(path, lines, "word")
+    if header is None or (len(header) == 1 and ".csv" not in Path(path).suffixes):
+        return [{"word": line.strip()} for line in lines if line.strip()], ["word"]
+    rows = []
+    for number, cells in islice(csv_rows(lines, str(path), fill=True), 1, None):
+        row = dict(zip(header, (cell.strip() for cell in cells), strict=True))
+        if any(row.values()) and not row["word"]:
+            raise InputError(f"{path}, row {number} has no word; fill the column 'word'")
+        if row["word"]:
+            rows.append(row)
+    return rows, header
+
+
+def _flagged(path: str | PathLike[str], rows: list[dict[str, str]], column: str) -> list[str]:
+    """Return the words whose cell in `column` says yes."""
+    words = []
+    for row in rows:
+        if row[column].lower() not in _FLAGS:
+            raise InputError(
+                f"{path}: column {column!r} of {row['word']!r} is {row[column]!r}; write 1 or 0"
+            )
+        if _FLAGS[row[column].lower()]:
+            words.append(row["word"])
+    return words
+
+
+def _numbers(
+    path: str | PathLike[str], rows: list[dict[str, str]], column: str
+) -> dict[str, float]:
+    """Return the numbers in `column` by word, leaving out empty cells."""
+    numbers = {}
+    for row in rows:
+        try:
+            if row[column]:
+                numbers[row["word"]] = float(row[column])
+        except ValueError:
+            raise InputError(
+                f"{path}: column {column!r} of {row['word']!r} is {row[column]!r}, not a number"
+            ) from None
+    return numbers
 
 
 def _relative(frequencies: Mapping[str, float]) -> dict[str, float]:

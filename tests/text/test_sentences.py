@@ -4,14 +4,8 @@ import io
 import pytest
 
 from contstim.errors import InfeasibleError, InputError, UnknownNameError
-from contstim.text.sentences import (
-    SentenceRules,
-    length_range,
-    pool,
-    read_sentences,
-    read_words,
-    sample_sentences,
-)
+from contstim.text.corpora import SentenceRules, sample_sentences
+from contstim.text.sentences import length_range, pool, read_sentences, read_words
 from contstim.text.vocabulary import Vocabulary
 
 FOUR = SentenceRules(4, 4)
@@ -179,4 +173,4 @@ def test_bad_length_range(text):
 def test_read_words(tmp_path):
     path = tmp_path / "block.txt"
     path.write_text("dog\n\n Cat \n")
-    assert read_words(path) == {"dog", "Cat"}
+    assert read_words(path) == ("dog", "Cat")

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
-from typing import IO, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +13,9 @@ from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError
 from contstim.models.ngram.arpa import write_arpa
 from contstim.models.ngram.table import Level, NgramTable
+from contstim.models.training_text import training_sentences
 from contstim.models.words import END, START, UNKNOWN
-from contstim.text.sentence import PUNCTUATION_POLICIES, tokens_of_word
+from contstim.settings import Count, settings
 
 __all__ = [
     "Corpus",
@@ -28,23 +26,22 @@ __all__ = [
     "kneser_ney",
     "prune_by_entropy",
     "read_corpus",
-    "read_word_set",
     "round_probabilities",
     "train_ngram",
 ]
 
-_CHUNK = 1 << 23
+_TOKENS_AT_ONCE = 1_000_000
 _RESERVED = (UNKNOWN, START, END)
 
 
-@dataclass(frozen=True)
+@settings
 class NgramVocabulary:
     """Which words of the text a model keeps.
 
     Attributes
     ----------
     words
-        The words, or None for those of the text.
+        The words, at least one, or None for those of the text.
     min_count
         Of the text's words, keep those that occur at least so often. Given `words` stay whole.
     closed
@@ -53,12 +50,12 @@ class NgramVocabulary:
     """
 
     words: tuple[str, ...] | None = None
-    min_count: int = 1
+    min_count: Count = 1
     closed: bool = False
 
     def __post_init__(self) -> None:
-        if self.min_count < 1:
-            raise InputError(f"min_count must be at least 1, got {self.min_count}")
+        if self.words is not None and not self.words:
+            raise InputError("the vocabulary holds no word; give one at least")
         if self.closed and self.words is None and self.min_count > 1:
             raise InputError(
                 "a closed vocabulary cannot leave out words of the text; give min_count 1, a list "
@@ -98,60 +95,6 @@ class _Interned(dict[str, int]):
         return number
 
 
-class _Tokens(dict[str, list[str]]):
-    """Remembers the tokens of each whitespace-separated word."""
-
-    def __init__(self, punctuation: str) -> None:
-        super().__init__()
-        self.punctuation = punctuation
-
-    def __missing__(self, word: str) -> list[str]:
-        self[word] = tokens = tokens_of_word(word, self.punctuation)
-        return tokens
-
-
-def _open(path: Path) -> IO[bytes]:
-    try:
-        with path.open("rb") as file:
-            zipped = file.read(2) == b"\x1f\x8b"
-    except OSError as error:
-        raise InputError(f"cannot read the text {str(path)!r}: {error.strerror}") from error
-    return cast(IO[bytes], gzip.open(path, "rb")) if zipped else path.open("rb")
-
-
-def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield blocks of lines, each with the number of its first line."""
-    number = 1
-    with _open(path) as file:
-        try:
-            while raw := file.readlines(_CHUNK):
-                try:
-                    text = b"".join(raw).decode()
-                except UnicodeDecodeError as error:
-                    line = number + error.object[: error.start].count(b"\n")
-                    raise InputError(
-                        f"line {line} of {str(path)!r} is not UTF-8; convert the text to UTF-8"
-                    ) from error
-                yield number, text.split("\n")
-                number += len(raw)
-        except (EOFError, gzip.BadGzipFile) as error:
-            raise InputError(f"the gzipped text {str(path)!r} is damaged: {error}") from error
-
-
-def read_word_set(path: Path) -> tuple[str, ...]:
-    """Read a vocabulary file, words separated by white space; repeated words count once.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read, holds no word, or lists a symbol such as ``<s>``.
-    """
-    words = tuple(dict.fromkeys(w for _, lines in _lines(path) for x in lines for w in x.split()))
-    if not words:
-        raise InputError(f"the vocabulary {str(path)!r} holds no word")
-    return words
-
-
 def read_corpus(
     paths: Sequence[Path], vocabulary: NgramVocabulary, *, punctuation: str = "keep"
 ) -> Corpus:
@@ -162,7 +105,7 @@ def read_corpus(
     Parameters
     ----------
     paths
-        Plain or gzipped UTF-8 files.
+        UTF-8 files, gzip-compressed if their names end in ``.gz``.
     vocabulary
         Which words to keep.
     punctuation
@@ -175,24 +118,14 @@ def read_corpus(
         ``<unk>`` stands in it as a word, or a word is outside a closed vocabulary.
     """
     interned = _Interned({word: number for number, word in enumerate(_RESERVED)})
-    tokens = _Tokens(punctuation)
     unknown, start, end = (interned[word] for word in _RESERVED)
     blocks: list[NDArray[np.int32]] = []
     n_sentences = 0
     for path in paths:
-        for first, lines in _lines(path):
-            flat: list[str] = []
-            lengths: list[int] = []
-            for line in lines:
-                words = line.split()
-                if punctuation != "keep":
-                    words = list(chain.from_iterable(map(tokens.__getitem__, words)))
-                if words:
-                    flat += words
-                    lengths.append(len(words))
-            ids = np.fromiter(map(interned.__getitem__, flat), np.int32, len(flat))
-            if len(ids) and ids.min() < len(_RESERVED):
-                _refuse_reserved(path, first, lines)
+        for tokens, lengths in _blocks(training_sentences(path, punctuation)):
+            ids = np.fromiter(map(interned.__getitem__, tokens), np.int32, len(tokens))
+            if ids.min() < len(_RESERVED):
+                _refuse_reserved(path, punctuation)
             blocks.append(_bounded(ids, np.array(lengths, dtype=np.int64), start, end))
             n_sentences += len(lengths)
     if not n_sentences:
@@ -223,10 +156,26 @@ def read_corpus(
     return Corpus(tuple(final), renumber[ids], n_sentences)
 
 
-def _refuse_reserved(path: Path, first: int, lines: list[str]) -> None:
-    for number, line in enumerate(lines, start=first):
+def _blocks(
+    sentences: Iterator[tuple[int, list[str]]],
+) -> Iterator[tuple[list[str], list[int]]]:
+    """Yield the tokens of some sentences one after the other, and how many each has."""
+    tokens: list[str] = []
+    lengths: list[int] = []
+    for _, sentence in sentences:
+        tokens += sentence
+        lengths.append(len(sentence))
+        if len(tokens) >= _TOKENS_AT_ONCE:
+            yield tokens, lengths
+            tokens, lengths = [], []
+    if lengths:
+        yield tokens, lengths
+
+
+def _refuse_reserved(path: Path, punctuation: str) -> None:
+    for number, tokens in training_sentences(path, punctuation):
         for word in _RESERVED:
-            if word in line:
+            if word in tokens:
                 raise InputError(
                     f"line {number} of {str(path)!r} holds {word}, which stands for itself in an "
                     "n-gram model; take it out of the text"
@@ -580,7 +529,8 @@ def train_ngram(
     Parameters
     ----------
     text
-        One or more UTF-8 files, plain or gzipped: one sentence a line, words between spaces.
+        One or more UTF-8 files, gzip-compressed if their names end in ``.gz``: one sentence a
+        line, words between spaces.
     out
         The ARPA file to write; gzipped if its name ends in ``.gz``.
     order
@@ -614,9 +564,6 @@ def train_ngram(
     """
     if order < 1:
         raise InputError(f"the order of an n-gram model must be at least 1, got {order}")
-    if punctuation not in PUNCTUATION_POLICIES:
-        choices = ", ".join(PUNCTUATION_POLICIES)
-        raise InputError(f"punctuation must be one of {choices}, got {punctuation!r}")
     if not entropy >= 0:
         raise InputError(f"the entropy threshold must be 0 or more, got {entropy}")
     if fallback is not None and not all(0 <= d <= k for k, d in enumerate(fallback, start=1)):

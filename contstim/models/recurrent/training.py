@@ -25,7 +25,7 @@ from contstim.models.recurrent.corpus import (
     TokenCorpus,
     count_words,
     make_vocabulary,
-    read_ranked_words,
+    ranked_vocabulary,
 )
 from contstim.models.recurrent.network import (
     STORAGES,
@@ -38,6 +38,7 @@ from contstim.models.recurrent.network import (
     save_network,
     write_tensors,
 )
+from contstim.text.sentences import read_words
 
 __all__ = ["Negatives", "Progress", "Trainer", "cross_entropy", "perplexity", "train_recurrent"]
 
@@ -344,11 +345,11 @@ def train_recurrent(
     weights
         How often a sentence of each file is seen in a pass; 1 by default.
     vocabulary
-        File of one word a line; by default the words seen `min_count` times or more. All others
-        are the unknown-word class.
+        File of words between white space; by default the words seen `min_count` times or more.
+        All others are the unknown-word class.
     heldout
         File of sentences for early stopping and the perplexity; by default a share
-        `heldout_share` of the text, drawn by lot.
+        `heldout_share` of the text, drawn at random.
     punctuation
         ``keep``, ``split`` or ``drop``, as `contstim.text.sentence.tokens_of_word` does. Use the
         same option in the model's spec.
@@ -390,7 +391,7 @@ def train_recurrent(
     words = (
         make_vocabulary(counts, min_count)
         if vocabulary is None
-        else read_ranked_words(vocabulary, counts)
+        else ranked_vocabulary(read_words(vocabulary), counts)
     )
     corpus = TokenCorpus.read(paths, words, punctuation, repeats)
     if heldout is None:
@@ -563,10 +564,10 @@ def _take_up(path: Path, trainer: Trainer, best: _Best, record: dict[str, Any]) 
         tensors, state, _ = read_tensors(path)
         saved = state["record"]
     except (ModelFileError, KeyError, TypeError) as error:
-        raise InputError(f"{str(path)!r} is damaged; delete it to train anew") from error
+        raise InputError(f"{str(path)!r} is damaged; delete it to train again") from error
     if saved["digest"] != record["digest"]:
         raise InputError(
-            f"{str(path)!r} is of a training with other text or options; delete it to train anew, "
+            f"{str(path)!r} is of a training with other text or options; delete it to train again, "
             "or write to another file"
         )
     trainer.restore(tensors, state["step"], state["epoch"], state["index"])

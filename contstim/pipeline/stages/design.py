@@ -91,7 +91,7 @@ class _Design(Stage):
     @staticmethod
     def _common_words(run: Run) -> frozenset[str] | None:
         path = run.plan.table(DesignOptions).common_words
-        return None if path is None else read_words(run.plan.folder / path)
+        return None if path is None else frozenset(read_words(run.plan.folder / path))
 
 
 DESIGN = _Design()

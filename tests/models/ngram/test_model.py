@@ -264,5 +264,5 @@ def test_scoring_loads_neither_training_code_nor_torch() -> None:
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
     )
-    needed = "base ngram ngram.arpa ngram.model ngram.table reductions registry spec words"
+    needed = "base ngram ngram.arpa ngram.model ngram.table registry spec words"
     assert done.stdout.split() == [f"contstim.models.{name}" for name in sorted(needed.split())]
