@@ -15,13 +15,10 @@ Examples:
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from contstim.cli import adapt, distill, finetune, train
 from contstim.models.check import check_model
-from contstim.models.learnt import CARD
 from contstim.models.registry import bundled_models, families, load_model, model_card
-from contstim.models.spec import ModelSpec
 from contstim.text.sentences import read_sentences
 
 
@@ -75,18 +72,10 @@ def _info(args: argparse.Namespace) -> int:
     print(f"spec     {model.spec}")
     print(f"event    {model.event}")
     print(f"digest   {model.event.digest} (event), {model.fingerprint} (weights)")
-    card = _card(ModelSpec.parse(model.spec))
+    card = model_card(model)
     if card is not None:
         print(f"\n{card.rstrip()}")
     return 0
-
-
-def _card(spec: ModelSpec) -> str | None:
-    if spec.family == "contstim":
-        return model_card(spec.location)
-    if spec.family in ("student", "classifier"):
-        return (Path(spec.location).expanduser() / CARD).read_text("utf-8")
-    return None
 
 
 def _check(args: argparse.Namespace) -> int:

@@ -286,6 +286,11 @@ class SentenceModel(ABC):
         return 0.0
 
     @property
+    def card(self) -> str | None:
+        """What the model is and how it was made, as Markdown; None where nobody says."""
+        return None
+
+    @property
     def kind(self) -> ScoreKind:
         """What a score is: a log-probability, unless a family says otherwise.
 

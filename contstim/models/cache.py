@@ -12,6 +12,7 @@ import json
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -45,11 +46,16 @@ class CachedScore(NamedTuple):
 
 
 def describe_model(model: SentenceModel) -> dict[str, Any]:
-    """Say which model it is: spec, event, digest of its weights and versions of its packages."""
+    """Say which model it is, as JSON values.
+
+    Its spec, event, what its scores are, the digest of its weights and its packages' versions.
+    """
+    highest = model.kind.highest
     return {
         "spec": model.spec,
         "event": asdict(model.event),
         "event_digest": model.event.digest,
+        "score": asdict(model.kind) | {"highest": highest if isfinite(highest) else None},
         "weights": model.fingerprint,
         "packages": _installed(package_names(model)),
     }

@@ -142,6 +142,11 @@ class ReducedModel(SentenceModel):
         return self.model.resolution + (0.0 if self.unigram is None else self.unigram.resolution)
 
     @property
+    def card(self) -> str | None:
+        """The inner model's."""
+        return self.model.card
+
+    @property
     def kind(self) -> ScoreKind:
         """What the reduction makes of the inner model's score."""
         return reduced_kind(self.model.kind, self.name)

@@ -33,6 +33,9 @@ __all__ = [
     "score_kind",
 ]
 
+# The family of the bundled models.
+_BUNDLED = "contstim"
+
 
 @dataclass(frozen=True)
 class Bundled:
@@ -66,11 +69,14 @@ def bundled_folder() -> Path:
     raise ModelFileError("the bundled models are missing from this installation; install it again")
 
 
-def model_card(name: str) -> str | None:
-    """Return the model card of a bundled model, as Markdown, or None where there is none."""
+def model_card(model: SentenceModel) -> str | None:
+    """Return the card of a model, its own or what is bundled with it; None where there is none."""
+    name = ModelSpec.parse(model.spec)
+    if model.card is not None or name.family != _BUNDLED:
+        return model.card
     folder = bundled_folder()
     for cards in (folder / "cards", folder.parent / "cards"):
-        path = cards / f"{name}.md"
+        path = cards / f"{name.location}.md"
         if path.is_file():
             return path.read_text(encoding="utf-8")
     return None
@@ -222,7 +228,7 @@ def _bundled_kind(spec: ModelSpec) -> ScoreKind:
     return ScoreKind() if entry is None else FAMILIES[entry.family].score_kind(spec)
 
 
-register_family("contstim", "small models that come with contstim", _load_bundled, _bundled_kind)
+register_family(_BUNDLED, "small models that come with contstim", _load_bundled, _bundled_kind)
 for _name, _what, _address in (
     ("ngram", "n-gram model in an ARPA file or KenLM binary", "ngram.model:NgramModel"),
     ("rnn", "recurrent network with ReLU units", "recurrent.model:load_recurrent"),
@@ -341,7 +347,7 @@ def _unigram(spec: ModelSpec, model: SentenceModel) -> SentenceModel:
         like = {"end": model.event.end == "none", "unknown": model.event.unknown == "unk"}
         options = {"end": "none", "unknown": "unk"}
         asked = tuple((key, options[key]) for key, alike in like.items() if alike)
-        name = str(ModelSpec("contstim", "unigram", asked))
+        name = str(ModelSpec(_BUNDLED, "unigram", asked))
     unigram = load_model(name)
     if (unigram.event.end == "none") != (model.event.end == "none"):
         with_end, without = (model, unigram) if unigram.event.end == "none" else (unigram, model)

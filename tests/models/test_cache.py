@@ -2,6 +2,7 @@
 
 import importlib
 import importlib.metadata
+import json
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,24 @@ def test_other_weights_events_and_versions_have_scores_of_their_own(tmp_path: Pa
         assert not cache.read(model_identity(other))
         assert cache.totals(other, ["a b"]).score[0] == other.score(["a b"])[0]
     assert not cache.read({**identity, "versions": {"numpy": "0"}})
+
+
+def test_a_record_says_what_scores_are() -> None:
+    plain = describe_model(load_model("contstim:unigram"))["score"]
+    assert plain == {
+        "name": "log-probability",
+        "unit": "nats",
+        "highest": 0.0,
+        "rises_with_acceptability": True,
+        "splits_over_words": True,
+        "differs_in_nats": True,
+    }
+    perplexity = describe_model(load_model("contstim:unigram?reduction=ppl"))
+    assert not perplexity["score"]["rises_with_acceptability"]
+    assert json.loads(json.dumps(perplexity, allow_nan=False)) == perplexity
+    slor = describe_model(load_model("contstim:bigram?reduction=slor"))
+    assert slor["score"]["highest"] is None  # as high as a unigram model is low
+    assert json.loads(json.dumps(slor, allow_nan=False)) == slor
 
 
 def _install(folder: Path, name: str, version: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from contstim.models.base import Replacements, SentenceModel, SentenceParts, Tot
 from contstim.models.hf.encoding import Encoded, SubwordTokenizer, check_length
 from contstim.models.hf.network import PACKAGES
 from contstim.models.hf.options import SharedOptions
+from contstim.models.learnt import CARD
 from contstim.models.learnt.encoder import Member, TokenRows
 from contstim.models.learnt.folder import Learnt
 from contstim.models.spec import ModelSpec
@@ -144,6 +146,12 @@ class FirstTokenModel(SentenceModel):
     def fingerprint(self) -> str:
         """SHA-256 of weights and tokenizer."""
         return self.learnt.fingerprint
+
+    @property
+    def card(self) -> str | None:
+        """The card in the model's folder."""
+        path = Path(self._spec.location).expanduser() / CARD
+        return path.read_text("utf-8") if path.is_file() else None
 
     @property
     def packages(self) -> tuple[str, ...]:
