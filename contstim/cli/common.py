@@ -9,26 +9,26 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, NoReturn
+from typing import IO, TYPE_CHECKING, Any, NoReturn
 
 from contstim.errors import InputError, OutputError
 from contstim.files import is_stream, replacing
 from contstim.text.vocabulary import Vocabulary, WordRules, read_word_rows
 
 if TYPE_CHECKING:
-    from contstim.selection.people import People
-
-if TYPE_CHECKING:
     from contstim.pipeline.engine import Executor
     from contstim.pipeline.work import Task
+    from contstim.selection.people import People
 
 __all__ = [
     "CommandParser",
+    "add_exclusions",
     "add_executor",
     "add_people",
     "add_seed",
     "add_vocabulary",
     "executor_of",
+    "given_rules",
     "new_file",
     "number",
     "output_file",
@@ -375,3 +375,26 @@ def tell_failed(failed: Sequence[tuple[Task, str]]) -> None:
     for task, error in failed:
         print(f"failed: {task}: {error}", file=sys.stderr)
     print(f"{len(failed)} tasks failed; the same command tries them again", file=sys.stderr)
+
+
+#: Named as the fields of `contstim.evaluation.exclusion.ExclusionRules`.
+_EXCLUSIONS = {
+    "--min-catch-correct": "least share of catch trials right, e.g. 0.91",
+    "--min-rt-ms": "leave out trials answered faster than this",
+    "--max-rt-ms": "leave out trials answered slower than this",
+    "--min-median-rt-ms": "leave out participants whose median time is shorter",
+    "--min-trials": "leave out participants with fewer trials",
+}
+
+
+def add_exclusions(parser: argparse.ArgumentParser, title: str) -> None:
+    """Add the options under a title of their own."""
+    group = parser.add_argument_group(title)
+    for option, what in _EXCLUSIONS.items():
+        group.add_argument(option, type=number(0), metavar="N", help=what)
+
+
+def given_rules(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the rules that were given, as fields of `ExclusionRules`."""
+    names = (option[2:].replace("-", "_") for option in _EXCLUSIONS)
+    return {name: value for name in names if (value := getattr(args, name)) is not None}

@@ -21,8 +21,15 @@ from typing import Any
 
 import pandas as pd
 
-from contstim.cli.common import add_seed, number, output_folder, positive, resamples
-from contstim.cli.exclusions import add_exclusions, given_rules
+from contstim.cli.common import (
+    add_exclusions,
+    add_seed,
+    given_rules,
+    number,
+    output_folder,
+    positive,
+    resamples,
+)
 from contstim.errors import InputError
 from contstim.evaluation.choices import HumanData
 from contstim.evaluation.crossed import POPULATIONS

@@ -8,8 +8,16 @@ from pathlib import Path
 
 import pandas as pd
 
-from contstim.cli.common import add_seed, new_file, number, output_file, output_folder, write_output
-from contstim.cli.exclusions import add_exclusions, given_rules
+from contstim.cli.common import (
+    add_exclusions,
+    add_seed,
+    given_rules,
+    new_file,
+    number,
+    output_file,
+    output_folder,
+    write_output,
+)
 from contstim.errors import InputError
 from contstim.experiment.collected import Collected, read_collected, recruiter_ids
 from contstim.experiment.importing import import_logs

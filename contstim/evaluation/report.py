@@ -19,8 +19,12 @@ from contstim.evaluation.wording import (
 )
 from contstim.files import write_whole
 from contstim.models.registry import score_kind
-from contstim.report.control_figures import feature_figure, normalisation_figure
-from contstim.report.model_figure import MEASURE_LABELS, model_figure
+from contstim.report.model_figure import (
+    MEASURE_LABELS,
+    feature_figure,
+    model_figure,
+    normalisation_figure,
+)
 from contstim.report.page import Page
 from contstim.report.pair_figures import matrix_figure, percentile_figure
 from contstim.report.style import svg_text

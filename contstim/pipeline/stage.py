@@ -19,8 +19,7 @@ import pandas as pd
 
 from contstim.errors import InputError
 from contstim.models.cache import CachedScore, versions
-from contstim.pipeline.tables import StageTable
-from contstim.pipeline.work import ModelRecord, RunStore, Task
+from contstim.pipeline.work import ModelRecord, RunStore, StageTable, Task
 from contstim.settings import Count, Natural, matching, settings
 from contstim.text.sentences import length_range, pool, read_sentences
 from contstim.text.vocabulary import Vocabulary, bundled_vocabulary

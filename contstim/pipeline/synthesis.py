@@ -21,7 +21,6 @@ from contstim.errors import ContstimError, InputError, OutputError
 from contstim.files import digest, lock, remove
 from contstim.models.cache import versions
 from contstim.pipeline.engine import Engine, Executor
-from contstim.pipeline.tables import StageTable, csv_text
 from contstim.pipeline.tasks import (
     Searches,
     SynthesisOptions,
@@ -29,7 +28,7 @@ from contstim.pipeline.tasks import (
     starts_of,
     synthesis_from,
 )
-from contstim.pipeline.work import ModelRecord, RunContext, RunStore, Task
+from contstim.pipeline.work import ModelRecord, RunContext, RunStore, StageTable, Task, csv_text
 from contstim.search.search import Synthesis
 from contstim.search.triplets import Triplet, check_request
 from contstim.text.vocabulary import Vocabulary, bundled_vocabulary

@@ -1,4 +1,4 @@
-"""Durable work: tasks, the store of what is finished, and the worker that does them.
+"""Durable work: tasks, the store of what is finished, the worker, and the tables made of it.
 
 A task is a record whose key is the digest of its JSON form, of all that its result depends on.
 The store is a folder with one small file for each finished task: ``tasks/ab/abcd....json`` holds a
@@ -10,6 +10,8 @@ store is the truth; what spreads the work can be replaced.
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import platform
 import time
@@ -19,10 +21,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
 
 from contstim.errors import ContstimError, InputError, OutputError
-from contstim.files import digest_of, write_whole
+from contstim.files import digest_of, file_digest, write_whole
 from contstim.models.base import SentenceModel
 from contstim.models.cache import ScoreCache, describe_model, versions
 from contstim.models.registry import load_model
@@ -30,7 +34,22 @@ from contstim.models.spec import ModelSpec
 from contstim.search.proposals import WordReplacement
 from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
 
-__all__ = ["TRIES", "ModelRecord", "RunContext", "RunStore", "Task", "TaskResult", "Worker"]
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = [
+    "TRIES",
+    "ModelRecord",
+    "RunContext",
+    "RunStore",
+    "StageTable",
+    "Task",
+    "TaskResult",
+    "Worker",
+    "csv_text",
+    "frame_text",
+]
+
 
 #: How often a task is tried before it fails; faults of its input are certain at once.
 TRIES = 3
@@ -345,3 +364,69 @@ def _difference(there: Mapping[str, str], wanted: Mapping[str, str]) -> str:
         f"{name} {there.get(name, 'missing')} (the run: {wanted.get(name, 'none')})"
         for name in names
     )
+
+
+def csv_text(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
+    """Return rows as CSV; floats are written so that they read back as the same float64."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    for row in rows:
+        writer.writerow([repr(float(v)) if isinstance(v, float) else v for v in row])
+    return text.getvalue()
+
+
+def frame_text(frame: pd.DataFrame) -> str:
+    """Return a table as CSV, without its index; missing values are empty."""
+    plain = frame.astype(object).where(frame.notna(), "")
+    return csv_text([str(name) for name in frame.columns], plain.itertuples(index=False, name=None))
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"{value!r} is no JSON value")
+
+
+@dataclass(frozen=True)
+class StageTable:
+    """A stage's CSV file and, beside it, ``FILE.meta.json``: its inputs, digest and notes."""
+
+    path: Path
+
+    @property
+    def meta(self) -> Path:
+        """The file beside it."""
+        return self.path.with_name(self.path.name + ".meta.json")
+
+    def holds(self, inputs: Any) -> bool:
+        """Return whether the file is whole and was made from `inputs`, JSON values."""
+        try:
+            meta = json.loads(self.meta.read_text("utf-8"))
+            same = meta["sha256"] == self.sha256 is not None
+        except (OSError, ValueError, KeyError, TypeError):
+            return False
+        return bool(same and meta["inputs"] == digest_of(inputs))
+
+    @property
+    def sha256(self) -> str | None:
+        """Digest of the file's bytes; None if it is not there."""
+        if not self.path.is_file():
+            return None
+        return file_digest(self.path)
+
+    @property
+    def notes(self) -> dict[str, Any] | None:
+        """What is noted beside it; None if that cannot be read."""
+        try:
+            notes = json.loads(self.meta.read_text("utf-8"))["notes"]
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        return notes if isinstance(notes, dict) else None
+
+    def write(self, text: str, inputs: Any, notes: dict[str, Any]) -> None:
+        """Put the table in place; without its meta file, written last, it does not hold."""
+        write_whole(self.path, text)
+        meta = {"inputs": digest_of(inputs), "sha256": self.sha256, "notes": notes}
+        text = json.dumps(meta, indent=1, ensure_ascii=False, default=_plain) + "\n"
+        write_whole(self.meta, text)

@@ -1,7 +1,11 @@
 """Figures and pages, from tables only."""
 
-from contstim.report.control_figures import feature_figure, normalisation_figure
-from contstim.report.model_figure import dominance, model_figure
+from contstim.report.model_figure import (
+    dominance,
+    feature_figure,
+    model_figure,
+    normalisation_figure,
+)
 from contstim.report.pair_figures import matrix_figure, percentile_figure
 from contstim.report.style import save_figure
 

@@ -1,4 +1,4 @@
-"""The main figure: each model's value, its units, the noise ceiling, and who beats whom."""
+"""Figures of models: their values, units and ceilings, who beats whom, controls, orders."""
 
 from __future__ import annotations
 
@@ -10,10 +10,19 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from matplotlib.ticker import PercentFormatter
 
 from contstim.report.style import colour, new_figure, short
 
-__all__ = ["MEASURE_LABELS", "dominance", "model_figure"]
+__all__ = [
+    "MEASURE_LABELS",
+    "dominance",
+    "feature_figure",
+    "model_figure",
+    "normalisation_figure",
+    "order_figure",
+]
+
 
 #: Axis labels of the measures.
 MEASURE_LABELS = {
@@ -197,3 +206,104 @@ def _legend(figure: Figure, shown: pd.DataFrame, metro: bool, alpha: float) -> N
         handletextpad=0.4,
         columnspacing=1.2,
     )
+
+
+def normalisation_figure(table: pd.DataFrame) -> Figure:
+    """Draw accuracy with length normalisation (cross-validated) against raw accuracy.
+
+    `table` is that of `normalisation_control`. After Golan et al. (2023), Supplementary Fig. S1.
+    """
+    figure, (ax,) = new_figure(3.8, 3.4)
+    low = min(table["accuracy"].min(), table["accuracy_normalised"].min()) - 0.03
+    high = max(table["accuracy"].max(), table["accuracy_normalised"].max()) + 0.03
+    ax.plot([low, high], [low, high], color="0.6", linewidth=0.8, linestyle=(0, (4, 3)))
+    tints = {name: colour(i) for i, name in enumerate(table["model"])}
+    # Along the diagonal labels go to either side in turn, so that neighbours do not meet.
+    ordered = table.sort_values("accuracy", kind="stable").to_dict("records")
+    for number, row in enumerate(ordered):
+        x, y = row["accuracy"], row["accuracy_normalised"]
+        ax.plot(x, y, marker="o", markersize=5, linestyle="", color=tints[row["model"]])
+        ax.annotate(
+            short(row["model"], 20),
+            (x, y),
+            xytext=(5, -7) if number % 2 else (-5, 3),
+            ha="left" if number % 2 else "right",
+            textcoords="offset points",
+            fontsize=7,
+        )
+    ax.set_xlim(low, high)
+    ax.set_ylim(low, high)
+    ax.set_aspect("equal")
+    ax.set_xlabel("accuracy, log-probability alone")
+    ax.set_ylabel("accuracy with LP, MeanLP, PenLP")
+    return figure
+
+
+def feature_figure(table: pd.DataFrame, feature: str, alpha: float = 0.05) -> Figure:
+    """Draw how far models and people prefer sentences with more of a word feature.
+
+    `table` is that of `feature_control`. For each model, the mean of preferred minus rejected
+    sentence for the model (filled) and for people on the same pairs (open), with 95 % intervals;
+    a star marks a difference at a false discovery rate of `alpha`.
+    """
+    rows = table[table["feature"] == feature]
+    figure, (ax,) = new_figure(4.6, 1.2 + 0.3 * max(len(rows), 2))
+    for y, row in enumerate(rows.to_dict("records")):
+        for side, shift, face in (("model", -0.12, colour(y)), ("people", 0.12, "white")):
+            mean = row[f"{side}_difference"]
+            half = row[f"{side}_half_width"]
+            ax.plot([mean - half, mean + half], [y + shift] * 2, color=colour(y), linewidth=1.2)
+            ax.plot(
+                mean,
+                y + shift,
+                marker="o",
+                markersize=5,
+                markerfacecolor=face,
+                markeredgecolor=colour(y),
+                linestyle="",
+            )
+        if row["q"] < alpha:
+            ax.annotate("*", (1.0, y), xycoords=("axes fraction", "data"), fontsize=11)
+    ax.axvline(0, color="0.4", linewidth=0.8, linestyle=(0, (4, 3)), zorder=0)
+    ax.set_yticks(range(len(rows)), [short(name) for name in rows["model"]])
+    ax.set_ylim(len(rows) - 0.4, -0.6)
+    ax.set_xlabel(f"{feature.replace('_', ' ')}, preferred minus rejected sentence")
+    ax.set_title("filled: the model; open: people on the same pairs", fontsize=7)
+    return figure
+
+
+def order_figure(by_order: pd.DataFrame, by_sentence: pd.DataFrame) -> Figure:
+    """Draw the share of sentences whose label ever flips against orders, and the score's spread.
+
+    Left: the share of acrobatic sentences after k orders, and Matthews' correlation of each
+    network, after Vazquez Martinez (2021), Fig. 2-3. Right: for each sentence the standard
+    deviation of its signed confidence over orders against the mean; filled: acrobatic.
+
+    Parameters
+    ----------
+    by_order, by_sentence
+        As `OrderStudy` gives them.
+    """
+    figure, (left, right) = new_figure(6.6, 2.9, (1.0, 1.0))
+    left.plot(by_order["orders"], by_order["acrobatic"], color=colour(0), label="acrobatic")
+    left.plot(by_order["orders"], by_order["mcc"], color=colour(1), linewidth=0.8, label="MCC")
+    left.set_ylim(bottom=min(0.0, float(by_order["mcc"].min())))
+    left.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    left.set_xlabel("training orders of one initialisation")
+    left.set_ylabel("share of sentences; correlation")
+    left.legend(frameon=False, fontsize=7)
+    for flips, label in ((False, "label never flips"), (True, "acrobatic")):
+        rows = by_sentence[by_sentence["acrobatic"] == flips]
+        right.plot(
+            rows["confidence_mean"],
+            rows["confidence_sd"],
+            linestyle="",
+            marker="o",
+            markersize=1.8,
+            color=colour(0) if flips else "0.6",
+            label=f"{label} ({len(rows):,})",
+        )
+    right.set_xlabel("mean score over orders (signed confidence)")
+    right.set_ylabel("standard deviation over orders")
+    right.legend(frameon=False, fontsize=7)
+    return figure

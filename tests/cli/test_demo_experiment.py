@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from contstim.cli import main
-from contstim.cli.demo_experiment import demo_study
+from contstim.cli.demo import demo_study
 from contstim.errors import InputError
 from contstim.experiment.study import Study
 from contstim.search.triplets import Triplet

@@ -12,7 +12,7 @@ from contstim.files import digest_of
 from contstim.pipeline.stage import Run, Stage, StageOptions, StudyPlan, notes_of
 from contstim.pipeline.stages.natural import NATURAL, NaturalOptions
 from contstim.pipeline.stages.triplets import TRIPLETS_STAGE, TripletOptions
-from contstim.pipeline.tables import frame_text
+from contstim.pipeline.work import frame_text
 from contstim.selection.design import CONDITIONS, LAYOUTS, Layout, design_trials
 from contstim.settings import Count, Natural, Several, one_of, settings
 from contstim.tables import read_table

@@ -10,7 +10,7 @@ import pandas as pd
 from contstim.files import digest_of
 from contstim.pipeline.stage import Run, Stage, StudyPlan, notes_of
 from contstim.pipeline.stages.score import SCORE
-from contstim.pipeline.tables import frame_text
+from contstim.pipeline.work import frame_text
 from contstim.selection.constraints import check_constraints, parse_constraints
 from contstim.selection.files import read_features
 from contstim.selection.natural import select_natural_pairs

@@ -7,9 +7,8 @@ from typing import Any
 
 from contstim.files import digest_of
 from contstim.pipeline.stage import Run, Stage
-from contstim.pipeline.tables import csv_text
 from contstim.pipeline.tasks import score_tasks
-from contstim.pipeline.work import Task
+from contstim.pipeline.work import Task, csv_text
 from contstim.tables import SCORES
 
 __all__ = ["SCORE"]

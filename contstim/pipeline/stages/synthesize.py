@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from contstim.pipeline.stage import Run, Stage
-from contstim.pipeline.tables import csv_text
 from contstim.pipeline.tasks import Searches, SynthesisOptions, starts_of
-from contstim.pipeline.work import Task
+from contstim.pipeline.work import Task, csv_text
 from contstim.tables import TRIPLETS
 
 __all__ = ["SYNTHESIZE", "searches_of"]

@@ -17,8 +17,8 @@ from contstim.pipeline.stage import (
 )
 from contstim.pipeline.stages.score import SCORE
 from contstim.pipeline.stages.synthesize import SYNTHESIZE, searches_of
-from contstim.pipeline.tables import frame_text
 from contstim.pipeline.tasks import SynthesisOptions
+from contstim.pipeline.work import frame_text
 from contstim.selection.triplets import OBJECTIVES, TIES, check_objective, select_triplets
 from contstim.settings import Count, one_of, settings
 from contstim.tables import TRIPLETS

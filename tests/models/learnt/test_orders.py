@@ -11,7 +11,7 @@ from tiny_transformers import SENTENCES
 from contstim.errors import InputError
 from contstim.models.learnt.finetuning import OrderStudy, acrobatic, order_study
 from contstim.models.learnt.fitting import FitOptions
-from contstim.report.order_figure import order_figure
+from contstim.report.model_figure import order_figure
 from contstim.report.style import save_figure
 
 # Three orders, four sentences: the first never flips, the second flips at the second order and
