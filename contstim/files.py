@@ -308,9 +308,9 @@ def _read_holder(path: Path) -> Holder | None:
 
 def _this_host(beside: Path) -> str | None:
     """Return the name by which locks in a folder know this machine."""
-    own = _lease(beside.with_name(f".{secrets.token_hex(8)}.tmp"))
-    with own:
-        return own.owner and own.owner.hostname
+    probe = _lease(beside.with_name(f".{secrets.token_hex(8)}.tmp"))
+    with probe:
+        return probe.owner and probe.owner.hostname
 
 
 def _last_sign(path: Path) -> int:

@@ -185,7 +185,7 @@ def _parse(
     if cells == "typed":
         as_text = {str(table.columns[0])} | _TEXT
         table = pd.DataFrame(
-            {key: own if key in as_text else _typed(own) for key, own in table.items()}
+            {key: column if key in as_text else _typed(column) for key, column in table.items()}
         )
     return table
 

@@ -213,13 +213,13 @@ def demo_study(triplets: Sequence[Triplet], folder: Path, seed: int) -> Study:
     used: set[str] = set()
     while free := [t for t in best if t.natural not in used]:
         pair = min({(t.model_1, t.model_2) for t in free}, key=lambda p: (len(chosen[p]), p))
-        found = next(t for t in free if (t.model_1, t.model_2) == pair)
-        chosen[pair].append(found)
-        used.add(found.natural)
+        triplet = next(t for t in free if (t.model_1, t.model_2) == pair)
+        chosen[pair].append(triplet)
+        used.add(triplet.natural)
     each = min(map(len, chosen.values()), default=0) // _LAYOUT.groups * _LAYOUT.groups
     if not each:
         raise InputError("an experiment needs three triplets a model pair; give more --sentences")
-    rows = [t.row() for own in chosen.values() for t in own[:each]]
+    rows = [t.row() for of_pair in chosen.values() for t in of_pair[:each]]
     trials = design_trials(None, pd.DataFrame(rows), pool(), _LAYOUT, seed=seed)
     path = folder.parent / "trials.csv"
     try:

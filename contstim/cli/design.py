@@ -170,9 +170,9 @@ def _power(args: argparse.Namespace) -> int:
             raise InputError(
                 f"{args.trials} has no column {column!r}; give trials or pairs of sentences"
             )
-    kept = [c for c in ("sentence_1", "sentence_2", "group") if c in design]
+    columns = [c for c in ("sentence_1", "sentence_2", "group") if c in design]
     table = power(
-        design[kept].drop_duplicates(),
+        design[columns].drop_duplicates(),
         scores,
         (compared[0].spec, compared[1].spec),
         simulation,

@@ -171,9 +171,9 @@ def run(args: argparse.Namespace) -> int:
     result = evaluate(human, scores, args.preset, plan=args.plan, **changes)
     write_report(result, folder)
     if args.mixed_models:
-        kept, _ = exclude(human.choices, result.provenance.options.exclusions)
+        included, _ = exclude(human.choices, result.provenance.options.exclusions)
         wide = result.provenance.scores.set_index("sentence")
-        write_mixed_models(TrialData.of(kept, wide), folder)
+        write_mixed_models(TrialData.of(included, wide), folder)
     options = result.provenance.options
     if len(result.models) and options.inference == "signed-rank":
         print(unit_sentence(result.summary.n_groups, options.min_groups), file=sys.stderr)
@@ -198,8 +198,8 @@ def _score(models: list[SentenceModel], choices: pd.DataFrame, cache: str | None
     sentences = pd.unique(pd.concat([choices["sentence_1"], choices["sentence_2"]])).tolist()
     tables = []
     for model in models:
-        kept = None if cache is None else ScoreCache(cache)
-        totals = model.totals(sentences) if kept is None else kept.totals(model, sentences)
+        scored = None if cache is None else ScoreCache(cache)
+        totals = model.totals(sentences) if scored is None else scored.totals(model, sentences)
         columns = (sentences, model.spec, totals.score, totals.n_tokens, totals.n_words)
         tables.append(pd.DataFrame(dict(zip(SCORES, (*columns, totals.stderr), strict=True))))
     return pd.concat(tables, ignore_index=True)

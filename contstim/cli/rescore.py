@@ -87,10 +87,10 @@ def run(args: argparse.Namespace) -> int:
         print(f"{model.spec}: {model.event}", file=sys.stderr)
         scores[model.spec] = score_hypotheses(nbest, model, form, cache)
     options = RescoringOptions(args.length, args.bootstrap, args.seed)
-    found = rescore(nbest, scores, measure, options)
-    found.write(args.out)
-    for name, weight in found.weights.items():
+    rescoring = rescore(nbest, scores, measure, options)
+    rescoring.write(args.out)
+    for name, weight in rescoring.weights.items():
         print(f"weight of {name}: {weight:.4g}")
-    print(found.summary.to_string(index=False, float_format="%.4f", na_rep=""))
+    print(rescoring.summary.to_string(index=False, float_format="%.4f", na_rep=""))
     print(f"\n{args.out}")
     return 0

@@ -121,8 +121,8 @@ def _run(args: argparse.Namespace, plan: StudyPlan) -> int:
 
 
 def _shown(path: Path) -> str:
-    here = Path.cwd()
-    return str(path.relative_to(here) if path.is_relative_to(here) else path)
+    folder = Path.cwd()
+    return str(path.relative_to(folder) if path.is_relative_to(folder) else path)
 
 
 def _status(args: argparse.Namespace, plan: StudyPlan) -> int:

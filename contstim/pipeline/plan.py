@@ -53,10 +53,10 @@ def read_study_plan(path: str | Path) -> StudyPlan:
 
 def _study_plan(table: Mapping[str, Any], folder: Path) -> StudyPlan:
     of_stages = {stage.key: stage.options for stage in STAGES if stage.key and stage.options}
-    known = ("models", *_TABLES, *of_stages)
+    keys = ("models", *_TABLES, *of_stages)
     for key in table:
-        if key not in known:
-            raise InputError(f"unknown key {key}; {near_matches(key, known)}")
+        if key not in keys:
+            raise InputError(f"unknown key {key}; {near_matches(key, keys)}")
     models = table.get("models")
     if not isinstance(models, list) or not all(isinstance(spec, str) for spec in models):
         raise InputError(f"models is {models!r}; give a list of model specs, before any table")

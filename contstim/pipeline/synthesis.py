@@ -242,7 +242,7 @@ def _score_starts(searches: Searches, engine: Engine) -> None:
     """Refuse, before anything is searched, sentences that a model cannot score."""
     tasks: list[Task] = []
     for spec, model in searches.models.items():
-        starts = (own for pair, own in searches.starts.items() if spec in pair)
+        starts = (of_pair for pair, of_pair in searches.starts.items() if spec in pair)
         sentences = list(dict.fromkeys(itertools.chain.from_iterable(starts)))
         tasks += score_tasks([model], sentences, searches.versions)
     for _ in engine.run("score", lambda: tasks):

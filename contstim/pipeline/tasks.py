@@ -60,13 +60,13 @@ class ScoreTask(Task):
         return {"model": dict(self.model.description), "versions": dict(self.versions)}
 
     def is_done(self, store: RunStore) -> bool:  # noqa: D102
-        kept = store.scores.read(self.identity)
-        return all(sentence in kept for sentence in self.sentences)
+        scores = store.scores.read(self.identity)
+        return all(sentence in scores for sentence in self.sentences)
 
     def do(self, worker: Worker) -> None:
         """Score the batch; where a sentence cannot be scored, keep the others and say which."""
-        kept = worker.store.scores.read(self.identity)
-        missing = [sentence for sentence in self.sentences if sentence not in kept]
+        scores = worker.store.scores.read(self.identity)
+        missing = [sentence for sentence in self.sentences if sentence not in scores]
         if not missing:
             return
         (model,) = worker.load(self)
@@ -253,7 +253,9 @@ class Searches:
     @property
     def pieces(self) -> list[tuple[tuple[str, str], str]]:
         """Each pair and sentence, pair by pair."""
-        return [(pair, sentence) for pair, own in self.starts.items() for sentence in own]
+        return [
+            (pair, sentence) for pair, sentences in self.starts.items() for sentence in sentences
+        ]
 
     def task(self, reject: str, accept: str, sentence: str, attempt: int = 0) -> SynthesisTask:
         """Return the task of one search."""
@@ -354,12 +356,12 @@ def starts_of(
     starts = {}
     for number, (one, two) in enumerate(pairs):
         if options.starts == "all":
-            own = list(sentences)
+            of_pair = list(sentences)
         elif options.starts == "partitioned":
-            own = [sentences[i] for i in order[number :: len(pairs)]]
+            of_pair = [sentences[i] for i in order[number :: len(pairs)]]
         else:
             digest = int(digest_of([names[one], names[two]]), 16)
             rng = np.random.default_rng([seed, digest])
-            own = [sentences[i] for i in rng.permutation(len(sentences))]
-        starts[one, two] = own[: options.per_pair]
+            of_pair = [sentences[i] for i in rng.permutation(len(sentences))]
+        starts[one, two] = of_pair[: options.per_pair]
     return starts

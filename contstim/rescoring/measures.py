@@ -78,8 +78,10 @@ class WordErrorRate(Measure):
         n_words = len(reference.split())
         rows = []
         for hypothesis in hypotheses:
-            found = self._align(reference, hypothesis)
-            rows.append((found.substitutions, found.deletions, found.insertions, n_words))
+            alignment = self._align(reference, hypothesis)
+            rows.append(
+                (alignment.substitutions, alignment.deletions, alignment.insertions, n_words)
+            )
         return np.array(rows, dtype=np.float64)
 
     def value(self, sums: FloatArray) -> FloatArray:
@@ -138,7 +140,7 @@ class Bleu(Measure):
 
     def _compute(self, row: FloatArray, *, effective: bool) -> float:
         numbers = [int(number) for number in row]
-        found = self._bleu.compute_bleu(
+        bleu = self._bleu.compute_bleu(
             correct=numbers[2:6],
             total=numbers[6:10],
             sys_len=numbers[0],
@@ -146,7 +148,7 @@ class Bleu(Measure):
             smooth_method="exp",
             effective_order=effective,
         )
-        return float(found.score)
+        return float(bleu.score)
 
 
 #: Measures by name.

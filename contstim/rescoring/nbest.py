@@ -171,15 +171,15 @@ def _utterance(line: str) -> Utterance:
     listed = record.get("hypotheses")
     if not isinstance(listed, list) or not listed:
         raise InputError(f"{what} has no list of 'hypotheses'; give at least one")
-    found: dict[str, float] = {}
+    score_of: dict[str, float] = {}
     for place, hypothesis in enumerate(listed, start=1):
-        own = f"hypothesis {place} of {what}"
+        which = f"hypothesis {place} of {what}"
         if not isinstance(hypothesis, dict):
-            raise InputError(f"{own} is {_shown(hypothesis)}, not an object with 'text', 'score'")
-        text = _text(hypothesis, "text", own)
-        score = _score(hypothesis, own)
-        found[text] = max(score, found.get(text, -math.inf))
-    return Utterance(identity, split, reference, tuple(found), tuple(found.values()), group)
+            raise InputError(f"{which} is {_shown(hypothesis)}, not an object with 'text', 'score'")
+        text = _text(hypothesis, "text", which)
+        score = _score(hypothesis, which)
+        score_of[text] = max(score, score_of.get(text, -math.inf))
+    return Utterance(identity, split, reference, tuple(score_of), tuple(score_of.values()), group)
 
 
 def _text(record: dict[str, Any], key: str, what: str) -> str:

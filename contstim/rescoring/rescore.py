@@ -229,14 +229,14 @@ def _candidates(
     there = np.zeros((n, most), dtype=np.bool_)
     statistics = np.zeros((n, most, len(measure.columns)))
     for i, utterance in enumerate(utterances):
-        own = len(utterance.texts)
-        there[i, :own] = True
-        base[i, :own] = utterance.scores
+        length = len(utterance.texts)
+        there[i, :length] = True
+        base[i, :length] = utterance.scores
         for f, (name, values) in enumerate(scores.items()):
-            features[i, :own, f] = [_finite(values, text, name) for text in utterance.texts]
+            features[i, :length, f] = [_finite(values, text, name) for text in utterance.texts]
         if options.length:
-            features[i, :own, -1] = [len(text.split()) for text in utterance.texts]
-        statistics[i, :own] = measure.statistics(utterance.reference, utterance.texts)
+            features[i, :length, -1] = [len(text.split()) for text in utterance.texts]
+        statistics[i, :length] = measure.statistics(utterance.reference, utterance.texts)
     return HypothesisArrays(base, features, there, statistics)
 
 
@@ -251,8 +251,8 @@ def _choices(
     candidates: HypothesisArrays, weights: FloatArray, measure: Measure
 ) -> dict[str, IntArray]:
     oracle = [
-        measure.best(own[there])
-        for own, there in zip(candidates.statistics, candidates.there, strict=True)
+        measure.best(statistics[there])
+        for statistics, there in zip(candidates.statistics, candidates.there, strict=True)
     ]
     return {
         "first pass": candidates.choose(np.zeros_like(weights)),
@@ -271,12 +271,12 @@ def _summary(
     rows = []
     first = statistics[_SYSTEMS[0]]
     for system in _SYSTEMS:
-        own = statistics[system]
-        value = float(measure.value(own.sum(axis=0)[None])[0])
+        counts = statistics[system]
+        value = float(measure.value(counts.sum(axis=0)[None])[0])
         row = {"split": split, "system": system, measure.name: value}
         if split == "test":
-            row["ci_low"], row["ci_high"] = resamples.interval(resamples.values(measure, own))
-            difference = _difference(measure, resamples, own, first)
+            row["ci_low"], row["ci_high"] = resamples.interval(resamples.values(measure, counts))
+            difference = _difference(measure, resamples, counts, first)
             row["difference"], row["difference_low"], row["difference_high"] = difference
         else:
             row["difference"] = value - float(measure.value(first.sum(axis=0)[None])[0])

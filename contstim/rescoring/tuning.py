@@ -96,9 +96,9 @@ def tune(candidates: HypothesisArrays, measure: Measure, seed: int = 0) -> Float
             directions += list(rng.standard_normal((_N_DIRECTIONS, n_features)))
         best, best_loss = weights, loss
         for direction in directions:
-            step, found = best_step(candidates, weights, direction * units, measure)
-            if found < best_loss:
-                best, best_loss = weights + step * direction * units, found
+            step, lowest = best_step(candidates, weights, direction * units, measure)
+            if lowest < best_loss:
+                best, best_loss = weights + step * direction * units, lowest
         if best_loss >= loss:
             break
         weights, loss = best, best_loss
@@ -201,5 +201,5 @@ def _units(candidates: HypothesisArrays) -> FloatArray:
         return float(np.sqrt(np.where(there, (values - means[:, None]) ** 2, 0.0).sum()))
 
     base = spread(candidates.base)
-    own = [spread(candidates.features[:, :, f]) for f in range(candidates.features.shape[2])]
-    return np.array([base / s if base > 0 and s > 0 else 1.0 for s in own])
+    spreads = [spread(candidates.features[:, :, f]) for f in range(candidates.features.shape[2])]
+    return np.array([base / s if base > 0 and s > 0 else 1.0 for s in spreads])

@@ -149,7 +149,7 @@ def assign(problem: AssignmentProblem) -> list[IntArray]:
         chosen = _solve(problem, rows)
         if chosen is not None:
             taken = np.concatenate(chosen)
-            if all(len(own) < count or not np.isin(own, taken).all() for own in lists):
+            if all(len(listed) < count or not np.isin(listed, taken).all() for listed in lists):
                 return chosen
         if count >= problem.total:
             if chosen is not None:
@@ -169,9 +169,9 @@ def _solve(problem: AssignmentProblem, rows: IntArray) -> list[IntArray] | None:
         return None
     chosen = []
     for a, role in enumerate(problem.roles):
-        own = rows[columns[place_role == a]]
+        of_role = rows[columns[place_role == a]]
         # Canonical rows settle equal ranks.
-        chosen.append(own[np.lexsort((own, problem.doubled[own, role.reject]))])
+        chosen.append(of_role[np.lexsort((of_role, problem.doubled[of_role, role.reject]))])
     return chosen
 
 

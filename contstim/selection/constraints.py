@@ -383,8 +383,8 @@ def parse_constraints(
         table = table.assign(sentence=[str(label) for label in labels])
     computed = ("words", "characters", "zipf")
     if any(column in computed and column not in table for _, _, column, _ in parsed):
-        own = sentence_features([str(label) for label in labels]).set_index(labels)
-        table = own.drop(columns=own.columns.intersection(table.columns)).join(table)
+        computable = sentence_features([str(label) for label in labels]).set_index(labels)
+        table = computable.drop(columns=computable.columns.intersection(table.columns)).join(table)
     made = []
     for text, kind, column, values in parsed:
         if column not in table:

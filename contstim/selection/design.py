@@ -301,16 +301,16 @@ def _present(items: pd.DataFrame, allocated: IntArray, layout: Layout, seed: int
     """Give every participant an order and sides of their own."""
     tables = []
     for group in range(layout.groups):
-        own = items[allocated == group]
+        of_group = items[allocated == group]
         for member in range(layout.participants):
             # A stream for each participant: adding participants changes nobody else's trials.
             rng = np.random.default_rng([seed, group, member])
-            side = pd.Series("right", index=own.index)
-            for rows in own.groupby("condition", sort=False).indices.values():
+            side = pd.Series("right", index=of_group.index)
+            for rows in of_group.groupby("condition", sort=False).indices.values():
                 left = len(rows) // 2 + int(rng.integers(2)) * (len(rows) % 2)
                 side.iloc[rng.permutation(rows)[:left]] = "left"
-            table = own.assign(side_1=side).iloc[rng.permutation(len(own))]
-            table.insert(0, "trial", np.arange(1, len(own) + 1))
+            table = of_group.assign(side_1=side).iloc[rng.permutation(len(of_group))]
+            table.insert(0, "trial", np.arange(1, len(of_group) + 1))
             table.insert(0, "group", group + 1)
             table.insert(0, "participant", group * layout.participants + member + 1)
             tables.append(table)
@@ -351,19 +351,19 @@ def check_design(trials: pd.DataFrame) -> dict[str, int]:
         raise ValidationError("the table of trials has no row")
     _check_rows(trials)
     compositions: dict[object, tuple[object, list[tuple[object, ...]]]] = {}
-    for participant, own in trials.groupby("participant", sort=False):
-        sentences = pd.concat([own["sentence_1"], own["sentence_2"]])
+    for participant, seen in trials.groupby("participant", sort=False):
+        sentences = pd.concat([seen["sentence_1"], seen["sentence_2"]])
         if sentences.duplicated().any():
             twice = sentences[sentences.duplicated()].iloc[0]
             raise ValidationError(f"participant {participant} sees {twice!r} twice")
-        if len(set(own["group"])) > 1:
+        if len(set(seen["group"])) > 1:
             raise ValidationError(f"participant {participant} is in more than one group")
-        if sorted(own["trial"]) != list(range(1, len(own) + 1)):
+        if sorted(seen["trial"]) != list(range(1, len(seen) + 1)):
             raise ValidationError(
-                f"the trials of participant {participant} are not numbered 1 to {len(own)}"
+                f"the trials of participant {participant} are not numbered 1 to {len(seen)}"
             )
-        group = own["group"].iloc[0]
-        columns = (own["condition"], own["sentence_1"], own["sentence_2"])
+        group = seen["group"].iloc[0]
+        columns = (seen["condition"], seen["sentence_1"], seen["sentence_2"])
         shown: list[tuple[object, ...]] = sorted(zip(*columns, strict=True))
         other, theirs = compositions.setdefault(group, (participant, shown))
         if theirs != shown:
@@ -401,9 +401,9 @@ def _check_cells(trials: pd.DataFrame) -> int:
     uneven = counts.min(axis=1) != counts.max(axis=1)
     if uneven.any():
         condition, one, two = counts.index[uneven.to_numpy()][0]
-        own = counts[uneven].iloc[0]
+        seen = counts[uneven].iloc[0]
         raise ValidationError(
-            f"{condition} of {one} and {two} is seen {own.min()} times by group {own.idxmin()} "
-            f"but {own.max()} times by group {own.idxmax()}"
+            f"{condition} of {one} and {two} is seen {seen.min()} times by group {seen.idxmin()} "
+            f"but {seen.max()} times by group {seen.idxmax()}"
         )
     return int((counts.index.get_level_values(1) != "-").sum())

@@ -98,8 +98,8 @@ def _widen(table: pd.DataFrame, path: str | Path) -> pd.DataFrame:
             f"{path} has two scores of {row['sentence']!r} under {row['model']!r}; keep one"
         )
     columns = {
-        model: own.set_index("sentence")["log_prob"].astype(np.float64)
-        for model, own in table.groupby("model", sort=False)
+        model: of_model.set_index("sentence")["log_prob"].astype(np.float64)
+        for model, of_model in table.groupby("model", sort=False)
     }
     wide = pd.DataFrame(columns).reindex(table["sentence"].unique())
     return wide.rename_axis(index="sentence", columns=None)

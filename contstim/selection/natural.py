@@ -216,16 +216,16 @@ def _check(
     """Check a selection, whatever found it, and return its cost in half ranks."""
     taken = np.concatenate([*chosen])
     cost = 0
-    for role, own in zip(problem.roles, chosen, strict=True):
-        if len(own) != role.count or not problem.allowed(role)[own].all():
+    for role, of_role in zip(problem.roles, chosen, strict=True):
+        if len(of_role) != role.count or not problem.allowed(role)[of_role].all():
             raise InfeasibleError(f"the solver's selection is not valid: {role}; use another")
-        cost += int(problem.doubled[own, role.reject].sum())
+        cost += int(problem.doubled[of_role, role.reject].sum())
     if len(np.unique(taken)) != len(taken):
         raise InfeasibleError("the solver's selection uses a sentence twice; use another solver")
     if rows is not None and rows.names:
         sums = np.zeros(len(rows.names))
-        for own, weights in zip(chosen, rows.weights, strict=True):
-            sums += np.asarray(weights[own].sum(axis=0)).ravel()
+        for of_role, weights in zip(chosen, rows.weights, strict=True):
+            sums += np.asarray(weights[of_role].sum(axis=0)).ravel()
         slack = 1e-6 * np.maximum(1.0, np.abs(sums))
         broken = (sums < rows.lower - slack) | (sums > rows.upper + slack)
         if broken.any():
@@ -245,7 +245,8 @@ def _rows(
 ) -> pd.DataFrame:
     """Put the two sentences of each pair together, a row a pair."""
     of_role = {
-        (role.reject, role.accept): own for role, own in zip(problem.roles, chosen, strict=True)
+        (role.reject, role.accept): of_one
+        for role, of_one in zip(problem.roles, chosen, strict=True)
     }
     parts = []
     for one, two in wanted:

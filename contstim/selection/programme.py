@@ -304,7 +304,7 @@ def _first_distance(problem: AssignmentProblem, constraints: ConstraintRows, dua
 
 def _cost(problem: AssignmentProblem, chosen: list[IntArray]) -> float:
     pairs = zip(problem.roles, chosen, strict=True)
-    return float(sum(problem.doubled[own, role.reject].sum() for role, own in pairs))
+    return float(sum(problem.doubled[of_role, role.reject].sum() for role, of_role in pairs))
 
 
 def some(names: Sequence[str]) -> str:
@@ -334,9 +334,9 @@ def _constraint_matrix(constraints: ConstraintRows, columns: _Columns) -> csr_ar
     """Return the weights of the choices, shape (number of constraints, n)."""
     blocks, places = [], []
     for a, weights in enumerate(constraints.weights):
-        own = np.flatnonzero(columns.role == a)
-        blocks.append(weights[columns.row[own]])
-        places.append(own)
+        of_role = np.flatnonzero(columns.role == a)
+        blocks.append(weights[columns.row[of_role]])
+        places.append(of_role)
     order = np.argsort(np.hstack(places), kind="stable")
     return csr_array(csr_array(vstack(blocks, format="csr"))[order].T)
 
@@ -463,10 +463,10 @@ def _within(
     """Return the choices of reduced cost up to `distance`, and whether those are all."""
     roles, rows, everything = [], [], True
     for a, (allowed, reduced) in enumerate(_reduced(problem, constraints, dual, feasibility=False)):
-        own = allowed[reduced <= distance + _TOLERANCE * max(1.0, distance)]
-        everything = everything and len(own) == len(allowed)
-        roles.append(np.full(len(own), a))
-        rows.append(own)
+        of_role = allowed[reduced <= distance + _TOLERANCE * max(1.0, distance)]
+        everything = everything and len(of_role) == len(allowed)
+        roles.append(np.full(len(of_role), a))
+        rows.append(of_role)
     return _Columns(np.hstack(roles), np.hstack(rows)), everything
 
 
@@ -487,6 +487,6 @@ def _integer(
         return None, state
     chosen = []
     for a, role in enumerate(problem.roles):
-        own = columns.row[answer & (columns.role == a)]
-        chosen.append(own[np.lexsort((own, problem.doubled[own, role.reject]))])
+        of_role = columns.row[answer & (columns.role == a)]
+        chosen.append(of_role[np.lexsort((of_role, problem.doubled[of_role, role.reject]))])
     return chosen, state

@@ -227,10 +227,10 @@ def select_triplets(
         places = np.array(own_rows)
         table = triplets.iloc[places]
         finite = np.isfinite(table[list(_NUMBERS)].to_numpy(dtype=np.float64)).all(axis=1)
-        own = table[finite]
-        values = chosen_by.value(own, **rule).to_numpy(dtype=np.float64)
+        scored = table[finite]
+        values = chosen_by.value(scored, **rule).to_numpy(dtype=np.float64)
         costs = -chosen_by.sign * values
-        usable = _best_of_each_natural(own, costs)
+        usable = _best_of_each_natural(scored, costs)
         if not len(usable):
             raise InfeasibleError(
                 f"model pair {one} and {two}: none of {len(table)} triplets has finite "
@@ -238,7 +238,7 @@ def select_triplets(
             )
         cells = np.column_stack(
             [
-                _strata(own.iloc[usable][f"natural_lp_{k}"], strata, _column(reference, model))
+                _strata(scored.iloc[usable][f"natural_lp_{k}"], strata, _column(reference, model))
                 for k, model in ((1, one), (2, two))
             ]
         )
@@ -342,8 +342,8 @@ class _Grid:
         table[places:, :places] = np.where(fits_2, 0.0, np.inf)
         np.fill_diagonal(table[places:, places:], 0.0)
         _, columns = linear_sum_assignment(table)
-        own = columns[:places]
-        return np.asarray(rows[np.sort(own[own >= places] - places)])
+        columns_of_places = columns[:places]
+        return np.asarray(rows[np.sort(columns_of_places[columns_of_places >= places] - places)])
 
     def _candidates(self) -> IntArray:
         order = np.lexsort((np.arange(len(self.costs)), self.costs))
