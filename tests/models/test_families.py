@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,8 @@ from contstim.errors import InputError, UnknownWordError
 from contstim.models.ngram.training import NgramVocabulary, train_ngram
 from contstim.models.recurrent.network import NetworkConfig, TrainingOptions
 from contstim.models.recurrent.training import train_recurrent
-from contstim.models.registry import bundled_models
+from contstim.models.registry import FAMILIES as REGISTERED
+from contstim.models.registry import bundled_models, score_kind
 from contstim.models.toy import check_normalisation
 from contstim.text.sentence import Sentence, WordList
 from contstim.text.vocabulary import Vocabulary
@@ -90,6 +92,51 @@ def test_the_contract(specs: dict[str, str], family: str, option: str) -> None:
     assert again.event == model.event
     assert again.fingerprint == model.fingerprint
     np.testing.assert_array_equal(again.score(SENTENCES), model.score(SENTENCES))
+
+
+@pytest.fixture
+def every(
+    specs: dict[str, str], tiny: Callable[[str], Path], student: Path, classifier: Path
+) -> dict[str, list[str]]:
+    """Specs of models of every registered family."""
+    return {
+        "contstim": ["contstim:bigram"],
+        "ngram": [specs["trigram"]],
+        "rnn": [specs["rnn"]],
+        "lstm": [specs["lstm"]],
+        "hf": [f"hf:{tiny('gpt2')}", f"hf:{tiny('bert')}?metric=pll", f"hf:{tiny('roberta')}"],
+        "student": [f"student:{student}"],
+        "classifier": [f"classifier:{classifier}", f"classifier:{classifier}?output=margin"],
+    }
+
+
+@pytest.mark.parametrize("family", REGISTERED)
+def test_every_registered_family(
+    every: dict[str, list[str]], specs: dict[str, str], family: str
+) -> None:
+    words = Vocabulary(WordList.of(["The", "A"]), WordList.of(["dog", "cat", "saw", "ran", "a"]))
+    other = load_model(specs["fivegram"])
+    sentences = [sentence for sentence in SENTENCES if '"' not in sentence]  # no tiny token
+    for spec in every[family]:
+        model = load_model(spec)
+        assert len(check_model(model, sentences)) == 5
+        again = load_model(model.spec)
+        assert (again.spec, again.event, again.fingerprint) == (
+            model.spec,
+            model.event,
+            model.fingerprint,
+        )
+        scores = model.score(sentences)
+        np.testing.assert_array_equal(again.score(sentences), scores)
+        # What tables say of a model that they do not load.
+        assert score_kind(spec) == model.kind
+        assert scores.max() <= model.kind.highest
+        for reject, accept in ((model, other), (other, model)):
+            found = synthesize(SENTENCES[0], reject=reject, accept=accept, vocabulary=words)
+            texts = [found.natural, found.sentence]
+            natural, synthetic = accept.score(texts)
+            assert synthetic >= natural
+            assert np.diff(reject.score(texts))[0] == pytest.approx(found.loss, abs=1e-4)
 
 
 @pytest.mark.parametrize("family", FAMILIES)

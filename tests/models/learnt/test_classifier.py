@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from labelled import write_cola
 from tiny_transformers import SENTENCES
 
 from contstim import check_model, load_model, select_triplets
@@ -28,8 +29,6 @@ from contstim.report.triplets_page import triplets_page
 from contstim.search.triplets import ModelPair, triplets
 from contstim.text.sentence import WordList
 from contstim.text.vocabulary import Vocabulary
-
-from .conftest import write_cola
 
 
 def test_graded_output_by_hand() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from labelled import WORDS, sentences
 from tiny_transformers import SENTENCES, save_checkpoint
 from transformers import AutoModel, AutoTokenizer
 
@@ -20,8 +21,6 @@ from contstim.models.learnt.distilling import distill
 from contstim.models.learnt.fitting import FitOptions
 from contstim.models.registry import score_kind
 from contstim.models.toy import TableModel
-
-from .conftest import WORDS, sentences
 
 
 def test_the_contract(student: Path) -> None:

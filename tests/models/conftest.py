@@ -1,40 +1,35 @@
-"""A tiny masked model, its student and a tiny classifier, each made once for all tests."""
+"""The tiny checkpoints, a student and a classifier, each made once for all tests."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
+from labelled import sentences, write_cola
 from tiny_transformers import save_checkpoint
 
-WORDS = ["the", "dog", "dogs", "saw", "a", "cat", "ran", "fast", "old", "man", "woman"]
+from contstim import load_model
 
 
-def sentences(n: int, seed: int, least: int = 2, most: int = 8) -> list[str]:
-    """Return `n` random strings of known words."""
-    rng = np.random.default_rng(seed)
-    lengths = rng.integers(least, most, size=n, endpoint=True)
-    return [" ".join(rng.choice(WORDS, size=length)) + "." for length in lengths]
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Return a function from a name to the folder of that tiny checkpoint."""
+    made: dict[str, Path] = {}
+    root = tmp_path_factory.mktemp("tiny")
 
+    def folder(name: str) -> Path:
+        if name not in made:
+            made[name] = save_checkpoint(name, root / name)
+        return made[name]
 
-def write_cola(folder: Path, sizes: tuple[int, int, int] = (200, 60, 60)) -> Path:
-    """Write files in CoLA's format in which a sentence is acceptable if it names a dog."""
-    folder.mkdir(parents=True, exist_ok=True)
-    names = ("in_domain_train", "in_domain_dev", "out_of_domain_dev")
-    for seed, (name, n) in enumerate(zip(names, sizes, strict=True)):
-        lines = [
-            f"x\t{int('dog' in s)}\t{'' if 'dog' in s else '*'}\t{s}"
-            for s in sentences(n, seed, most=5)
-        ]
-        (folder / f"{name}.tsv").write_text("\n".join(lines) + "\n", "utf-8")
     return folder
 
 
 @pytest.fixture(scope="session")
-def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def bert(tiny: Callable[[str], Path]) -> Path:
     """Return the folder of a tiny masked model."""
-    return save_checkpoint("bert", tmp_path_factory.mktemp("learnt") / "bert")
+    return tiny("bert")
 
 
 @pytest.fixture(scope="session")
@@ -46,7 +41,6 @@ def cola(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def student(bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of a student of the tiny model."""
-    from contstim import load_model
     from contstim.models.learnt.distilling import distill
     from contstim.models.learnt.fitting import FitOptions
 
