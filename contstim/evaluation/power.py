@@ -17,7 +17,7 @@ from contstim.evaluation.subset import MEASURES, Subset
 from contstim.evaluation.trials import TrialData
 from contstim.selection.planning import MIN_GROUPS, unit_of_tests
 
-__all__ = ["power"]
+__all__ = ["exact_interval", "power"]
 
 
 _MOST_ANSWERS = 10**7
@@ -112,7 +112,7 @@ def power(
                     test = wilcoxon_signed_rank(difference)
                     hits += test.p < alpha
                     better += test.p < alpha and test.effect > 0
-                low, high = _exact_interval(hits, n_simulations)
+                low, high = exact_interval(hits, n_simulations)
                 rows.append(
                     {
                         "n_groups": groups,
@@ -201,7 +201,8 @@ class _Pool:
         return np.asarray(values[:, 0] - values[:, 1])
 
 
-def _exact_interval(hits: int, n: int, level: float = 0.95) -> tuple[float, float]:
+def exact_interval(hits: float, n: int, level: float = 0.95) -> tuple[float, float]:
+    """Return Clopper and Pearson's interval of a rate, from `hits` among `n`."""
     tail = (1 - level) / 2
     low = float(beta.ppf(tail, hits, n - hits + 1)) if hits else 0.0
     high = float(beta.isf(tail, hits + 1, n - hits)) if hits < n else 1.0

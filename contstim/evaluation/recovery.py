@@ -1,0 +1,318 @@
+"""What a set of sentence pairs will show: which of many models is right, by simulated people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+from scipy.special import expit
+
+from contstim.arrays import BoolArray, FloatArray, IntArray
+from contstim.errors import InputError, UnknownNameError
+from contstim.evaluation.power import exact_interval
+from contstim.selection.people import People, log_bayes_factors, log_ratio_scale
+
+__all__ = ["DECISIONS", "Recovery", "recovery"]
+
+#: By what the best model is told: its log score (log-probability of the answers), or its accuracy.
+DECISIONS = ("log-score", "accuracy")
+
+_MOST_ANSWERS = 4 * 10**8
+_CHUNK = 4 * 10**6  # answers simulated at a time
+
+
+@dataclass(frozen=True, eq=False)
+class Recovery:
+    """What designs will show.
+
+    Attributes
+    ----------
+    curve
+        One row a design and number of participants: `design`, `n_participants`, `n_trials` (of all
+        together), `recovery` (share of studies in which the right model comes out best) with its
+        exact 95 % interval `low`, `high`, `least_model` and `least_recovery` (the model that is
+        recovered least often).
+    needed
+        One row a design: the numbers `n_participants` and `n_trials` from which on recovery
+        is at the target, and `low`, `high`: the numbers of trials at which the upper and lower end
+        of the interval are; missing where the most participants tried do not suffice.
+    model_pairs
+        One row a design and two models: `separated` (share of pairs that they order oppositely) and
+        `log_bayes_factor` (expected of one answer, nats).
+    """
+
+    curve: pd.DataFrame
+    needed: pd.DataFrame
+    model_pairs: pd.DataFrame
+
+
+@dataclass(frozen=True, eq=False)
+class _Design:
+    """Rows of K sentence pairs in the scores, shape (K, 2); or `n_random` random ones a study."""
+
+    pairs: IntArray
+    n_random: int
+
+    @property
+    def size(self) -> int:
+        return self.n_random or len(self.pairs)
+
+
+def recovery(
+    designs: Mapping[str, pd.DataFrame | int],
+    log_probs: pd.DataFrame,
+    people: People | None = None,
+    *,
+    n_participants: int = 100,
+    trials_each: int = 20,
+    n_studies: int = 2000,
+    decision: str = "log-score",
+    target: float = 0.95,
+    seed: int = 0,
+) -> Recovery:
+    """Simulate studies of each design, with each model right in turn, and say how many name it.
+
+    A study goes through a design's pairs in random order, `trials_each` a participant, and begins
+    again when all are used; each participant has a slope and a leaning of their own, each pair an
+    effect of its own, sides are random. After each participant the model that is best on all
+    answers so far is named.
+
+    Parameters
+    ----------
+    designs
+        By name, sentence pairs with the columns ``sentence_1`` and ``sentence_2`` (labels of
+        `log_probs`), or a number: so many random pairs, others in every study.
+    log_probs
+        Log-probabilities, shape (S, M): a row a sentence, a column a model. Standard deviations are
+        over these sentences, and random pairs are of them.
+    people
+        How people answer; by default `People()`.
+    n_participants
+        Studies are of 1 up to so many participants.
+    trials_each
+        Trials of each participant.
+    n_studies
+        Studies simulated; models are right equally often, one more or less.
+    decision
+        One of `DECISIONS`. The log score of a model is the sum of log P(answer), with persons and
+        pairs averaged over; models that come out equal share the study.
+    target
+        Of recovery.
+    seed
+        Of all that is random.
+
+    Raises
+    ------
+    InputError
+        If pairs have no finite scores, numbers make no sense, or there is only one model.
+
+    Notes
+    -----
+    How often the generating model is recovered is a standard check of designs for choosing between
+    models (Wilson and Collins 2019, doi 10.7554/eLife.49547); people are those of
+    `contstim.selection.People`. Where two models give every pair the same preference, they
+    share their studies, and recovery cannot pass the share of the others.
+    """
+    people = people or People()
+    numbers = {"n_participants": n_participants, "trials_each": trials_each, "n_studies": n_studies}
+    for name, value in numbers.items():
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise InputError(f"{name} is {value!r}; give a whole number of at least 1")
+    if decision not in DECISIONS:
+        raise UnknownNameError.among("decision", decision, DECISIONS)
+    if not 0 < target < 1:
+        raise InputError(f"target is {target}; give a share between 0 and 1")
+    if log_probs.shape[1] < 2:
+        raise InputError(f"{log_probs.shape[1]} model cannot be told from others; give two or more")
+    if n_participants * trials_each * n_studies > _MOST_ANSWERS:
+        raise InputError(
+            f"{n_studies} studies of {n_participants} participants with {trials_each} trials are "
+            f"more than {_MOST_ANSWERS} answers; ask for fewer"
+        )
+    models = [str(name) for name in log_probs.columns]
+    values = log_probs.to_numpy(dtype=np.float64, na_value=np.nan)
+    scaled = values / log_ratio_scale(values)
+    usable = np.flatnonzero(np.isfinite(values).all(axis=1))
+    place = pd.Series(np.arange(len(values)), index=[str(label) for label in log_probs.index])
+    curves, needed, model_pairs = [], [], []
+    for number, (name, given) in enumerate(designs.items()):
+        design = _design(name, given, place, usable)
+        rng = np.random.default_rng([seed, number])
+        right = np.zeros((len(models), n_participants))
+        studies = np.arange(n_studies) % len(models)
+        for part in np.array_split(studies, -(-n_studies * n_participants * trials_each // _CHUNK)):
+            named = _studies(
+                design, scaled, usable, part, people, n_participants, trials_each, decision, rng
+            )
+            np.add.at(right, part, named)
+        curve = _curve(name, models, right, np.bincount(studies, minlength=len(models)))
+        curve["n_trials"] = trials_each * curve["n_participants"]
+        curves.append(curve)
+        needed.append(_needed(name, curve, target))
+        model_pairs.append(_model_pairs(name, design, scaled, usable, models, people, rng))
+    columns = ["design", "n_participants", "n_trials", "recovery", "low", "high"]
+    return Recovery(
+        pd.concat(curves, ignore_index=True)[[*columns, "least_model", "least_recovery"]],
+        pd.DataFrame(needed).astype(dict.fromkeys(("n_participants", *_ENDS), "Int64")),
+        pd.concat(model_pairs, ignore_index=True),
+    )
+
+
+_ENDS = ("n_trials", "low", "high")
+
+
+def _design(
+    name: str, given: pd.DataFrame | int, place: pd.Series[int], usable: IntArray
+) -> _Design:
+    if not isinstance(given, pd.DataFrame):
+        if not 1 <= given <= len(usable) // 2:
+            raise InputError(
+                f"{given} random pairs are asked for, {len(usable)} sentences with finite scores "
+                f"make 1 to {len(usable) // 2}"
+            )
+        return _Design(np.empty((0, 2), dtype=np.int64), given)
+    columns = []
+    for column in ("sentence_1", "sentence_2"):
+        if column not in given:
+            raise InputError(f"design {name} has no column {column!r}; give pairs of sentences")
+        columns.append(place.reindex(given[column].astype(str)).to_numpy(na_value=-1))
+    pairs = np.column_stack(columns).astype(np.int64)
+    missing = ~np.isin(pairs, usable)
+    if missing.any():
+        pair, side = (int(k) for k in np.argwhere(missing)[0])
+        sentence = given[f"sentence_{side + 1}"].iloc[pair]
+        raise InputError(
+            f"design {name}: sentence {sentence!r} has no finite score under every model; score it "
+            "or leave its pair out"
+        )
+    distinct = np.unique(pairs, axis=0)
+    if not len(distinct):
+        raise InputError(f"design {name} has no pair; give some")
+    return _Design(distinct, 0)
+
+
+def _studies(
+    design: _Design,
+    scaled: FloatArray,
+    usable: IntArray,
+    right: IntArray,
+    people: People,
+    n_participants: int,
+    trials_each: int,
+    decision: str,
+    rng: np.random.Generator,
+) -> FloatArray:
+    """Simulate studies with the models `right`, one each.
+
+    Returns
+    -------
+    array
+        For each study and number of participants 1 over the number of best models if the right one
+        is among them, else 0; shape (studies, n_participants).
+    """
+    n, k, total = len(right), design.size, n_participants * trials_each
+    if design.n_random:
+        drawn = np.stack([rng.choice(usable, 2 * k, replace=False) for _ in range(n)])
+        differences = scaled[drawn[:, k:]] - scaled[drawn[:, :k]]  # studies, pairs, models
+    else:
+        one, two = design.pairs.T
+        differences = (scaled[two] - scaled[one])[None]
+    chances = people.probabilities(differences)
+    which = np.arange(n) if design.n_random else np.zeros(n, dtype=np.int64)
+    preferences = people.preferences(differences)[which, :, right]  # studies, pairs
+    order = np.argsort(rng.random((n, k)), axis=1)
+    order = np.tile(order, (1, -(-total // k)))[:, :total]
+    person = np.repeat(np.arange(n_participants), trials_each)
+    slopes = people.slope * np.exp(people.slope_sd * rng.normal(size=(n, n_participants)))
+    sides = people.side_sd * rng.normal(size=(n, n_participants))
+    items = people.item_sd * rng.normal(size=(n, k))
+    logits = slopes[:, person] * np.take_along_axis(preferences, order, axis=1)
+    logits += sides[:, person] * rng.choice([-1.0, 1.0], size=(n, total))
+    logits += np.take_along_axis(items, order, axis=1)
+    second = rng.random((n, total)) < people.lapse / 2 + (1 - people.lapse) * expit(logits)
+    best = np.full((n, n_participants), -np.inf)
+    count = np.zeros((n, n_participants))
+    is_best = np.zeros((n, n_participants), dtype=bool)
+    for model in range(scaled.shape[1]):
+        own = chances[which, :, model] if design.n_random else chances[:, :, model]
+        score = _scores(own, order, second, decision).reshape(n, n_participants, trials_each)
+        sums = np.round(score.sum(axis=2).cumsum(axis=1), 9)  # sums of the same terms are equal
+        is_right = (right == model)[:, None]
+        better, equal = sums > best, sums == best
+        count = np.where(better, 1, count + equal)
+        is_best = np.where(better, is_right, is_best | (equal & is_right))
+        best = np.maximum(best, sums)
+    return np.asarray(is_best / count)
+
+
+def _scores(chances: FloatArray, order: IntArray, second: BoolArray, decision: str) -> FloatArray:
+    """Return a model's score of each answer, shape (studies, trials)."""
+    if decision == "log-score":
+        yes, no = np.log(chances), np.log1p(-chances)
+    else:  # no preference is right half the time
+        yes = np.heaviside(np.round(chances - 0.5, 12), 0.5)
+        no = 1 - yes
+    if len(chances) == 1:
+        yes, no = yes[0][order], no[0][order]
+    else:
+        yes, no = (np.take_along_axis(values, order, axis=1) for values in (yes, no))
+    return np.asarray(np.where(second, yes, no))
+
+
+def _curve(name: str, models: list[str], right: FloatArray, studies: IntArray) -> pd.DataFrame:
+    rows = []
+    for participants, each in enumerate(right.T, start=1):
+        low, high = exact_interval(each.sum(), int(studies.sum()))
+        shares = each / np.maximum(studies, 1)
+        least = int(np.argmin(np.where(studies > 0, shares, np.inf)))
+        rows.append(
+            {
+                "design": name,
+                "n_participants": participants,
+                "recovery": float(each.sum() / studies.sum()),
+                "low": low,
+                "high": high,
+                "least_model": models[least],
+                "least_recovery": float(shares[least]),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def _needed(name: str, curve: pd.DataFrame, target: float) -> dict[str, object]:
+    """Return from where on a curve stays at the target."""
+    found: dict[str, object] = {"design": name}
+    for column, end in zip(("recovery", "high", "low"), _ENDS, strict=True):
+        below = np.flatnonzero(curve[column] < target)
+        first = int(below[-1]) + 1 if len(below) else 0
+        there = first < len(curve)
+        if end == "n_trials":
+            found["n_participants"] = curve["n_participants"].iloc[first] if there else None
+        found[end] = curve["n_trials"].iloc[first] if there else None
+    return found
+
+
+def _model_pairs(
+    name: str,
+    design: _Design,
+    scaled: FloatArray,
+    usable: IntArray,
+    models: list[str],
+    people: People,
+    rng: np.random.Generator,
+) -> pd.DataFrame:
+    pairs = design.pairs
+    if design.n_random:  # many studies' pairs, so that the means are those of all
+        half = min(20_000, len(usable) // 2)
+        pairs = rng.choice(usable, 2 * half, replace=False).reshape(half, 2)
+    differences = scaled[pairs[:, 1]] - scaled[pairs[:, 0]]
+    factors = log_bayes_factors(people.probabilities(differences)).mean(axis=0)
+    rows = [
+        (name, models[i], models[j], float((differences[:, i] * differences[:, j] < 0).mean()), f)
+        for (i, j), f in zip(combinations(range(len(models)), 2), factors.tolist(), strict=True)
+    ]
+    columns = ["design", "model_1", "model_2", "separated", "log_bayes_factor"]
+    return pd.DataFrame(rows, columns=columns)
