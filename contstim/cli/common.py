@@ -6,7 +6,7 @@ import argparse
 import math
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NoReturn
@@ -194,8 +194,8 @@ def add_seed(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_people(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `contstim.selection.People`."""
+def add_people(parser: argparse.ArgumentParser, but: Collection[str] = ()) -> None:
+    """Add the options of `contstim.selection.People`, `but` those that the parser has."""
     from contstim.selection.people import People
 
     standard = People()
@@ -207,6 +207,8 @@ def add_people(parser: argparse.ArgumentParser) -> None:
         ("item-sd", "of the effects of pairs of sentences, logits"),
         ("lapse", "share of answers at random"),
     ):
+        if name in but:
+            continue
         default = getattr(standard, name.replace("-", "_"))
         group.add_argument(
             f"--{name}",

@@ -6,11 +6,12 @@ are each participant's own. simulate: lets simulated people, who follow one mode
 answer the trials, so that the whole analysis can be run before there are data. plan: the smallest
 p-value that a number of groups can give (of participants, where groups are fewer than six), and
 what the correction for many comparisons then asks. power: how often an experiment of each size
-would tell two models apart, by simulation.
+would tell two models apart (--compare), or name the right one of many (--scores), by simulation.
 
 Examples:
   contstim design plan --groups 10 --comparisons 36
   contstim design power trials.csv --compare contstim:trigram contstim:lstm --groups 5 10
+  contstim design power set.csv pairs.csv --scores scores.csv --random 360 --figure power.svg
   contstim design simulate trials.csv --follow contstim:trigram --out choices.csv
   contstim design trials --natural pairs.csv --triplets chosen.csv --groups 10 --participants 10
 """
@@ -19,15 +20,20 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 import sys
 from collections.abc import Sequence
 from itertools import combinations
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contstim.cli.common import (
+    add_people,
     add_seed,
+    new_file,
     number,
     output_file,
+    people_of,
     positive,
     resamples,
     whole_number,
@@ -83,9 +89,22 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--out", type=output_file, default="-", metavar="CSV", help="(default: standard output)"
     )
     add_seed(simulate)
-    power = actions.add_parser("power", help="say how often two models would be told apart")
-    power.add_argument("trials", help="from `contstim design trials`, or any pairs of sentences")
-    power.add_argument("--compare", nargs=2, required=True, metavar="SPEC")
+    power = actions.add_parser("power", help="say how often models would be told apart")
+    power.add_argument(
+        "trials",
+        nargs="+",
+        metavar="[NAME=]CSV",
+        help="from `contstim design trials` or `contstim select`, or any pairs of sentences; "
+        "several, side by side, with --scores",
+    )
+    asked = power.add_mutually_exclusive_group(required=True)
+    asked.add_argument("--compare", nargs=2, metavar="SPEC", help="tell these two apart")
+    asked.add_argument(
+        "--scores",
+        metavar="SCORES",
+        help="name the right one of these models: log-probabilities of natural sentences and those "
+        "of the designs, as for `contstim select`",
+    )
     power.add_argument(
         "--follow",
         action="append",
@@ -94,15 +113,34 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="a model that people follow; several make a mixture (default: the first compared)",
     )
     _add_people(power)
-    for option, unit, default in (
-        ("--groups", "groups of participants", [10]),
-        ("--participants", "participants a group", [10]),
-        ("--trials-each", "trials a group (default: all the pairs that a group has)", []),
+    for option, unit in (
+        ("--groups", "groups of participants (10)"),
+        ("--participants", "participants a group (10); with --scores the most of all (100)"),
+        ("--trials-each", "trials a group (all the pairs that a group has); with --scores (20)"),
     ):
-        power.add_argument(
-            option, nargs="+", type=positive, default=default, metavar="N", help=unit
-        )
-    power.add_argument("--simulations", type=resamples, default=500, metavar="N", help="(500)")
+        power.add_argument(option, nargs="+", type=positive, metavar="N", help=unit)
+    power.add_argument(
+        "--simulations", type=resamples, metavar="N", help="(500; with --scores 2000)"
+    )
+    recovery = power.add_argument_group("with --scores")
+    recovery.add_argument(
+        "--random", type=positive, metavar="N", help="a design of N random pairs beside the others"
+    )
+    recovery.add_argument(
+        "--decision",
+        choices=("log-score", "accuracy"),
+        help="by what the best model is told (default: log-score)",
+    )
+    recovery.add_argument(
+        "--target", type=number(0, 1), metavar="SHARE", help="of studies (default: 0.95)"
+    )
+    recovery.add_argument(
+        "--model-pairs", type=output_file, metavar="CSV", help="how well every two are told apart"
+    )
+    recovery.add_argument(
+        "--figure", type=new_file, metavar="FILE", help="curves and matrices, .svg, .pdf or .png"
+    )
+    add_people(power, but=("lapse",))
     power.add_argument(
         "--out", type=output_file, default="-", metavar="CSV", help="(default: standard output)"
     )
@@ -124,10 +162,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def _add_people(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--noise", type=number(0), default=1.0, metavar="SD", help="against a preference of 1 (1)"
+        "--noise", type=number(0), metavar="SD", help="against a preference of 1 (1)"
     )
     parser.add_argument(
-        "--lapse", type=number(0, 1), default=0.02, metavar="SHARE", help="answers at random (0.02)"
+        "--lapse", type=number(0, 1), metavar="SHARE", help="answers at random (0.02)"
     )
 
 
@@ -154,21 +192,82 @@ def _simulate(args: argparse.Namespace) -> int:
     return 0
 
 
+#: Options of `design power` that only comparing two models, and only naming one of many, has.
+_OF_TWO = ("follow", "groups", "noise")
+_OF_MANY = ("random", "decision", "target", "model_pairs", "figure")
+_PEOPLE = ("slope", "slope_sd", "side_sd", "item_sd")
+
+
 def _power(args: argparse.Namespace) -> int:
+    way, other = ("--scores", _OF_TWO) if args.scores else ("--compare", (*_OF_MANY, *_PEOPLE))
+    for name in other:
+        if getattr(args, name) not in (None, []):
+            option = "--" + name.replace("_", "-")
+            raise InputError(f"{option} is of no use with {way}; leave it out")
+    return _power_of_many(args) if args.scores else _power_of_two(args)
+
+
+def _power_of_many(args: argparse.Namespace) -> int:
+    from contstim.evaluation.recovery import recovery
+    from contstim.report.recovery_figure import recovery_figure
+    from contstim.report.style import save_figure
+    from contstim.selection import read_scores
+
+    designs: dict[str, Any] = {}
+    for given in args.trials:
+        # A name comes before the first "=", which a path may hold as well.
+        name, _, path = given.partition("=")
+        if not path or os.path.exists(given):
+            name, path = Path(given).stem, given
+        if name in designs:
+            raise InputError(f"two designs are called {name!r}; give one as NAME={path}")
+        designs[name] = read_table(path, cells="text")
+    if args.random:
+        designs["random"] = args.random
+    if args.figure is not None and args.figure.suffix not in (".svg", ".pdf", ".png"):
+        raise InputError(f"--figure {args.figure} is no .svg, .pdf or .png; choose one of these")
+    for option in ("participants", "trials_each"):
+        if len(getattr(args, option) or [1]) > 1:
+            name = option.replace("_", "-")
+            raise InputError(f"--{name} takes one number with --scores, the most that are tried")
+    chosen = {
+        "n_participants": args.participants and args.participants[0],
+        "trials_each": args.trials_each and args.trials_each[0],
+        "n_studies": args.simulations,
+        "decision": args.decision,
+        "target": args.target,
+    }
+    chosen = {name: value for name, value in chosen.items() if value is not None}
+    found = recovery(designs, read_scores(args.scores), people_of(args), seed=args.seed, **chosen)
+    read = [args.scores, *args.trials]
+    for place, table in ((args.out, found.curve), (args.model_pairs, found.model_pairs)):
+        if place is not None:
+            with write_output(place, read) as out:
+                table.to_csv(out, index=False, lineterminator="\n")
+    if args.figure is not None:
+        save_figure(recovery_figure(found), args.figure)
+    print(found, file=sys.stderr)
+    return 0
+
+
+def _power_of_two(args: argparse.Namespace) -> int:
     from contstim.evaluation.power import power
     from contstim.models.registry import load_model
 
+    if len(args.trials) > 1:
+        raise InputError(f"--compare takes one design, not {len(args.trials)}; give one")
+    (trials,) = args.trials
     models, simulation = _people(args, args.follow or args.compare[:1])
     compared = [load_model(spec) for spec in args.compare]
     if compared[0].spec == compared[1].spec:
         raise InputError(f"--compare names {compared[0].spec!r} twice; give two models")
     models |= {model.spec: model for model in compared}
     scores: Any = {spec: model.score for spec, model in models.items()}
-    design = read_table(args.trials, cells="text")
+    design = read_table(trials, cells="text")
     for column in ("sentence_1", "sentence_2"):
         if column not in design:
             raise InputError(
-                f"{args.trials} has no column {column!r}; give trials or pairs of sentences"
+                f"{trials} has no column {column!r}; give trials or pairs of sentences"
             )
     columns = [c for c in ("sentence_1", "sentence_2", "group") if c in design]
     table = power(
@@ -176,13 +275,13 @@ def _power(args: argparse.Namespace) -> int:
         scores,
         (compared[0].spec, compared[1].spec),
         simulation,
-        args.groups,
-        args.participants,
-        args.trials_each,
-        n_simulations=args.simulations,
+        args.groups or [10],
+        args.participants or [10],
+        args.trials_each or [],
+        n_simulations=args.simulations or 500,
         seed=args.seed,
     )
-    with write_output(args.out, [args.trials]) as out:
+    with write_output(args.out, [trials]) as out:
         table.to_csv(out, index=False, lineterminator="\n")
     return 0
 
@@ -197,7 +296,8 @@ def _people(
     followed = [_weighted(given) for given in follow]
     models = [(load_model(spec), weight) for spec, weight in followed]
     weights = tuple((model.spec, weight) for model, weight in models)
-    simulation = Simulation(weights, noise=args.noise, lapse=args.lapse)
+    given = {name: getattr(args, name) for name in ("noise", "lapse")}
+    simulation = Simulation(weights, **{k: v for k, v in given.items() if v is not None})
     return {model.spec: model for model, _ in models}, simulation
 
 

@@ -42,11 +42,32 @@ class Recovery:
     model_pairs
         One row a design and two models: `separated` (share of pairs that they order oppositely) and
         `log_bayes_factor` (expected of one answer, nats).
+    target
+        The share of studies that is asked for.
     """
 
     curve: pd.DataFrame
     needed: pd.DataFrame
     model_pairs: pd.DataFrame
+    target: float
+
+    def __str__(self) -> str:
+        lines = []
+        for need in self.needed.to_dict("records"):
+            own = self.model_pairs[self.model_pairs["design"] == need["design"]]
+            least = own.loc[own["log_bayes_factor"].idxmin()]
+            told = f"{self.target:.0%} recovery is not reached"
+            if not pd.isna(need["n_trials"]):
+                high = "?" if pd.isna(need["high"]) else need["high"]
+                told = (
+                    f"{self.target:.0%} recovery from {need['n_trials']} trials of "
+                    f"{need['n_participants']} participants (between {need['low']} and {high})"
+                )
+            lines.append(
+                f"{need['design']}: {told}; told apart least: {least['model_1']} and "
+                f"{least['model_2']}, {least['log_bayes_factor']:.4f} nats an answer"
+            )
+        return "\n".join(lines)
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,6 +179,7 @@ def recovery(
         pd.concat(curves, ignore_index=True)[[*columns, "least_model", "least_recovery"]],
         pd.DataFrame(needed).astype(dict.fromkeys(("n_participants", *_ENDS), "Int64")),
         pd.concat(model_pairs, ignore_index=True),
+        target,
     )
 
 

@@ -80,7 +80,11 @@ class People:
             Probabilities, of the same shape: the mean over effects, by Gauss and Hermite's
             quadrature.
         """
-        chosen = np.interp(np.abs(scaled), *_curve(self))
+        _, curve = _curve(self)
+        # Linear interpolation between equally spaced points.
+        place = np.minimum(np.abs(scaled) * ((_GRID - 1) / self.most), _GRID - 1.0)
+        before = np.minimum(place.astype(np.int64), _GRID - 2)
+        chosen = curve[before] + (place - before) * np.diff(curve)[before]
         return np.where(np.asarray(scaled) < 0, 1 - chosen, chosen)
 
 

@@ -37,8 +37,8 @@ MAX_SPLITS = 511
 _EXTREMES = 600
 
 #: Rounds in which candidates for expected log Bayes factors are added, and sentences from an end.
-_ROUNDS = 5
-_PRICED_EXTREMES = 250
+_ROUNDS = 6
+_PRICED_EXTREMES = 400
 
 #: Units in which the bound on expected log Bayes factors is divided for the integer programme.
 _UNITS = 1e5

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from scipy.stats import binom
 
+from contstim.cli import main
 from contstim.errors import InputError
 from contstim.evaluation.recovery import recovery
 from contstim.selection import People
@@ -158,3 +159,58 @@ def test_refusals(design, options, message):
     with pytest.raises(InputError) as caught:
         recovery({"mine": 5}, scores(models=1))
     assert str(caught.value) == "1 model cannot be told from others; give two or more"
+
+
+def test_the_command(tmp_path, capsys):
+    frame = scores(models=4)
+    file = tmp_path / "scores.csv"
+    frame.to_csv(file, index_label="sentence")
+    for name, step in (("set", 2), ("pairs", 5)):
+        own = frame.index[::step]
+        half = len(own) // 2
+        pairs = pd.DataFrame({"sentence_1": own[:half], "sentence_2": own[half : 2 * half]})
+        pairs.to_csv(tmp_path / f"{name}.csv", index=False)
+    out, matrix, figure = (tmp_path / name for name in ("curve.csv", "matrix.csv", "figure.svg"))
+    argv = ["design", "power", str(tmp_path / "set.csv"), f"other={tmp_path / 'pairs.csv'}"]
+    many = [*argv, "--scores", str(file)]
+    options = ["--random", "50", "--participants", "30", "--simulations", "200", "--out", str(out)]
+    options += ["--model-pairs", str(matrix), "--figure", str(figure), "--item-sd", "0.5"]
+    assert main([*many, *options, "--target", "0.6"]) == 0
+    err = capsys.readouterr().err.splitlines()
+    assert [line.split(":")[0] for line in err] == ["set", "other", "random"]
+    assert all("60% recovery " in line and " nats an answer" in line for line in err)
+    curve = pd.read_csv(out)
+    assert curve.groupby("design").size().to_dict() == {"other": 30, "random": 30, "set": 30}
+    assert len(pd.read_csv(matrix)) == 3 * 6
+    assert "trials of all participants together" in figure.read_text("utf-8")
+    for options, message in (
+        ([*many, "--groups", "5"], "--groups is of no use with --scores; leave it out"),
+        (
+            [*argv[:3], "--compare", "contstim:bigram", "contstim:trigram", "--random", "5"],
+            "--random is of no use with --compare; leave it out",
+        ),
+        (
+            [*argv, "--compare", "contstim:bigram", "contstim:trigram"],
+            "--compare takes one design, not 2; give one",
+        ),
+        (
+            [*argv, str(tmp_path / "set.csv"), "--scores", str(file)],
+            f"two designs are called 'set'; give one as NAME={tmp_path / 'set.csv'}",
+        ),
+        (
+            [*many, "--participants", "5", "10"],
+            "--participants takes one number with --scores, the most that are tried",
+        ),
+        (
+            [*many, "--figure", "x.gif"],
+            "--figure x.gif is no .svg, .pdf or .png; choose one of these",
+        ),
+    ):
+        assert main(options) == 2
+        assert capsys.readouterr().err == f"contstim: {message}\n"
+    one = tmp_path / "one.csv"
+    frame[["m0"]].to_csv(one, index_label="sentence")
+    assert main([*argv, "--scores", str(one)]) == 2
+    assert capsys.readouterr().err == (
+        "contstim: 1 model cannot be told from others; give two or more\n"
+    )

@@ -1,0 +1,72 @@
+"""The figure of what designs will show."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
+
+from contstim.evaluation.recovery import Recovery
+from contstim.report.style import colour, new_figure, short
+
+__all__ = ["recovery_figure"]
+
+
+def recovery_figure(recovery: Recovery) -> Figure:
+    """Draw recovery against trials, and how well each design tells every two models apart.
+
+    Parameters
+    ----------
+    recovery
+        From `contstim.evaluation.recovery.recovery`.
+
+    Returns
+    -------
+    Figure
+        On the left a curve a design with its 95 % interval; then a matrix a design, the expected
+        log Bayes factor of one answer in thousandths of a nat, darker where it is more.
+    """
+    curve, pairs = recovery.curve, recovery.model_pairs
+    designs = list(dict.fromkeys(curve["design"]))
+    models = list(dict.fromkeys([*pairs["model_1"], *pairs["model_2"]]))
+    side = 1.6 + 0.3 * len(models)
+    figure, (ax, *matrices) = new_figure(
+        3.6 + side * len(designs), max(3.0, side), [3.6, *[side] * len(designs)]
+    )
+    for number, design in enumerate(designs):
+        own = curve[curve["design"] == design]
+        ax.plot(own["n_trials"], own["recovery"], color=colour(number), label=short(design))
+        ax.fill_between(
+            own["n_trials"], own["low"], own["high"], color=colour(number), alpha=0.2, linewidth=0
+        )
+    ax.axhline(recovery.target, color="black", linewidth=0.6, linestyle=":")
+    ax.set_xscale("log")
+    ax.set_ylim(0, 1)
+    ax.yaxis.set_major_formatter(PercentFormatter(1.0))
+    ax.set_xlabel("trials of all participants together")
+    ax.set_ylabel("right model comes out best")
+    ax.legend(frameon=False, loc="lower right", fontsize=7)
+    most = float(pairs["log_bayes_factor"].max())
+    for number, (design, panel) in enumerate(zip(designs, matrices, strict=True)):
+        grid = np.full((len(models), len(models)), np.nan)
+        for row in pairs[pairs["design"] == design].itertuples():
+            one, two = models.index(str(row.model_1)), models.index(str(row.model_2))
+            grid[one, two] = grid[two, one] = row.log_bayes_factor
+        panel.imshow(grid, cmap="Blues", vmin=0, vmax=most)
+        names = [short(name, 16) for name in models]
+        panel.set_xticks(range(len(models)), names, rotation=90)
+        panel.set_yticks(range(len(models)), names if number == 0 else [""] * len(names))
+        panel.set_title(f"{short(design)}: nats/1000 an answer")
+        for (r, c), value in np.ndenumerate(grid):
+            if np.isfinite(value):
+                white = value > 0.6 * most
+                panel.text(
+                    c,
+                    r,
+                    f"{1000 * value:.0f}",
+                    ha="center",
+                    va="center",
+                    fontsize=6,
+                    color="white" if white else "black",
+                )
+    return figure
