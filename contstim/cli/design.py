@@ -245,7 +245,8 @@ def _power_of_many(args: argparse.Namespace) -> int:
             with write_output(place, read) as out:
                 table.to_csv(out, index=False, lineterminator="\n")
     if args.figure is not None:
-        save_figure(recovery_figure(found), args.figure)
+        figure = recovery_figure(found.curve, found.model_pairs, found.target)
+        save_figure(figure, args.figure)
     print(found, file=sys.stderr)
     return 0
 

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from contstim.evaluation.recovery import Recovery
 from contstim.report.style import colour, new_figure, short
 
 __all__ = ["recovery_figure"]
 
 
-def recovery_figure(recovery: Recovery) -> Figure:
+def recovery_figure(curve: pd.DataFrame, pairs: pd.DataFrame, target: float = 0.95) -> Figure:
     """Draw recovery against trials, and how well each design tells every two models apart.
 
     Parameters
     ----------
-    recovery
-        From `contstim.evaluation.recovery.recovery`.
+    curve, pairs
+        `Recovery.curve` and `Recovery.model_pairs`.
+    target
+        Where a line is drawn.
 
     Returns
     -------
@@ -26,7 +28,6 @@ def recovery_figure(recovery: Recovery) -> Figure:
         On the left a curve a design with its 95 % interval; then a matrix a design, the expected
         log Bayes factor of one answer in thousandths of a nat, darker where it is more.
     """
-    curve, pairs = recovery.curve, recovery.model_pairs
     designs = list(dict.fromkeys(curve["design"]))
     models = list(dict.fromkeys([*pairs["model_1"], *pairs["model_2"]]))
     side = 1.6 + 0.3 * len(models)
@@ -39,7 +40,7 @@ def recovery_figure(recovery: Recovery) -> Figure:
         ax.fill_between(
             own["n_trials"], own["low"], own["high"], color=colour(number), alpha=0.2, linewidth=0
         )
-    ax.axhline(recovery.target, color="black", linewidth=0.6, linestyle=":")
+    ax.axhline(target, color="black", linewidth=0.6, linestyle=":")
     ax.set_xscale("log")
     ax.set_ylim(0, 1)
     ax.yaxis.set_major_formatter(PercentFormatter(1.0))

@@ -598,7 +598,7 @@ class _Problem:
         # HiGHS writes to standard output.
         unit = 1.0 if self.counted or not bound else _UNITS / bound
         programme = self._programme(bound, unit)
-        gap = max(1e-3, 0.1 / max(1.0, bound)) if self.counted else 1e-3
+        gap = max(1e-3, 0.1 / max(1.0, bound)) if self.counted else 2e-3
         options: Any = {"time_limit": time_limit, "mip_rel_gap": gap}
         answer: Any = milp(**programme, integrality=np.ones(count + 1, dtype=int), options=options)
         if answer.status == 2:
