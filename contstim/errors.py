@@ -10,20 +10,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-__all__ = [
-    "ContstimError",
-    "InfeasibleError",
-    "InputError",
-    "MissingExtraError",
-    "ModelFileError",
-    "OutputError",
-    "SpecError",
-    "UnknownNameError",
-    "UnknownWordError",
-    "ValidationError",
-    "near_matches",
-]
-
 
 class ContstimError(Exception):
     """Root of every error raised on purpose."""

@@ -18,22 +18,6 @@ from filelock import SoftFileLease, Timeout
 
 from contstim.errors import InputError, OutputError
 
-__all__ = [
-    "PATIENCE",
-    "Holder",
-    "LockedError",
-    "check_new_folder",
-    "digest",
-    "digest_of",
-    "file_digest",
-    "holder_of",
-    "is_stream",
-    "lock",
-    "remove",
-    "replacing",
-    "write_whole",
-]
-
 #: Seconds between two signs of life of a lock's holder.
 HEARTBEAT = 20.0
 

@@ -30,8 +30,6 @@ from pydantic.dataclasses import dataclass as checked_dataclass
 
 from contstim.errors import ContstimError, InputError, UnknownNameError, near_matches
 
-__all__ = ["Count", "Natural", "Several", "build", "matching", "one_of", "read_toml", "settings"]
-
 _Kind = TypeVar("_Kind")
 _Item = TypeVar("_Item")
 

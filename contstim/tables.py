@@ -23,18 +23,6 @@ from contstim.errors import InputError, MissingExtraError, near_matches
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "CHOICES",
-    "MISSING",
-    "SCORES",
-    "TRIPLETS",
-    "csv_header",
-    "csv_rows",
-    "numbered_lines",
-    "read_table",
-    "require_columns",
-]
-
 #: One row a sentence and model; `log_prob` in nats.
 SCORES = ("sentence", "model", "log_prob", "n_tokens", "n_words", "stderr")
 

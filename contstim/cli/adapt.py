@@ -7,8 +7,6 @@ from pathlib import Path
 
 from contstim.cli.common import add_seed, number, output_folder, positive, whole_number
 
-__all__ = ["configure", "run"]
-
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""

@@ -20,32 +20,6 @@ if TYPE_CHECKING:
     from contstim.pipeline.work import Task
     from contstim.selection.people import People
 
-__all__ = [
-    "CommandParser",
-    "add_exclusions",
-    "add_executor",
-    "add_people",
-    "add_seed",
-    "add_vocabulary",
-    "executor_of",
-    "given_rules",
-    "new_file",
-    "number",
-    "output_file",
-    "output_folder",
-    "people_of",
-    "port",
-    "positive",
-    "read_vocabulary",
-    "refuse_overwriting",
-    "resamples",
-    "resumable",
-    "tell_failed",
-    "threads",
-    "whole_number",
-    "write_output",
-]
-
 
 class CommandParser(argparse.ArgumentParser):
     """An argument parser whose errors are one line that says what to do.

@@ -41,9 +41,6 @@ from contstim.selection import select_natural_pairs
 from contstim.selection.design import CONDITIONS, Layout, design_trials
 from contstim.text.sentences import pool
 
-__all__ = ["demo_study"]
-
-
 #: The pairs of bundled models that the demonstration sets against each other.
 PAIRS = (
     ("contstim:bigram", "contstim:trigram"),

@@ -19,8 +19,6 @@ from contstim.models.devices import torch_threads
 from contstim.models.registry import load_model
 from contstim.text.sentences import read_sentences
 
-__all__ = ["add_fitting", "configure", "run"]
-
 
 def add_fitting(parser: argparse.ArgumentParser, epochs: int, layers: int | None) -> None:
     """Add the arguments on how a network is trained."""

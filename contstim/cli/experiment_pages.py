@@ -6,8 +6,6 @@ import argparse
 
 from contstim.cli.common import new_file, output_folder
 
-__all__ = ["PAGE_ACTIONS", "add_pages", "run_pages"]
-
 #: The actions of this module.
 PAGE_ACTIONS = ("build", "static", "jatos")
 

@@ -9,8 +9,6 @@ from contstim.cli.common import output_folder, resumable, whole_number
 from contstim.cli.distill import add_fitting
 from contstim.models.devices import torch_threads
 
-__all__ = ["configure", "run"]
-
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""

@@ -12,8 +12,6 @@ from contstim.evaluation.options import EvaluationOptions
 from contstim.evaluation.subset import Ceilings, Subset
 from contstim.evaluation.trials import Analysis, TrialData, select
 
-__all__ = ["AnalysisValues", "SubsetValues", "analyse"]
-
 
 @dataclass(frozen=True, eq=False)
 class SubsetValues:

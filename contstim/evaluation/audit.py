@@ -12,8 +12,6 @@ from contstim.evaluation.following import following_table, influence_table, read
 from contstim.evaluation.patterns import PatternRules, pattern_table
 from contstim.files import write_whole
 
-__all__ = ["Audit", "audit"]
-
 _METHOD = """\
 A flag is a reason to look, not a verdict.
 

@@ -16,18 +16,6 @@ from contstim.evaluation.subset import Subset
 from contstim.evaluation.trials import TrialData
 from contstim.selection.planning import MIN_GROUPS, unit_of_tests
 
-__all__ = [
-    "LEVELS",
-    "Draws",
-    "affordable_draws",
-    "default_levels",
-    "draw",
-    "intervals",
-    "pairs_apart",
-    "resample",
-]
-
-
 #: What can be resampled.
 LEVELS = ("group", "participant", "pair")
 _MOST_WORK = 500_000_000

@@ -16,21 +16,6 @@ import pandas as pd
 from contstim.errors import InputError, UnknownNameError, ValidationError
 from contstim.tables import CHOICES
 
-__all__ = [
-    "CHOICE_COLUMNS",
-    "SCALES",
-    "Cleaning",
-    "HumanData",
-    "RawChoices",
-    "align_choices",
-    "check_choices",
-    "clean_choices",
-    "finish",
-    "name_rows",
-    "rescale",
-    "stack_exclusions",
-]
-
 #: Columns of the choices table. Only `participant`, the two sentences and `rating` are required.
 CHOICE_COLUMNS = CHOICES
 _REQUIRED = ("participant", "sentence_1", "sentence_2", "rating")

@@ -23,16 +23,6 @@ from contstim.evaluation.subset import Subset
 from contstim.evaluation.trials import TrialData
 from contstim.selection.planning import unit_of_tests
 
-__all__ = [
-    "CEILING_INTERVALS",
-    "CHANCE",
-    "Contrast",
-    "CrossedTests",
-    "Inference",
-    "Inferred",
-    "RankTests",
-]
-
 #: Each measure's value for a model that guesses.
 CHANCE = {"accuracy": 0.5, "signed_rank_cosine": 0.0}
 

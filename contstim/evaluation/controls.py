@@ -13,14 +13,6 @@ from contstim.errors import InputError
 from contstim.evaluation.inference import benjamini_hochberg
 from contstim.evaluation.trials import TrialData
 
-__all__ = [
-    "FEATURE_COLUMNS",
-    "TOKEN_COLUMNS",
-    "feature_control",
-    "token_counts",
-]
-
-
 #: Columns of the table of token counts.
 TOKEN_COLUMNS = ("model", "more", "equal", "fewer", "n_trials", "p", "q", "note")
 #: Columns of the table of word features.

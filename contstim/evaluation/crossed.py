@@ -22,17 +22,6 @@ from scipy.special import ndtri, stdtr, stdtrit
 from contstim.arrays import FloatArray, IntArray
 from contstim.evaluation.ranks import segment_ranks, square_sum, square_sum_slope
 
-__all__ = [
-    "FEWEST",
-    "POPULATIONS",
-    "CellDesign",
-    "SampledMean",
-    "accuracy_cells",
-    "cosine_cells",
-    "difference_of",
-    "mean_of",
-]
-
 #: What a test speaks of: these sentences (people are sampled), or such sentences (both are).
 POPULATIONS = ("such sentences", "these sentences")
 

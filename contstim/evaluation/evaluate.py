@@ -47,8 +47,6 @@ from contstim.evaluation.trials import Analysis, TrialData, check_targets, defau
 from contstim.models.cache import versions
 from contstim.tables import read_table
 
-__all__ = ["evaluate", "evaluate_file"]
-
 #: The controls that need token counts.
 _COUNTED = (NORMALISATION_COLUMNS, TOKEN_COLUMNS)
 

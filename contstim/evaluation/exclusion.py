@@ -15,8 +15,6 @@ from contstim.evaluation.choices import HumanData, empty_exclusions, stack_exclu
 from contstim.evaluation.trials import CATCH
 from contstim.settings import settings
 
-__all__ = ["ExclusionRules", "catch_accuracy", "exclude", "leave_out_unknown"]
-
 
 @settings
 class ExclusionRules:

@@ -19,9 +19,6 @@ from contstim.arrays import FloatArray
 from contstim.errors import InputError
 from contstim.tables import require_columns
 
-__all__ = ["Votes", "following_table", "influence_table", "read_votes"]
-
-
 _LEAST_OTHERS = 3
 _LEAST_TRIALS = 10
 _STEEPEST = 6.0  # largest slope on the group's log odds

@@ -10,8 +10,6 @@ from scipy.stats import binom
 from contstim.arrays import FloatArray
 from contstim.evaluation.trials import TrialData
 
-__all__ = ["agreement_table", "reliability_table", "trial_table"]
-
 
 def trial_table(data: TrialData) -> pd.DataFrame:
     """Return one row a pair: how many chose each sentence, the mean rating, the log-ratios.

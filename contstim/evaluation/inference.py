@@ -12,16 +12,6 @@ from scipy.stats import false_discovery_control, norm, rankdata
 from contstim.arrays import FloatArray
 from contstim.errors import InputError, UnknownNameError
 
-__all__ = [
-    "ALPHA",
-    "TEST_METHODS",
-    "ZERO_METHODS",
-    "SignedRankTest",
-    "benjamini_hochberg",
-    "wilcoxon_signed_rank",
-]
-
-
 #: The false discovery rate at which a difference is called significant.
 ALPHA = 0.05
 #: What becomes of differences that are zero.

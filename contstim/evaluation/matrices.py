@@ -8,13 +8,6 @@ import pandas as pd
 from contstim.evaluation.subset import Subset
 from contstim.evaluation.trials import TrialData
 
-__all__ = [
-    "consistency_table",
-    "instructive_table",
-    "model_agreement_table",
-    "natural_preference_table",
-]
-
 
 def model_agreement_table(data: TrialData) -> pd.DataFrame:
     """Return for each condition, all, and two models the share of pairs they order alike.

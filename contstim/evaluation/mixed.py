@@ -16,9 +16,6 @@ from contstim.arrays import FloatArray
 from contstim.errors import InputError, MissingExtraError
 from contstim.evaluation.choices import align_choices, check_choices
 
-__all__ = ["BradleyTerry", "fit_bradley_terry"]
-
-
 _ABILITY_PRIOR = 2.0
 _LOG_SD_PRIOR = 1.0
 _MOST_STEPS = 200

@@ -10,8 +10,6 @@ import pandas as pd
 from contstim.evaluation.trials import TrialData
 from contstim.files import write_whole
 
-__all__ = ["mixed_table", "write_mixed_models"]
-
 _GLMER = """\
 # Mixed logistic regressions of choices on the models' log-ratios: install.packages("lme4")
 {names}

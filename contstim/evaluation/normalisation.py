@@ -10,9 +10,6 @@ from contstim.arrays import FloatArray
 from contstim.errors import InputError
 from contstim.evaluation.trials import TrialData
 
-__all__ = ["NORMALISATION_COLUMNS", "normalisation_control", "normalisation_predictors"]
-
-
 #: Columns of the table.
 NORMALISATION_COLUMNS = (
     "model",

@@ -17,16 +17,6 @@ from contstim.evaluation.trials import Analysis
 from contstim.selection.planning import MIN_GROUPS
 from contstim.settings import Count, Natural, Several, one_of, settings
 
-__all__ = [
-    "CONTRASTS",
-    "CORRECTION_FAMILIES",
-    "INFERENCES",
-    "PRESETS",
-    "UNITS",
-    "EvaluationOptions",
-    "preset_options",
-]
-
 #: How tests and intervals are made.
 INFERENCES = ("crossed", "signed-rank")
 #: Over what a signed-rank test runs; ``auto`` is explained in `EvaluationOptions`.

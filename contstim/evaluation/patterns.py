@@ -10,9 +10,6 @@ import pandas as pd
 from contstim.arrays import IntArray
 from contstim.tables import require_columns
 
-__all__ = ["PatternRules", "pattern_table"]
-
-
 _LEAST_TRIALS = 10
 
 

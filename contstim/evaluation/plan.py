@@ -9,8 +9,6 @@ from typing import Any
 from contstim.evaluation.options import EvaluationOptions
 from contstim.settings import build, read_toml
 
-__all__ = ["departures", "read_plan"]
-
 
 def read_plan(path: str | Path) -> dict[str, Any]:
     """Read an analysis plan.

@@ -17,9 +17,6 @@ from contstim.evaluation.subset import MEASURES, Subset
 from contstim.evaluation.trials import TrialData
 from contstim.selection.planning import MIN_GROUPS, unit_of_tests
 
-__all__ = ["exact_interval", "power"]
-
-
 _MOST_ANSWERS = 10**7
 
 

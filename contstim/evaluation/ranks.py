@@ -8,14 +8,6 @@ from numpy.typing import ArrayLike
 from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InputError
 
-__all__ = [
-    "segment_ranks",
-    "signed_rank_cosine",
-    "signed_ranks",
-    "square_sum",
-    "square_sum_slope",
-]
-
 
 def square_sum(n: ArrayLike) -> FloatArray:
     """Return 1 + 4 + ... + n squared, the squared norm of n untied ranks."""

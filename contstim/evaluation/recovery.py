@@ -15,8 +15,6 @@ from contstim.errors import InputError, UnknownNameError
 from contstim.evaluation.power import exact_interval
 from contstim.selection.people import People, log_bayes_factors, log_ratio_scale
 
-__all__ = ["DECISIONS", "Recovery", "recovery"]
-
 #: By what the best model is told: its log score (log-probability of the answers), or its accuracy.
 DECISIONS = ("log-score", "accuracy")
 

@@ -12,18 +12,6 @@ from contstim.evaluation.options import EvaluationOptions
 from contstim.evaluation.wording import answer_sentences
 from contstim.files import write_whole
 
-__all__ = [
-    "COMPARISON_COLUMNS",
-    "MODEL_COLUMNS",
-    "ControlTables",
-    "DetailTables",
-    "Evaluation",
-    "PairTables",
-    "PeopleTables",
-    "Provenance",
-    "Summary",
-]
-
 #: Columns of `Evaluation.models`; the first twelve are the ones that stay. An inference fills its
 #: own of the others, see `contstim.evaluation.contrasts`.
 MODEL_COLUMNS = (

@@ -11,9 +11,6 @@ from contstim.arrays import FloatArray
 from contstim.errors import InputError
 from contstim.evaluation.choices import name_rows
 
-__all__ = ["ScoreSource", "log_ratios", "score_table", "token_table"]
-
-
 #: A table, or for each model a series or mapping from sentence to score, or a function of a list
 #: of sentences such as the `score` method of a model.
 ScoreSource = (

@@ -15,8 +15,6 @@ from contstim.evaluation.choices import align_choices, check_choices
 from contstim.evaluation.scores import ScoreSource, log_ratios, score_table
 from contstim.settings import Several, settings
 
-__all__ = ["Simulation", "latent_preferences", "simulate_choices"]
-
 
 @settings
 class Simulation:

@@ -15,9 +15,6 @@ from contstim.evaluation.crossed import CellDesign, accuracy_cells, cosine_cells
 from contstim.evaluation.ranks import segment_ranks, square_sum
 from contstim.evaluation.trials import TrialData
 
-__all__ = ["MEASURES", "UPPER_BOUNDS", "Ceilings", "SharedTrials", "Subset"]
-
-
 #: The measures that are offered.
 MEASURES = ("accuracy", "signed_rank_cosine")
 #: How the upper bound of a noise ceiling is made.

@@ -25,9 +25,6 @@ from contstim.evaluation.acceptability import (
 from contstim.models.learnt.cola import PARTS, read_cola
 from contstim.tables import read_table
 
-__all__ = ["LIAdger", "Scorer", "blimp_accuracy", "read_blimp", "run_blimp", "run_cola"]
-
-
 #: A function from S sentences to S scores, such as the `score` method of a model.
 Scorer = Callable[[list[str]], ArrayLike]
 

@@ -14,9 +14,6 @@ import pandas as pd
 from contstim.arrays import FloatArray
 from contstim.errors import InputError
 
-__all__ = ["WordScorer", "evaluate_formula", "run_syntaxgym"]
-
-
 #: A function from S sentences to S arrays of word log-probabilities in nats, such as the
 #: `score_words` method of a model.
 WordScorer = Callable[[list[str]], Sequence[FloatArray]]

@@ -15,8 +15,6 @@ from contstim.evaluation.inference import ALPHA, benjamini_hochberg, spans_zero
 from contstim.evaluation.options import EvaluationOptions
 from contstim.evaluation.result import COMPARISON_COLUMNS, MODEL_COLUMNS
 
-__all__ = ["ResultTables", "result_tables"]
-
 _CEILING_COLUMNS = (
     *("analysis", "measure", "ceiling_lower", "ceiling_upper"),
     *("n_participants", "n_trials", "n_choices", "note"),

@@ -15,9 +15,6 @@ from contstim.evaluation.choices import require_aligned
 from contstim.evaluation.scores import log_ratios
 from contstim.settings import Several, one_of, settings
 
-__all__ = ["CATCH", "TARGETS", "Analysis", "TrialData", "default_analyses", "select"]
-
-
 #: Conditions whose trials check attention.
 CATCH = ("catch", "natural_vs_shuffled", "attention")
 #: Which trials a model is scored on: all, or those made to target it in some role.

@@ -7,8 +7,6 @@ from typing import Any
 
 from contstim.experiment.options import AllocationOptions
 
-__all__ = ["release_assignment", "release_stale", "return_to_assignment", "take_assignment"]
-
 
 def take_assignment(
     connection: sqlite3.Connection, session: str, now: float, options: AllocationOptions

@@ -17,9 +17,6 @@ from contstim.experiment.pages import index_html, study_files
 from contstim.experiment.study import Study
 from contstim.files import digest_of, write_whole
 
-__all__ = ["WORKER_TYPES", "check_jatos_archive", "jatos_archive", "write_jatos"]
-
-
 _HEAD = '<script src="jatos.js"></script>'
 _WHEN = (2000, 1, 1, 0, 0, 0)  # the same study gives the same archive
 

@@ -12,8 +12,6 @@ from contstim.experiment.study import Study
 from contstim.experiment.trials import Trial
 from contstim.files import write_whole
 
-__all__ = ["PLATFORMS", "trial_lists", "write_trial_lists"]
-
 
 def _plain(study: Study, assignment: int, trial: Trial) -> dict[str, object]:
     one = {"left": "1", "right": "2"}

@@ -18,8 +18,6 @@ from contstim.experiment.schema import data_path, writing
 from contstim.experiment.study import Study
 from contstim.settings import settings
 
-__all__ = ["Bonus", "pay_table", "release_sessions", "replacement_table"]
-
 
 @settings
 class Bonus:

@@ -18,8 +18,6 @@ from contstim.experiment.study import Study, check_places, read_study
 from contstim.experiment.trials import read_design, read_rows
 from contstim.files import digest, replacing
 
-__all__ = ["backup_data", "extend_study", "forget_participant"]
-
 _Row = Mapping[str, str]
 
 

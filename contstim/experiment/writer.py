@@ -13,8 +13,6 @@ from typing import Any, TypeVar
 
 from contstim.errors import OutputError
 
-__all__ = ["Writer"]
-
 _Result = TypeVar("_Result")
 Job = Callable[[sqlite3.Connection], Any]
 

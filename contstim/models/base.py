@@ -26,18 +26,6 @@ from contstim.text.sentence import Sentence, WordList
 if TYPE_CHECKING:
     from contstim.models.ngram.table import BackOff
 
-__all__ = [
-    "Event",
-    "Hints",
-    "Replacements",
-    "ScoreKind",
-    "SentenceModel",
-    "SentenceParts",
-    "Totals",
-    "as_sentences",
-    "package_names",
-]
-
 
 @dataclass(frozen=True)
 class Event:

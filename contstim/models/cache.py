@@ -23,14 +23,6 @@ from contstim.errors import InputError
 from contstim.files import digest_of, write_whole
 from contstim.models.base import SentenceModel, Totals, package_names
 
-__all__ = [
-    "CachedScore",
-    "ScoreCache",
-    "describe_model",
-    "model_identity",
-    "versions",
-]
-
 _PACKAGES = ("numpy", "scipy")
 #: The keys of a file, for the fields of `Totals` and `CachedScore` in their order.
 _KEYS = ("log_prob", "n_tokens", "n_words", "stderr")

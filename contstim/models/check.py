@@ -11,8 +11,6 @@ from contstim.models.base import SentenceModel
 from contstim.text.sentence import Sentence, WordList
 from contstim.text.sentences import pool
 
-__all__ = ["check_model"]
-
 # A word that no vocabulary holds, to see what a model does with one.
 _NONSENSE = "qzxqvqzxq"
 _PER_LENGTH = 3

@@ -13,8 +13,6 @@ from contstim.models.spec import ModelSpec
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["torch_device", "torch_threads"]
-
 
 def torch_device(name: str, spec: ModelSpec | None = None) -> torch.device:
     """Return the device that PyTorch calls `name`, if it can be used here.

@@ -10,8 +10,6 @@ from contstim.arrays import FloatArray
 from contstim.errors import InputError, UnknownNameError
 from contstim.models.base import SentenceModel, as_sentences
 
-__all__ = ["corpus_perplexity", "surprisal"]
-
 _UNITS = {"nats": 1.0, "bits": float(np.log(2.0))}
 
 

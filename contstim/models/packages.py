@@ -19,8 +19,6 @@ import platformdirs
 from contstim.errors import MissingExtraError, ModelFileError, OutputError
 from contstim.files import file_digest, lock, remove, replacing
 
-__all__ = ["cache_folder", "convert_once", "digest_of_files", "package_file"]
-
 
 def cache_folder() -> Path:
     """Return the folder for converted models: ``$CONTSTIM_CACHE``, or the user's cache."""

@@ -23,8 +23,6 @@ from contstim.models.ngram.table import Level, NgramTable, find
 from contstim.models.packages import convert_once
 from contstim.models.words import START, UNKNOWN
 
-__all__ = ["converted_trigram", "read_sphinx_trie"]
-
 _MAGIC = b"Trie Language Model"
 _BASE = np.log10(1.0001)  # its logarithms are to the base 1.0001
 _BINS = 1 << 16  # probabilities and weights are 16-bit indices into tables

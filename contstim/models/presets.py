@@ -12,13 +12,6 @@ from dataclasses import dataclass
 from contstim.errors import UnknownNameError
 from contstim.models.spec import ModelSpec
 
-__all__ = [
-    "METRIC_PRESETS",
-    "Preset",
-    "PresetModel",
-    "preset",
-]
-
 
 @dataclass(frozen=True)
 class PresetModel:

@@ -28,8 +28,6 @@ from contstim.models.base import (
 from contstim.models.spec import ModelSpec
 from contstim.text.sentence import Sentence, WordList
 
-__all__ = ["REDUCTIONS", "ReducedModel", "reduced_kind", "reduction_factor"]
-
 #: Names of the reductions and what each computes.
 REDUCTIONS = {
     "sum": "LP, the log-probability",

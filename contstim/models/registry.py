@@ -20,19 +20,6 @@ from contstim.errors import InputError, ModelFileError, SpecError, UnknownNameEr
 from contstim.models.base import ScoreKind, SentenceModel
 from contstim.models.spec import ModelSpec
 
-__all__ = [
-    "FAMILIES",
-    "Bundled",
-    "Family",
-    "bundled_folder",
-    "bundled_models",
-    "families",
-    "load_model",
-    "model_card",
-    "register_family",
-    "score_kind",
-]
-
 # The family of the bundled models.
 _BUNDLED = "contstim"
 

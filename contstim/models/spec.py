@@ -8,8 +8,6 @@ from urllib.parse import parse_qsl, quote, unquote
 
 from contstim.errors import SpecError, near_matches
 
-__all__ = ["ModelSpec"]
-
 _PATH_SAFE = "/:\\~.-_ @+,"
 _VALUE_SAFE = "/:-_.,+"
 

@@ -27,8 +27,6 @@ from contstim.models.spec import ModelSpec
 from contstim.models.words import WordTokenizer
 from contstim.text.sentence import Sentence, WordList
 
-__all__ = ["TableModel", "check_normalisation"]
-
 
 def all_strings(words: Sequence[str], length: int) -> list[str]:
     """Return every string of `length` words over `words`, V ** length of them."""

@@ -10,8 +10,6 @@ from contstim.errors import InputError
 from contstim.tables import numbered_lines
 from contstim.text.sentence import PUNCTUATION_POLICIES, tokens_of_word
 
-__all__ = ["training_sentences"]
-
 
 class _Tokens(dict[str, list[str]]):
     """Remembers the tokens of each word, for a text repeats most of its words."""

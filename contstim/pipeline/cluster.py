@@ -20,9 +20,6 @@ from contstim.pipeline.engine import TaskResults
 from contstim.pipeline.executors import THREADS
 from contstim.pipeline.work import TRIES, RunContext, RunStore, Task, TaskResult, Worker
 
-__all__ = ["DaskWorkers", "slurm_script"]
-
-
 #: Settings of a scheduler that is started here: a task that kills its worker is tried `TRIES`
 #: times, and a worker holds one task at a time, so that no other task is blamed for its death.
 SETTINGS = {

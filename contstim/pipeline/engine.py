@@ -17,8 +17,6 @@ from contstim.errors import OutputError
 from contstim.pipeline.work import RunContext, RunStore, Task, TaskResult, Worker
 from contstim.progress import track
 
-__all__ = ["Engine", "Executor", "InProcess", "TaskResults"]
-
 #: Results as they come; closing the generator ends the work.
 TaskResults = Generator[TaskResult, None, None]
 

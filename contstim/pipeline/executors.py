@@ -19,8 +19,6 @@ from typing import Self
 from contstim.pipeline.engine import TaskResults
 from contstim.pipeline.work import TRIES, RunContext, RunStore, Task, TaskResult, Worker
 
-__all__ = ["THREADS", "LocalWorkers"]
-
 #: The environment of a worker: one thread.
 THREADS = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 

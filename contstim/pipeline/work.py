@@ -37,19 +37,6 @@ from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "TRIES",
-    "ModelRecord",
-    "RunContext",
-    "RunStore",
-    "StageTable",
-    "Task",
-    "TaskResult",
-    "Worker",
-    "csv_text",
-    "frame_text",
-]
-
 
 #: How often a task is tried before it fails; faults of its input are certain at once.
 TRIES = 3

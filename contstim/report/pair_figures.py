@@ -14,14 +14,6 @@ from contstim.arrays import FloatArray
 from contstim.errors import UnknownNameError
 from contstim.report.style import PALETTE, colour, new_figure, short
 
-__all__ = [
-    "TRIPLET_COLOURS",
-    "matrix_figure",
-    "percentile_figure",
-    "percentiles",
-    "triplet_figure",
-]
-
 #: What the sentences of a triplet are drawn in.
 TRIPLET_COLOURS = {"natural": PALETTE[6], "synthetic_1": PALETTE[0], "synthetic_2": PALETTE[1]}
 

@@ -9,8 +9,6 @@ from matplotlib.ticker import PercentFormatter
 
 from contstim.report.style import colour, new_figure, short
 
-__all__ = ["recovery_figure"]
-
 
 def recovery_figure(curve: pd.DataFrame, pairs: pd.DataFrame, target: float = 0.95) -> Figure:
     """Draw recovery against trials, and how well each design tells every two models apart.

@@ -14,8 +14,6 @@ from matplotlib.figure import Figure
 
 from contstim.files import replacing
 
-__all__ = ["PALETTE", "colour", "new_figure", "save_figure", "short", "svg_text"]
-
 #: Okabe and Ito's colours, told apart by readers of every kind of colour vision.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _FONT = 8.0

@@ -14,8 +14,6 @@ from contstim.report.pair_figures import TRIPLET_COLOURS, triplet_figure
 from contstim.report.style import svg_text
 from contstim.selection.triplets import controversiality, worst_ranks
 
-__all__ = ["triplets_page"]
-
 _ROLES = {
     "natural": "natural",
     "synthetic_1": "accepted by model 1",

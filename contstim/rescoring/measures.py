@@ -14,8 +14,6 @@ import numpy as np
 from contstim.arrays import FloatArray
 from contstim.errors import MissingExtraError, UnknownNameError
 
-__all__ = ["RESCORING_MEASURES", "Bleu", "Measure", "WordErrorRate", "measure_named"]
-
 
 class Measure(ABC):
     """A corpus-level measure over sums of statistics.

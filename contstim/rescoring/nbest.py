@@ -20,17 +20,6 @@ from contstim.progress import track
 from contstim.tables import numbered_lines
 from contstim.text.sentence import Sentence, capitalize
 
-__all__ = [
-    "SPLITS",
-    "NBest",
-    "SentenceForm",
-    "Utterance",
-    "learn_cases",
-    "read_nbest",
-    "score_hypotheses",
-]
-
-
 #: The parts of an n-best file: weights are tuned on the first and reported on the second.
 SPLITS = ("dev", "test")
 

@@ -18,8 +18,6 @@ from contstim.rescoring.measures import Measure
 from contstim.rescoring.nbest import SPLITS, NBest, Utterance
 from contstim.rescoring.tuning import HypothesisArrays, tune
 
-__all__ = ["LENGTH", "Resamples", "Rescoring", "RescoringOptions", "rescore"]
-
 
 @dataclass(frozen=True, eq=False)
 class Resamples:

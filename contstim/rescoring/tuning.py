@@ -16,9 +16,6 @@ import numpy as np
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.rescoring.measures import Measure
 
-__all__ = ["HypothesisArrays", "best_step", "tune"]
-
-
 # Lines tried in each round besides the axes, where there are several weights.
 _N_DIRECTIONS = 20
 _MOST_ROUNDS = 50

@@ -20,8 +20,6 @@ from contstim.search.surrogate import Posterior, Surrogate, expected_improvement
 from contstim.search.sweeps import Search, Strategy, option
 from contstim.settings import Count, settings
 
-__all__ = ["Bounded"]
-
 # A less expensive model is asked for so many candidates at once, and may be asked for this many
 # times the budget at most.
 _BATCH, _LARGEST_RATIO = 32, 128

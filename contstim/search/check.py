@@ -20,8 +20,6 @@ from contstim.search.sweeps import Strategy
 from contstim.text.sentence import Sentence, WordList
 from contstim.text.vocabulary import Vocabulary
 
-__all__ = ["check_strategy", "improvements"]
-
 _WORDS = [consonant + vowel for consonant in "bdf" for vowel in "aeiou"]
 _REPEATABLE = frozenset(_WORDS[:3])
 _STARTS = ("ba de -- fi do, fu.", "da bi fe bo", "bi bi da du fo")

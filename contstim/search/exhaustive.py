@@ -9,8 +9,6 @@ import numpy as np
 from contstim.search.candidates import Candidates, batches, propose_in_order
 from contstim.search.sweeps import Strategy
 
-__all__ = ["Exhaustive"]
-
 
 @dataclass(frozen=True)
 class Exhaustive(Strategy):

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from contstim.search.candidates import SLACK, Candidates, batches
 from contstim.search.sweeps import Strategy
 
-__all__ = ["FirstImprovement"]
-
 
 @dataclass(frozen=True)
 class FirstImprovement(Strategy):

@@ -15,8 +15,6 @@ from contstim.search.sweeps import Strategy, option
 from contstim.settings import Count, settings
 from contstim.text.sentence import Sentence, WordList
 
-__all__ = ["Paper", "likelihood", "likelihood_by_name", "regression_line"]
-
 # Nats of predicted loss for each nat by which a constraint is missed.
 _PENALTY = 1e5
 

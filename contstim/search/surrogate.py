@@ -25,8 +25,6 @@ from scipy.special import ndtr
 from contstim.arrays import FloatArray, IntArray
 from contstim.models.base import Replacements
 
-__all__ = ["Posterior", "Surrogate", "expected_improvement"]
-
 # Before anything is known: a new word fits a little worse; spread of the coefficients, and s of
 # words of one token and of several, with the number of scores it counts as.
 _PRIOR_MEAN = np.array([-0.1, -0.1, 0.0, -0.1, -0.1, 0.0, 0.0])

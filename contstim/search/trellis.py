@@ -31,8 +31,6 @@ from contstim.models.ngram.table import NgramTable, find
 from contstim.models.words import START
 from contstim.text.sentence import WordList
 
-__all__ = ["Choice", "Steps", "Trellis", "ranges"]
-
 _NATS = float(np.log(10.0))
 # Arrays of values that are kept for other sentences; one takes some megabytes.
 _KEPT = 160

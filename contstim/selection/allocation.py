@@ -20,8 +20,6 @@ from contstim.arrays import IntArray
 from contstim.errors import InfeasibleError
 from contstim.selection.programme import SolverOptions, make_solver
 
-__all__ = ["TrialCells", "allocate", "separate_words"]
-
 _EXACT_SECONDS = 60.0
 
 

@@ -19,8 +19,6 @@ from scipy.sparse.csgraph import maximum_bipartite_matching
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InfeasibleError
 
-__all__ = ["ROLES", "AssignmentProblem", "Role", "assign"]
-
 #: What a sentence can be in a pair; model 1 accepts sentence 1, model 2 sentence 2.
 ROLES = ("sentence_1", "sentence_2")
 

@@ -24,18 +24,6 @@ from contstim.text.features import sentence_features
 from contstim.text.sentence import split_word
 from contstim.text.vocabulary import ENGLISH_REPEATABLE
 
-__all__ = [
-    "CONSTRAINTS",
-    "AtMost",
-    "Balance",
-    "ConstraintRows",
-    "Linear",
-    "Recurring",
-    "SelectionConstraint",
-    "check_constraints",
-    "parse_constraints",
-]
-
 #: Constraints that can be said in text, by kind.
 CONSTRAINTS: dict[str, type[SelectionConstraint]] = {}
 

@@ -15,9 +15,6 @@ from contstim.settings import Count, Natural, Several, one_of, settings
 from contstim.tables import CHOICES, require_columns
 from contstim.text.sentence import Sentence, split_word
 
-__all__ = ["CONDITIONS", "LAYOUTS", "Layout", "check_design", "design_trials"]
-
-
 #: The conditions, in the order of the table's documentation.
 CONDITIONS = (
     "natural_controversial",

@@ -11,8 +11,6 @@ import pandas as pd
 from contstim.errors import InputError
 from contstim.tables import MISSING, TRIPLETS, read_table
 
-__all__ = ["read_features", "read_scores", "read_triplets"]
-
 _LONG = ("sentence", "model", "log_prob")
 
 

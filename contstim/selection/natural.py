@@ -15,8 +15,6 @@ from contstim.selection.constraints import ConstraintRows, SelectionConstraint
 from contstim.selection.programme import Solver, SolverOptions, solve_programme
 from contstim.selection.ranks import RankedScores, rank_scores
 
-__all__ = ["eligible_rows", "select_natural_pairs"]
-
 ASSIGNMENT = "scipy linear_sum_assignment"
 
 

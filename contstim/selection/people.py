@@ -13,8 +13,6 @@ from contstim.arrays import FloatArray
 from contstim.errors import InputError
 from contstim.settings import settings
 
-__all__ = ["People", "log_bayes_factors", "log_ratio_scale", "steepest"]
-
 _NODES = 64  # of each quadrature
 _GRID = 1001  # points of the tabled curve, whose error is below 1e-5
 

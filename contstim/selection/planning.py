@@ -8,8 +8,6 @@ from fractions import Fraction
 
 from contstim.errors import InputError
 
-__all__ = ["MIN_GROUPS", "DesignPlan", "plan_design", "unit_of_tests", "unit_sentence"]
-
 #: From so many groups on, tests run across groups; the smallest two-sided p of six is 0.031.
 MIN_GROUPS = 6
 

@@ -24,20 +24,6 @@ from contstim.errors import InfeasibleError, MissingExtraError, UnknownNameError
 from contstim.selection.assignment import AssignmentProblem
 from contstim.selection.constraints import ConstraintRows
 
-__all__ = [
-    "SOLVERS",
-    "BinaryProgramme",
-    "Programmed",
-    "Solver",
-    "SolverOptions",
-    "feasible_choices",
-    "make_solver",
-    "solve_binary",
-    "solve_programme",
-    "some",
-]
-
-
 #: Name to PuLP's own names, tried in turn, and how to get the solver.
 SOLVERS = {
     "cbc": (("PULP_CBC_CMD", "COIN_CMD"), "pip install 'pulp>=3.3,<4'"),

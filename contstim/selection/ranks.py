@@ -11,8 +11,6 @@ from scipy.stats import rankdata
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError
 
-__all__ = ["RankedScores", "fractional_ranks", "rank_scores"]
-
 
 @dataclass(frozen=True, eq=False)
 class RankedScores:

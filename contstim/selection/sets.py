@@ -22,8 +22,6 @@ from contstim.selection.people import People, log_bayes_factors, log_ratio_scale
 from contstim.selection.programme import feasible_choices, some
 from contstim.selection.ranks import RankedScores, rank_scores
 
-__all__ = ["CRITERIA", "select_set", "triplet_pairs"]
-
 #: What a selection for a set makes as large as possible for the two models where it is least.
 CRITERIA = ("separation", "log-bf")
 

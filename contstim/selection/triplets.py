@@ -16,17 +16,6 @@ from contstim.errors import InfeasibleError, InputError, UnknownNameError
 from contstim.models.registry import score_kind
 from contstim.tables import require_columns
 
-__all__ = [
-    "OBJECTIVES",
-    "TIES",
-    "TripletObjective",
-    "check_objective",
-    "controversiality",
-    "select_triplets",
-    "triplet_objective",
-    "worst_ranks",
-]
-
 _TEXTS = ("natural", "synthetic_1", "synthetic_2")
 _NUMBERS = ("natural_lp_1", "natural_lp_2", "synthetic_1_lp_2", "synthetic_2_lp_1")
 

@@ -16,17 +16,6 @@ from contstim.tables import numbered_lines
 from contstim.text.sentence import Sentence, split_word
 from contstim.text.vocabulary import ENGLISH_REPEATABLE, Vocabulary
 
-__all__ = [
-    "PUNCTUATION",
-    "SPLITTERS",
-    "SampleReport",
-    "SentenceRules",
-    "corpus_sentences",
-    "detokenize",
-    "sample_sentences",
-    "split_sentences",
-]
-
 #: How running text is split into sentences, see `corpus_sentences`.
 SPLITTERS = ("lines", "rule", "punkt", "auto")
 

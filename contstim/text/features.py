@@ -10,8 +10,6 @@ from numpy.typing import ArrayLike
 
 from contstim.text.sentence import split_word
 
-__all__ = ["repeats_no_word", "sentence_features"]
-
 
 def sentence_features(
     sentences: Iterable[str],

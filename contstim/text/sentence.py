@@ -15,15 +15,6 @@ from functools import cached_property
 
 from contstim.errors import InputError
 
-__all__ = [
-    "PUNCTUATION_POLICIES",
-    "Sentence",
-    "WordList",
-    "capitalize",
-    "split_word",
-    "tokens_of_word",
-]
-
 #: How a word-level model sees the punctuation around a word's core.
 PUNCTUATION_POLICIES = ("keep", "split", "drop")
 

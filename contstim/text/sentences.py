@@ -8,8 +8,6 @@ from os import PathLike
 from contstim.errors import InputError
 from contstim.tables import csv_header, csv_rows, numbered_lines
 
-__all__ = ["length_range", "pool", "read_sentences", "read_words"]
-
 _MOST_CHARACTERS = 20_000  # of a sentence in a file
 
 

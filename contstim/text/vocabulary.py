@@ -24,8 +24,6 @@ from contstim.files import digest, replacing
 from contstim.tables import csv_header, csv_rows, numbered_lines
 from contstim.text.sentence import WordList, capitalize, split_word
 
-__all__ = ["ENGLISH_REPEATABLE", "Vocabulary", "WordRules", "bundled_vocabulary", "read_word_rows"]
-
 #: English determiners and prepositions: the words that a sentence may hold twice (Golan et al.
 #: 2023 allow 42 such words; this list is our own).
 ENGLISH_REPEATABLE = frozenset(

@@ -21,9 +21,6 @@ from contstim.evaluation.importers.mapping import (
     map_columns,
 )
 
-__all__ = ["FORMATS", "read_choices", "read_mapped"]
-
-
 #: Importers by the name of the format: from a path, or a table already read, to `RawChoices`.
 FORMATS: dict[str, Callable[..., RawChoices]] = {
     "tidy": partial(map_columns, mapping=TIDY),

@@ -11,8 +11,6 @@ from contstim.errors import InputError
 from contstim.evaluation.choices import Cleaning, RawChoices, name_rows, rescale
 from contstim.tables import read_table
 
-__all__ = ["PUBLISHED_CONDITIONS", "read_golan2023"]
-
 #: The published name of each kind of trial, by the sorted kinds of its two sentences: N natural,
 #: S synthetic, C natural and shuffled, R random natural.
 PUBLISHED_CONDITIONS = {

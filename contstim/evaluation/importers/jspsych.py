@@ -12,8 +12,6 @@ from contstim.errors import InputError
 from contstim.evaluation.choices import Cleaning, RawChoices, name_rows, rescale
 from contstim.tables import read_table
 
-__all__ = ["read_jspsych"]
-
 # Names that experiments give to what we need, the first one found being taken.
 _NAMES = {
     "participant": ("participant", "participant_id", "subject", "subject_id", "PROLIFIC_PID"),

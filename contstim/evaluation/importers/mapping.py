@@ -13,8 +13,6 @@ from contstim.errors import InputError
 from contstim.evaluation.choices import Cleaning, RawChoices, name_rows, rescale
 from contstim.tables import read_table
 
-__all__ = ["BLIMP", "SPROUSE2013", "TIDY", "ColumnMapping", "map_columns"]
-
 
 @dataclass(frozen=True)
 class ColumnMapping:

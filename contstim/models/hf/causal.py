@@ -30,12 +30,6 @@ from contstim.models.hf.trie import (
 from contstim.models.spec import ModelSpec
 from contstim.text.sentence import Sentence, WordList
 
-__all__ = [
-    "BOUND_COST_IN_SENTENCES",
-    "CausalEvent",
-    "CausalModel",
-]
-
 #: The bounds of all candidates may cost as much as the scores of this many sentences like the
 #: present one, each computed as one input.
 BOUND_COST_IN_SENTENCES = 100

@@ -30,18 +30,6 @@ from contstim.models.hf.network import UNCOMPUTABLE, Network
 from contstim.models.hf.options import DTYPES, SHARED_OPTIONS
 from contstim.models.spec import ModelSpec
 
-__all__ = [
-    "UNREADABLE",
-    "Checkpoint",
-    "device_of",
-    "digest_weights",
-    "longest_input",
-    "open_checkpoint",
-    "quiet",
-    "source_of",
-]
-
-
 #: What transformers raises for checkpoints that are missing, damaged or of another make.
 UNREADABLE = (
     OSError,

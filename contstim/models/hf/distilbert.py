@@ -27,16 +27,6 @@ from contstim.models.hf.checkpoint import quiet
 from contstim.models.packages import convert_once, digest_of_files, package_file
 from contstim.models.registry import bundled_folder
 
-__all__ = [
-    "HEAD_WEIGHTS",
-    "OnnxGraph",
-    "converted_distilbert",
-    "headless_model",
-    "package_files",
-    "read_onnx",
-    "tokenizer",
-]
-
 Array = NDArray[Any]
 
 

@@ -30,14 +30,6 @@ from contstim.models.hf.options import SharedOptions
 from contstim.models.hf.trie import TokenTrie
 from contstim.text.sentence import Sentence, WordList, split_word
 
-__all__ = [
-    "CandidateTokens",
-    "Encoded",
-    "SubwordTokenizer",
-    "TokenForms",
-    "check_length",
-]
-
 # What a token's first character looks like when the token begins with white space: byte-level
 # BPE's space, new line, tab and return, SentencePiece's space, and, in tokens added later, white
 # space itself.

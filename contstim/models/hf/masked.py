@@ -35,12 +35,6 @@ from contstim.models.hf.transformer import Frame, TransformerModel
 from contstim.models.spec import ModelSpec
 from contstim.text.sentence import Sentence, WordList
 
-__all__ = [
-    "BOUND_COST_IN_INPUTS",
-    "MaskedEvent",
-    "MaskedModel",
-]
-
 #: The bounds of all candidates cost at most as much as this many inputs of the present sentence.
 #: With twice as many, bounds are two or three nats lower and estimates no better.
 BOUND_COST_IN_INPUTS = 70

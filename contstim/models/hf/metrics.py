@@ -31,8 +31,6 @@ from contstim.arrays import BoolArray, FloatArray, IntArray
 if TYPE_CHECKING:
     from contstim.models.hf.options import MaskedOptions
 
-__all__ = ["LARGEST_EXACT", "METRICS", "Plan", "masked_rows", "merge", "plan_for", "subset_weights"]
-
 #: Most rows of an exact plan; words of very many tokens are sampled beyond it.
 LARGEST_EXACT = 65_536
 # Most tokens of a word all of whose token orders enter a sampled plan.

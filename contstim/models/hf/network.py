@@ -19,8 +19,6 @@ from transformers import DynamicCache
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 
-__all__ = ["PACKAGES", "UNCOMPUTABLE", "Before", "Network", "Normaliser"]
-
 #: What the scores of networks of transformers depend on.
 PACKAGES = ("torch", "transformers", "tokenizers")
 

@@ -8,16 +8,6 @@ from contstim.errors import SpecError
 from contstim.models.hf.metrics import METRICS
 from contstim.models.spec import ModelSpec
 
-__all__ = [
-    "CAUSAL_OPTIONS",
-    "DTYPES",
-    "MASKED_OPTIONS",
-    "SHARED_OPTIONS",
-    "CausalOptions",
-    "MaskedOptions",
-    "SharedOptions",
-]
-
 DTYPES = ("float32", "float64", "float16", "bfloat16")
 
 #: Options of both kinds of model and their defaults.

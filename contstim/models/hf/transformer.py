@@ -22,8 +22,6 @@ from contstim.models.spec import ModelSpec
 from contstim.tables import numbered_lines
 from contstim.text.sentence import Sentence, WordList
 
-__all__ = ["Frame", "TokenUnigram", "TransformerModel", "WordCounts"]
-
 #: The words of the bundled models' training text and their counts (recipe: models/unigram.py).
 WORD_COUNTS = "word_counts.tsv.gz"
 # Sentences of one length are handed to the network in groups of this many batches: enough that

@@ -16,17 +16,6 @@ import torch
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.models.hf.network import UNCOMPUTABLE, Network
 
-__all__ = [
-    "ROW_TOKENS",
-    "Rows",
-    "TokenTrie",
-    "TreeRow",
-    "guessed_steps",
-    "plan_rows",
-    "takes_trees",
-    "tree_logits",
-]
-
 #: Tokens of a row. Each token is compared with all of its row, which must not outweigh the rest.
 ROW_TOKENS = 256
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["classifier_card", "student_card"]
-
 
 def _training(record: Mapping[str, Any]) -> str:
     training = record["training"]

@@ -16,14 +16,6 @@ from contstim.models.learnt.folder import Learnt, read_learnt
 from contstim.models.learnt.model import LEARNT_OPTIONS, FirstTokenModel
 from contstim.models.spec import ModelSpec
 
-__all__ = [
-    "ClassifierEvent",
-    "ClassifierModel",
-    "graded",
-    "load_classifier",
-    "vote",
-]
-
 #: Options of a classifier's spec and their defaults.
 CLASSIFIER_OPTIONS = {**LEARNT_OPTIONS, "output": "confidence", "members": "best"}
 

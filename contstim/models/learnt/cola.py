@@ -15,8 +15,6 @@ from contstim.arrays import IntArray
 from contstim.errors import InputError
 from contstim.tables import numbered_lines
 
-__all__ = ["PARTS", "LabelledSentences", "matthews_correlation", "read_cola", "read_cola_folder"]
-
 #: The public files of CoLA: to learn from, and to choose by within and outside its sources.
 PARTS = ("in_domain_train", "in_domain_dev", "out_of_domain_dev")
 

@@ -34,8 +34,6 @@ from contstim.models.learnt.model import tokenizer_of
 from contstim.models.learnt.student import Target
 from contstim.progress import track
 
-__all__ = ["distill"]
-
 # Sentences that the teacher scores between two writes to the disk.
 _CHUNK = 1000
 # The held-out part: at most a tenth, and no more than this.

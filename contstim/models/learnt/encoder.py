@@ -28,8 +28,6 @@ from contstim.models.registry import bundled_models, families
 from contstim.models.spec import ModelSpec
 from contstim.progress import track
 
-__all__ = ["Encoder", "Member", "TokenRows", "initial_member", "open_encoder", "record_lower"]
-
 
 @dataclass(eq=False)
 class Encoder:

@@ -47,16 +47,6 @@ from contstim.models.learnt.fitting import FitOptions, fit
 from contstim.models.learnt.folder import write_learnt
 from contstim.models.learnt.model import tokenizer_of
 
-__all__ = [
-    "OrderStudy",
-    "Restart",
-    "RestartStore",
-    "acrobatic",
-    "finetune",
-    "order_study",
-    "rows_of",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class Restart:

@@ -14,12 +14,6 @@ from contstim.models.learnt.encoder import Member, TokenRows
 from contstim.progress import track
 from contstim.settings import Count, one_of, settings
 
-__all__ = [
-    "FitOptions",
-    "Loss",
-    "fit",
-]
-
 #: A function from outputs (n, K) and the places (n,) of their sentences to the mean loss.
 Loss = Callable[[torch.Tensor, IntArray], torch.Tensor]
 

@@ -26,8 +26,6 @@ from contstim.models.hf.checkpoint import digest_weights, quiet
 from contstim.models.learnt import CARD, RECORD
 from contstim.models.learnt.encoder import Encoder, Member, open_encoder
 
-__all__ = ["Learnt", "read_learnt", "write_learnt"]
-
 _ENCODER = "encoder"
 
 

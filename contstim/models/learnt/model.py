@@ -22,8 +22,6 @@ from contstim.models.learnt.folder import Learnt
 from contstim.models.spec import ModelSpec
 from contstim.text.sentence import Sentence, WordList
 
-__all__ = ["LEARNT_OPTIONS", "FirstTokenModel", "first_order_estimate", "tokenizer_of"]
-
 
 def first_order_estimate(
     model: FirstTokenModel, sentence: Sentence, position: int, words: WordList

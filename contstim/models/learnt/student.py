@@ -17,12 +17,6 @@ from contstim.models.learnt.folder import Learnt, read_learnt
 from contstim.models.learnt.model import LEARNT_OPTIONS, FirstTokenModel
 from contstim.models.spec import ModelSpec
 
-__all__ = [
-    "StudentEvent",
-    "StudentModel",
-    "Target",
-]
-
 
 @dataclass(frozen=True)
 class Target:

@@ -20,8 +20,6 @@ from contstim.files import replacing
 from contstim.models.ngram.table import Level, NgramTable, find
 from contstim.models.words import END, START
 
-__all__ = ["is_binary", "read_arpa", "read_unigrams", "write_arpa"]
-
 _BINARY_MAGIC = b"mmap lm http://kheafield.com/code"
 _CHUNK = 1 << 20
 _BLOCK = 1 << 20  # small enough for a processor's cache

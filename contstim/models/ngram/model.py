@@ -30,8 +30,6 @@ from contstim.models.spec import ModelSpec
 from contstim.models.words import END, START, UNKNOWN, WORD_OPTIONS, Slot, WordTokenizer
 from contstim.text.sentence import Sentence, WordList, tokens_of_word
 
-__all__ = ["NgramModel"]
-
 _NATS = float(np.log(10.0))
 _MISSING_UNKNOWN = -100.0  # what KenLM gives unknown words where the file has no <unk>
 _UNKNOWN_NAMES = (UNKNOWN, "<UNK>")

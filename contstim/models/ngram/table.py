@@ -17,8 +17,6 @@ from contstim.arrays import BoolArray, FloatArray, IntArray
 if TYPE_CHECKING:
     from contstim.models.words import WordTokenizer
 
-__all__ = ["BackOff", "Level", "NgramTable", "Replacer", "find"]
-
 
 def find(keys: IntArray, wanted: IntArray) -> IntArray:
     """Return the place of each of `wanted` in the sorted `keys`, or -1 where it is absent."""

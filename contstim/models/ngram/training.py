@@ -17,19 +17,6 @@ from contstim.models.training_text import training_sentences
 from contstim.models.words import END, START, UNKNOWN
 from contstim.settings import Count, settings
 
-__all__ = [
-    "Corpus",
-    "Counts",
-    "NgramVocabulary",
-    "TrainedNgram",
-    "count_ngrams",
-    "kneser_ney",
-    "prune_by_entropy",
-    "read_corpus",
-    "round_probabilities",
-    "train_ngram",
-]
-
 _TOKENS_AT_ONCE = 1_000_000
 _RESERVED = (UNKNOWN, START, END)
 

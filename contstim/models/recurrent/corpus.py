@@ -18,8 +18,6 @@ from contstim.models.recurrent.network import TokenVocabulary
 from contstim.models.training_text import training_sentences
 from contstim.models.words import END, START, UNKNOWN
 
-__all__ = ["TokenCorpus", "count_words", "make_vocabulary", "ranked_vocabulary"]
-
 #: A line of more tokens than this is no sentence, and would take memory without bound.
 _LONGEST = 2000
 

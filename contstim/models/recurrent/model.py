@@ -23,8 +23,6 @@ from contstim.models.spec import ModelSpec
 from contstim.models.words import END, START, WORD_OPTIONS, EncodedWords, WordTokenizer
 from contstim.text.sentence import Sentence, WordList
 
-__all__ = ["RecurrentModel", "load_recurrent"]
-
 _OPTIONS = {**WORD_OPTIONS, "device": "cpu"}
 
 

@@ -18,8 +18,6 @@ from contstim.settings import Count, Natural, Several, one_of, settings
 from contstim.tables import read_table
 from contstim.text.sentences import read_words
 
-__all__ = ["DESIGN", "DesignOptions"]
-
 
 @settings
 class DesignOptions(StageOptions):

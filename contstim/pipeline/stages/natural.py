@@ -17,8 +17,6 @@ from contstim.selection.natural import select_natural_pairs
 from contstim.settings import Count, Several, settings
 from contstim.text.features import repeats_no_word
 
-__all__ = ["NATURAL", "NaturalOptions"]
-
 
 @settings
 class NaturalOptions:
