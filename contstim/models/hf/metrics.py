@@ -276,7 +276,7 @@ def _sentence_l2r(layout: tuple[int, ...], word_of: IntArray, options: MaskedOpt
     return exact_plan(tokens[None, :] >= tokens[:, None], tokens, tokens, 1.0)
 
 
-#: Metrics by name (DESIGN, section 3).
+#: Metrics by name.
 METRICS: dict[str, Metric] = {
     "pll": _pll,
     "pll-word-l2r": _word_l2r,

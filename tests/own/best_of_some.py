@@ -1,0 +1,23 @@
+"""A strategy as a researcher adds it: it takes the best of some candidates drawn at random."""
+
+from __future__ import annotations
+
+from contstim.search.candidates import Candidates, propose_in_order
+from contstim.search.sweeps import Strategy, option
+from contstim.settings import Count, settings
+
+__all__ = ["BestOfSome"]
+
+
+@settings
+class BestOfSome(Strategy):
+    """Take the best of `draws` candidates."""
+
+    draws: Count = option(20, "candidates that are scored at a position", metavar="N")
+
+    def look(self, candidates: Candidates) -> bool:
+        """Score some candidates and take the best."""
+        some = candidates.rng.permutation(candidates.open())[: self.draws]
+        some = candidates.admitted(some)
+        propose_in_order(candidates, some, candidates.losses(some))
+        return False

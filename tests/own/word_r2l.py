@@ -1,0 +1,21 @@
+"""A metric as a researcher adds it: a word's tokens are predicted from its last to its first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from contstim.arrays import IntArray
+from contstim.models.hf import metrics
+
+if TYPE_CHECKING:
+    from contstim.models.hf.options import MaskedOptions
+
+
+def word_r2l(layout: tuple[int, ...], word_of: IntArray, options: MaskedOptions) -> metrics.Plan:
+    """Hide each token and the earlier ones of its word."""
+    tokens = np.arange(len(word_of))
+    same_word = word_of[:, None] == word_of[None, :]
+    hidden = same_word & (tokens[None, :] <= tokens[:, None])
+    return metrics.exact_plan(hidden, tokens, tokens, 1.0)

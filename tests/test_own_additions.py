@@ -1,0 +1,191 @@
+"""What the rulebook promises: a file of one's own and a line or two make a metric, a strategy or
+an importer that commands and study plans know by name.
+
+Each is added to a copy of the package, as a researcher would, and used from outside.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+import transformers
+from small import make_study
+from tiny_transformers import save_checkpoint
+
+import contstim
+
+OWN = Path(__file__).parent / "own"
+
+
+def added(folder: Path, name: str, room: str, listing: str, edits: dict[str, str]) -> Path:
+    """Copy the package with the file `name` in `room`; return where Python finds it.
+
+    Parameters
+    ----------
+    edits
+        What is put before which line of the module `listing`.
+    """
+    package = folder / "site" / "contstim"
+    skipped = shutil.ignore_patterns("__pycache__")
+    # Links, since the bundled models are many megabytes.
+    shutil.copytree(
+        Path(contstim.__file__).parent, package, copy_function=os.symlink, ignore=skipped
+    )
+    shutil.copy(OWN / f"{name}.py", package / room / f"{name}.py")
+    text = (package / listing).read_text("utf-8")
+    for line, new in edits.items():
+        assert text.count(line) == 1, line
+        text = text.replace(line, new + line)
+    (package / listing).unlink()
+    (package / listing).write_text(text, "utf-8")
+    return package.parent
+
+
+def run(site: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run a command of the copy, in the folder that holds it: not beside the package itself."""
+    return run_code(site, "import sys; from contstim.cli import main; sys.exit(main())", *words)
+
+
+def run_code(site: Path, code: str, *words: str) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "PYTHONPATH": str(site), "PYTHONDONTWRITEBYTECODE": "1"}
+    return subprocess.run(
+        [sys.executable, "-c", code, *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=env,
+        cwd=site.parent,
+        timeout=300,
+    )
+
+
+def test_a_metric(tmp_path: Path) -> None:
+    site = added(
+        tmp_path,
+        "word_r2l",
+        "models/hf",
+        "models/hf/options.py",
+        {
+            "from contstim.models.hf.metrics import METRICS\n": (
+                "from contstim.models.hf.word_r2l import word_r2l\n"
+            ),
+            "MASKED_OPTIONS = ": 'METRICS["pll-word-r2l"] = word_r2l\n',
+        },
+    )
+    folder = save_checkpoint("bert", tmp_path / "bert")
+    sentence = "the unhappy dog barks"
+    (tmp_path / "text.txt").write_text(f"{sentence}\n", "utf-8")
+    ended = run(
+        site, "score", "--model", f"hf:{folder}?metric=pll-word-r2l", str(tmp_path / "text.txt")
+    )
+    assert ended.returncode == 0, ended.stderr
+    header, row = ended.stdout.splitlines()
+    found = dict(zip(header.split(","), row.split(","), strict=True))["log_prob"]
+    # By brute force: each token with itself and the earlier tokens of its word hidden.
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    network = transformers.AutoModelForMaskedLM.from_pretrained(folder).eval()
+    encoded = tokenizer(sentence)
+    ids, words = encoded["input_ids"], encoded.word_ids()
+    assert words.count(1) > 2  # "unhappy"
+    expected = 0.0
+    for place, word in enumerate(words):
+        if word is None:
+            continue
+        hidden = [p for p in range(place + 1) if words[p] == word]
+        given = [tokenizer.mask_token_id if p in hidden else t for p, t in enumerate(ids)]
+        with torch.no_grad():
+            logits = network(torch.tensor([given])).logits[0, place].double()
+        expected += float(logits.log_softmax(dim=0)[ids[place]])
+    assert float(found) == pytest.approx(expected, abs=1e-4)
+
+
+def test_a_strategy(tmp_path: Path) -> None:
+    site = added(
+        tmp_path,
+        "best_of_some",
+        "search",
+        "search/strategies.py",
+        {
+            "from contstim.search.bounded import Bounded\n": (
+                "from contstim.search.best_of_some import BestOfSome\n"
+            ),
+            '    "exhaustive": Exhaustive,\n': '    "best-of-some": BestOfSome,\n',
+        },
+    )
+    file = make_study(tmp_path, starts=1)
+    sentence = (tmp_path / "natural.txt").read_text("utf-8").splitlines()[0]
+    models = [f"ngram:{tmp_path}/{order}.arpa?punctuation=split" for order in (2, 3)]
+    words = ["--pair", *models, "--vocabulary", str(tmp_path / "words.csv")]
+    words += ["--strategy", "best-of-some", "--draws", "30", "--out", str(tmp_path / "own.csv")]
+    ended = run(site, "synthesize", sentence, *words)
+    assert ended.returncode == 0, ended.stderr
+    assert len(pd.read_csv(tmp_path / "own.csv")) > 0
+    checked = (
+        "from contstim import check_strategy\n"
+        "from contstim.search.best_of_some import BestOfSome\n"
+        "print(len(check_strategy(BestOfSome(5))))\n"
+    )
+    told = run_code(site, checked)
+    assert told.stdout == "4\n", told.stderr
+    plan = file.read_text("utf-8")
+    for draws, status in ((0, 2), (7, 0)):
+        own = f'[synthesis]\nstrategy = "best-of-some"\ndraws = {draws}\n'
+        file.write_text(plan.replace("[synthesis]\n", own), "utf-8")
+        out = tmp_path / "out"
+        ended = run(site, "run", str(file), "--stage", "synthesize", "--out", str(out))
+        assert ended.returncode == status, ended.stderr
+        if status:
+            assert "draws" in ended.stderr
+            assert ended.stderr.count("\n") == 1
+    assert len(pd.read_csv(out / "synthesized.csv")) > 0
+
+
+def test_an_importer(tmp_path: Path) -> None:
+    site = added(
+        tmp_path,
+        "two_buttons",
+        "evaluation/importers",
+        "evaluation/importers/formats.py",
+        {
+            "from contstim.evaluation.importers.mapping import (\n": (
+                "from contstim.evaluation.importers.two_buttons import read_two_buttons\n"
+            ),
+            '    "golan2023": read_golan2023,\n': '    "two-buttons": read_two_buttons,\n',
+        },
+    )
+    rng = np.random.default_rng(0)
+    rows = [(p, f"A {i} b.", f"C {i} d.", rng.choice(["F", "J"])) for p in "abc" for i in range(8)]
+    table = pd.DataFrame(rows, columns=["person", "left", "right", "key"])
+    table.to_csv(tmp_path / "keys.csv", index=False)
+    sentences = [*table["left"].unique(), *table["right"].unique()]
+    scores = pd.DataFrame({"sentence": sentences})
+    for model in ("m1", "m2"):
+        scores[model] = rng.normal(size=len(sentences))
+    scores.to_csv(tmp_path / "scores.csv", index=False)
+    words = ["evaluate", "keys.csv", "--format", "two-buttons", "--scores", "scores.csv"]
+    ended = run(site, *words, "--bootstrap", "5", "--out", "out")
+    assert ended.returncode == 0, ended.stderr
+    assert (tmp_path / "out").is_dir()
+    read = (
+        "from contstim.evaluation import read_choices\n"
+        "choices = read_choices('keys.csv', 'two-buttons').choices\n"
+        "print(choices.sort_values(['participant', 'sentence_1'])['rating'].tolist())\n"
+    )
+    ended = run_code(site, read)
+    expected = table.sort_values(["person", "left"])["key"].map({"F": -2.5, "J": 2.5}).tolist()
+    assert ended.stdout == f"{expected}\n", ended.stderr
+    table.loc[4, "key"] = "K"
+    table.to_csv(tmp_path / "keys.csv", index=False)
+    ended = run(site, *words, "--out", "other")
+    assert (ended.returncode, ended.stderr) == (
+        2,
+        "contstim: a key is neither F nor J (row 5)\n",
+    )
