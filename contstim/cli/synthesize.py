@@ -1,7 +1,11 @@
-"""Write synthetic sentences on which two models disagree.
+"""Write synthetic sentences on which models disagree.
 
 With --pair, writes triplets (natural sentence, the sentence that model 1 accepts and model 2
-rejects, and the reverse), one row each; with --reject and --accept, one sentence each.
+rejects, and the reverse), one row each; with --reject and --accept, each of which may be given
+several times, one sentence each. --target with --model names what is wanted of a set of models:
+one-against-all isolates each in turn, both ways; common-failure wants sentences that all accept
+and --reference rejects. --floor asks any model to keep its score, and --most-changes, --fixed,
+--changed and --words-at limit what may change.
 
 With --out, every finished search is on the disk at once, in a folder .FILE.run beside the file:
 the same command run again after an interruption goes on where it stopped. When all is done the
@@ -15,15 +19,17 @@ input.
 Examples:
   contstim synthesize --pair contstim:bigram contstim:trigram --out triplets.csv
   contstim synthesize --reject contstim:bigram --accept contstim:trigram "The ship left at dawn."
+  contstim synthesize --target one-against-all --model contstim:bigram --model contstim:trigram
+    --model contstim:rnn --limit 5 --floor "contstim:gpt>=natural-5" --out isolated.csv
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
+import itertools
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import astuple, fields
 from pathlib import Path
 from typing import IO, Any
 
@@ -43,17 +49,18 @@ from contstim.cli.common import (
     whole_number,
     write_output,
 )
-from contstim.errors import InputError
+from contstim.errors import InfeasibleError, InputError
 from contstim.files import is_stream
 from contstim.pipeline.engine import Executor
 from contstim.pipeline.synthesis import (
     FailedTasksError,
-    OneWay,
     SynthesisRequest,
+    columns_of,
     write_synthesis,
 )
-from contstim.pipeline.tasks import STARTS, SynthesisOptions
+from contstim.pipeline.tasks import STARTS, Row, SynthesisOptions
 from contstim.search.strategies import DEFAULT, OPTION_OF, STRATEGIES, options, strategy
+from contstim.search.targets import LOSSES, NAMED_TARGETS
 from contstim.search.triplets import Triplet, check_request
 
 # Readers of a strategy's options, by the annotation of the field.
@@ -77,8 +84,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar=("SPEC_1", "SPEC_2"),
         help="two models to make triplets for; may be given several times",
     )
-    parser.add_argument("--reject", metavar="SPEC", help="the model that is to reject")
-    parser.add_argument("--accept", metavar="SPEC", help="the model that is to accept")
+    parser.add_argument(
+        "--reject",
+        metavar="SPEC",
+        action="append",
+        help="a model that is to reject; may be given several times",
+    )
+    parser.add_argument(
+        "--accept",
+        metavar="SPEC",
+        action="append",
+        help="a model that is to accept; may be given several times",
+    )
+    _add_sets(parser)
     parser.add_argument(
         "--strategy",
         choices=sorted(STRATEGIES),
@@ -130,6 +148,71 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_sets(parser: argparse.ArgumentParser) -> None:
+    """Add what is wanted of sets of models, floors and edits."""
+    parser.add_argument(
+        "--target",
+        choices=NAMED_TARGETS,
+        help="what is wanted of the models of --model: pair, triplets of every two; "
+        "one-against-all; common-failure, with --reference; split, with --reject and --accept",
+    )
+    parser.add_argument(
+        "--model",
+        metavar="SPEC",
+        action="append",
+        help="a compared model, for --target; give it several times",
+    )
+    parser.add_argument(
+        "--reference",
+        metavar="SPEC",
+        help="the model outside the set that is to reject, for --target common-failure",
+    )
+    parser.add_argument(
+        "--loss",
+        choices=LOSSES,
+        default="max",
+        help="what counts of the falls of several rejecting models, in standard deviations of "
+        "their scores of natural sentences: the least fall (max, the default) or the mean",
+    )
+    parser.add_argument(
+        "--margin",
+        type=number(0),
+        default=0.0,
+        metavar="NATS",
+        help="by how much an accepting model's score may fall (default: 0)",
+    )
+    parser.add_argument(
+        "--floor",
+        action="append",
+        metavar="FLOOR",
+        help="a score that a model must keep, MODEL[/word|/token]>=VALUE or >=natural[-MARGIN], "
+        "such as contstim:gpt>=natural-5; may be given several times",
+    )
+    parser.add_argument(
+        "--most-changes", type=positive, metavar="N", help="words that may change, at most"
+    )
+    parser.add_argument(
+        "--fixed",
+        action="append",
+        type=whole_number(0),
+        metavar="POSITION",
+        help="a position whose word stays, counted from 0; may be given several times",
+    )
+    parser.add_argument(
+        "--changed",
+        action="append",
+        type=whole_number(0),
+        metavar="POSITION",
+        help="a position whose word must change; may be given several times",
+    )
+    parser.add_argument(
+        "--words-at",
+        action="append",
+        metavar="POSITION=WORD,WORD",
+        help="the words that may stand at a position; may be given several times",
+    )
+
+
 def _add_strategy_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that strategies declare, each with what it means for its strategies."""
     for option, owners in OPTION_OF.items():
@@ -150,13 +233,8 @@ def _add_strategy_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Synthesize and write."""
-    directed = [spec for spec in (args.reject, args.accept) if spec is not None]
-    one_way = len(directed) == 2
-    if one_way == bool(args.pair) or len(directed) == 1:
-        raise InputError(
-            "say which models: --pair SPEC_1 SPEC_2 for triplets, or --reject SPEC --accept SPEC"
-        )
-    if one_way and (args.per_sentence != 1 or args.minimum_drop != 0):
+    target = _target(args)
+    if target != "pair" and (args.per_sentence != 1 or args.minimum_drop != 0):
         raise InputError(
             "--per-sentence and --minimum-drop are for triplets; give them with --pair"
         )
@@ -167,8 +245,10 @@ def run(args: argparse.Namespace) -> int:
     given = {option: getattr(args, option) for option in OPTION_OF}
     strategy(args.strategy, **given)  # refuses what the strategy does not have
     check_request(args.per_sentence, args.minimum_drop)
+    pairs = args.pair or (itertools.combinations(args.model, 2) if target == "pair" else ())
     request = SynthesisRequest(
-        pairs=[(args.reject, args.accept)] if one_way else [(a, b) for a, b in args.pair],
+        pairs=[(a, b) for a, b in pairs],
+        models=args.model or (),
         sentences=sentences[: args.limit],
         vocabulary=vocabulary,
         options=SynthesisOptions(
@@ -177,11 +257,21 @@ def run(args: argparse.Namespace) -> int:
             per_pair=args.per_pair,
             per_sentence=args.per_sentence,
             minimum_drop=args.minimum_drop,
+            target=target,
+            reject=args.reject or (),
+            accept=args.accept or (),
+            reference=args.reference,
+            loss=args.loss,
+            margin=args.margin,
+            floors=args.floor or (),
+            most_changes=args.most_changes,
+            fixed=args.fixed or (),
+            changed=args.changed or (),
+            words_at=dict(map(_words_at, args.words_at or ())),
             **given,
         ),
         seed=args.seed,
         threads=args.threads,
-        one_way=one_way,
     )
     is_file = args.out != "-" and not is_stream(Path(args.out))
     if args.out != "-":
@@ -200,19 +290,50 @@ def _sentences(path: str | None) -> list[str]:
     return pool() if path is None else read_sentences(path)
 
 
-def _print_rows(
-    request: SynthesisRequest, executor: Executor, out: IO[str]
-) -> Iterator[Triplet | OneWay]:
+def _target(args: argparse.Namespace) -> str:
+    """Return what is wanted of the models; refuse models that do not go with it."""
+    directed = bool(args.reject) + bool(args.accept)
+    target = args.target or ("split" if directed else "pair")
+    if bool(args.model) != (args.target is not None and target != "split"):
+        raise InputError(
+            "--model gives the compared models of --target pair, one-against-all or "
+            "common-failure; give both, or neither"
+        )
+    if args.pair and (args.target or directed):
+        raise InputError("say which models once: with --pair give no others, and no --target")
+    if directed != 2 * (target == "split") or not (args.pair or args.model or directed):
+        raise InputError(
+            "say which models: --pair SPEC_1 SPEC_2 for triplets, --reject SPEC --accept SPEC, or "
+            "--target with --model"
+        )
+    return str(target)
+
+
+def _words_at(text: str) -> tuple[str, tuple[str, ...]]:
+    """Read a position and its words."""
+    position, equals, words = text.partition("=")
+    if not equals or not words:
+        raise InputError(f"--words-at {text!r} lists no words; write POSITION=WORD,WORD")
+    return position, tuple(words.split(","))
+
+
+def _print_rows(request: SynthesisRequest, executor: Executor, out: IO[str]) -> Iterator[Row]:
     """Print each row as soon as it and those before are there."""
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(field.name for field in fields(request.row))
+    begun = False
     for row in write_synthesis(request, None, executor):
-        writer.writerow(astuple(row))
+        values = row.row()
+        if not begun:
+            writer.writerow(values)
+        begun = True
+        writer.writerow(values.values())
         out.flush()
         yield row
+    if not begun:
+        writer.writerow(columns_of(Triplet))
 
 
-def _write(request: SynthesisRequest, rows: Iterator[Triplet | OneWay]) -> int:
+def _write(request: SynthesisRequest, rows: Iterator[Row]) -> int:
     """Have the rows made and say how many there are; return the exit status."""
     made = opposed = 0
     try:
@@ -220,9 +341,14 @@ def _write(request: SynthesisRequest, rows: Iterator[Triplet | OneWay]) -> int:
             made += 1
             opposed += isinstance(row, Triplet) and row.opposed
     except FailedTasksError as error:
+        lines = [line for _, line in error.failed]
+        kind = f"{InfeasibleError.__name__}: "
+        if all(line.startswith(kind) for line in lines):
+            more = f" ({len(lines) - 1} more searches fail likewise)" if len(lines) > 1 else ""
+            raise InfeasibleError(lines[0].removeprefix(kind) + more) from None
         tell_failed(error.failed)
         return 1
-    if not request.one_way:
+    if request.options.target == "pair":
         print(
             f"{made} triplets of {request.n_asked} asked for; in {opposed} the models order the "
             "two synthetic sentences oppositely",

@@ -96,7 +96,8 @@ def run_study(
     name = "run" if shard is None else f"shard-{shard[0]}-of-{shard[1]}"
     with _alone(store.folder, name) as check:
         run = Run.of(plan, store)
-        models = {given: model.description for given, model in run.models.items()}
+        records = {**run.models, **run.further}
+        models = {given: model.description for given, model in records.items()}
         saved = {"models": models, "versions": run.versions}
         write_whole(store.folder / _PLAN, json.dumps(saved, indent=1) + "\n")
         words = plan.vocabulary.file
@@ -214,13 +215,16 @@ def run_status(
         models, versions = saved["models"], saved["versions"]
     except FileNotFoundError:
         raise InputError(f"nothing was run in {store.folder} yet; run the file first") from None
-    new = [spec for spec in plan.models if spec not in models]
+    new = [spec for spec in (*plan.models, *plan.further) if spec not in models]
     if new:
         raise InputError(
             f"the model {new[0]} was added since {store.folder} was run; run the file first"
         )
-    records = {spec: ModelRecord(spec, models[spec]) for spec in plan.models}
-    run = Run(plan, records, versions, store)
+    compared, further = (
+        {spec: ModelRecord(spec, models[spec]) for spec in specs}
+        for specs in (plan.models, plan.further)
+    )
+    run = Run(plan, compared, versions, store, further)
     who = [
         f"{path.stem}: {holder}"
         for path in sorted((store.folder / "locks").glob("*.lock"))

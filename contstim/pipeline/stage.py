@@ -152,6 +152,12 @@ class StudyPlan:
         """Where results go: ``study.out``, or ``runs/NAME`` beside the file."""
         return self.folder / (self.study.out or f"runs/{self.study.name}")
 
+    @property
+    def further(self) -> tuple[str, ...]:
+        """The specs of models that stages name and the study does not compare."""
+        named = (spec for options in self.stages for spec in getattr(options, "further", ()))
+        return tuple(dict.fromkeys(spec for spec in named if spec not in self.models))
+
     def pairs(self) -> list[tuple[str, str]]:
         """Return the model pairs, as given in the file, in order."""
         return list(itertools.combinations(self.models, 2))
@@ -171,12 +177,15 @@ class Run:
         Of the packages that numbers depend on.
     store
         What is finished.
+    further
+        Likewise the models that stages name and the study does not compare.
     """
 
     plan: StudyPlan
     models: Mapping[str, ModelRecord]
     versions: Mapping[str, str]
     store: RunStore
+    further: Mapping[str, ModelRecord] = field(default_factory=dict)
 
     @classmethod
     def of(cls, plan: StudyPlan, store: RunStore) -> Self:
@@ -190,11 +199,12 @@ class Run:
         """
         with chdir(plan.folder):
             models = {spec: ModelRecord.of(spec) for spec in plan.models}
+            further = {spec: ModelRecord.of(spec) for spec in plan.further}
         names = [model.name for model in models.values()]
         for given, model in models.items():
             if names.count(model.name) > 1:
                 raise InputError(f"models lists {model.name!r} twice, once as {given!r}; keep one")
-        return cls(plan, models, versions(), store)
+        return cls(plan, models, versions(), store, further)
 
     @cached_property
     def sentences(self) -> list[str]:
@@ -223,7 +233,8 @@ class Run:
 
     def identity(self, given: str) -> dict[str, Any]:
         """Return what a model's scores depend on: its key in the score cache."""
-        return {"model": dict(self.models[given].description), "versions": dict(self.versions)}
+        model = {**self.models, **self.further}[given]
+        return {"model": dict(model.description), "versions": dict(self.versions)}
 
     def scores(self, given: str) -> Mapping[str, CachedScore]:
         """Return a model's scores, as far as they are there, by sentence."""

@@ -13,27 +13,37 @@ import json
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import astuple, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from contstim.errors import ContstimError, InputError, OutputError
+from contstim.errors import ContstimError, InfeasibleError, InputError, OutputError
 from contstim.files import digest, lock, remove
 from contstim.models.cache import versions
 from contstim.pipeline.engine import Engine, Executor
 from contstim.pipeline.tasks import (
+    OneWay,
+    Row,
     Searches,
     SynthesisOptions,
+    Written,
     score_tasks,
     starts_of,
-    synthesis_from,
 )
 from contstim.pipeline.work import ModelRecord, RunContext, RunStore, StageTable, Task, csv_text
-from contstim.search.search import Synthesis
 from contstim.search.triplets import Triplet, check_request
+from contstim.text.sentences import pool
 from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
 
-__all__ = ["FailedTasksError", "OneWay", "SynthesisRequest", "write_synthesis"]
+__all__ = ["FailedTasksError", "SynthesisRequest", "columns_of", "write_synthesis"]
+
+# Options that are noted where they are given, and the natural sentences, at least, by which the
+# falls of several rejecting models compare: else that many of the bundled ones.
+_WANTED = (
+    *("reference", "loss", "margin", "floors"),
+    *("most_changes", "fixed", "changed", "words_at"),
+)
+_SCALED = 30
 
 
 class FailedTasksError(ContstimError):
@@ -45,58 +55,21 @@ class FailedTasksError(ContstimError):
 
 
 @dataclass(frozen=True)
-class OneWay:
-    """A sentence that one model rejects and one accepts; log-probabilities in nats."""
-
-    reject: str
-    accept: str
-    natural: str
-    synthetic: str
-    natural_lp_reject: float
-    synthetic_lp_reject: float
-    natural_lp_accept: float
-    synthetic_lp_accept: float
-    n_replaced: int
-    n_scores_reject: int
-    n_scores_accept: int
-    finished: bool
-
-    @classmethod
-    def of(cls, result: Synthesis) -> OneWay:
-        """Return the row of a synthesis."""
-        n_rejecting, n_accepting = result.n_scores
-        return cls(
-            result.reject,
-            result.accept,
-            result.natural,
-            result.sentence,
-            result.natural_reject_log_prob,
-            result.reject_log_prob,
-            result.natural_accept_log_prob,
-            result.accept_log_prob,
-            len(result.steps),
-            n_rejecting,
-            n_accepting,
-            result.finished,
-        )
-
-
-@dataclass(frozen=True)
 class SynthesisRequest:
     """What is to be written.
 
     Attributes
     ----------
     pairs
-        Specs of two models each, for triplets; if `one_way`, a rejecting and an accepting model.
+        Specs of two models each, for triplets.
     sentences
         The natural sentences.
     vocabulary
         The words that may be written; None: the bundled ones.
     options, seed, threads
         How it is searched, and the threads of PyTorch.
-    one_way
-        Whether each search makes a row of its own.
+    models
+        Specs of the compared models, for the other targets of the options.
     """
 
     pairs: Sequence[tuple[str, str]]
@@ -105,7 +78,7 @@ class SynthesisRequest:
     options: SynthesisOptions = field(default_factory=lambda: SynthesisOptions(starts="all"))
     seed: int = 0
     threads: int = 1
-    one_way: bool = False
+    models: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         check_request(self.options.per_sentence, self.options.minimum_drop)
@@ -114,18 +87,14 @@ class SynthesisRequest:
     def n_asked(self) -> int:
         """The number of triplets asked for."""
         given = {spec: spec for pair in self.pairs for spec in pair}
-        starts = starts_of(self._sentences, self.pairs, given, self.options, self.seed)
+        starts = starts_of(self.clean, self.pairs, given, self.options, self.seed)
         return sum(map(len, starts.values())) * self.options.per_sentence
 
     @property
-    def _sentences(self) -> list[str]:
+    def clean(self) -> list[str]:
+        """The natural sentences with single spaces; for triplets each once."""
         clean = [" ".join(sentence.split()) for sentence in self.sentences]
-        return clean if self.one_way else list(dict.fromkeys(clean))
-
-    @property
-    def row(self) -> type[OneWay] | type[Triplet]:
-        """The class of the rows."""
-        return OneWay if self.one_way else Triplet
+        return list(dict.fromkeys(clean)) if self.options.target == "pair" else clean
 
     def searches(self) -> Searches:
         """Return the searches; loads the models, one at a time, for their fingerprints.
@@ -136,8 +105,9 @@ class SynthesisRequest:
             If a model cannot be loaded or is paired with itself, a pair is given twice, or a
             sentence has only one word.
         """
-        specs = dict.fromkeys(itertools.chain.from_iterable(self.pairs))
-        models = {spec: ModelRecord.of(spec) for spec in specs}
+        wanted = self.options.sides(self.models)
+        specs = (*self.models, *itertools.chain(*self.pairs), *self.options.further)
+        models = {spec: ModelRecord.of(spec) for spec in dict.fromkeys(specs)}
         names = {spec: model.name for spec, model in models.items()}
         pairs = set()
         for one, two in ((names[a], names[b]) for a, b in self.pairs):
@@ -152,14 +122,29 @@ class SynthesisRequest:
                     "way round"
                 )
             pairs.add(frozenset((one, two)))
-        starts = starts_of(self._sentences, self.pairs, names, self.options, self.seed)
+        for sides in wanted:
+            sides.named(names)  # refuses one model by two specs
+        starts = starts_of(self.clean, wanted or self.pairs, names, self.options, self.seed)
         words = self.vocabulary or bundled_vocabulary()
         return Searches(models, versions(), words.digest, self.options, self.seed, starts)
 
     def settings(self, searches: Searches) -> dict[str, Any]:
         """Return everything that the rows depend on, as JSON values."""
         words, options = self.vocabulary or bundled_vocabulary(), self.options
-        names = [[searches.models[spec].name for spec in pair] for pair in self.pairs]
+        names = {spec: model.name for spec, model in searches.models.items()}
+        compared: dict[str, Any] = {"pairs": [[names[spec] for spec in p] for p in self.pairs]}
+        if options.target == "split":
+            reject, accept = (
+                [names[spec] for spec in side] for side in (options.reject, options.accept)
+            )
+            one_way = len(reject) == len(accept) == 1
+            compared = {"one way": [[*reject, *accept]]} if one_way else {"split": [reject, accept]}
+        elif options.target != "pair":
+            compared = {options.target: [names[spec] for spec in self.models]}
+        usual = SynthesisOptions()
+        compared |= {
+            key: value for key in _WANTED if (value := getattr(options, key)) != getattr(usual, key)
+        }
         return {
             "models": [model.description for model in searches.models.values()],
             "versions": dict(searches.versions),
@@ -168,7 +153,7 @@ class SynthesisRequest:
                 "digest": digest("\n".join(self.sentences))[:16],
                 "number": len(self.sentences),
             },
-            "one way" if self.one_way else "pairs": names,
+            **compared,
             "strategy": {"name": options.strategy, **options.of_strategy},
             "seed": self.seed,
             "starts": options.starts,
@@ -180,7 +165,7 @@ class SynthesisRequest:
 
 def write_synthesis(
     request: SynthesisRequest, out: Path | None, executor: Executor
-) -> Iterator[Triplet | OneWay]:
+) -> Iterator[Row]:
     """Write synthetic sentences, or go on with it, yielding each row when those before are there.
 
     Parameters
@@ -209,7 +194,7 @@ def write_synthesis(
     settings = json.loads(json.dumps(request.settings(searches)))
     table = None if out is None else StageTable(out.absolute())
     if table is not None and _is_there(table, settings):
-        yield from _read(request.row, table)
+        yield from _read(table)
         return
     with _work_folder(table) as (folder, check):
         store = RunStore(folder)
@@ -225,61 +210,77 @@ def write_synthesis(
             threads=request.threads,
         )
         engine = Engine(store, context, executor, check)
-        _score_starts(searches, engine)
-        rows: list[Triplet | OneWay] = []
-        for row in _rows(request, searches, engine):
+        searches = _with_scales(searches, request.clean, engine)
+        rows: list[Row] = []
+        for row in _rows(searches, engine):
             rows.append(row)
             yield row
         if engine.failed:
             raise FailedTasksError(engine.failed)
         if table is not None:
-            columns = [column.name for column in fields(request.row)]
-            table.write(csv_text(columns, map(astuple, rows)), settings, settings)
+            values = [row.row() for row in rows]
+            columns = list(values[0]) if rows else columns_of(Triplet)
+            text = csv_text(columns, (row.values() for row in values))
+            table.write(text, settings, settings)
             remove(folder)
 
 
-def _score_starts(searches: Searches, engine: Engine) -> None:
-    """Refuse, before anything is searched, sentences that a model cannot score."""
-    tasks: list[Task] = []
-    for spec, model in searches.models.items():
-        starts = (of_pair for pair, of_pair in searches.starts.items() if spec in pair)
-        sentences = list(dict.fromkeys(itertools.chain.from_iterable(starts)))
-        tasks += score_tasks([model], sentences, searches.versions)
-    for _ in engine.run("score", lambda: tasks):
+def _with_scales(searches: Searches, natural: Sequence[str], engine: Engine) -> Searches:
+    """Refuse, before anything is searched, sentences that a model cannot score or that cannot do.
+
+    Returns
+    -------
+    Searches
+        With scales, where several models are to reject: of all natural sentences, and of bundled
+        ones where those are few.
+    """
+    by_model: dict[str, dict[str, None]] = {spec: {} for spec in searches.models}
+    several = set[str]()
+    for wanted, own in searches.starts.items():
+        for sides in searches.sides_of(wanted):
+            for spec in sides.models:
+                by_model[spec].update(dict.fromkeys(own))
+            several.update(sides.reject if len(sides.reject) > 1 else ())
+    for spec in several:
+        by_model[spec].update(dict.fromkeys(natural))
+        if len(by_model[spec]) < _SCALED:
+            by_model[spec].update(dict.fromkeys(pool()[:_SCALED]))
+    tasks = {
+        spec: score_tasks([searches.models[spec]], list(sentences), searches.versions)
+        for spec, sentences in by_model.items()
+    }
+    for _ in engine.run("score", lambda: list(itertools.chain(*tasks.values()))):
         pass
     for _, error in engine.failed:
         raise InputError(error.removeprefix("InputError: "))
 
+    known = {
+        spec: {
+            sentence: row.score
+            for sentence, row in engine.store.scores.read(task.identity).items()
+            if sentence in by_model[spec]
+        }
+        for spec, own in tasks.items()
+        for task in own[:1]
+    }
+    return searches.prepared(known)
 
-def _rows(
-    request: SynthesisRequest, searches: Searches, engine: Engine
-) -> Iterator[Triplet | OneWay]:
+
+def _rows(searches: Searches, engine: Engine) -> Iterator[Row]:
     """Have the searches made; yield the rows in the order of the work as they are there."""
-    store, pieces = engine.store, searches.pieces
-    waiting = iter(pieces)
+    waiting = iter(searches.pieces)
     piece = next(waiting, None)
 
-    def tasks() -> list[Task]:
-        if request.one_way:
-            return [searches.task(*pair, sentence) for pair, sentence in pieces]
-        return searches.tasks(store)
-
-    def ready() -> Iterator[Triplet | OneWay]:
+    def ready() -> Iterator[Row]:
         nonlocal piece
         while piece is not None:
-            rows: Sequence[Triplet | OneWay] | None
-            if request.one_way:
-                task = searches.task(*piece[0], piece[1])
-                done = task.is_done(store)
-                rows = [OneWay.of(synthesis_from(store.result(task.key)))] if done else None
-            else:
-                rows = searches.of_piece(*piece, store)
+            rows = searches.of_piece(*piece, engine.store)
             if rows is None:
                 return
             yield from rows
             piece = next(waiting, None)
 
-    for _ in engine.run("synthesize", tasks):
+    for _ in engine.run("synthesize", lambda: searches.tasks(engine.store)):
         yield from ready()
     yield from ready()
 
@@ -304,7 +305,7 @@ def _work_folder(table: StageTable | None) -> Iterator[tuple[Path, Callable[[], 
     with lock(folder / "lock", str(out)) as check:
         try:
             yield folder, check
-        except InputError:
+        except (InputError, InfeasibleError):
             if not (folder / "tasks").is_dir():
                 remove(folder)  # nothing is in it but scores of sentences that cannot be used so
             raise
@@ -355,7 +356,20 @@ _READ: dict[str, Callable[[str], Any]] = {
 }
 
 
-def _read(kind: type[Triplet] | type[OneWay], table: StageTable) -> Iterator[Triplet | OneWay]:
+def columns_of(kind: type[Row]) -> list[str]:
+    """Return the columns that every row of a kind has."""
+    return [column.name for column in fields(kind) if column.name != "others"]
+
+
+def _read(table: StageTable) -> Iterator[Row]:
     with table.path.open(encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file):
-            yield kind(**{f.name: _READ[str(f.type)](row[f.name]) for f in fields(kind)})
+        reader = csv.DictReader(file)
+        names = list(reader.fieldnames or ())
+        kind = next(k for k in (Triplet, OneWay, Written) if set(columns_of(k)) <= {*names})
+        reads = {f.name: _READ[str(f.type)] for f in fields(kind) if f.name != "others"}
+        further = [name for name in names if name not in reads]
+        for row in reader:
+            values: dict[str, Any] = {name: read(row[name]) for name, read in reads.items()}
+            if further:
+                values["others"] = tuple((name, float(row[name])) for name in further)
+            yield kind(**values)

@@ -6,8 +6,8 @@ it runs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -18,18 +18,32 @@ from contstim.files import digest_of
 from contstim.models.base import SentenceModel
 from contstim.models.devices import torch_threads
 from contstim.pipeline.work import ModelRecord, RunStore, Task, Worker
+from contstim.search.problem import Edits, check_natural
 from contstim.search.search import Synthesis, synthesize
 from contstim.search.strategies import DEFAULT, OPTION_OF, STRATEGIES, strategy, with_options
 from contstim.search.sweeps import Step
+from contstim.search.targets import (
+    LOSSES,
+    NAMED_TARGETS,
+    Sides,
+    common_failure,
+    one_against_all,
+    parse_floor,
+    spread,
+)
 from contstim.search.triplets import Triplet, attempts, distinct_triplets
-from contstim.settings import Count, one_of, settings
+from contstim.settings import Count, Natural, Several, one_of, settings
+from contstim.text.sentence import Sentence
 
 __all__ = [
     "STARTS",
+    "OneWay",
+    "Row",
     "ScoreTask",
     "Searches",
     "SynthesisOptions",
     "SynthesisTask",
+    "Written",
     "score_tasks",
     "starts_of",
     "synthesis_from",
@@ -96,7 +110,7 @@ class ScoreTask(Task):
 
 def score_tasks(
     models: Sequence[ModelRecord], sentences: Sequence[str], versions: Mapping[str, str]
-) -> list[Task]:
+) -> list[ScoreTask]:
     """Return the tasks that score sentences under each model, model by model."""
     return [
         ScoreTask(versions, model, tuple(sentences[first : first + BATCH]))
@@ -107,10 +121,14 @@ def score_tasks(
 
 @dataclass(frozen=True, eq=False)
 class SynthesisTask(Task):
-    """One synthesis: two models, one way round, one start sentence.
+    """One synthesis from one start sentence.
 
     Attributes
     ----------
+    sides
+        What is wanted, models by their canonical specs.
+    records
+        Those models, in the order of the sides'.
     vocabulary
         Digest of the words that may be written.
     strategy, options
@@ -120,8 +138,8 @@ class SynthesisTask(Task):
     """
 
     kind: ClassVar[str] = "synthesize"
-    reject: ModelRecord
-    accept: ModelRecord
+    sides: Sides
+    records: tuple[ModelRecord, ...]
     sentence: str
     vocabulary: str
     strategy: str
@@ -131,7 +149,7 @@ class SynthesisTask(Task):
 
     @property
     def models(self) -> Sequence[ModelRecord]:  # noqa: D102 - as Task
-        return self.reject, self.accept
+        return self.records
 
     @property
     def part(self) -> str:  # noqa: D102
@@ -142,15 +160,14 @@ class SynthesisTask(Task):
         return store.has(self.key)
 
     def do(self, worker: Worker) -> dict[str, Any]:  # noqa: D102
-        reject, accept = worker.load(self)
+        problem = self.sides.problem(worker.load(self))
         proposal = worker.proposal(self, self.vocabulary)
         # Without options it is named, and so the result names it.
         steering = strategy(self.strategy, **self.options) if self.options else self.strategy
         with torch_threads(worker.context.threads):
             result = synthesize(
                 self.sentence,
-                reject=reject,
-                accept=accept,
+                problem=problem,
                 strategy=steering,
                 seed=self.seed,
                 attempt=self.attempt,
@@ -159,10 +176,8 @@ class SynthesisTask(Task):
         return asdict(result)
 
     def __str__(self) -> str:
-        return (
-            f"synthesize from {self.sentence!r}, rejected by {self.reject.name}, accepted by "
-            f"{self.accept.name}"
-        )
+        reject, accept = " and ".join(self.sides.reject), " and ".join(self.sides.accept)
+        return f"synthesize from {self.sentence!r}, rejected by {reject}, accepted by {accept}"
 
 
 def synthesis_from(record: Mapping[str, Any]) -> Synthesis:
@@ -201,6 +216,23 @@ class SynthesisOptions:
         At most so many different triplets from one start sentence.
     minimum_drop
         Only triplets in which each rejecting model's log-probability falls by so many nats.
+    target
+        ``pair``: triplets of every two models. ``one-against-all``: sentences that each model in
+        turn is alone to reject, and to accept. ``split``: those that the models `reject` reject
+        and the models `accept` accept. ``common-failure``: those that all models accept and
+        `reference` rejects.
+    reject, accept, reference
+        Models, of the study or not.
+    loss
+        What counts of the falls of several rejecting models, each in standard deviations of its
+        scores of the natural sentences: ``max``, the least fall; ``mean``.
+    margin
+        By how many nats accepting models' scores may fall.
+    floors
+        Scores that models keep, as `parse_floor` reads them.
+    most_changes, fixed, changed, words_at
+        What may change: at most so many words; positions that stay; positions that must change;
+        by position, the words that may stand there. Positions count from 0.
     """
 
     strategy: Annotated[str, one_of(STRATEGIES)] = DEFAULT
@@ -208,8 +240,21 @@ class SynthesisOptions:
     per_pair: Count | None = None
     per_sentence: Count = 1
     minimum_drop: Annotated[float, Field(ge=0)] = 0.0
+    target: Annotated[str, one_of(NAMED_TARGETS)] = "pair"
+    reject: Several[str] = ()
+    accept: Several[str] = ()
+    reference: str | None = None
+    loss: Annotated[str, one_of(LOSSES)] = "max"
+    margin: Annotated[float, Field(ge=0)] = 0.0
+    floors: Several[str] = ()
+    most_changes: Count | None = None
+    fixed: Several[Natural] = ()
+    changed: Several[Natural] = ()
+    words_at: dict[str, Several[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        self._check_target()
+        self.side(("rejecting",), ("accepting",))  # refuses bad floors and edits
         for option, value in self.of_strategy.items():
             if self.strategy not in OPTION_OF[option]:
                 owners = " or ".join(map(repr, OPTION_OF[option]))
@@ -218,6 +263,58 @@ class SynthesisOptions:
                     f"only {owners} has this option"
                 )
 
+    def _check_target(self) -> None:
+        if bool(self.reject or self.accept) != (self.target == "split"):
+            raise InputError(
+                f"reject and accept go with the target 'split', and the target is {self.target!r}; "
+                "give both with it, and neither with another"
+            )
+        if (self.reference is not None) != (self.target == "common-failure"):
+            raise InputError(
+                "reference, the model outside the set that is to reject, goes with the target "
+                f"'common-failure', and the target is {self.target!r}; give it with that one alone"
+            )
+        if self.target != "pair" and (self.per_sentence != 1 or self.minimum_drop != 0):
+            raise InputError(
+                "per_sentence and minimum_drop are for triplets, and the target is "
+                f"{self.target!r}; leave them out"
+            )
+        if self.target == "split":
+            self.side(self.reject, self.accept)
+
+    def side(self, reject: Sequence[str], accept: Sequence[str]) -> Sides:
+        """Return what is wanted of some models, by their specs as given."""
+        words = []
+        for position, listed in self.words_at.items():
+            if not (position.isascii() and position.isdigit()):
+                raise InputError(f"words_at has the position {position!r}; give whole numbers")
+            words.append((int(position), tuple(listed)))
+        return Sides(
+            tuple(reject),
+            tuple(accept),
+            self.margin,
+            tuple(map(parse_floor, self.floors)),
+            Edits(self.most_changes, self.fixed, self.changed, tuple(words)),
+            self.loss,
+        )
+
+    def sides(self, models: Sequence[str]) -> list[Sides]:
+        """Return what is wanted of compared models, by their specs; none for triplets."""
+        wanted: dict[str, Callable[[], list[tuple[tuple[str, ...], tuple[str, ...]]]]] = {
+            "pair": list,
+            "one-against-all": lambda: one_against_all(models),
+            "split": lambda: [(self.reject, self.accept)],
+            "common-failure": lambda: [common_failure(models, self.reference or "")],
+        }
+        return [self.side(reject, accept) for reject, accept in wanted[self.target]()]
+
+    @property
+    def further(self) -> tuple[str, ...]:
+        """The specs of models that the options name."""
+        own = self.side(self.reject or ("rejecting",), self.accept or ("accepting",))
+        named = (*self.reject, *self.accept, *(floor.model for floor in own.floors))
+        return tuple(dict.fromkeys(named + ((self.reference,) if self.reference else ())))
+
     @property
     def of_strategy(self) -> dict[str, Any]:
         """The strategy's options that are given."""
@@ -225,9 +322,107 @@ class SynthesisOptions:
         return {option: value for option, value in options.items() if value is not None}
 
 
+@dataclass(frozen=True)
+class OneWay:
+    """A sentence that one model rejects and one accepts; log-probabilities in nats."""
+
+    reject: str
+    accept: str
+    natural: str
+    synthetic: str
+    natural_lp_reject: float
+    synthetic_lp_reject: float
+    natural_lp_accept: float
+    synthetic_lp_accept: float
+    n_replaced: int
+    n_scores_reject: int
+    n_scores_accept: int
+    finished: bool
+
+    @classmethod
+    def of(cls, result: Synthesis) -> OneWay:
+        """Return the row of a synthesis."""
+        n_rejecting, n_accepting = result.n_scores
+        return cls(
+            result.reject,
+            result.accept,
+            result.natural,
+            result.sentence,
+            result.natural_reject_log_prob,
+            result.reject_log_prob,
+            result.natural_accept_log_prob,
+            result.accept_log_prob,
+            len(result.steps),
+            n_rejecting,
+            n_accepting,
+            result.finished,
+        )
+
+    def row(self) -> dict[str, str | float | int]:
+        """Return the table row, columns in order."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Written:
+    """A sentence written for sets of models.
+
+    Attributes
+    ----------
+    reject, accept
+        The specs of R and of A, with spaces between.
+    natural, synthetic
+        The sentences.
+    loss
+        Of `synthetic`: nats for one rejecting model, standard deviations for several.
+    n_replaced, finished
+        As of `Synthesis`.
+    others
+        Further columns: both sentences' scores by every model of the problem.
+    """
+
+    reject: str
+    accept: str
+    natural: str
+    synthetic: str
+    loss: float
+    n_replaced: int
+    finished: bool
+    others: tuple[tuple[str, float], ...] = ()
+
+    @classmethod
+    def of(cls, sides: Sides, result: Synthesis) -> Written:
+        """Return the row of a synthesis, models in alphabetical order."""
+        scores = sorted(zip(result.models, result.natural_scores, result.scores, strict=True))
+        return cls(
+            " ".join(sides.reject),
+            " ".join(sides.accept),
+            result.natural,
+            result.sentence,
+            result.loss,
+            len(result.steps),
+            result.finished,
+            tuple(
+                (f"{which}_lp {model}", score)
+                for model, *both in scores
+                for which, score in zip(("natural", "synthetic"), both, strict=True)
+            ),
+        )
+
+    def row(self) -> dict[str, str | float | int]:
+        """Return the table row, columns in order."""
+        values = asdict(self)
+        others = values.pop("others")
+        return {**values, **dict(others)}
+
+
+#: One row of what was written.
+Row = Triplet | OneWay | Written
+
+
 @dataclass(frozen=True, eq=False)
 class Searches:
-    """Searches that are to be made, and the triplets that come of them.
+    """Searches that are to be made, and the rows that come of them.
 
     Attributes
     ----------
@@ -240,7 +435,10 @@ class Searches:
     options, seed
         How it is searched.
     starts
-        For each pair of specs the sentences to start from, in the order of the work.
+        For each pair of specs, whose triplets are wanted, or for what is wanted of sets the
+        sentences to start from, in the order of the work.
+    scales
+        By spec as given, what falls of several rejecting models are divided by.
     """
 
     models: Mapping[str, ModelRecord]
@@ -248,21 +446,51 @@ class Searches:
     vocabulary: str
     options: SynthesisOptions
     seed: int
-    starts: Mapping[tuple[str, str], Sequence[str]]
+    starts: Mapping[tuple[str, str] | Sides, Sequence[str]]
+    scales: Mapping[str, float] = field(default_factory=dict)
 
     @property
-    def pieces(self) -> list[tuple[tuple[str, str], str]]:
-        """Each pair and sentence, pair by pair."""
-        return [
-            (pair, sentence) for pair, sentences in self.starts.items() for sentence in sentences
-        ]
+    def pieces(self) -> list[tuple[tuple[str, str] | Sides, str]]:
+        """Each pair or set, and sentence, in the order of the work."""
+        return [(wanted, sentence) for wanted, own in self.starts.items() for sentence in own]
 
-    def task(self, reject: str, accept: str, sentence: str, attempt: int = 0) -> SynthesisTask:
+    def prepared(self, scores: Mapping[str, Mapping[str, float]]) -> Searches:
+        """Return the searches with scales; refuse natural sentences that cannot do.
+
+        Parameters
+        ----------
+        scores
+            By spec as given, the model's scores of natural sentences, the starts among them.
+
+        Raises
+        ------
+        InfeasibleError
+            If a natural sentence breaks a constraint itself.
+        """
+        every = [
+            (sides, own) for wanted, own in self.starts.items() for sides in self.sides_of(wanted)
+        ]
+        several = {spec for sides, _ in every if len(sides.reject) > 1 for spec in sides.reject}
+        scales = {spec: spread(spec, list(scores[spec].values())) for spec in sorted(several)}
+        for sides, own in every:
+            constraints = sides.constraints
+            for sentence in own:
+                natural = {spec: scores[spec][sentence] for spec in sides.models}
+                check_natural(sentence, constraints, natural)
+        return replace(self, scales=scales)
+
+    def named(self, sides: Sides) -> Sides:
+        """Return what is wanted with its models' canonical specs, and with scales."""
+        scales = tuple(self.scales[spec] for spec in sides.reject if len(sides.reject) > 1)
+        names = {spec: self.models[spec].name for spec in sides.models}
+        return replace(sides.named(names), scales=scales)
+
+    def task(self, sides: Sides, sentence: str, attempt: int = 0) -> SynthesisTask:
         """Return the task of one search."""
         return SynthesisTask(
             self.versions,
-            self.models[reject],
-            self.models[accept],
+            self.named(sides),
+            tuple(self.models[spec] for spec in sides.models),
             sentence,
             self.vocabulary,
             self.options.strategy,
@@ -271,67 +499,78 @@ class Searches:
             attempt,
         )
 
-    def both_ways(self, pair: tuple[str, str], sentence: str, attempt: int) -> list[SynthesisTask]:
-        """Return the searches for a triplet: what model 1 accepts, then what model 2 does."""
-        one, two = pair
-        return [
-            self.task(two, one, sentence, attempt),
-            self.task(one, two, sentence, attempt),
-        ]
+    def sides_of(self, wanted: tuple[str, str] | Sides) -> list[Sides]:
+        """Return one search's sides each; of a pair what model 1 accepts, then what model 2 does.
+
+        Sides that are wanted stand for themselves.
+        """
+        if isinstance(wanted, Sides):
+            return [wanted]
+        one, two = wanted
+        return [self.options.side((two,), (one,)), self.options.side((one,), (two,))]
 
     def tasks(self, store: RunStore) -> list[Task]:
-        """Return the tasks, pair by pair, as far as they are known from the finished ones."""
+        """Return the tasks, in order, as far as they are known from the finished ones."""
         if self.options.per_sentence == 1:
-            return [task for piece in self.pieces for task in self.both_ways(*piece, 0)]
+            return [self.task(s, text) for piece, text in self.pieces for s in self.sides_of(piece)]
         return [task for piece in self.pieces for task in self._look(*piece, store)[0]]
 
     def of_piece(
-        self, pair: tuple[str, str], sentence: str, store: RunStore
-    ) -> list[Triplet] | None:
-        """Return the triplets of one pair and sentence, or None as long as a search is missing."""
-        tasks, rows = self._look(pair, sentence, store)
+        self, wanted: tuple[str, str] | Sides, sentence: str, store: RunStore
+    ) -> list[Row] | None:
+        """Return the rows of one pair or set and sentence; None as long as a search is missing."""
+        tasks, rows = self._look(wanted, sentence, store)
         return rows if all(task.is_done(store) for task in tasks) else None
 
-    def triplets(self, store: RunStore) -> Iterator[Triplet]:
-        """Yield the triplets that there are, in the order of the work."""
+    def rows(self, store: RunStore) -> Iterator[Row]:
+        """Yield the rows that there are, in the order of the work."""
         for piece in self.pieces:
             yield from self._look(*piece, store)[1]
 
+    def triplets(self, store: RunStore) -> Iterator[Triplet]:
+        """Yield the triplets that there are, in the order of the work."""
+        return (row for row in self.rows(store) if isinstance(row, Triplet))
+
     def _look(
-        self, pair: tuple[str, str], sentence: str, store: RunStore
-    ) -> tuple[list[SynthesisTask], list[Triplet]]:
-        """Return a piece's tasks as far as they are known, and its triplets."""
-        tasks: list[SynthesisTask] = []
+        self, wanted: tuple[str, str] | Sides, sentence: str, store: RunStore
+    ) -> tuple[list[SynthesisTask], list[Row]]:
+        """Return a piece's tasks as far as they are known, and its rows."""
+        options, tasks = self.options, list[SynthesisTask]()
 
-        def finished() -> Iterator[tuple[Synthesis, Synthesis]]:
-            for attempt in range(attempts(self.options.per_sentence)):
-                both = self.both_ways(pair, sentence, attempt)
-                tasks.extend(both)
-                if not all(task.is_done(store) for task in both):
+        def finished() -> Iterator[list[Synthesis]]:
+            for attempt in range(attempts(options.per_sentence)):
+                several = [self.task(sides, sentence, attempt) for sides in self.sides_of(wanted)]
+                tasks.extend(several)
+                if not all(task.is_done(store) for task in several):
                     return
-                first, second = (synthesis_from(store.result(task.key)) for task in both)
-                yield first, second
+                yield [synthesis_from(store.result(task.key)) for task in several]
 
-        options = self.options
-        rows = distinct_triplets(finished(), options.per_sentence, options.minimum_drop)
-        return tasks, rows
+        if isinstance(wanted, Sides):
+            done = [result for (result,) in finished()]
+            # What two models alone are wanted for has columns by their parts.
+            if len(wanted.models) == 2 and len(wanted.reject) == 1 and len(wanted.accept) == 1:
+                return tasks, [OneWay.of(result) for result in done]
+            return tasks, [Written.of(tasks[0].sides, result) for result in done]
+        both = ((first, second) for first, second in finished())
+        rows = distinct_triplets(both, options.per_sentence, options.minimum_drop)
+        return tasks, list(rows)
 
 
 def starts_of(
     sentences: Sequence[str],
-    pairs: Sequence[tuple[str, str]],
+    pairs: Sequence[tuple[str, str] | Sides],
     names: Mapping[str, str],
     options: SynthesisOptions,
     seed: int,
-) -> dict[tuple[str, str], list[str]]:
-    """Return the start sentences of each model pair, in the order of the work.
+) -> dict[tuple[str, str] | Sides, list[str]]:
+    """Return the start sentences of each model pair or set, in the order of the work.
 
     Parameters
     ----------
     sentences
         The natural sentences.
     pairs
-        Specs of two models each, as given.
+        Specs of two models each, as given, or what is wanted of sets.
     names
         The canonical spec of each.
     options, seed
@@ -340,28 +579,31 @@ def starts_of(
     Raises
     ------
     InputError
-        If a sentence has only one word.
+        If a sentence has only one word, or lacks a position that edits speak of.
 
     Notes
     -----
     Source: Golan et al. (2023) shuffled the natural sentences and shared them out to the 36 model
     pairs in turn, about 170 each. Departure: another random generator.
     """
+    edits = options.side(("rejecting",), ("accepting",)).edits
     for sentence in sentences:
         if len(sentence.split()) < 2:
             raise InputError(
                 f"a sentence to start from needs at least two words, got {sentence!r}; leave it out"
             )
+        edits.check(Sentence.parse(sentence))
     order = np.random.default_rng(seed).permutation(len(sentences))
     starts = {}
-    for number, (one, two) in enumerate(pairs):
+    for number, pair in enumerate(pairs):
         if options.starts == "all":
             of_pair = list(sentences)
         elif options.starts == "partitioned":
             of_pair = [sentences[i] for i in order[number :: len(pairs)]]
         else:
-            digest = int(digest_of([names[one], names[two]]), 16)
+            specs = (*pair.reject, *pair.accept) if isinstance(pair, Sides) else pair
+            digest = int(digest_of([names[spec] for spec in specs]), 16)
             rng = np.random.default_rng([seed, digest])
             of_pair = [sentences[i] for i in rng.permutation(len(sentences))]
-        starts[one, two] = of_pair[: options.per_pair]
+        starts[pair] = of_pair[: options.per_pair]
     return starts

@@ -134,8 +134,9 @@ class Candidates:
 
     def admitted(self, index: IntArray) -> IntArray:
         """Return those of `index` that keep every constraint, asking for scores as needed."""
-        for name, minimum in self.minimum.items():
-            index = index[self.scores(name, index) >= minimum - SLACK]
+        # What is known at once, or costs least, first.
+        for name in sorted(self.minimum, key=lambda name: self.costs(name).min()):
+            index = index[self.scores(name, index) >= self.minimum[name] - SLACK]
         return index
 
     def losses(self, index: IntArray) -> FloatArray:

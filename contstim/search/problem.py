@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from contstim.arrays import FloatArray
-from contstim.errors import InputError
+from contstim.errors import InfeasibleError, InputError
 from contstim.models.base import SentenceModel
 from contstim.text.sentence import Sentence, split_word
 
@@ -26,6 +26,8 @@ __all__ = [
     "LeastFall",
     "Objective",
     "Problem",
+    "check_natural",
+    "most_broken",
 ]
 
 
@@ -404,3 +406,37 @@ class Problem:
     def __str__(self) -> str:
         edits = () if self.edits == Edits() else (self.edits,)
         return "; ".join(map(repr, (self.objective, *self.constraints, *edits)))
+
+
+def most_broken(
+    constraints: Sequence[Constraint],
+    natural: Mapping[str, float],
+    scores: Mapping[str, float],
+    n_words: int,
+) -> tuple[Constraint | None, float]:
+    """Return the constraint that scores break by most, and by how much; (None, 0) if none."""
+    worst: Constraint | None = None
+    most = 0.0
+    for constraint in constraints:
+        missed = constraint.minimum(natural[constraint.model], n_words) - scores[constraint.model]
+        if missed > most:
+            worst, most = constraint, missed
+    return worst, most
+
+
+def check_natural(
+    text: str, constraints: Sequence[Constraint], natural: Mapping[str, float]
+) -> None:
+    """Refuse a natural sentence that breaks a constraint itself: searches begin at it.
+
+    Raises
+    ------
+    InfeasibleError
+        Naming the constraint, and by how much it is broken.
+    """
+    broken, missed = most_broken(constraints, natural, natural, len(text.split()))
+    if broken is not None:
+        raise InfeasibleError(
+            f"the natural sentence {text!r} breaks {broken} by {missed:.4g}; ask for less, or "
+            "leave the sentence out"
+        )

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from contstim.arrays import BoolArray
-from contstim.errors import InputError
+from contstim.errors import InfeasibleError, InputError
 from contstim.models.base import SentenceModel
 from contstim.search.problem import Edits
 from contstim.text.sentence import Sentence, WordList
@@ -78,6 +78,8 @@ class WordReplacement:
         ------
         InputError
             If none of the words may stand there.
+        InfeasibleError
+            If that is so of listed words.
         """
         before, after = sentence.before[position], sentence.after[position]
         key = (listed or position == 0, before, after)
@@ -89,10 +91,14 @@ class WordReplacement:
             for model in self.models:
                 known &= model.knows(surfaces)
             if not known.any():
-                place = "first" if position == 0 else "elsewhere"
-                if listed is not None:
-                    place = f"at position {position}"
                 names = " and ".join(model.spec for model in self.models)
+                if listed is not None:
+                    raise InfeasibleError(
+                        f"none of the {len(source)} words listed for position {position} is known "
+                        f"to {names} with the punctuation of {sentence.surface(position)!r}; list "
+                        "words they know"
+                    )
+                place = "first" if position == 0 else "elsewhere"
                 raise InputError(
                     f"none of the {len(source)} words allowed {place} is known to {names} with the "
                     f"punctuation of {sentence.surface(position)!r}; use a vocabulary they share"

@@ -20,7 +20,7 @@ from contstim.arrays import BoolArray, FloatArray
 from contstim.errors import InfeasibleError
 from contstim.models.base import Replacements
 from contstim.search.candidates import Candidates, Spent
-from contstim.search.problem import Constraint, Edits, Problem
+from contstim.search.problem import Edits, Problem, check_natural, most_broken
 from contstim.search.proposals import WordReplacement
 from contstim.text.sentence import Sentence, WordList
 
@@ -168,7 +168,7 @@ class Search:
         key = "\n".join([str(self.sentence), *self._models])
         entropy = np.frombuffer(hashlib.sha256(key.encode()).digest()[:16], dtype=np.uint32)
         self._rng = np.random.default_rng([self.seed, self.attempt, *map(int, entropy)])
-        self._check_natural()
+        check_natural(str(self.start), self.problem.constraints, self.natural)
         if self.problem.edits.changed:
             self._change_what_must()
 
@@ -319,26 +319,6 @@ class Search:
             raise InfeasibleError(f"every word of {str(natural)!r} is fixed; let one change")
         return positions
 
-    def _missed(self, scores: dict[str, float]) -> tuple[Constraint | None, float]:
-        """Return the constraint that scores break by most, and by how much; (None, 0) if none."""
-        worst: Constraint | None = None
-        most = 0.0
-        for constraint in self.problem.constraints:
-            natural = self.natural[constraint.model]
-            missed = constraint.minimum(natural, len(self.start)) - scores[constraint.model]
-            if missed > most:
-                worst, most = constraint, missed
-        return worst, most
-
-    def _check_natural(self) -> None:
-        """Refuse a natural sentence that breaks a constraint itself: searches begin at it."""
-        broken, missed = self._missed(self.natural)
-        if broken is not None:
-            raise InfeasibleError(
-                f"the natural sentence {str(self.start)!r} breaks {broken} by {missed:.4g}; ask "
-                "for less, or leave the sentence out"
-            )
-
     def _change_what_must(self) -> None:
         """Change the words that must change, and others if need be, so that constraints are kept.
 
@@ -361,7 +341,8 @@ class Search:
                 if more > room:
                     sentence, room, settled = changed, more, False
         scores = self.scores(sentence)
-        broken, missed = self._missed(scores)
+        wanted = self.problem.constraints
+        broken, missed = most_broken(wanted, self.natural, scores, len(sentence))
         if broken is not None:
             raise InfeasibleError(
                 f"no sentence was found that changes what must change in {str(self.start)!r} and "

@@ -27,13 +27,18 @@ from contstim.search.problem import (
 
 __all__ = [
     "LOSSES",
+    "NAMED_TARGETS",
     "Sides",
     "common_failure",
     "one_against_all",
     "parse_floor",
     "problem_of",
+    "spread",
     "standard_deviations",
 ]
+
+#: What is wanted of compared models.
+NAMED_TARGETS = ("pair", "one-against-all", "split", "common-failure")
 
 #: What counts of the falls of several rejecting models: the least of them, or their mean.
 LOSSES = ("max", "mean")
@@ -111,8 +116,8 @@ class Sides:
 
     @property
     def models(self) -> tuple[str, ...]:
-        """The specs of all models: R, A, and those of floors alone."""
-        return tuple(dict.fromkeys((*self.reject, *self.accept, *(f.model for f in self.floors))))
+        """The specs of all models, in the order of the problem's: R, floors', A."""
+        return tuple(dict.fromkeys((*self.reject, *(f.model for f in self.floors), *self.accept)))
 
     @property
     def objective(self) -> Objective:
@@ -129,11 +134,11 @@ class Sides:
 
     @property
     def constraints(self) -> tuple[Constraint, ...]:
-        """The scores to keep: those of A, then the floors."""
+        """The scores to keep: the floors, then those of A."""
         margins = self.margin
         if isinstance(margins, float):
             margins = (margins,) * len(self.accept)
-        return (*map(Accepted, self.accept, margins), *self.floors)
+        return (*self.floors, *map(Accepted, self.accept, margins))
 
     def problem(self, models: Sequence[SentenceModel]) -> Problem:
         """Return the problem, given its models."""

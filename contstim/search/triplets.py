@@ -28,7 +28,8 @@ class Triplet:
     """One row of the `triplets` table (DESIGN, section 4); log-probabilities in nats.
 
     ``natural_lp_k``, ``synthetic_1_lp_k``, ``synthetic_2_lp_k`` are under model k. `repeat`
-    counts the triplets made from one natural sentence and model pair, from 1.
+    counts the triplets made from one natural sentence and model pair, from 1. `others` are further
+    columns: the three sentences' scores by each model of a floor that is neither.
     """
 
     model_1: str
@@ -43,6 +44,7 @@ class Triplet:
     synthetic_2_lp_1: float
     synthetic_2_lp_2: float
     repeat: int = 1
+    others: tuple[tuple[str, float], ...] = ()
 
     @classmethod
     def of(cls, first: Synthesis, second: Synthesis, repeat: int) -> Triplet:
@@ -60,6 +62,15 @@ class Triplet:
             synthetic_2_lp_1=second.reject_log_prob,
             synthetic_2_lp_2=second.accept_log_prob,
             repeat=repeat,
+            others=tuple(
+                (f"{which}_lp {model}", score)
+                for k, model in list(enumerate(first.models))[1:-1]
+                for which, score in (
+                    ("natural", first.natural_scores[k]),
+                    ("synthetic_1", first.scores[k]),
+                    ("synthetic_2", second.scores[second.models.index(model)]),
+                )
+            ),
         )
 
     @property
@@ -79,7 +90,9 @@ class Triplet:
 
     def row(self) -> dict[str, str | float | int]:
         """Return the triplet as a table row, columns in the order of the table."""
-        return asdict(self)
+        values = asdict(self)
+        others = values.pop("others")
+        return {**values, **dict(others)}
 
 
 @dataclass(frozen=True, eq=False)

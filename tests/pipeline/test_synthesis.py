@@ -2,7 +2,7 @@
 
 import json
 import re
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,10 +15,11 @@ from contstim.models.registry import FAMILIES, register_family
 from contstim.models.spec import ModelSpec
 from contstim.models.toy import TableModel
 from contstim.pipeline.engine import InProcess
-from contstim.pipeline.synthesis import FailedTasksError, OneWay, SynthesisRequest, write_synthesis
-from contstim.pipeline.tasks import SynthesisOptions
+from contstim.pipeline.synthesis import FailedTasksError, SynthesisRequest, write_synthesis
+from contstim.pipeline.tasks import OneWay, SynthesisOptions
 from contstim.search.search import synthesize
 from contstim.search.triplets import ModelPair, Triplet, triplets
+from contstim.tables import TRIPLETS
 from contstim.text.sentence import WordList
 from contstim.text.vocabulary import Vocabulary
 
@@ -69,7 +70,7 @@ def test_the_rows_are_what_the_functions_say(tmp_path: Path, per_sentence: int) 
     ]
     assert rows == expected
     lines = out.read_text("utf-8").splitlines()
-    assert lines[0] == ",".join(field.name for field in fields(Triplet))
+    assert lines[0] == ",".join([*TRIPLETS, "repeat"])
     assert len(lines) == len(rows) + 1
     assert {path.name for path in tmp_path.iterdir()} == {out.name, f"{out.name}.meta.json"}
     notes = json.loads((tmp_path / "triplets.csv.meta.json").read_text("utf-8"))["notes"]
@@ -83,7 +84,8 @@ def test_the_rows_are_what_the_functions_say(tmp_path: Path, per_sentence: int) 
 
 
 def test_one_way_each_sentence_has_its_row(tmp_path: Path) -> None:
-    twice = replace(REQUEST, one_way=True, sentences=[*SENTENCES, SENTENCES[0]])
+    options = replace(REQUEST.options, target="split", reject=("table:11",), accept=("table:12",))
+    twice = replace(REQUEST, pairs=(), options=options, sentences=[*SENTENCES, SENTENCES[0]])
     rows = _write(tmp_path / "one.csv", twice)
     assert [row.natural for row in rows] == [*SENTENCES, SENTENCES[0]]
     assert rows[0] == rows[-1]

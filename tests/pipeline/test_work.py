@@ -45,8 +45,9 @@ def test_a_worker_refuses_other_versions_models_and_words(
     assert "numpy" in error(versions={**run.versions, "numpy": "0.1"})
     assert "(the run: 0.1)" in error(versions={**run.versions, "numpy": "0.1"})
     assert "vocabulary has changed" in error(vocabulary="other")
-    other = replace(task.reject, description={**task.reject.description, "weights": "0"})
-    assert "2.arpa?punctuation=split has changed" in error(reject=other)
+    reject, accept = task.records
+    other = replace(reject, description={**reject.description, "weights": "0"})
+    assert "2.arpa?punctuation=split has changed" in error(records=(other, accept))
     assert worker.run(task).error is None
     assert worker.store.has(task.key)
 

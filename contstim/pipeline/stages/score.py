@@ -19,7 +19,8 @@ class _Score(Stage):
     file = "scores.csv"
 
     def tasks(self, run: Run) -> list[Task]:
-        return score_tasks(list(run.models.values()), run.sentences, run.versions)
+        models = [*run.models.values(), *run.further.values()]
+        return [*score_tasks(models, run.sentences, run.versions)]
 
     def inputs(self, run: Run) -> Any:
         return digest_of(list(self._rows(run)))

@@ -2,23 +2,48 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from dataclasses import replace
 from typing import Any
 
-from contstim.pipeline.stage import Run, Stage
+from contstim.pipeline.stage import Run, Stage, StudyPlan
+from contstim.pipeline.stages.score import SCORE
 from contstim.pipeline.tasks import Searches, SynthesisOptions, starts_of
 from contstim.pipeline.work import Task, csv_text
+from contstim.search.triplets import Triplet
 from contstim.tables import TRIPLETS
 
 __all__ = ["SYNTHESIZE", "searches_of"]
 
 
 def searches_of(run: Run) -> Searches:
-    """Return the searches of a run's pairs."""
-    options = run.plan.table(SynthesisOptions)
-    names = {given: model.name for given, model in run.models.items()}
-    seed = run.plan.study.seed
-    starts = starts_of(run.sentences, run.plan.pairs(), names, options, seed)
-    return Searches(run.models, run.versions, run.vocabulary_digest, options, seed, starts)
+    """Return the searches of a run, as far as they are known from the natural sentences' scores.
+
+    Raises
+    ------
+    InfeasibleError
+        If a natural sentence breaks a constraint itself.
+    """
+    options, models = run.plan.table(SynthesisOptions), {**run.models, **run.further}
+    names = {given: model.name for given, model in models.items()}
+    seed, pairs = run.plan.study.seed, run.plan.pairs()
+    wanted = options.sides(run.plan.models) or pairs
+    starts = starts_of(run.sentences, wanted, names, options, seed)
+    searches = Searches(models, run.versions, run.vocabulary_digest, options, seed, starts)
+    if not _needs_scores(options):
+        return searches
+    scores = {
+        spec: {s: kept[s].score for s in run.sentences if s in kept}
+        for spec in models
+        for kept in [run.scores(spec)]
+    }
+    if any(len(known) < len(run.sentences) for known in scores.values()):
+        return replace(searches, starts={})
+    return searches.prepared(scores)
+
+
+def _needs_scores(options: SynthesisOptions) -> bool:
+    return options.target != "pair" or bool(options.floors)
 
 
 class _Synthesize(Stage):
@@ -27,6 +52,9 @@ class _Synthesize(Stage):
     key = "synthesis"
     options = SynthesisOptions
 
+    def needs(self, plan: StudyPlan) -> Collection[Stage]:
+        return (SCORE,) if _needs_scores(plan.table(SynthesisOptions)) else ()
+
     def tasks(self, run: Run) -> list[Task]:
         return searches_of(run).tasks(run.store)
 
@@ -34,17 +62,24 @@ class _Synthesize(Stage):
         return [task.key for task in self.tasks(run) if task.is_done(run.store)]
 
     def make(self, run: Run) -> tuple[str, dict[str, Any]]:
-        tasks = self.tasks(run)
-        rows = list(searches_of(run).triplets(run.store))
-        several = run.plan.table(SynthesisOptions).per_sentence > 1
-        columns = (*TRIPLETS, "repeat") if several else TRIPLETS
+        tasks, options = self.tasks(run), run.plan.table(SynthesisOptions)
+        rows = list(searches_of(run).rows(run.store))
         notes = {
             "tasks": len(tasks),
             "missing": len(run.store.left(tasks)),
-            "triplets": len(rows),
-            "opposed": sum(row.opposed for row in rows),
+            "target": options.target,
+            "rows": len(rows),
         }
-        return csv_text(columns, ([row.row()[name] for name in columns] for row in rows)), notes
+        if options.target == "pair":
+            opposed = sum(isinstance(row, Triplet) and row.opposed for row in rows)
+            del notes["target"], notes["rows"]
+            notes |= {"triplets": len(rows), "opposed": opposed}
+        values = [row.row() for row in rows]
+        if options.target == "pair" and options.per_sentence == 1:
+            for row in values:
+                del row["repeat"]
+        columns = list(values[0]) if values else list(TRIPLETS)
+        return csv_text(columns, (row.values() for row in values)), notes
 
 
 SYNTHESIZE = _Synthesize()

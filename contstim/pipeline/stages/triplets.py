@@ -52,8 +52,14 @@ class TripletOptions(StageOptions):
 
     def check(self, plan: StudyPlan) -> None:
         """Refuse a choice without triplets, or by what the models' scores are not for."""
-        if plan.get(SynthesisOptions) is None:
+        synthesis = plan.get(SynthesisOptions)
+        if synthesis is None:
             raise InputError("[triplets] needs triplets to choose from; add [synthesis]")
+        if synthesis.target != "pair":
+            raise InputError(
+                f"[triplets] chooses among triplets of pairs, but synthesis.target is "
+                f"{synthesis.target!r}; leave out one of them"
+            )
         check_objective(self.objective, plan.models)
 
 

@@ -1,0 +1,358 @@
+"""Targets over sets, floors and edits: the same from Python, TOML and the command line."""
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from small import Counting
+
+from contstim import (
+    Edits,
+    SentenceModel,
+    Synthesis,
+    common_failure,
+    load_model,
+    one_against_all,
+    pool,
+    problem_of,
+    standard_deviations,
+    synthesize,
+)
+from contstim.cli import main
+from contstim.errors import InfeasibleError, InputError
+from contstim.models.registry import FAMILIES, register_family
+from contstim.models.spec import ModelSpec
+from contstim.models.toy import TableModel
+from contstim.pipeline.engine import InProcess
+from contstim.pipeline.plan import read_study_plan
+from contstim.pipeline.running import run_status, run_study
+from contstim.pipeline.synthesis import SynthesisRequest, write_synthesis
+from contstim.pipeline.tasks import Row, SynthesisOptions, Written
+from contstim.search.triplets import Triplet
+from contstim.text.sentence import WordList
+from contstim.text.vocabulary import Vocabulary
+
+LOWER = ["the", "dog", "saw", "cat", "ran", "home", "red", "big", "man", "of", "ate", "fish"]
+UPPER = ["The", "Dog", "Big", "Red"]
+VOCABULARY = Vocabulary(WordList.of(UPPER), WordList.of(LOWER), frozenset({"the", "of"}))
+SENTENCES = ["The dog saw the cat.", "Big fish ate the man.", "The red cat ran home."] + [
+    f"{first} {second} {third} the {last}."
+    for first in UPPER
+    for second in ("cat", "man")
+    for third, last in (("saw", "fish"), ("ate", "home"), ("ran", "red"), ("of", "big"))
+]
+MODELS = ["table:11", "table:12", "table:13"]
+FLOOR = "table:14/word>=natural-1"
+NAMES = [f"{spec}?exact=all" for spec in MODELS]
+
+
+def _table(spec: ModelSpec) -> TableModel:
+    return TableModel([*LOWER, *UPPER], int(spec.location))
+
+
+@pytest.fixture(autouse=True)
+def _family(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(FAMILIES, "table", FAMILIES["ngram"])
+    register_family("table", "for tests", _table)
+
+
+def _sides(target: str) -> list[tuple[Sequence[str], Sequence[str]]]:
+    return {
+        "one-against-all": lambda: list(one_against_all(MODELS)),
+        "split": lambda: [(MODELS[:2], MODELS[2:])],
+        "common-failure": lambda: [common_failure(MODELS, "table:14")],
+    }[target]()
+
+
+OPTIONS = {
+    "one-against-all": {},
+    "split": {"reject": MODELS[:2], "accept": MODELS[2:]},
+    "common-failure": {"reference": "table:14"},
+}
+
+
+def _python(target: str, sentences: Sequence[str]) -> list[Synthesis]:
+    """Return what the functions of Python write."""
+    found = []
+    for specs in _sides(target):
+        reject, accept = ([load_model(spec) for spec in side] for side in specs)
+        problem = problem_of(
+            reject,
+            accept,
+            floors=[FLOOR],
+            margin=0.5,
+            scales=standard_deviations(reject, SENTENCES) if len(reject) > 1 else (),
+            edits=Edits(most=3, fixed=(0,)),
+        )
+        found += [
+            synthesize(text, problem=problem, vocabulary=VOCABULARY, strategy="exhaustive")
+            for text in sentences
+        ]
+    return found
+
+
+def _check(row: dict[str, str], found: Synthesis) -> None:
+    assert row["natural"] == found.natural
+    assert row["synthetic"] == found.sentence
+    assert float(row["loss"]) == found.loss
+    both = zip(found.models, found.natural_scores, found.scores, strict=True)
+    for model, natural, synthetic in both:
+        assert float(row[f"natural_lp {model}"]) == natural
+        assert float(row[f"synthetic_lp {model}"]) == synthetic
+    assert len(row) == 7 + 2 * len(found.models)
+
+
+def _request(target: str) -> SynthesisRequest:
+    options = SynthesisOptions(
+        strategy="exhaustive",
+        starts="all",
+        target=target,
+        floors=(FLOOR,),
+        margin=0.5,
+        most_changes=3,
+        fixed=(0,),
+        **{key: tuple(v) if isinstance(v, list) else v for key, v in OPTIONS[target].items()},
+        per_pair=2,
+    )
+    models = () if target == "split" else MODELS
+    return SynthesisRequest((), SENTENCES, VOCABULARY, options, models=models)
+
+
+def _rows(request: SynthesisRequest, out: Path | None = None) -> list[Row]:
+    return list(write_synthesis(request, out, InProcess()))
+
+
+@pytest.mark.parametrize("target", list(OPTIONS))
+def test_a_target_in_toml_on_the_command_line_and_in_python(tmp_path: Path, target: str) -> None:
+    expected = _python(target, SENTENCES[:3])
+    VOCABULARY.save(tmp_path / "words.csv")
+    (tmp_path / "natural.txt").write_text("\n".join(SENTENCES) + "\n", "utf-8")
+    extra = "".join(f"{key} = {value!r}\n" for key, value in OPTIONS[target].items())
+    (tmp_path / "study.toml").write_text(
+        f"models = {MODELS}\n[study]\nname = 'sets'\n[sentences]\nfile = 'natural.txt'\n"
+        "[vocabulary]\nfile = 'words.csv'\n[synthesis]\nstrategy = 'exhaustive'\nstarts = 'all'\n"
+        "per_pair = 3\n"
+        f"target = '{target}'\n{extra}floors = ['{FLOOR}']\nmargin = 0.5\nmost_changes = 3\n"
+        "fixed = [0]\n",
+        "utf-8",
+    )
+    plan = read_study_plan(tmp_path / "study.toml")
+    report = run_study(plan, InProcess())
+    assert report.complete
+    assert {status.table for status in run_status(plan)[0]} == {"up to date"}
+    with (plan.out / "synthesized.csv").open(encoding="utf-8", newline="") as file:
+        from_toml = list(csv.DictReader(file))
+    assert len(from_toml) == len(expected)
+    for row, found in zip(from_toml, expected, strict=True):
+        _check(row, found)
+
+    models = [word for spec in MODELS for word in ("--model", spec)]
+    sides = {
+        "one-against-all": models,
+        "split": ["--reject", MODELS[0], "--reject", MODELS[1], "--accept", MODELS[2]],
+        "common-failure": [*models, "--reference", "table:14"],
+    }[target]
+    common = ["--floor", FLOOR, "--margin", "0.5", "--most-changes", "3", "--fixed", "0"]
+    files = [
+        "--sentences",
+        str(tmp_path / "natural.txt"),
+        "--vocabulary",
+        str(tmp_path / "words.csv"),
+    ]
+    how = ["--target", target, "--strategy", "exhaustive", "--per-pair", "3"]
+    how += ["--out", str(tmp_path / "out.csv")]
+    assert main(["synthesize", *sides, *common, *files, *how]) == 0
+    written = (tmp_path / "out.csv").read_bytes()
+    assert written == (plan.out / "synthesized.csv").read_bytes()
+    # The finished file is read back.
+    assert main(["synthesize", *sides, *common, *files, *how]) == 0
+    assert (tmp_path / "out.csv").read_bytes() == written
+
+
+@pytest.mark.parametrize("target", list(OPTIONS))
+def test_an_interrupted_file_of_a_set_is_continued_to_the_same_bytes(
+    tmp_path: Path, target: str
+) -> None:
+    request = _request(target)
+    whole = tmp_path / "whole.csv"
+    rows = _rows(request, whole)
+    assert all(isinstance(row, Written) for row in rows)
+    assert _rows(request, whole) == rows
+    out = tmp_path / "stopped.csv"
+    with pytest.raises(KeyboardInterrupt):
+        list(write_synthesis(request, out, Counting(stop_after=5)))
+    _rows(request, out)
+    assert out.read_bytes() == whole.read_bytes()
+
+
+def test_scales_come_from_bundled_sentences_where_few_are_given() -> None:
+    bundled = ["contstim:bigram", "contstim:trigram", "contstim:bigram?unknown=unk"]
+    options = SynthesisOptions(target="split", reject=tuple(bundled[:2]), accept=tuple(bundled[2:]))
+    start = "The ship left at dawn."
+    request = SynthesisRequest((), [start], options=options)
+    (row,) = _rows(request)
+    assert isinstance(row, Written)
+    reject = [load_model(spec) for spec in bundled[:2]]
+    scales = standard_deviations(reject, [start, *pool()[:30]])
+    problem = problem_of(reject, [load_model(bundled[2])], scales=scales)
+    assert row.loss == synthesize(start, problem=problem).loss
+
+
+def test_triplets_with_a_floor_carry_its_scores(tmp_path: Path) -> None:
+    options = SynthesisOptions(strategy="exhaustive", starts="all", floors=(FLOOR,))
+    request = SynthesisRequest([(MODELS[0], MODELS[1])], SENTENCES[:5], VOCABULARY, options)
+    rows = _rows(request, tmp_path / "t.csv")
+    assert rows
+    floor = load_model("table:14")
+    for row in rows:
+        assert isinstance(row, Triplet)
+        texts = [row.natural, row.synthetic_1, row.synthetic_2]
+        assert [value for _, value in row.others] == floor.score(texts).tolist()
+        n = len(row.natural.split())
+        # With room for what division does to the last digit.
+        assert min(floor.score(texts)[1:]) / n >= floor.score(texts)[0] / n - 1.0 - 1e-12
+        _check_models(row, [load_model(spec) for spec in MODELS[:2]])
+    with (tmp_path / "t.csv").open(encoding="utf-8", newline="") as file:
+        header = next(csv.reader(file))
+    name = "table:14?exact=all"
+    assert header[-3:] == [f"natural_lp {name}", f"synthetic_1_lp {name}", f"synthetic_2_lp {name}"]
+
+
+def _check_models(row: Triplet, models: list[SentenceModel]) -> None:
+    one, two = models
+    assert (row.model_1, row.model_2) == (one.spec, two.spec)
+    assert row.synthetic_1_lp_1 == one.score([row.synthetic_1])[0] >= row.natural_lp_1
+    assert row.synthetic_2_lp_2 == two.score([row.synthetic_2])[0] >= row.natural_lp_2
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"target": "split"},
+            "reject and accept go with the target 'split', and the target is 'split'; give both "
+            "with it, and neither with another",
+        ),
+        (
+            {"target": "common-failure"},
+            "reference, the model outside the set that is to reject, goes with the target "
+            "'common-failure', and the target is 'common-failure'; give it with that one alone",
+        ),
+        (
+            {"target": "one-against-all", "per_sentence": 2},
+            "per_sentence and minimum_drop are for triplets, and the target is "
+            "'one-against-all'; leave them out",
+        ),
+        (
+            {"floors": ("contstim:gpt",)},
+            "'contstim:gpt' is no floor; write MODEL>=VALUE or MODEL>=natural-MARGIN, for example "
+            "contstim:gpt>=natural-5 or contstim:gpt/word>=-6",
+        ),
+        (
+            {"most_changes": 1, "changed": (0, 1)},
+            "at most 1 words may change, but 2 must; allow more",
+        ),
+        (
+            {"words_at": {"first": ("The",)}},
+            "words_at has the position 'first'; give whole numbers",
+        ),
+    ],
+)
+def test_options_that_do_not_go_together(options: dict[str, str], message: str) -> None:
+    with pytest.raises(InputError) as error:
+        SynthesisOptions(**options)
+    assert str(error.value) == message
+
+
+ONE = ["--reject", MODELS[0], "--accept", MODELS[1]]
+SENTENCE = "The dog saw the cat."
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            [*ONE, "--floor", "table:13>=-5"],
+            "the natural sentence 'The dog saw the cat.' breaks table:13>=-5 by 27.38; ask for "
+            "less, or leave the sentence out",
+        ),
+        (
+            [*ONE, "--fixed", "5"],
+            "position 5 (fixed) is beyond the end of 'The dog saw the cat.'; its 5 words have "
+            "positions 0 to 4",
+        ),
+        (
+            [*ONE, "--changed", "1", "--words-at", "1=dog"],
+            "position 1 of 'The dog saw the cat.' is to be changed, but no other word may stand "
+            "there; allow more words",
+        ),
+        (
+            [*ONE, "--changed", "4", "--most-changes", "1", "--words-at", "4=home"],
+            "no sentence was found that changes what must change in 'The dog saw the cat.' and "
+            "keeps table:12?exact=all>=natural: 'The dog saw the home.' misses it by 4.432; ask "
+            "for less, or let more words change",
+        ),
+        (
+            ["--target", "one-against-all", "--model", MODELS[0]],
+            "the target one-against-all compares models, got 1 (table:11); give at least two",
+        ),
+        (
+            ["--target", "common-failure", "--model", MODELS[0], "--reference", MODELS[1]],
+            "the target common-failure compares models, got 1 (table:11); give at least two",
+        ),
+        (
+            ["--reject", MODELS[0], "--accept", "table:11?exact=all"],
+            "a target needs different models, got 'table:11?exact=all' twice; specs that differ in "
+            "metric or reduction are different models",
+        ),
+        (
+            ["--model", MODELS[0]],
+            "--model gives the compared models of --target pair, one-against-all or "
+            "common-failure; give both, or neither",
+        ),
+        (
+            [*ONE, "--words-at", "1"],
+            "--words-at '1' lists no words; write POSITION=WORD,WORD",
+        ),
+    ],
+)
+def test_what_cannot_be_done_is_one_line_and_status_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], message: str
+) -> None:
+    VOCABULARY.save(tmp_path / "words.csv")
+    out = tmp_path / "out.csv"
+    files = ["--vocabulary", str(tmp_path / "words.csv"), "--out", str(out)]
+    assert main(["synthesize", *options, *files, SENTENCE]) == 2
+    assert capsys.readouterr().err.splitlines()[-1] == f"contstim: {message}"
+    assert not out.exists()
+
+
+def test_a_floor_that_a_study_cannot_keep_is_refused_before_anything_is_searched(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "natural.txt").write_text("\n".join(SENTENCES) + "\n", "utf-8")
+    VOCABULARY.save(tmp_path / "words.csv")
+    (tmp_path / "study.toml").write_text(
+        f"models = {MODELS}\n[study]\nname = 'sets'\n[sentences]\nfile = 'natural.txt'\n"
+        "[vocabulary]\nfile = 'words.csv'\n[synthesis]\nfloors = ['table:14>=-3']\n",
+        "utf-8",
+    )
+    plan = read_study_plan(tmp_path / "study.toml")
+    with pytest.raises(InfeasibleError, match="breaks table:14>=-3 by"):
+        run_study(plan, InProcess())
+    assert not (plan.out / "tasks").exists()
+
+
+def test_triplets_are_not_chosen_of_other_targets(tmp_path: Path) -> None:
+    (tmp_path / "study.toml").write_text(
+        f"models = {MODELS}\n[study]\nname = 'sets'\n[synthesis]\ntarget = 'one-against-all'\n"
+        "[triplets]\n",
+        "utf-8",
+    )
+    with pytest.raises(InputError) as error:
+        read_study_plan(tmp_path / "study.toml")
+    assert str(error.value).endswith(
+        "[triplets] chooses among triplets of pairs, but synthesis.target is 'one-against-all'; "
+        "leave out one of them"
+    )
