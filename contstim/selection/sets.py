@@ -41,6 +41,9 @@ _PRICED_EXTREMES = 400
 #: Units in which the bound on expected log Bayes factors is divided for the integer programme.
 _UNITS = 1e5
 
+#: With more candidates, those that the linear relaxation chooses for log Bayes factors are kept.
+_DIVE_ABOVE = 1500
+
 #: Steps in which the bound on expected log Bayes factors is lowered.
 _BOUND_STEPS = 80
 
@@ -313,7 +316,7 @@ class _Measure:
 
         A second bound looks at the sentences. With c of `steepest`, models i and j are worth at
         most c (d_i - d_j)², where d is the difference of the two sentences' standardised
-        log-probabilities z, and so at most 2 c times the sum of (z_i - z_j)² over both sentences.
+        and centred log-probabilities z, and so at most 2 c times the sum of (z_i - z_j)² over both sentences.
         Summed with weights over model pairs and then over n pairs of different sentences, that is
         at most 2 c times the sum over the 2 n sentences of most. Mirror descent moves the weights
         to where the bound is low; it holds at every step.
@@ -326,7 +329,7 @@ class _Measure:
         most = self.people.probabilities(np.array([-self.people.most, self.people.most]))
         bound = even / count * float(log_bayes_factors(most)[0])
         sentences = -(-2 * n // uses)
-        z = self.scaled[rows]
+        z = self.scaled[rows] - self.scaled[rows].mean(axis=0)  # differences stay as they are
         i, j = np.triu_indices(m, 1)
         weights = np.full(count, 1 / count)
         lowest = np.inf
@@ -596,9 +599,21 @@ class _Problem:
         # HiGHS writes to standard output.
         unit = 1.0 if self.counted or not bound else _UNITS / bound
         programme = self._programme(bound, unit)
-        gap = max(1e-3, 0.1 / max(1.0, bound)) if self.counted else 2e-3
-        options: Any = {"time_limit": time_limit, "mip_rel_gap": gap}
-        answer: Any = milp(**programme, integrality=np.ones(count + 1, dtype=int), options=options)
+        gap = max(1e-3, 0.1 / max(1.0, bound)) if self.counted else 1e-3
+        whole: dict[str, Any] = {
+            "integrality": np.ones(count + 1, dtype=int),
+            "options": {"time_limit": time_limit, "mip_rel_gap": gap},
+        }
+        relaxed: Any = None if self.counted else milp(**programme)
+        answer: Any = None
+        if relaxed is not None and relaxed.x is not None and count > _DIVE_ABOVE:
+            # Few pairs are fractions in the relaxation; the others stay, so that little is left.
+            fixed = np.append(relaxed.x[:count] > 1 - 1e-6, False)
+            bounds = Bounds(fixed.astype(np.float64), programme["bounds"].ub)
+            answer = milp(**{**programme, "bounds": bounds}, **whole)
+        if answer is None or answer.x is None:
+            answer = milp(**programme, **whole)
+            relaxed = None
         if answer.status == 2:
             raise InfeasibleError(self._shortfall(time_limit))
         if answer.x is None:  # out of time: round the linear relaxation
@@ -612,7 +627,8 @@ class _Problem:
                 f"no {self.n} pairs were found in {time_limit:g} s; allow more time, loosen a "
                 "constraint or ask for fewer pairs"
             )
-        cost = answer.fun if answer.mip_dual_bound is None else answer.mip_dual_bound
+        source = answer if relaxed is None else relaxed
+        cost = source.fun if source.mip_dual_bound is None else source.mip_dual_bound
         proven = 1e-6 - float(cost)
         return chosen, float(np.floor(proven)) if self.counted else (proven + 1) / unit
 

@@ -1,0 +1,90 @@
+"""How many trials name the right one of nine models: set, pairwise and random designs.
+
+    python experiments/set-power/run.py DATA --out results
+
+DATA is a folder with `natural_log_probs.npz` (nine models, 231,725 natural sentences of Golan et
+al. 2023), `natural_selected_360_pairs.csv` and `stimuli_log_probs.csv` (the published natural
+pairs and the rows of their sentences in the scores). The designs have 360 pairs each:
+
+- `set`: for all models at once, by the expected log Bayes factor of an answer;
+- `set, separation`: for all models at once, by how often the least separated two are separated;
+- `pairwise`: ten controversial pairs for each two models, of least summed ranks;
+- `published`: the same as published;
+- `random`: random pairs, others in every study.
+
+Simulated people (`contstim.selection.People`, with the effects that `fit.py` finds in the published
+second experiment) answer them in thousands of studies, each with one of the models right.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import pandas as pd
+
+from contstim.evaluation.recovery import DECISIONS, recovery
+from contstim.report.recovery_figure import recovery_figure
+from contstim.report.style import save_figure
+from contstim.selection import read_scores, select_natural_pairs, select_set
+
+N_PAIRS = 360
+
+
+def published_pairs(folder: Path) -> pd.DataFrame:
+    """Return the published natural pairs by the rows of their sentences in the scores."""
+    stimuli = pd.read_csv(folder / "stimuli_log_probs.csv").dropna(subset=["npz_row"])
+    row = stimuli.drop_duplicates("sentence").set_index("sentence")["npz_row"].astype(int)
+    pairs = pd.read_csv(folder / "natural_selected_360_pairs.csv")
+    return pd.DataFrame(
+        {f"sentence_{k}": row.loc[pairs[f"sentence{k}"]].to_numpy() for k in (1, 2)}
+    )
+
+
+def main() -> None:
+    """Select, simulate, print and write."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--out", type=Path, default=Path("results"))
+    parser.add_argument("--studies", type=int, default=4500)
+    args = parser.parse_args()
+    args.out.mkdir(parents=True, exist_ok=True)
+    scores = read_scores(args.data / "natural_log_probs.npz")
+    selected = {
+        "set": select_set(scores, N_PAIRS, criterion="log-bf"),
+        "set, separation": select_set(scores, N_PAIRS),
+        "pairwise": select_natural_pairs(scores, 10),
+    }
+    for name, pairs in selected.items():
+        pairs.to_csv(args.out / f"{name.replace(', ', '-')}.csv", index=False)
+        told = {key: pairs.attrs[key] for key in ("objective", "bound", "status")}
+        print(f"{name}: {told}")
+    designs = {**selected, "published": published_pairs(args.data), "random": N_PAIRS}
+    needed = []
+    for each, participants in ((5, 300), (20, 75)):
+        for decision in DECISIONS:
+            found = recovery(
+                designs,
+                scores,
+                n_participants=participants,
+                trials_each=each,
+                n_studies=args.studies,
+                decision=decision,
+            )
+            print(f"\n{each} trials a participant, named by {decision}:\n{found}")
+            own = found.needed.assign(trials_each=each, decision=decision)
+            last = found.curve.groupby("design", sort=False).last()
+            own["recovery_at_most"] = own["design"].map(last["recovery"])
+            needed.append(own)
+            if (each, decision) == (5, DECISIONS[0]):
+                found.curve.to_csv(args.out / "curve.csv", index=False)
+                found.model_pairs.to_csv(args.out / "model_pairs.csv", index=False)
+                figure = recovery_figure(found.curve, found.model_pairs)
+                save_figure(figure, args.out / "set-power.svg")
+    pd.concat(needed).to_csv(args.out / "needed.csv", index=False)
+
+
+if __name__ == "__main__":
+    main()
