@@ -315,11 +315,11 @@ class _Measure:
         |P| <= (M - 1) a with a < 1/2 the largest |q|: convex, so the maximum has every q at an end.
 
         A second bound looks at the sentences. With c of `steepest`, models i and j are worth at
-        most c (d_i - d_j)², where d is the difference of the two sentences' standardised
-        and centred log-probabilities z, and so at most 2 c times the sum of (z_i - z_j)² over both sentences.
-        Summed with weights over model pairs and then over n pairs of different sentences, that is
-        at most 2 c times the sum over the 2 n sentences of most. Mirror descent moves the weights
-        to where the bound is low; it holds at every step.
+        most c (d_i - d_j)², where d is the difference of the two sentences' standardised and
+        centred log-probabilities z, and so at most 2 c times the sum of (z_i - z_j)² over both
+        sentences. Summed with weights over model pairs and then over n pairs of different
+        sentences, that is at most 2 c times the sum over the 2 n sentences of most. Mirror descent
+        moves the weights to where the bound is low; it holds at every step.
         """
         m = len(self.ranked.models)
         count = m * (m - 1) // 2
