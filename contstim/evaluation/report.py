@@ -65,8 +65,8 @@ def write_report(evaluation: Evaluation, folder: str | Path) -> Path:
     place = Path(folder)
     evaluation.write_tables(place)
     page = Page("Which model predicts people's choices")
-    for text in answer_sentences(evaluation):
-        page.paragraph(text)
+    if answer := " ".join(answer_sentences(evaluation)):
+        page.paragraph(answer)
     if len(evaluation.models):
         _model_parts(evaluation, page, place)
         _pair_parts(evaluation, page, place)
@@ -124,33 +124,47 @@ def _file_name(name: str) -> str:
 
 
 def _model_parts(evaluation: Evaluation, page: Page, place: Path) -> None:
+    """Add a section for each analysis and measure; the figure of the first goes before them all."""
     keys = ["analysis", "measure"]
-    for (analysis, measure), rows in evaluation.models.groupby(keys, sort=False):
+    blocks = list(evaluation.models.groupby(keys, sort=False))
+    answered = len(blocks) > 0 and _model_figure(evaluation, page, place, blocks[0][1])
+    for number, ((analysis, measure), rows) in enumerate(blocks):
         page.heading(f"{str(analysis).replace('_', ' ')}: {str(measure).replace('_', ' ')}")
         for sentence in result_sentences(evaluation, str(analysis), str(measure)):
             page.paragraph(sentence)
-        compared = evaluation.comparisons
-        compared = compared[(compared["analysis"] == analysis) & (compared["measure"] == measure)]
-        units = (
-            evaluation.details.groups
-            if rows["unit"].iloc[0] == "group"
-            else evaluation.details.participants
-        )
-        units = units[(units["analysis"] == analysis) & (units["measure"] == measure)]
-        if rows["value"].notna().any():
-            figure = model_figure(rows, compared, units)
-            trials = sorted(set(rows["n_trials"]))
-            span = f"{trials[0]}" if len(trials) == 1 else f"{trials[0]} to {trials[-1]}"
-            caption = (
-                f"{MEASURE_LABELS[str(measure)].capitalize()} of each model; {span} sentence "
-                f"pairs a model. Grey: noise ceiling. Right: filled, a model; open, those that it "
-                "beats at a false discovery rate of 0.05."
-            )
-            _add(page, place, f"models-{analysis}-{measure}", figure, caption)
+        if number or not answered:
+            _model_figure(evaluation, page, place, rows)
+        compared = _part(evaluation.comparisons, rows)
         for table, columns in ((rows, _MODEL_COLUMNS), (compared, _COMPARISON_COLUMNS)):
             page.table(table, columns)
             if len(table):
                 page.paragraph(scope_sentence(evaluation, str(rows["unit"].iloc[0])))
+
+
+def _part(table: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
+    """Return what `table` has of the analysis and measure that `rows` are of."""
+    here = rows.iloc[0]
+    same = (table["analysis"] == here["analysis"]) & (table["measure"] == here["measure"])
+    return table[same]
+
+
+def _model_figure(evaluation: Evaluation, page: Page, place: Path, rows: pd.DataFrame) -> bool:
+    """Draw an analysis by one measure; return whether there was anything to draw."""
+    if rows["value"].isna().all():
+        return False
+    analysis, measure, unit = (str(rows[name].iloc[0]) for name in ("analysis", "measure", "unit"))
+    details = evaluation.details
+    units = _part(details.groups if unit == "group" else details.participants, rows)
+    figure = model_figure(rows, _part(evaluation.comparisons, rows), units)
+    trials = sorted(set(rows["n_trials"]))
+    span = f"{trials[0]}" if len(trials) == 1 else f"{trials[0]} to {trials[-1]}"
+    caption = (
+        f"{MEASURE_LABELS[measure].capitalize()} of each model; {span} sentence pairs a model. "
+        "Grey: noise ceiling. Right: filled, a model; open, those that it beats at a false "
+        "discovery rate of 0.05."
+    )
+    _add(page, place, f"models-{analysis}-{measure}", figure, caption)
+    return True
 
 
 def _pair_parts(evaluation: Evaluation, page: Page, place: Path) -> None:

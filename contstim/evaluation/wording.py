@@ -326,7 +326,9 @@ def _against_others(evaluation: Evaluation, best: str, analysis: str, measure: s
         return []
     other = pairs["model_1"].where(pairs["model_1"] != best, pairs["model_2"])
     better = (pairs["q"] < ALPHA).sum()
-    parts = [f"better than {better} of {_count(len(pairs), 'other model')}"]
+    parts = [f"better than {better} of {len(pairs)} other models"]
+    if len(pairs) == 1:
+        parts = [f"better than {other.iloc[0]}"] * int(better)
     for verdict, words in (("equivalent", "equivalent to"), ("undecided", "not told apart from")):
         which = [str(name) for name in other[pairs["verdict"] == verdict]]
         if which:

@@ -24,6 +24,11 @@ __all__ = [
 ]
 
 
+# Up to so many models the rows are high.
+_FEW = 12
+# Of a row's height, how far below its middle a model's marks are, under its name.
+_LANE = 0.15
+
 #: Axis labels of the measures.
 MEASURE_LABELS = {
     "accuracy": "accuracy of predicting choices",
@@ -57,7 +62,8 @@ def model_figure(
 ) -> Figure:
     """Draw one analysis and measure.
 
-    Models are rows, the best at the top. Small dots are groups or participants, the large one
+    Models are rows, the best at the top, with their names above them, so that the figure is no
+    wider than a phone needs to show it. Small dots are groups or participants, the large one
     the mean with its interval, the grey band the noise ceiling from lower to upper bound (a
     line where they coincide), a star a model significantly below its lower bound. On the
     right, each column is a model that beats others: filled at itself, open at those it beats.
@@ -76,8 +82,9 @@ def model_figure(
     beats = dominance(comparisons, order, alpha)
     winners = list(dict.fromkeys(beats["model"]))
     metro = max(0.6, 0.16 * len(winners) + 0.3)
-    height = 1.25 + 0.27 * max(len(order), 2)
-    figure, (ax, side) = new_figure(5.4 + metro, height, (5.4, metro))
+    row = 0.36 if len(order) <= _FEW else 0.27
+    height = 1.05 + row * max(len(order), 2)
+    figure, (ax, side) = new_figure(4.3 + metro, height, (4.3, metro))
     measure = str(models["measure"].iloc[0])
     # By the order of the table, so that a model has one colour in all figures.
     tints = {str(name): colour(i) for i, name in enumerate(dict.fromkeys(models["model"]))}
@@ -85,9 +92,14 @@ def model_figure(
     chance = 0.5 if measure == "accuracy" else 0.0
     ax.axvline(chance, color="0.4", linewidth=0.8, linestyle=(0, (4, 3)), zorder=0)
     ax.set_xlabel(MEASURE_LABELS.get(measure, measure))
-    ax.set_ylim(len(order) - 0.4, -0.6)
-    ax.set_yticks(range(len(order)), [short(name) for name in order])
-    ax.tick_params(axis="y", length=0)
+    ax.set_ylim(len(order) - 0.5, -0.5)
+    names = [short(name, 48) for name in order]
+    ax.set_yticks(np.arange(len(order)) - 0.27, names, ha="left", va="center")
+    ax.tick_params(axis="y", length=0, pad=-2, labelsize=8 if len(order) <= _FEW else 7)
+    for label in ax.get_yticklabels():  # the line at chance does not strike names out
+        label.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 0.3})
+    for y in range(1, len(order)):
+        ax.axhline(y - 0.5, color="0.92", linewidth=0.6, zorder=0)
     _draw_metro(side, beats, winners, order, tints)
     _legend(figure, shown, bool(len(winners)), alpha)
     return figure
@@ -99,12 +111,14 @@ def _draw_values(
     span = (
         float(np.ptp(units["value"].dropna().to_numpy())) if units["value"].notna().any() else 1.0
     )
-    for y, row in enumerate(shown.to_dict("records")):
+    for place, row in enumerate(shown.to_dict("records")):
+        y = place + _LANE
         if not np.isnan(row["ceiling_lower"]):
             low, high = sorted((row["ceiling_lower"], row["ceiling_upper"]))
             band = f"ceiling-{row['model']}"
-            ax.fill_betweenx([y - 0.4, y + 0.4], low, high, color="0.8", lw=0, zorder=1, gid=band)
-            ax.plot([low, low], [y - 0.4, y + 0.4], color="0.55", linewidth=1, zorder=1)
+            edges = [y - 0.23, y + 0.29]
+            ax.fill_betweenx(edges, low, high, color="0.8", lw=0, zorder=1, gid=band)
+            ax.plot([low, low], edges, color="0.55", linewidth=1, zorder=1)
         values = units.loc[units["model"] == row["model"], "value"].dropna().to_numpy()
         # Dots that would cover each other are stacked in order, not by chance.
         spread = np.zeros(len(values))
@@ -112,8 +126,8 @@ def _draw_values(
         bins = np.round(values / width)
         for value in np.unique(bins):
             same = np.flatnonzero(bins == value)
-            spread[same] = 0.09 * (np.arange(len(same)) - (len(same) - 1) / 2)
-        spread *= min(1.0, 0.36 / max(np.abs(spread).max(initial=0.0), 1e-9))
+            spread[same] = 0.07 * (np.arange(len(same)) - (len(same) - 1) / 2)
+        spread *= min(1.0, 0.24 / max(np.abs(spread).max(initial=0.0), 1e-9))
         ax.plot(
             values,
             y + spread,
@@ -160,12 +174,14 @@ def _draw_metro(
     order: list[str],
     tints: dict[str, str],
 ) -> None:
-    side.set_ylim(len(order) - 0.4, -0.6)
+    side.set_ylim(len(order) - 0.5, -0.5)
     side.set_xlim(-0.7, max(len(winners), 1) - 0.3)
     side.set_axis_off()
     for x, model in enumerate(winners):
-        y = order.index(model)
-        below = [order.index(other) for other in beats.loc[beats["model"] == model, "beats"]]
+        y = order.index(model) + _LANE
+        below = [
+            order.index(other) + _LANE for other in beats.loc[beats["model"] == model, "beats"]
+        ]
         side.plot([x, x], [min(y, *below), max(y, *below)], color=tints[model], linewidth=1.2)
         side.plot(
             [x] * len(below),
@@ -182,7 +198,7 @@ def _draw_metro(
 
 def _legend(figure: Figure, shown: pd.DataFrame, metro: bool, alpha: float) -> None:
     dot: dict[str, Any] = {"linestyle": "", "marker": "o", "color": "0.3"}
-    unit = str(shown["unit"].iloc[0]) if len(shown) else "participant"
+    unit = "group" if len(shown) and shown["unit"].iloc[0] == "group" else "participant"
     handles: list[Line2D | Patch] = [
         Line2D([], [], markersize=2.6, alpha=0.6, label=f"one {unit}", **dot),
         Line2D([], [], markersize=6, markeredgecolor="black", label="mean", **dot),
@@ -199,7 +215,7 @@ def _legend(figure: Figure, shown: pd.DataFrame, metro: bool, alpha: float) -> N
         handles.append(Line2D([], [], **{**dot, **beaten}, markersize=4.5, label="beaten by ●"))
     figure.legend(
         handles=handles,
-        loc="outside lower center",
+        loc="outside lower left",
         ncols=3,
         frameon=False,
         fontsize=7,

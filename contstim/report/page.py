@@ -77,7 +77,14 @@ class Page:
         self._parts.append({"kind": "table", "head": head, "rows": rows})
 
     def __str__(self) -> str:
-        return render("report.html", title=self._title, parts=self._parts)
+        kinds = [part["kind"] for part in self._parts]
+        first = kinds.index("heading") if "heading" in kinds else len(kinds)
+        return render(
+            "report.html",
+            title=self._title,
+            opening=self._parts[:first],
+            parts=self._parts[first:],
+        )
 
 
 def _cell(value: object) -> dict[str, object]:

@@ -90,19 +90,19 @@ def test_model_figure_shows_each_model_best_first(evaluation):
     assert [label.get_text() for label in ax.get_yticklabels()] == order
     assert ax.get_xlabel() == "accuracy of predicting choices"
     drawn = {artist.get_gid(): artist for artist in (*ax.lines, *ax.collections)}
-    for y, row in enumerate(models.set_index("model").loc[order].itertuples()):
-        model = row.Index
+    for place, row in enumerate(models.set_index("model").loc[order].itertuples()):
+        model, y = row.Index, place + 0.15  # under its name
         assert drawn[f"mean-{model}"].get_xydata().tolist() == [[row.value, y]]
         ends = drawn[f"interval-{model}"].get_xydata().tolist()
         assert ends == [[row.ci_low, y], [row.ci_high, y]]
         dots = drawn[f"units-{model}"]
         assert sorted(dots.get_xdata()) == sorted(people.loc[people["model"] == model, "value"])
         # Dots lie beside their own row, none hides another, and none is on the next row.
-        assert (np.abs(dots.get_ydata() - y) < 0.4).all()
+        assert (np.abs(dots.get_ydata() - y) < 0.3).all()
         assert len(np.unique(dots.get_xydata().round(9), axis=0)) == len(dots.get_xdata())
         band = drawn[f"ceiling-{model}"].get_paths()[0].get_extents()
         assert (band.x0, band.x1) == pytest.approx(sorted((row.ceiling_lower, row.ceiling_upper)))
-        assert (band.y0, band.y1) == pytest.approx((y - 0.4, y + 0.4))
+        assert (band.y0, band.y1) == pytest.approx((y - 0.23, y + 0.29))
     stars = [text for text in ax.texts if text.get_text() == "*"]
     assert len(stars) == ((models["q_ceiling"] < 0.05) & (models["effect_ceiling"] < 0)).sum() > 0
     beats = dominance(comparisons, order)
@@ -251,7 +251,11 @@ def test_the_answer_comes_first(evaluation, tmp_path):
     assert re.match(r"It is better than \d of \d other models?", said[1])
     assert f"lower noise ceiling of {best['ceiling_lower']:.3f}" in said[2]
     page = html.unescape(evaluation.report(tmp_path).read_text(encoding="utf-8"))
-    assert 0 < page.index(said[0]) < page.index("<svg") < page.index("Benjamini-Hochberg")
+    places = [page.index(text) for text in (" ".join(said), "<svg", "<nav>", "<h2", "<table")]
+    assert places == sorted(places)  # the answer and its figure fill the first screen
+    assert page.count('aria-label="Accuracy of predicting choices') == len(
+        evaluation.models.groupby("analysis")
+    )
 
 
 def test_intervals_with_zero_are_counted_beside_significance(evaluation):
