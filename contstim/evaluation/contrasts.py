@@ -314,7 +314,7 @@ class CrossedTests:
             _mean(np.minimum(outcome.lower[:, i], outcome.lower[:, j])) - CHANCE[outcome.measure]
         )
         people, sentences = difference.factors(difference.value)
-        n_pairs = min(len(np.unique(cells.subset.pair)) for cells in (first, second))
+        n_pairs = min(cells.subset.n_pairs for cells in (first, second))
         note = "" if margin > 0 else "no margin of equivalence: no ceiling above chance"
         return Contrast(
             p=difference.p(),
@@ -341,14 +341,12 @@ class _Cells:
         self.subset = subset
         self.there = ~np.isnan(cells)
         self.cells = cells
+        counts = np.bincount(subset.person[self.there], minlength=subset.n_people)
+        self.people = subset.labels[counts > 0]
 
     @classmethod
     def of(cls, subset: Subset, measure: str, prediction: FloatArray) -> _Cells:
         return cls(subset, subset.cells(measure, prediction))
-
-    @property
-    def people(self) -> IntArray:
-        return np.unique(self.subset.labels[self.subset.person[self.there]])
 
     def mean(self, population: str) -> SampledMean:
         if not self.there.any():
@@ -371,6 +369,8 @@ class _Cells:
         return difference_of(sides[0], sides[1], data.participant, data.pair, population, chance)
 
     def _of_people(self, people: IntArray) -> BoolArray:
+        if np.array_equal(people, self.people):
+            return self.there
         return self.there & np.isin(self.subset.labels, people)[self.subset.person]
 
 

@@ -288,17 +288,27 @@ def difference_of(
         Takes the difference on Fisher's scale above this chance, unless a mean is perfect or sure.
     """
     sides = [first, second]
-    means = [design.mean(cells, population) for _, design, cells in sides]
+    values = [float(design.weight @ cells) for _, design, cells in sides]
     slopes = [1.0, 1.0]
-    if chance is not None and all(mean.inside(chance) for mean in means):
-        on_z = [mean.on_z(chance) for mean in means]
-        slopes = [z.stderr / mean.stderr for z, mean in zip(on_z, means, strict=True)]
-        means = on_z
-    deviations = np.zeros(len(pair))
-    for weight, (rows, design, cells) in zip((slopes[0], -slopes[1]), sides, strict=True):
-        deviations[rows] += weight * design.deviations(cells)
-    value = means[0].value - means[1].value
-    return mean_of(value, deviations, person, pair, (first[1], second[1]), population)
+    if chance is not None:
+        means = [design.mean(cells, population) for _, design, cells in sides]
+        if all(mean.inside(chance) for mean in means):
+            on_z = [mean.on_z(chance) for mean in means]
+            slopes = [z.stderr / mean.stderr for z, mean in zip(on_z, means, strict=True)]
+            values = [z.value for z in on_z]
+    deviations = [
+        slope * design.deviations(cells)
+        for slope, (_, design, cells) in zip(slopes, sides, strict=True)
+    ]
+    value = values[0] - values[1]
+    if first[1] is second[1]:  # the same cells: the others need no look
+        design = first[1]
+        beyond = deviations[0] - deviations[1]
+        return mean_of(value, beyond, design.person, design.pair, (design,), population)
+    beyond = np.zeros(len(pair))
+    beyond[first[0]] += deviations[0]
+    beyond[second[0]] -= deviations[1]
+    return mean_of(value, beyond, person, pair, (first[1], second[1]), population)
 
 
 def accuracy_cells(rating: FloatArray, prediction: FloatArray) -> FloatArray:

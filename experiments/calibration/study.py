@@ -106,22 +106,25 @@ def simulate(cell: Cell, design: CellDesign, n: int, rng: np.random.Generator) -
         rating=ratings(),
         pairs=pd.DataFrame(index=range(n_pairs)),
         models=("a", "b", "votes", "ranks"),
-        log_ratio=np.column_stack([models, *_crowd(ratings(), person, pair, rng)]),
+        log_ratio=np.column_stack([models, *_crowd(ratings(), person, pair, n_pairs, rng)]),
     )
 
 
 def _crowd(
-    rating: np.ndarray, person: np.ndarray, pair: np.ndarray, rng: np.random.Generator
+    rating: np.ndarray,
+    person: np.ndarray,
+    pair: np.ndarray,
+    n_pairs: int,
+    rng: np.random.Generator,
 ) -> list[np.ndarray]:
     """Return the mean vote and mean normalised rank at each pair, but for one of its people."""
     ranks, counts = segment_ranks(rating, person, int(person.max()) + 1)
     ranks = ranks / np.sqrt(square_sum(counts))[person]
     order = np.lexsort((rng.random(len(pair)), pair))
     order = order[np.append(False, np.diff(pair[order]) == 0)]
-    size = int(pair.max()) + 1
-    left = np.maximum(np.bincount(pair[order], minlength=size), 1)
+    left = np.maximum(np.bincount(pair[order], minlength=n_pairs), 1)
     return [
-        np.round(np.bincount(pair[order], x[order], size) / left, 12)
+        np.round(np.bincount(pair[order], x[order], n_pairs) / left, 12)
         for x in (np.sign(rating), ranks)
     ]
 

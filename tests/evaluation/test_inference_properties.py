@@ -1,0 +1,88 @@
+"""What the default evaluation may never say, over studies drawn at random."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.formula.api as smf
+
+from contstim.evaluation import Analysis, evaluate
+from contstim.evaluation.crossed import CellDesign
+
+ALL = (Analysis("all"),)
+
+
+def drawn(seed, share=1.0):
+    """A study of four models: two good ones, a copy of the first, and one without use."""
+    rng = np.random.default_rng(seed)
+    n, p = int(rng.integers(4, 15)), int(rng.integers(4, 30))
+    truth = rng.normal(size=p)
+    felt = truth + rng.normal(size=p) + 0.5 * rng.normal(size=(n, 1)) + rng.normal(size=(n, p))
+    seen = rng.random((n, p)) < share
+    seen[:2] = True
+    person, pair = np.nonzero(seen)
+    choices = pd.DataFrame(
+        {
+            "participant": person,
+            "sentence_1": [f"first {i}" for i in pair],
+            "sentence_2": [f"second {i}" for i in pair],
+            "rating": np.digitize(felt[seen], [-2, -1, 0, 1, 2]) - 2.5,
+        }
+    )
+    first = truth + 0.7 * rng.normal(size=p)
+    ratio = [first, truth + rng.normal(size=p), first, rng.normal(size=p)]
+    scores = pd.DataFrame(
+        np.concatenate([np.zeros((p, 4)), np.transpose(ratio)]),
+        columns=["good", "better", "copy", "noise"],
+    )
+    scores.insert(0, "sentence", [f"{side} {i}" for side in ("first", "second") for i in range(p)])
+    return choices, scores
+
+
+@pytest.mark.parametrize("share", [1.0, 0.6])
+@pytest.mark.parametrize("population", ["such sentences", "these sentences"])
+def test_a_p_value_never_contradicts_its_interval(share, population):
+    significant = 0
+    for seed in range(12):
+        found = evaluate(*drawn(seed, share), analyses=ALL, population=population)
+        table = found.comparisons
+        without_zero = (table["ci_low"] > 0) | (table["ci_high"] < 0)
+        assert ((table["p"] < 0.05) == without_zero).all()
+        assert (table.loc[without_zero, "ci_low"] > 0).equals(
+            table.loc[without_zero, "difference"] > 0
+        )
+        chance = found.models["measure"].map({"accuracy": 0.5, "signed_rank_cosine": 0.0})
+        apart = (found.models["ci_low"] > chance) | (found.models["ci_high"] < chance)
+        assert ((found.models["p_chance"] < 0.05) == apart).all()
+        significant += int(without_zero.sum())
+    assert significant >= 10
+
+
+def test_models_with_the_same_predictions_are_equivalent_and_never_better():
+    for seed in range(12):
+        table = evaluate(*drawn(seed), analyses=ALL).comparisons
+        same = table[(table["model_1"] == "good") & (table["model_2"] == "copy")]
+        assert (same["difference"] == 0).all()
+        assert (same["p"] == 1).all()
+        with_margin = same["margin"] > 0
+        assert (same.loc[with_margin, "verdict"] == "equivalent").all()
+        assert not same["verdict"].isin(["model 1", "model 2"]).any()
+        assert with_margin.any()
+
+
+def test_a_mixed_model_of_another_library_finds_the_same():
+    """REML of statsmodels, crossed random intercepts; with full tables both are exact."""
+    rng = np.random.default_rng(3)
+    n, p = 12, 15
+    design = CellDesign(np.repeat(np.arange(n), p), np.tile(np.arange(p), n))
+    cells = 0.1 + 0.4 * rng.normal(size=n)[design.person] + 0.6 * rng.normal(size=p)[design.pair]
+    cells = cells + rng.normal(size=n * p)
+    table = pd.DataFrame({"y": cells, "person": design.person, "pair": design.pair, "all": 1})
+    fit = smf.mixedlm(
+        "y ~ 1",
+        table,
+        groups="all",
+        vc_formula={"person": "0 + C(person)", "pair": "0 + C(pair)"},
+    ).fit()
+    ours = design.mean(cells)
+    assert ours.value == pytest.approx(fit.params["Intercept"], abs=1e-6)
+    assert ours.stderr == pytest.approx(fit.bse["Intercept"], rel=1e-3)
