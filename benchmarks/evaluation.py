@@ -1,6 +1,7 @@
 """Time and memory of `evaluate` on a large simulated study, and of the published data set.
 
 python benchmarks/evaluation.py
+python benchmarks/evaluation.py --default
 python benchmarks/evaluation.py --data behavior_nov2022_raw.csv
 """
 
@@ -55,11 +56,13 @@ def scattered_study(n_people, n_trials, n_models, seed=0):
 
 
 def timed(label, run):
-    start = time.perf_counter()
+    start, used = time.perf_counter(), time.process_time()
     result = run()
-    seconds = time.perf_counter() - start
+    seconds, used = time.perf_counter() - start, time.process_time() - used
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    print(f"{label}: {seconds:.1f} s, peak memory so far {peak:.2f} GB")
+    print(
+        f"{label}: {seconds:.1f} s ({used:.1f} s of processor time), peak memory so far {peak:.2f} GB"
+    )
     return result
 
 
@@ -70,7 +73,15 @@ def main():
     parser.add_argument("--trials", type=int, default=165)
     parser.add_argument("--models", type=int, default=20)
     parser.add_argument("--n-bootstrap", type=int, default=1000)
+    parser.add_argument("--default", action="store_true", help="only the default, ten groups")
     arguments = parser.parse_args()
+    sizes = arguments.people, arguments.trials, arguments.models
+    if arguments.default:
+        choices, scores = large_study(*sizes, 10)
+        label = f"{len(choices):,} choices, {arguments.models} models, default"
+        timed(label, lambda: evaluate(choices, scores))
+        return
+    ranks = {"inference": "signed-rank", "n_bootstrap": arguments.n_bootstrap}
     if arguments.data:
         with tempfile.TemporaryDirectory() as folder:
             timed(
@@ -78,18 +89,16 @@ def main():
                 lambda: evaluate_file(arguments.data, "golan2023", out=folder),
             )
     for n_groups, kind in ((10, "ten groups"), (1, "one group, participants and pairs resampled")):
-        choices, scores = large_study(
-            arguments.people, arguments.trials, arguments.models, n_groups
-        )
+        choices, scores = large_study(*sizes, n_groups)
         result = timed(
             f"{len(choices):,} choices, {arguments.models} models, {kind}",
-            lambda c=choices, s=scores: evaluate(c, s, n_bootstrap=arguments.n_bootstrap),
+            lambda c=choices, s=scores: evaluate(c, s, **ranks),
         )
         print(result.models.head(3)[["model", "value", "ci_low", "ci_high"]].to_string(index=False))
-    scattered = scattered_study(arguments.people, arguments.trials, arguments.models)
+    scattered = scattered_study(*sizes)
     result = timed(
         f"{len(scattered[0]):,} choices, every participant with trials of their own drawing",
-        lambda: evaluate(*scattered, n_bootstrap=arguments.n_bootstrap),
+        lambda: evaluate(*scattered, **ranks),
     )
     print("\n".join(result.provenance.notes))
 
