@@ -60,9 +60,7 @@ def timed(label, run):
     result = run()
     seconds, used = time.perf_counter() - start, time.process_time() - used
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    print(
-        f"{label}: {seconds:.1f} s ({used:.1f} s of processor time), peak memory so far {peak:.2f} GB"
-    )
+    print(f"{label}: {seconds:.1f} s ({used:.1f} s of processor time), peak so far {peak:.2f} GB")
     return result
 
 
