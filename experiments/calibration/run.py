@@ -6,7 +6,9 @@ import argparse
 import itertools
 import sys
 import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -20,6 +22,7 @@ from contstim.evaluation.subset import MEASURES
 
 #: The commonest studies, simulated five times as often.
 COMMON = (("crossed", 10, 40, 1.0), ("crossed", 30, 40, 1.0), ("own pairs", 100, 40, 1.0))
+Row = dict[str, Any]
 # Shares that are right, of tests at 0.05 and of 95 % intervals.
 _ERRORS, _COVERAGE = (0.035, 0.065), (0.93, 0.97)
 _MARGIN = 0.1
@@ -38,7 +41,7 @@ def main() -> int:
     arguments = parser.parse_args()
     measures = MEASURES if arguments.measure is None else (arguments.measure,)
     sizes = list(itertools.product(measures, PEOPLE, PAIRS))
-    rows: list[dict[str, object]] = []
+    rows: list[Row] = []
     for measure, people, pairs in sizes:
         start = time.process_time()
         part = PARTS[arguments.part](measure, people, pairs, arguments.studies, arguments.seed)
@@ -53,7 +56,7 @@ def main() -> int:
     return 0
 
 
-def errors(measure, people, pairs, n, seed):
+def errors(measure: str, people: int, pairs: int, n: int, seed: int) -> Iterator[Row]:
     """Yield how often tests and intervals err in each design and with each effect of items.
 
     Cells whose share of errors lies outside the bounds are simulated again with another seed, five
@@ -68,7 +71,7 @@ def errors(measure, people, pairs, n, seed):
         yield row
 
 
-def row_of(cell: Cell, measure: str, n: int, seed: int) -> dict[str, object]:
+def row_of(cell: Cell, measure: str, n: int, seed: int) -> Row:
     """Return how often tests and intervals err in `n` studies, as shares."""
     said = list(studies(cell, measure, n, generator(cell, measure, seed)))
     chance = CHANCE[measure]
@@ -82,7 +85,7 @@ def row_of(cell: Cell, measure: str, n: int, seed: int) -> dict[str, object]:
     }
 
 
-def place(cell: Cell, measure: str) -> dict[str, object]:
+def place(cell: Cell, measure: str) -> Row:
     """Return the columns that say which cell a row is of."""
     return {
         "measure": measure,
@@ -107,7 +110,7 @@ def coverage(said: list[Said], name: str, chance: float) -> float:
     return float(np.mean((bounds[:, 0] <= truth) & (truth <= bounds[:, 1])))
 
 
-def power(measure, people, pairs, n, seed):
+def power(measure: str, people: int, pairs: int, n: int, seed: int) -> Iterator[Row]:
     """Yield how often differences and equivalence are found, beside what an oracle finds.
 
     The oracle knows the standard error, that of the estimates over all studies, and so tests by
@@ -140,7 +143,7 @@ def power(measure, people, pairs, n, seed):
         yield row
 
 
-def _differences(said, measure: str) -> tuple[np.ndarray, ...]:
+def _differences(said: Iterable[Said], measure: str) -> tuple[np.ndarray, ...]:
     """Return difference, p-value, margin and p-value of equivalence of each study."""
     rows = []
     for one in said:
@@ -151,7 +154,7 @@ def _differences(said, measure: str) -> tuple[np.ndarray, ...]:
     return tuple(np.array(rows).T)
 
 
-def public(measure, people, pairs, n, seed):
+def public(measure: str, people: int, pairs: int, n: int, seed: int) -> Iterator[Row]:
     """Yield how far `evaluate` is from the fast path, and how often it errs.
 
     One study a cell is evaluated; of the commonest cells `n`, whose errors are counted.
@@ -167,7 +170,7 @@ def public(measure, people, pairs, n, seed):
 PARTS = {"errors": errors, "power": power, "public": public}
 
 
-def line_of(row: dict[str, object]) -> str:
+def line_of(row: Row) -> str:
     """Return a cell as a line."""
     said = [
         f"{name} {100 * value:.1f}" if name != "largest difference" else f"{name} {value:.1e}"
@@ -209,7 +212,7 @@ def judged(block: pd.DataFrame, name: str, bounds: tuple[float, float]) -> str:
     counts = np.round(share * block["studies"]).astype(int)
     p = []
     for count, n, value in zip(counts, block["studies"], share, strict=True):
-        side = "less" if value < sum(bounds) / 2 else "greater"
+        side: Literal["less", "greater"] = "less" if value < sum(bounds) / 2 else "greater"
         bound = bounds[0] if side == "less" else bounds[1]
         p.append(binomtest(int(count), int(n), bound, alternative=side).pvalue if bound else 1.0)
     outside = (share < bounds[0]) | (share > bounds[1])
