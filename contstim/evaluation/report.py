@@ -145,7 +145,8 @@ def _part(table: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
     """Return what `table` has of the analysis and measure that `rows` are of."""
     here = rows.iloc[0]
     same = (table["analysis"] == here["analysis"]) & (table["measure"] == here["measure"])
-    return table.loc[same]
+    part: pd.DataFrame = table[same]
+    return part
 
 
 def _model_figure(evaluation: Evaluation, page: Page, place: Path, rows: pd.DataFrame) -> bool:
