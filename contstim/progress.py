@@ -5,11 +5,12 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterable, Iterator
+from types import TracebackType
 from typing import TypeVar
 
 from tqdm import tqdm
 
-__all__ = ["track"]
+__all__ = ["Progress", "track"]
 
 _Item = TypeVar("_Item")
 
@@ -41,3 +42,44 @@ def track(items: Iterable[_Item], total: int, label: str, done: int = 0) -> Iter
             last = now
             left = (now - started) / (number - done) * (total - number)
             print(f"{label}: {number} of {total}, about {left:.0f} s left", file=sys.stderr)
+
+
+class Progress:
+    """Reports steps and evaluations on standard error, or nothing at all if not `shown`."""
+
+    def __init__(self, total: int, done: int, shown: bool) -> None:
+        self._shown = shown
+        self._bar = (
+            tqdm(total=total, initial=done, unit="step", desc="training")
+            if shown and sys.stderr.isatty()
+            else None
+        )
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+    def step(self, loss: float) -> None:
+        """Count one step."""
+        if self._bar is not None:
+            self._bar.update()
+            self._bar.set_postfix(loss=f"{loss:.3f}", refresh=False)
+
+    def say(self, line: str) -> None:
+        """Report an evaluation or the like."""
+        if self._bar is not None:
+            self._bar.write(line, file=sys.stderr)
+        elif self._shown:
+            print(line, file=sys.stderr, flush=True)
+
+
+_MOST_REPEATS = 10_000  # of a text in a pass
+_MOST_WEIGHTS = 10**9  # of a network: 16 GB in training

@@ -174,8 +174,8 @@ def _ngram(args: argparse.Namespace) -> int:
 
 
 def _network(args: argparse.Namespace) -> int:
-    from contstim.models.recurrent.network import NetworkConfig, TrainingOptions
-    from contstim.models.recurrent.training import train_recurrent
+    from contstim.models.recurrent.network import NetworkConfig
+    from contstim.models.recurrent.training import TrainingOptions, train_recurrent
 
     with resumable():
         record = train_recurrent(

@@ -27,9 +27,9 @@ from contstim.models.hf.checkpoint import Checkpoint
 from contstim.models.hf.encoding import Encoded
 from contstim.models.hf.masked import MaskedModel
 from contstim.models.hf.network import Network
-from contstim.models.recurrent.training import Progress
 from contstim.models.registry import load_model
 from contstim.models.spec import ModelSpec
+from contstim.progress import Progress
 from contstim.settings import Count, settings
 
 __all__ = [

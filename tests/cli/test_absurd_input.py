@@ -13,8 +13,8 @@ from contstim.cli import main, score
 from contstim.errors import InputError
 from contstim.experiment.schema import open_data
 from contstim.experiment.study import new_study
-from contstim.models.recurrent.network import NetworkConfig, TrainingOptions
-from contstim.models.recurrent.training import train_recurrent
+from contstim.models.recurrent.network import NetworkConfig
+from contstim.models.recurrent.training import TrainingOptions, train_recurrent
 from contstim.selection import Layout, design_trials, plan_design
 
 ONE = ["--model", "contstim:bigram"]

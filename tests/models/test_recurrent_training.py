@@ -24,17 +24,17 @@ from contstim.models.recurrent.network import (
     NetworkConfig,
     RecurrentNetwork,
     TokenVocabulary,
-    TrainingOptions,
     load_network,
 )
 from contstim.models.recurrent.training import (
     Negatives,
-    Progress,
     Trainer,
+    TrainingOptions,
     cross_entropy,
     train_recurrent,
 )
 from contstim.models.registry import load_model
+from contstim.progress import Progress
 from contstim.text.sentences import read_words
 
 SMALL = TrainingOptions(
@@ -238,8 +238,8 @@ import sys
 from pathlib import Path
 import torch
 torch.set_num_threads(1)
-from contstim.models.recurrent.network import NetworkConfig, TrainingOptions
-from contstim.models.recurrent.training import train_recurrent
+from contstim.models.recurrent.network import NetworkConfig
+from contstim.models.recurrent.training import TrainingOptions, train_recurrent
 train_recurrent([Path(sys.argv[1])], Path(sys.argv[2]), config=NetworkConfig("lstm", 8, 16),
     options=TrainingOptions(**eval(sys.argv[3])), min_count=1, heldout_share=0.1)
 """

@@ -131,25 +131,25 @@ class CausalModel(TransformerModel):
 
     def _prefix(self) -> list[int]:
         """Return the ids of what stands before the first word."""
-        tokenizer, wish = self.checkpoint.tokenizer, self.options.prefix
-        if wish == "none":
+        tokenizer, asked = self.checkpoint.tokenizer, self.options.prefix
+        if asked == "none":
             return []
-        if wish == "auto":
+        if asked == "auto":
             if self.tokenizer.opening:
                 return list(self.tokenizer.opening)
             return [] if tokenizer.bos_token_id is None else [tokenizer.bos_token_id]
-        if wish in ("bos", "eos"):
-            token = tokenizer.bos_token_id if wish == "bos" else tokenizer.eos_token_id
+        if asked in ("bos", "eos"):
+            token = tokenizer.bos_token_id if asked == "bos" else tokenizer.eos_token_id
             if token is None:
                 raise SpecError(
-                    f"prefix={wish!r} in {self.spec!r}: its tokenizer has no such token; write "
+                    f"prefix={asked!r} in {self.spec!r}: its tokenizer has no such token; write "
                     "prefix=none or a token of its vocabulary"
                 )
             return [int(token)]
-        token = tokenizer.get_vocab().get(wish)
+        token = tokenizer.get_vocab().get(asked)
         if token is None:
             raise SpecError(
-                f"prefix={wish!r} in {self.spec!r} is not a token of its vocabulary; write auto, "
+                f"prefix={asked!r} in {self.spec!r} is not a token of its vocabulary; write auto, "
                 "bos, eos, none or a token"
             )
         return [int(token)]

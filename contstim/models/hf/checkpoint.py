@@ -7,13 +7,13 @@ import json
 import logging
 import struct
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from safetensors import SafetensorError
@@ -29,6 +29,8 @@ from contstim.models.devices import torch_device
 from contstim.models.hf.network import UNCOMPUTABLE, Network
 from contstim.models.hf.options import DTYPES, SHARED_OPTIONS
 from contstim.models.spec import ModelSpec
+
+_Loaded = TypeVar("_Loaded")
 
 #: What transformers raises for checkpoints that are missing, damaged or of another make.
 UNREADABLE = (
@@ -170,42 +172,56 @@ def source_of(spec: ModelSpec, path: Path, revision: str) -> _Source:
     return _Source(spec.location, {"revision": revision}, on_hub=True)
 
 
-def _load(source: _Source, spec: ModelSpec, dtype: torch.dtype, *, local: bool) -> tuple[Any, ...]:
-    """Return kind, model, tokenizer and loading information."""
-    options: dict[str, Any] = {**source.options, "local_files_only": local}
-    config = AutoConfig.from_pretrained(source.name, **options)
-    kind = _kind(config, spec)
-    tokenizer = AutoTokenizer.from_pretrained(source.name, **options)
-    auto: Any = AutoModelForMaskedLM if kind == "masked" else AutoModelForCausalLM
-    model, info = auto.from_pretrained(
-        source.name, dtype=dtype, output_loading_info=True, **options
+def read_from(source: _Source, read: Callable[[dict[str, Any]], _Loaded], what: str) -> _Loaded:
+    """Return what `read` gives, from the local cache of the hub or else from the hub.
+
+    Parameters
+    ----------
+    source
+        Where it is.
+    read
+        Takes the arguments of transformers' loaders.
+    what
+        What is read, for messages.
+
+    Raises
+    ------
+    ModelFileError
+        If transformers cannot read it.
+    """
+    with quiet():
+        for local in (True, False) if source.on_hub else (True,):
+            try:
+                return read({**source.options, "local_files_only": local})
+            except ModelFileError:
+                raise
+            except UNREADABLE as error:
+                reason: Exception = error
+    said = " ".join(str(reason).split())[:200]
+    where = (
+        "it is not in the local cache of the Hugging Face hub, and the hub does not give it"
+        if source.on_hub
+        else "transformers cannot read it"
     )
-    return kind, model, tokenizer, info
+    raise ModelFileError(f"cannot load {what}: {where} ({said})") from reason
 
 
 def _read(
     spec: ModelSpec, path: Path, revision: str, device: torch.device, dtype: torch.dtype
 ) -> Checkpoint:
     source = source_of(spec, path, revision)
-    loaded = None
-    with quiet():
-        for local in (True, False) if source.on_hub else (True,):
-            try:
-                loaded = _load(source, spec, dtype, local=local)
-                break
-            except ModelFileError:
-                raise
-            except UNREADABLE as error:
-                reason: Exception = error
-    if loaded is None:
-        said = " ".join(str(reason).split())[:200]
-        where = (
-            "it is not in the local cache of the Hugging Face hub, and the hub does not give it"
-            if source.on_hub
-            else "transformers cannot read it"
+
+    def read(options: dict[str, Any]) -> tuple[str, Any, Any, Any]:
+        config = AutoConfig.from_pretrained(source.name, **options)
+        kind = _kind(config, spec)
+        tokenizer = AutoTokenizer.from_pretrained(source.name, **options)
+        auto: Any = AutoModelForMaskedLM if kind == "masked" else AutoModelForCausalLM
+        model, info = auto.from_pretrained(
+            source.name, dtype=dtype, output_loading_info=True, **options
         )
-        raise ModelFileError(f"cannot load {spec.location!r}: {where} ({said})") from reason
-    kind, model, tokenizer, info = loaded
+        return kind, model, tokenizer, info
+
+    kind, model, tokenizer, info = read_from(source, read, repr(spec.location))
     missing = sorted(str(key) for key in [*info["missing_keys"], *info["mismatched_keys"]])
     if missing:
         raise ModelFileError(

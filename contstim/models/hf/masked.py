@@ -486,24 +486,24 @@ def _compute_within_cost(
 ) -> None:
     """Compute the shared inputs that lower the bounds of most candidates most.
 
-    An input is worth the weight of the terms it gives, for each candidate of its number of
-    tokens, of whom there are `n_words`, and costs its number of tokens. Together they cost at most
-    `BOUND_COST_IN_INPUTS` inputs of the present `length`, but for every number of tokens at least
-    one is computed.
+    The gain of an input is the weight of the terms it gives, for each candidate of its number of
+    tokens, of whom there are `n_words`; its cost is its number of tokens. Together they cost at
+    most `BOUND_COST_IN_INPUTS` inputs of the present `length`, but for every number of tokens at
+    least one is computed.
     """
-    rows, worth, cost, of = [], [], [], []
+    rows, gain, cost, of = [], [], [], []
     for n, word in open_words.items():
         own, weights = word.shared_inputs()
         value = weights * n_words[n] / len(word.ids)
         if len(value):
             value[np.argmax(value)] = np.inf
         rows.append(own)
-        worth.append(value)
+        gain.append(value)
         cost.append(np.full(len(own), float(len(word.ids))))
         of.append(np.full(len(own), n))
-    order = np.argsort(-np.concatenate(worth), kind="stable")
+    order = np.argsort(-np.concatenate(gain), kind="stable")
     total = np.cumsum(np.concatenate(cost)[order])
-    least = int(np.isinf(np.concatenate(worth)).sum())
+    least = int(np.isinf(np.concatenate(gain)).sum())
     within = int(np.searchsorted(total, BOUND_COST_IN_INPUTS * length, side="right"))
     chosen = order[: max(least, within)]
     numbers, lengths = np.concatenate(rows)[chosen], np.concatenate(of)[chosen]

@@ -18,10 +18,9 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_N
 from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InputError, ModelFileError, UnknownNameError
 from contstim.models.hf.checkpoint import (
-    UNREADABLE,
     device_of,
     longest_input,
-    quiet,
+    read_from,
     source_of,
 )
 from contstim.models.registry import bundled_models, families
@@ -119,26 +118,16 @@ def open_encoder(base: str, device: str = "cpu") -> Encoder:
     spec = _location(base)
     where = device_of(ModelSpec("hf", spec.location, (("device", device),)))
     source = source_of(spec, Path(spec.location).expanduser(), spec.get("revision", "main"))
-    loaded = None
-    with quiet():
-        for local in (True, False) if source.on_hub else (True,):
-            options: dict[str, Any] = {**source.options, "local_files_only": local}
-            try:
-                config = AutoConfig.from_pretrained(source.name, **options)
-                _check_kind(config, base)
-                tokenizer = AutoTokenizer.from_pretrained(source.name, **options)
-                loaded = AutoModel.from_pretrained(
-                    source.name, dtype=torch.float32, output_loading_info=True, **options
-                )
-                break
-            except ModelFileError:
-                raise
-            except UNREADABLE as error:
-                reason: Exception = error
-    if loaded is None:
-        said = " ".join(str(reason).split())[:200]
-        raise ModelFileError(f"cannot load {base!r} as an encoder ({said})") from reason
-    network, info = loaded
+
+    def read(options: dict[str, Any]) -> tuple[Any, Any, Any]:
+        _check_kind(AutoConfig.from_pretrained(source.name, **options), base)
+        tokenizer = AutoTokenizer.from_pretrained(source.name, **options)
+        network, info = AutoModel.from_pretrained(
+            source.name, dtype=torch.float32, output_loading_info=True, **options
+        )
+        return tokenizer, network, info
+
+    tokenizer, network, info = read_from(source, read, f"{base!r} as an encoder")
     # The pooler is a head of its own, which masked models are often saved without.
     missing = sorted(str(k) for k in info["missing_keys"] if not str(k).startswith("pooler"))
     if missing:

@@ -231,29 +231,10 @@ def finetune(
     encoder = open_encoder(base, device)
     started = time.monotonic()
     rows = {name: rows_of(encoder, parts[name].sentences, options.layers, base) for name in PARTS}
-    store = RestartStore(
-        out.with_name(out.name + ".restarts"), _digest(encoder, parts, options, device)
-    )
+    folder = out.with_name(out.name + ".restarts")
+    store = RestartStore(folder, _digest(encoder, parts, options, device))
     seeds = range(seed, seed + _TRIES * restarts)
-    made: list[Restart] = []
-    degenerate: list[dict[str, Any]] = []
-    for number in seeds:
-        restart = store.read(number)
-        if restart is None:
-            restart = _one(encoder, rows, parts, options, number, f"{len(made) + 1} of {restarts}")
-            store.add(restart)
-        _report(restart.row)
-        if restart.row["degenerate"]:
-            degenerate.append(restart.row)
-        else:
-            made.append(restart)
-        if len(made) == restarts:
-            break
-    if not made:
-        raise InfeasibleError(
-            f"all {len(degenerate)} restarts are degenerate, giving every sentence one label; "
-            "train longer (--epochs), more layers (--layers), or at another --learning-rate"
-        )
+    made, degenerate = _sound_restarts(encoder, rows, parts, options, store, seeds, restarts)
     ranked = sorted(made, key=lambda r: -r.row[PARTS[2]])
     voters = ranked if len(ranked) % 2 else ranked[:-1]
     record = {
@@ -277,6 +258,44 @@ def finetune(
     write_learnt(out, encoder, weights, record, classifier_card(record))
     store.clear(seeds)
     return record
+
+
+def _sound_restarts(
+    encoder: Encoder,
+    rows: Mapping[str, TokenRows],
+    parts: Mapping[str, LabelledSentences],
+    options: FitOptions,
+    store: RestartStore,
+    seeds: range,
+    wanted: int,
+) -> tuple[list[Restart], list[dict[str, Any]]]:
+    """Return as many sound restarts as are wanted, if `seeds` suffice, and the degenerate ones.
+
+    Raises
+    ------
+    InfeasibleError
+        If every restart is degenerate.
+    """
+    made: list[Restart] = []
+    degenerate: list[dict[str, Any]] = []
+    for number in seeds:
+        restart = store.read(number)
+        if restart is None:
+            restart = _one(encoder, rows, parts, options, number, f"{len(made) + 1} of {wanted}")
+            store.add(restart)
+        _report(restart.row)
+        if restart.row["degenerate"]:
+            degenerate.append(restart.row)
+        else:
+            made.append(restart)
+        if len(made) == wanted:
+            break
+    if not made:
+        raise InfeasibleError(
+            f"all {len(degenerate)} restarts are degenerate, giving every sentence one label; "
+            "train longer (--epochs), more layers (--layers), or at another --learning-rate"
+        )
+    return made, degenerate
 
 
 def _digest(

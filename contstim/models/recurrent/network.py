@@ -16,7 +16,6 @@ from typing import Annotated, Any
 
 import numpy as np
 import torch
-from pydantic import Field
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
@@ -34,7 +33,6 @@ __all__ = [
     "RecurrentNetwork",
     "State",
     "TokenVocabulary",
-    "TrainingOptions",
     "load_network",
     "read_tensors",
     "save_network",
@@ -130,64 +128,6 @@ class TokenVocabulary:
     def ids(self) -> dict[str, int]:
         """Map each word to its id; the three special symbols are no words."""
         return {word: number for number, word in enumerate(self.words, start=2)}
-
-
-@settings
-class TrainingOptions:
-    """How a network is trained.
-
-    The loss is the cross-entropy of the next token. Most of the run uses a sampled softmax
-    (`Negatives`), the last part the full one, since a sampled normaliser leaves probabilities
-    slightly uncalibrated. AdamW; the learning rate rises over `warmup` steps and then falls
-    linearly to 0 at the end of the run.
-
-    Attributes
-    ----------
-    epochs
-        Passes over the text with the sampled softmax; need not be whole.
-    full_epochs
-        Further passes with the full softmax.
-    batch_tokens
-        Predictions a step: sentences of one length, so that nothing is padded.
-    learning_rate, warmup, weight_decay, clip
-        Of AdamW; `clip` bounds the norm of the gradient.
-    head, samples
-        Most frequent tokens always in the sampled softmax, and draws a step from the others
-        (q proportional to count ** 0.75). A vocabulary no larger than their sum is never sampled.
-    precision
-        ``float32``, or ``bfloat16`` for the layer and the matrix products: faster on a processor
-        that has them. The weights that are kept, and the sums of the softmax, stay float32.
-    interval
-        Steps between evaluations on held-out text.
-    heldout_tokens
-        About how many held-out tokens those evaluations use.
-    patience
-        Evaluations without a better perplexity after which a phase ends early.
-    checkpoint_every
-        Steps between saved states.
-    seed
-        Of the first weights, the order of sentences and the sampled softmax.
-    """
-
-    epochs: Annotated[float, Field(ge=0, le=10_000)] = 10.0
-    full_epochs: Annotated[float, Field(ge=0, le=10_000)] = 1.0
-    batch_tokens: Count = 2048
-    learning_rate: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 0.002
-    warmup: int = 200
-    weight_decay: float = 0.01
-    clip: float = 1.0
-    head: Count = 1024
-    samples: Count = 1024
-    precision: Annotated[str, one_of(("float32", "bfloat16"))] = "float32"
-    interval: Count = 500
-    heldout_tokens: Count = 20_000
-    patience: Count = 5
-    checkpoint_every: int = 200
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if self.epochs + self.full_epochs <= 0:
-            raise InputError("a training needs epochs or full_epochs above 0")
 
 
 #: Hidden state of B sequences, (1, B, H), and in an LSTM its cells after it, of like shape.
@@ -419,7 +359,7 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any], str]:
     except (SafetensorError, KeyError, ValueError) as error:
         raise ModelFileError(
             f"{str(path)!r} is damaged or is no recurrent network of contstim; "
-            "copy it anew, or train one with `contstim models train`"
+            "copy it again, or train one with `contstim models train`"
         ) from error
     return tensors, record, digest(data)
 

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import math
-import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from types import TracebackType
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
+from pydantic import Field
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
-from tqdm import tqdm
 
 from contstim.arrays import IntArray
 from contstim.errors import InputError, ModelFileError, OutputError
@@ -32,15 +30,85 @@ from contstim.models.recurrent.network import (
     NetworkConfig,
     RecurrentNetwork,
     TokenVocabulary,
-    TrainingOptions,
     load_network,
     read_tensors,
     save_network,
     write_tensors,
 )
+from contstim.progress import Progress
+from contstim.settings import Count, one_of, settings
 from contstim.text.sentences import read_words
 
-__all__ = ["Negatives", "Progress", "Trainer", "cross_entropy", "perplexity", "train_recurrent"]
+__all__ = [
+    "Negatives",
+    "Trainer",
+    "TrainingOptions",
+    "cross_entropy",
+    "perplexity",
+    "train_recurrent",
+]
+
+
+_MOST_REPEATS = 10_000  # of a text in a pass
+_MOST_WEIGHTS = 10**9  # of a network: 16 GB in training
+
+
+@settings
+class TrainingOptions:
+    """How a network is trained.
+
+    The loss is the cross-entropy of the next token. Most of the run uses a sampled softmax
+    (`Negatives`), the last part the full one, since a sampled normaliser leaves probabilities
+    slightly uncalibrated. AdamW; the learning rate rises over `warmup` steps and then falls
+    linearly to 0 at the end of the run.
+
+    Attributes
+    ----------
+    epochs
+        Passes over the text with the sampled softmax; need not be whole.
+    full_epochs
+        Further passes with the full softmax.
+    batch_tokens
+        Predictions a step: sentences of one length, so that nothing is padded.
+    learning_rate, warmup, weight_decay, clip
+        Of AdamW; `clip` bounds the norm of the gradient.
+    head, samples
+        Most frequent tokens always in the sampled softmax, and draws a step from the others
+        (q proportional to count ** 0.75). A vocabulary no larger than their sum is never sampled.
+    precision
+        ``float32``, or ``bfloat16`` for the layer and the matrix products: faster on a processor
+        that has them. The weights that are kept, and the sums of the softmax, stay float32.
+    interval
+        Steps between evaluations on held-out text.
+    heldout_tokens
+        About how many held-out tokens those evaluations use.
+    patience
+        Evaluations without a better perplexity after which a phase ends early.
+    checkpoint_every
+        Steps between saved states.
+    seed
+        Of the first weights, the order of sentences and the sampled softmax.
+    """
+
+    epochs: Annotated[float, Field(ge=0, le=10_000)] = 10.0
+    full_epochs: Annotated[float, Field(ge=0, le=10_000)] = 1.0
+    batch_tokens: Count = 2048
+    learning_rate: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 0.002
+    warmup: int = 200
+    weight_decay: float = 0.01
+    clip: float = 1.0
+    head: Count = 1024
+    samples: Count = 1024
+    precision: Annotated[str, one_of(("float32", "bfloat16"))] = "float32"
+    interval: Count = 500
+    heldout_tokens: Count = 20_000
+    patience: Count = 5
+    checkpoint_every: int = 200
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.epochs + self.full_epochs <= 0:
+            raise InputError("a training needs epochs or full_epochs above 0")
 
 
 @dataclass(frozen=True)
@@ -254,63 +322,6 @@ class Trainer:
         self._batches = self.corpus.batches(self.options.batch_tokens, self.options.seed, epoch)
 
 
-class Progress:
-    """Reports steps and evaluations on standard error, or nothing at all if not `shown`."""
-
-    def __init__(self, total: int, done: int, shown: bool) -> None:
-        self._shown = shown
-        self._bar = (
-            tqdm(total=total, initial=done, unit="step", desc="training")
-            if shown and sys.stderr.isatty()
-            else None
-        )
-
-    def __enter__(self) -> Progress:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._bar is not None:
-            self._bar.close()
-
-    def step(self, loss: float) -> None:
-        """Count one step."""
-        if self._bar is not None:
-            self._bar.update()
-            self._bar.set_postfix(loss=f"{loss:.3f}", refresh=False)
-
-    def say(self, line: str) -> None:
-        """Report an evaluation or the like."""
-        if self._bar is not None:
-            self._bar.write(line, file=sys.stderr)
-        elif self._shown:
-            print(line, file=sys.stderr, flush=True)
-
-
-_MOST_REPEATS = 10_000  # of a text in a pass
-_MOST_WEIGHTS = 10**9  # of a network: 16 GB in training
-
-
-class _Best:
-    """The best weights so far, by perplexity on held-out text."""
-
-    def __init__(self) -> None:
-        self.perplexity = math.inf
-        self.stale = 0
-        self.weights: dict[str, Tensor] = {}
-
-    def offer(self, network: RecurrentNetwork, value: float) -> None:
-        """Keep the network's weights if `value` is lower than any before."""
-        self.stale += 1
-        if value < self.perplexity:
-            self.perplexity, self.stale = value, 0
-            self.weights = {name: t.detach().clone() for name, t in network.weights.items()}
-
-
 def train_recurrent(
     text: Sequence[Path],
     out: Path,
@@ -376,45 +387,24 @@ def train_recurrent(
     options = TrainingOptions() if options is None else options
     if storage not in STORAGES:
         raise InputError(f"storage must be one of {', '.join(STORAGES)}, got {storage!r}")
-    paths = [Path(path) for path in text]
-    if not paths:
-        raise InputError("a training needs at least one text file")
-    repeats = [1.0] * len(paths) if weights is None else [float(w) for w in weights]
-    if len(repeats) != len(paths) or not all(0 < r <= _MOST_REPEATS for r in repeats):
-        raise InputError(
-            f"give one weight above 0 and up to {_MOST_REPEATS} for each of {len(paths)} files, "
-            f"got {repeats}"
-        )
+    repeats = [1.0] * len(text) if weights is None else [float(weight) for weight in weights]
+    _check_text(text, repeats)
     where = torch_device(device)
     _check_writable(out)
-    counts = count_words(paths, punctuation)
+    counts = count_words(text, punctuation)
     words = (
         make_vocabulary(counts, min_count)
         if vocabulary is None
         else ranked_vocabulary(read_words(vocabulary), counts)
     )
-    corpus = TokenCorpus.read(paths, words, punctuation, repeats)
+    _check_size(config, words)
+    corpus = TokenCorpus.read(text, words, punctuation, repeats)
     if heldout is None:
         corpus, unseen = corpus.split(heldout_share, options.seed)
     else:
         unseen = TokenCorpus.read([heldout], words, punctuation, [1.0])
-    n_weights = sum(math.prod(shape) for shape in config.shapes(words.n_outputs).values())
-    if n_weights > _MOST_WEIGHTS:
-        raise InputError(
-            f"the network would have {n_weights} weights, more than {_MOST_WEIGHTS}; give less "
-            "embedding, hidden or vocabulary"
-        )
-    digest = _digest(config, options, words, corpus, unseen)
-    state = out.with_name(out.name + ".state")
-    if out.exists() and not state.exists():
-        record = _finished_record(out, digest)
-        if record is not None:
-            return record
-    network = RecurrentNetwork.initial(config, words, options.seed).to(where)
-    trainer = Trainer(network, corpus, options)
-    best = _Best()
-    record = {
-        "digest": digest,
+    record: dict[str, Any] = {
+        "digest": _digest(config, options, words, corpus, unseen),
         "options": asdict(options),
         "punctuation": punctuation,
         "sentences": len(corpus),
@@ -425,13 +415,15 @@ def train_recurrent(
         "seconds": 0.0,
         "finished": False,
     }
-    losses: list[float] = []
-    if state.exists():
-        losses = _take_up(state, trainer, best, record)
+    state = out.with_name(out.name + ".state")
+    if out.exists() and not state.exists():
+        return _finished_record(out, record["digest"])
+    network = RecurrentNetwork.initial(config, words, options.seed).to(where)
     monitor = unseen.first_tokens(options.heldout_tokens, options.seed)
-    with Progress(trainer.total_steps, trainer.step, progress) as shown:
-        _run(trainer, best, losses, monitor, record, state, out, storage, shown)
-    network.load(best.weights)
+    training = _Training(Trainer(network, corpus, options), monitor, record, out, state, storage)
+    if state.exists():
+        training.take_up()
+    training.run(progress)
     record["heldout_perplexity"] = perplexity(network, unseen)
     record["finished"] = True
     save_network(out, network, record, storage)
@@ -439,64 +431,142 @@ def train_recurrent(
     return record
 
 
-def _run(
-    trainer: Trainer,
-    best: _Best,
-    losses: list[float],
-    monitor: TokenCorpus,
-    record: dict[str, Any],
-    state: Path,
-    out: Path,
-    storage: str,
-    shown: Progress,
-) -> None:
-    """Train to the end, evaluating and saving on the way."""
-    options = trainer.options
-    clock = time.monotonic()
-    while not trainer.finished:
-        losses.append(trainer.advance())
-        shown.step(losses[-1])
-        at_switch = trainer.step == trainer.sampled_steps
-        due = trainer.step % options.interval == 0 or trainer.finished or at_switch
-        if due:
-            value = perplexity(trainer.network, monitor)
-            best.offer(trainer.network, value)
-            record["seconds"] += time.monotonic() - clock
-            clock = time.monotonic()
-            record["log"].append(
-                {
-                    "step": trainer.step,
-                    "loss": sum(losses) / len(losses),
-                    "perplexity": value,
-                    "seconds": round(record["seconds"], 1),
-                }
-            )
-            losses.clear()
-            shown.say(
-                f"step {trainer.step} of {trainer.total_steps}: "
-                f"loss {record['log'][-1]['loss']:.4f}, held-out perplexity {value:.2f}, "
-                f"{record['seconds']:.0f} s"
-            )
-            if best.stale >= options.patience:
-                _end_phase(trainer, best)
-            elif at_switch:
-                best.stale = 0
-        if due or trainer.step % options.checkpoint_every == 0:
-            record["seconds"] += time.monotonic() - clock
-            clock = time.monotonic()
-            _save_state(state, trainer, best, record, losses)
-        if due and record["log"][-1]["perplexity"] == best.perplexity:
-            kept = RecurrentNetwork(
-                trainer.network.config, trainer.network.vocabulary, best.weights
-            )
-            save_network(out, kept, record, storage)
+def _check_text(text: Sequence[Path], repeats: list[float]) -> None:
+    if not text:
+        raise InputError("a training needs at least one text file")
+    if len(repeats) != len(text) or not all(0 < r <= _MOST_REPEATS for r in repeats):
+        raise InputError(
+            f"give one weight above 0 and up to {_MOST_REPEATS} for each of {len(text)} files, "
+            f"got {repeats}"
+        )
 
 
-def _end_phase(trainer: Trainer, best: _Best) -> None:
-    """Go back to the best weights and on to the next phase."""
-    trainer.network.load(best.weights)
-    best.stale = 0
-    trainer.skip_to(trainer.total_steps if trainer.full else trainer.sampled_steps)
+def _check_size(config: NetworkConfig, words: TokenVocabulary) -> None:
+    n_weights = sum(math.prod(shape) for shape in config.shapes(words.n_outputs).values())
+    if n_weights > _MOST_WEIGHTS:
+        raise InputError(
+            f"the network would have {n_weights} weights, more than {_MOST_WEIGHTS}; give less "
+            "embedding, hidden or vocabulary"
+        )
+
+
+@dataclass(eq=False)
+class _Training:
+    """A training on its way.
+
+    Attributes
+    ----------
+    trainer, monitor
+        The network in training, and the held-out sentences that it is evaluated on.
+    record
+        What is stored with the network.
+    out, state, storage
+        Where the best network and the state are kept, and how the network's matrices are.
+    best, best_perplexity, stale
+        The best weights so far, their perplexity, and how many evaluations since had none better.
+    losses
+        Losses since the last evaluation.
+    """
+
+    trainer: Trainer
+    monitor: TokenCorpus
+    record: dict[str, Any]
+    out: Path
+    state: Path
+    storage: str
+    best: dict[str, Tensor] = field(default_factory=dict)
+    best_perplexity: float = math.inf
+    stale: int = 0
+    losses: list[float] = field(default_factory=list)
+    _clock: float = field(default_factory=time.monotonic)
+
+    def run(self, progress: bool) -> None:
+        """Train to the end, evaluating and saving on the way; leave the best weights in place."""
+        trainer, options = self.trainer, self.trainer.options
+        with Progress(trainer.total_steps, trainer.step, progress) as shown:
+            while not trainer.finished:
+                self.losses.append(trainer.advance())
+                shown.step(self.losses[-1])
+                at_switch = trainer.step == trainer.sampled_steps
+                due = trainer.step % options.interval == 0 or trainer.finished or at_switch
+                value = self._evaluate(shown) if due else None
+                if self.stale >= options.patience:
+                    self._end_phase()
+                elif at_switch:
+                    self.stale = 0
+                if due or trainer.step % options.checkpoint_every == 0:
+                    self._save_state()
+                if value == self.best_perplexity:
+                    network = trainer.network
+                    best = RecurrentNetwork(network.config, network.vocabulary, self.best)
+                    save_network(self.out, best, self.record, self.storage)
+        trainer.network.load(self.best)
+
+    def _evaluate(self, shown: Progress) -> float:
+        """Return the held-out perplexity, and keep the weights if it is the lowest so far."""
+        network, step = self.trainer.network, self.trainer.step
+        value, loss = perplexity(network, self.monitor), sum(self.losses) / len(self.losses)
+        self.stale += 1
+        if value < self.best_perplexity:
+            self.best_perplexity, self.stale = value, 0
+            self.best = {name: t.detach().clone() for name, t in network.weights.items()}
+        seconds = self._count_seconds()
+        entry = {"step": step, "loss": loss, "perplexity": value, "seconds": round(seconds, 1)}
+        self.record["log"].append(entry)
+        self.losses.clear()
+        shown.say(
+            f"step {step} of {self.trainer.total_steps}: loss {loss:.4f}, held-out perplexity "
+            f"{value:.2f}, {seconds:.0f} s"
+        )
+        return value
+
+    def _end_phase(self) -> None:
+        """Go back to the best weights and on to the next phase."""
+        trainer = self.trainer
+        trainer.network.load(self.best)
+        self.stale = 0
+        trainer.skip_to(trainer.total_steps if trainer.full else trainer.sampled_steps)
+
+    def _count_seconds(self) -> float:
+        now = time.monotonic()
+        self.record["seconds"] += now - self._clock
+        self._clock = now
+        return float(self.record["seconds"])
+
+    def _save_state(self) -> None:
+        self._count_seconds()
+        tensors = self.trainer.tensors()
+        tensors.update({f"best.{name}": tensor for name, tensor in self.best.items()})
+        state = {
+            "step": self.trainer.step,
+            "epoch": self.trainer.epoch,
+            "index": self.trainer.index,
+            "best": self.best_perplexity if self.best else None,
+            "stale": self.stale,
+            "losses": self.losses,
+            "record": self.record,
+        }
+        write_tensors(self.state, tensors, state)
+
+    def take_up(self) -> None:
+        """Continue from the saved state."""
+        try:
+            tensors, state, _ = read_tensors(self.state)
+            saved = state["record"]
+        except (ModelFileError, KeyError, TypeError) as error:
+            raise InputError(f"{str(self.state)!r} is damaged; delete it to train again") from error
+        if saved["digest"] != self.record["digest"]:
+            raise InputError(
+                f"{str(self.state)!r} is of a training with other text or options; delete it to "
+                "train again, or write to another file"
+            )
+        self.trainer.restore(tensors, state["step"], state["epoch"], state["index"])
+        if state["best"] is not None:
+            self.best_perplexity, self.stale = state["best"], state["stale"]
+            names = self.trainer.network.weights
+            self.best = {name: tensors[f"best.{name}"].clone() for name in names}
+        self.record.update({key: saved[key] for key in ("log", "seconds")})
+        self.losses = list(state["losses"])
 
 
 def _check_writable(out: Path) -> None:
@@ -530,7 +600,7 @@ def _digest(
     return digest.hexdigest()
 
 
-def _finished_record(out: Path, digest: str) -> dict[str, Any] | None:
+def _finished_record(out: Path, digest: str) -> dict[str, Any]:
     """Return the record of `out` if it is this very training's result; refuse to overwrite."""
     try:
         record = load_network(out)[1]
@@ -539,40 +609,3 @@ def _finished_record(out: Path, digest: str) -> dict[str, Any] | None:
     if record.get("digest") == digest and record.get("finished"):
         return record
     raise OutputError(f"{str(out)!r} exists and is not of this training; delete it or rename it")
-
-
-def _save_state(
-    path: Path, trainer: Trainer, best: _Best, record: dict[str, Any], losses: list[float]
-) -> None:
-    tensors = trainer.tensors()
-    tensors.update({f"best.{name}": tensor for name, tensor in best.weights.items()})
-    state = {
-        "step": trainer.step,
-        "epoch": trainer.epoch,
-        "index": trainer.index,
-        "best": best.perplexity if best.weights else None,
-        "stale": best.stale,
-        "losses": losses,
-        "record": record,
-    }
-    write_tensors(path, tensors, state)
-
-
-def _take_up(path: Path, trainer: Trainer, best: _Best, record: dict[str, Any]) -> list[float]:
-    """Continue from a saved state; return the losses since the last evaluation."""
-    try:
-        tensors, state, _ = read_tensors(path)
-        saved = state["record"]
-    except (ModelFileError, KeyError, TypeError) as error:
-        raise InputError(f"{str(path)!r} is damaged; delete it to train again") from error
-    if saved["digest"] != record["digest"]:
-        raise InputError(
-            f"{str(path)!r} is of a training with other text or options; delete it to train again, "
-            "or write to another file"
-        )
-    trainer.restore(tensors, state["step"], state["epoch"], state["index"])
-    if state["best"] is not None:
-        best.perplexity, best.stale = state["best"], state["stale"]
-        best.weights = {name: tensors[f"best.{name}"].clone() for name in trainer.network.weights}
-    record.update({key: saved[key] for key in ("log", "seconds")})
-    return list(state["losses"])
