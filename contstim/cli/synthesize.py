@@ -100,8 +100,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--strategy",
         choices=sorted(STRATEGIES),
-        help="how words are chosen (default: bounded, which is exhaustive where scores of all "
-        "words are known at once)",
+        help="how words are chosen (default: beam, which writes whole sentences from the left for "
+        "models of n-grams and is bounded for others)",
         default=DEFAULT,
     )
     _add_strategy_options(parser)

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
-from contstim.search.candidates import Candidates
+from contstim.search.bounded import Bounded
 from contstim.search.certificate import Reach, Under
-from contstim.search.exhaustive import Exhaustive
-from contstim.search.sweeps import Search, Strategy, option
+from contstim.search.sweeps import Search, option
 from contstim.settings import Count, settings
 
 __all__ = ["Beam", "written"]
@@ -22,20 +21,22 @@ __all__ = ["Beam", "written"]
 # Sets of weights under which beginnings are bounded, and words tried at each place besides those
 # of n-grams, for each set.
 _SETS, _WORDS = 3, 32
+# Stands for words that are not written with.
+_CLOSED = -2
 # Beginnings looked through for each that is kept, since some repeat a word.
 _LOOKED_THROUGH = 6
 
 
 @settings
-class Beam(Strategy):
+class Beam(Bounded):
     """Write sentences from the left, keep the `width` beginnings that promise most, then climb.
 
     For models with a bounded context (n-grams) every beginning has a bound on the loss of the
     sentences that begin so, by the weights under which the bound of all sentences is highest; the
     beginnings of least bound are kept. The best sentence of all that keeps the constraints is
-    taken, and its words are then replaced one at a time, as by ``exhaustive``, until none improves.
+    taken, and its words are then replaced one at a time, as by ``bounded``, until none improves.
 
-    For other models it is ``exhaustive``.
+    For other models it is ``bounded``. Another attempt writes with a random half of the words.
 
     Attributes
     ----------
@@ -45,11 +46,6 @@ class Beam(Strategy):
 
     width: Count = option(48, "beginnings of sentences that are kept at each place", metavar="N")
 
-    @property
-    def complete(self) -> bool:
-        """Whether no single replacement improves a result: always."""
-        return True
-
     def run(self, search: Search) -> bool:
         """Take the best sentence of the beam, then search by sweeps."""
         reach = Reach.of(search)
@@ -57,12 +53,7 @@ class Beam(Strategy):
             for changes in written(search, reach, self.width):
                 if search.take(changes):
                     break
-        search.sweep(self.look)
-        return True
-
-    def look(self, candidates: Candidates) -> bool:
-        """Take the best word."""
-        return Exhaustive().look(candidates)
+        return super().run(search)
 
 
 @dataclass(frozen=True)
@@ -113,6 +104,10 @@ def written(search: Search, reach: Reach, width: int) -> list[dict[int, str]]:
     # Words that the natural sentence repeats are left to the search.
     mine, counts = np.unique(once[reach.own], return_counts=True)
     once = np.where(np.isin(once, mine[counts > 1]), -1, once)
+    if search.attempt:
+        # Another attempt writes with another half of the words.
+        once[search.shuffled(len(once))[::2]] = _CLOSED
+        once[reach.own] = np.where(once[reach.own] == _CLOSED, -1, once[reach.own])
     for place in range(len(reach.slots)):
         own = _longer(reach, sets, own, place, once, width)
     room = (own.log_probs - reach.least >= -1e-6).all(axis=1)
@@ -142,11 +137,12 @@ def _longer(
     for values, under in zip(after, sets, strict=True):
         here = log_probs @ under.weights + values[steps.states] + under.offset
         np.maximum(bounds, here, out=bounds)
+    open_ = once[steps.words] != _CLOSED
     changed = own.changes[steps.origin] + (steps.words != reach.own[place])
     if reach.most is None:
-        groups = [np.arange(len(bounds))]
+        groups = [np.flatnonzero(open_)]
     else:
-        groups = [np.flatnonzero(changed == n) for n in range(reach.most + 1)]
+        groups = [np.flatnonzero(open_ & (changed == n)) for n in range(reach.most + 1)]
     kept = []
     for group in groups:
         few = _least(group, bounds[group], _LOOKED_THROUGH * width)

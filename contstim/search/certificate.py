@@ -24,13 +24,14 @@ import numpy as np
 from scipy.optimize import linprog
 
 from contstim.arrays import FloatArray, IntArray
+from contstim.errors import InputError
 from contstim.models.ngram.table import BackOff
 from contstim.models.words import END
 from contstim.search.proposals import WordReplacement
 from contstim.search.sweeps import Search
 from contstim.search.trellis import Choice, Trellis
 
-__all__ = ["Reach", "Under"]
+__all__ = ["Reach", "Under", "bound_of"]
 
 # Largest weight beside the loss, and the grid of weights that sentences share: powers of two to
 # multiples of 1 / _GRID.
@@ -201,6 +202,34 @@ class Reach:
                 name = (*slot.name, own, float(toll[0]))
                 slots[place] = Choice(name, slot.words, slot.scored, tolls)
         return slots
+
+
+def bound_of(search: Search) -> float:
+    """Return a loss that no sentence of a search can be below, nats from the natural sentence's.
+
+    Raises
+    ------
+    InputError
+        If none is known, saying why.
+    """
+    reach = Reach.of(search)
+    if reach is not None:
+        return reach.bound()
+    for name, model in search.problem.by_name.items():
+        if model.back_off() is None:
+            raise InputError(
+                f"{name!r} has no certificate: its scores are no sums over a file's n-grams; leave "
+                "the certificate out"
+            )
+    if search.problem.objective.parts is None:
+        raise InputError(
+            f"{search.problem.objective} has no certificate: it does not state its parts; leave "
+            "the certificate out"
+        )
+    names = " and ".join(map(repr, search.problem.names))
+    raise InputError(
+        f"{names} read words in different ways, so that there is no certificate; leave it out"
+    )
 
 
 def _master(cuts: FloatArray, n_parts: int) -> tuple[float, FloatArray]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from contstim.errors import InputError
 from contstim.models.base import SentenceModel
+from contstim.search.certificate import bound_of
 from contstim.search.problem import Problem
 from contstim.search.proposals import WordReplacement
 from contstim.search.strategies import DEFAULT
@@ -42,6 +43,9 @@ class Synthesis:
         What was wanted and how it was searched.
     finished
         False if the strategy's limits left candidates out that might have brought an improvement.
+    bound
+        Where a certificate was asked for, a loss that no sentence of these words is below that
+        keeps the constraints.
     """
 
     natural: str
@@ -57,6 +61,14 @@ class Synthesis:
     seed: int
     attempt: int
     finished: bool = True
+    bound: float | None = None
+
+    @property
+    def reached(self) -> float | None:
+        """At least what part of the lowest possible loss was reached, if that is known: 0 to 1."""
+        if self.bound is None:
+            return None
+        return self.loss / self.bound if self.bound < 0 else 1.0
 
     @property
     def changed(self) -> bool:
@@ -105,12 +117,12 @@ def synthesize(
     seed: int = 0,
     attempt: int = 0,
     proposal: WordReplacement | None = None,
+    certificate: bool = False,
 ) -> Synthesis:
     """Write a sentence of low loss that keeps a problem's constraints.
 
     With `reject` and `accept`, minimises log p_reject(s) subject to log p_accept(s) >=
-    log p_accept(n) (Golan et al. 2023, Eq. 2); words are replaced one at a time until no position
-    brings an improvement.
+    log p_accept(n) (Golan et al. 2023, Eq. 2).
 
     Parameters
     ----------
@@ -123,15 +135,19 @@ def synthesize(
     vocabulary
         The words that may be used; the bundled one if not given.
     strategy
-        One of `STRATEGIES` by name: ``bounded`` (a budget of exact scores, for models whose
-        scores are expensive; exhaustive where all scores are known at once), ``exhaustive``
-        (always the best word), ``paper`` (Golan et al. 2023, section 4.7),
-        ``first-improvement``; or a strategy itself, with its options or of your own.
+        One of `STRATEGIES` by name: ``beam`` (whole sentences from the left for models of
+        n-grams, then as ``bounded``), ``bounded`` (a budget of exact scores, for models whose
+        scores are expensive; exhaustive where all scores are known at once), ``exchanges`` (two
+        words at once), ``restarts``, ``exhaustive`` (always the best word), ``paper`` (Golan et
+        al. 2023, section 4.7), ``first-improvement``; or a strategy itself, with its options or of
+        your own.
     seed, attempt
         The same seed, attempt, sentence, models and vocabulary give the same result; another
         attempt visits the positions in another order.
     proposal
         Candidates prepared for these models, when many sentences share them.
+    certificate
+        Whether to find a bound on what any sentence could reach, for models of n-grams.
 
     Returns
     -------
@@ -146,7 +162,8 @@ def synthesize(
     InputError
         If the two models are one, if both a problem and models are given or neither, if the
         sentence has one word only, if no vocabulary word may stand at a position, or if a model's
-        score is not higher for more acceptable sentences (``reduction=ppl``).
+        score is not higher for more acceptable sentences (``reduction=ppl``); if a certificate is
+        asked for that there is none of.
     """
     if problem is None and reject is not None and accept is not None:
         problem = Problem.pair(reject, accept)
@@ -162,6 +179,7 @@ def synthesize(
     steering = strategy_called(strategy) if isinstance(strategy, str) else strategy
     natural = Sentence.parse(sentence)
     search = Search(problem, proposal, natural, seed, attempt)
+    bound = bound_of(search) if certificate else None
     finished = steering.run(search)
     return Synthesis(
         natural=str(natural),
@@ -177,4 +195,5 @@ def synthesize(
         seed=seed,
         attempt=attempt,
         finished=finished,
+        bound=bound,
     )

@@ -8,9 +8,11 @@ from typing import Any, TypeVar, get_type_hints
 from contstim.errors import InputError, UnknownNameError
 from contstim.search.beam import Beam
 from contstim.search.bounded import Bounded
+from contstim.search.exchanges import Exchanges
 from contstim.search.exhaustive import Exhaustive
 from contstim.search.first_improvement import FirstImprovement
 from contstim.search.paper import Paper
+from contstim.search.restarts import Restarts
 from contstim.search.sweeps import Strategy
 
 __all__ = ["DEFAULT", "OPTION_OF", "STRATEGIES", "options", "strategy", "with_options"]
@@ -24,10 +26,12 @@ STRATEGIES: dict[str, type[Strategy]] = {
     "bounded": Bounded,
     "paper": Paper,
     "beam": Beam,
+    "exchanges": Exchanges,
+    "restarts": Restarts,
 }
 
 #: The strategy of command line, experiment files and Python where none is named.
-DEFAULT = "bounded"
+DEFAULT = "beam"
 
 
 def options(name: str) -> dict[str, Field[Any]]:

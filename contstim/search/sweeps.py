@@ -26,6 +26,8 @@ from contstim.text.sentence import Sentence, WordList
 
 __all__ = ["Search", "Step", "Strategy", "option"]
 
+# Places kept of models whose scores are known at once.
+_KEPT = 32
 # Words whose exact scores are asked for at a position that must change, those that seem best.
 _TRIED = 64
 
@@ -269,6 +271,10 @@ class Search:
         self._go(changed, scores)
         return True
 
+    def shuffled(self, n: int) -> list[int]:
+        """Return the whole numbers below `n` in random order."""
+        return list(map(int, self._rng.permutation(n)))
+
     def branch(self, sentence: Sentence) -> Search:
         """Return a search of the same problem that stands at another sentence.
 
@@ -401,7 +407,11 @@ class Search:
                 for name, table in tables.items()
             }
             allowed = self.proposal.allowed(sentence, position, words)
-            place = self._places[key] = _Place(words, allowed, tables, known)
+            place = _Place(words, allowed, tables, known)
+            # What is known at once is known again at once.
+            at_once = all(table.exact for table in tables.values())
+            if not at_once or len(self._places) < _KEPT:
+                self._places[key] = place
         return place
 
 

@@ -7,10 +7,13 @@ import numpy as np
 import pytest
 from toy_corpus import WORDS, write_random
 
+from contstim.errors import InputError
 from contstim.models.base import SentenceModel
 from contstim.models.registry import load_model
+from contstim.models.toy import TableModel
 from contstim.search.beam import Beam
 from contstim.search.certificate import Reach
+from contstim.search.exchanges import Exchanges
 from contstim.search.problem import (
     Accepted,
     Constraint,
@@ -22,6 +25,7 @@ from contstim.search.problem import (
     Problem,
 )
 from contstim.search.proposals import WordReplacement
+from contstim.search.search import synthesize
 from contstim.search.sweeps import Search
 from contstim.text.sentence import Sentence, WordList
 from contstim.text.vocabulary import Vocabulary
@@ -130,3 +134,60 @@ def test_no_sentence_beats_the_bound_and_the_beam_comes_near_it(
             assert least - 1e-9 <= search.loss(search.now)
             reached, possible = reached + search.loss(search.now), possible + least
     assert reached <= 0.97 * possible < 0
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_exchange_of_two_words_improves_a_result(tmp_path: Path, seed: int) -> None:
+    one, two = _models(tmp_path, (2, 3), end=("scored", "none")[seed % 2])
+    both_ways = (Problem.pair(one, two), Problem.pair(two, one))
+    for problem, vocabulary in itertools.product(both_ways, (FREE, ONCE)):
+        proposal = WordReplacement(vocabulary, (one, two))
+        natural = ("cat a dog, bee.", "dog cat elephant bee a.", "a dog cat bee")[seed]
+        found = synthesize(
+            natural, problem=problem, proposal=proposal, strategy=Exchanges(tried=None)
+        )
+        search = Search(problem, proposal, Sentence.parse(natural), seed=0)
+        result = Sentence.parse(found.sentence)
+        near = [
+            sentence
+            for sentence in _reachable(search)
+            if len(new := Edits.differences(result, sentence)) <= 2
+            and all(sentence.words[p] in search.words(p) for p in new)
+        ]
+        losses, kept = _losses(search, near)
+        assert len(near) > 30
+        assert losses[kept].min() >= found.loss - 1e-6
+
+
+def test_restarts_are_never_worse_than_one_climb(tmp_path: Path) -> None:
+    one, two = _models(tmp_path, (2, 3))
+    climbed = synthesize(NATURAL, reject=one, accept=two, vocabulary=ONCE, strategy="exhaustive")
+    again = synthesize(NATURAL, reject=one, accept=two, vocabulary=ONCE, strategy="restarts")
+    assert again.loss <= climbed.loss
+
+
+def test_a_certificate_says_how_much_of_what_is_possible_was_reached(tmp_path: Path) -> None:
+    one, two = _models(tmp_path, (2, 3))
+    search = _search(Problem.pair(one, two), ONCE)
+    losses, kept = _losses(search, _reachable(search))
+    found = synthesize(NATURAL, reject=one, accept=two, vocabulary=ONCE, certificate=True)
+    assert found.bound is not None
+    assert found.bound <= losses[kept].min() <= found.loss < 0
+    assert found.reached == found.loss / found.bound
+    plain = synthesize(NATURAL, reject=one, accept=two, vocabulary=ONCE)
+    assert (plain.bound, plain.reached) == (None, None)
+    nothing = Problem((one, two), Fall((one.spec,)), (Accepted(two.spec),), Edits(fixed=(0, 1, 2)))
+    stuck = synthesize(NATURAL, problem=nothing, vocabulary=ONCE, certificate=True)
+    assert stuck.bound is not None
+    assert stuck.bound <= stuck.loss
+
+
+def test_models_without_a_bounded_context_have_no_certificate(tmp_path: Path) -> None:
+    (one,) = _models(tmp_path, (2,))
+    with pytest.raises(InputError, match=r"table:1\?exact=all\W+ has no certificate"):
+        synthesize(
+            NATURAL, reject=one, accept=TableModel(WORDS, 1), vocabulary=ONCE, certificate=True
+        )
+    (other,) = _models(tmp_path, (2,), punctuation="keep", unknown="unk")
+    with pytest.raises(InputError, match="read words in different ways"):
+        synthesize("a -- dog cat", reject=one, accept=other, vocabulary=FREE, certificate=True)

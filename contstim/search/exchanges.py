@@ -1,0 +1,218 @@
+"""The strategy that goes on, where no single word improves, by replacing two words at once."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from scipy.special import ndtr
+
+from contstim.arrays import FloatArray, IntArray
+from contstim.search.bounded import Bounded, Memory
+from contstim.search.candidates import SLACK, Candidates
+from contstim.search.exhaustive import Exhaustive
+from contstim.search.surrogate import Surrogate, expected_improvement
+from contstim.search.sweeps import Search, option
+from contstim.settings import Count, settings
+
+__all__ = ["Exchanges"]
+
+# Words of each position among which pairs are looked for, for each weighting of loss and room.
+_FEW = 64
+_WEIGHTS = (0.25, 0.5, 1.0, 2.0, 4.0)
+# Nats by which what two words change together may differ from what they change alone.
+_APART = 2.0
+
+
+@settings
+class Exchanges(Bounded):
+    """Search as ``bounded``, then replace two words at once, and so on in turns.
+
+    A pair of words is estimated by what each would change alone: for words that no model looks at
+    together that is exact. The pairs that seem to improve most are looked at, one position's word
+    for each. Where all scores are known at once, all words of the other position are then tried
+    beside it; for other models the pair itself is scored.
+
+    Attributes
+    ----------
+    tried
+        Words of one position that are put there in turn, at each pair of positions; None: all.
+        The result is then one that no replacement of two words improves, where all scores are known
+        at once.
+    guesses
+        Pairs that are scored in a row without one that improves, of models whose scores are not
+        known at once.
+    """
+
+    tried: Count | None = option(
+        16, "words tried at the one position, for each pair of positions", metavar="N"
+    )
+    guesses: Count = 64
+
+    def run(self, search: Search) -> bool:
+        """Search word by word, and by two where that brings nothing, in turns."""
+        memory = Memory()
+        while True:
+            search.sweep(lambda candidates: self.look(candidates, memory))
+            places = [search.candidates(position) for position in search.positions]
+            at_once = all(table.exact for table in places[0].tables.values())
+            exchanged = self._exchange if at_once else _Guess(self, memory).exchange
+            if not exchanged(search, places):
+                return memory.complete
+
+    def _exchange(self, search: Search, places: Sequence[Candidates]) -> bool:
+        """Replace two words, all scores known at once; return whether that was done."""
+        pairs = list(itertools.combinations(places, 2))
+        n_steps = len(search.steps)
+        for first, second in (pairs[i] for i in search.shuffled(len(pairs))):
+            for word in self._promising(search, first, second):
+                base = search.sentence.replace(first.position, first.words.words[word])
+                Exhaustive().look(search.candidates(second.position, base=base))
+                if len(search.steps) > n_steps:
+                    return True
+        return False
+
+    def _promising(self, search: Search, first: Candidates, second: Candidates) -> IntArray:
+        """Return the words of `first` that, with one of `second` each, seem to improve most."""
+        if self.tried is None:
+            return _beside(search, first, second)
+        ones, twos = (
+            _few(search, here, there, here.known)
+            for here, there in ((first, second), (second, first))
+        )
+        together = {
+            name: first.known[name][ones][:, None] + second.known[name][twos] - first.now[name]
+            for name in first.tables
+        }
+        losses = first.objective.loss(together, first.natural)
+        for name, minimum in first.minimum.items():
+            losses = np.where(together[name] >= minimum - SLACK, losses, np.inf)
+        least = losses.min(axis=1, initial=np.inf)
+        order = np.argsort(least, kind="stable")[: self.tried]
+        promising: IntArray = ones[order[least[order] < np.inf]]
+        return promising
+
+
+class _Guess:
+    """Exchanges of two words where scores must be asked for: what they promise, and their scores.
+
+    Attributes
+    ----------
+    options, memory
+        The strategy, and what the word searches have learnt.
+    """
+
+    def __init__(self, options: Exchanges, memory: Memory) -> None:
+        self.options, self.memory = options, memory
+
+    def exchange(self, search: Search, places: Sequence[Candidates]) -> bool:
+        """Replace two words; return whether that was done."""
+        likely = [self._likely(candidates) for candidates in places]
+        found: list[tuple[float, int, int, int, int]] = []
+        for i, j in itertools.combinations(range(len(places)), 2):
+            promise, ones, twos = self._promise(search, places[i], places[j], likely[i], likely[j])
+            best = np.argsort(-promise, axis=None, kind="stable")[: self.options.guesses]
+            for at in best[promise.ravel()[best] > 0]:
+                one, two = divmod(int(at), len(twos))
+                found.append((-promise[one, two], i, j, int(ones[one]), int(twos[two])))
+        for _, i, j, one, two in sorted(found)[: self.options.guesses]:
+            if self._verify(search, {places[i]: one, places[j]: two}):
+                return True
+        return False
+
+    def _likely(self, candidates: Candidates) -> dict[str, tuple[FloatArray, FloatArray]]:
+        """Return, by model, expectation and deviation of each candidate's score, (V,) each."""
+        every = np.arange(len(candidates.words))
+        likely = {}
+        for name, table in candidates.tables.items():
+            known = candidates.known[name]
+            if table.exact:
+                likely[name] = known, np.zeros(len(known))
+                continue
+            surrogate = self.memory.surrogates.setdefault(name, Surrogate())
+            posterior = surrogate.posterior(table, candidates.now[name])
+            seen = np.flatnonzero(~np.isnan(known))
+            posterior.learn(seen, known[seen], keep=False)
+            mean, deviation = posterior.predict(every)
+            unknown = np.isnan(known)
+            likely[name] = np.where(unknown, mean, known), np.where(unknown, deviation, 0.0)
+        return likely
+
+    def _promise(
+        self,
+        search: Search,
+        first: Candidates,
+        second: Candidates,
+        one: dict[str, tuple[FloatArray, FloatArray]],
+        two: dict[str, tuple[FloatArray, FloatArray]],
+    ) -> tuple[FloatArray, IntArray, IntArray]:
+        """Return what some pairs promise, nats, and of which words they are."""
+        ones, twos = (
+            _few(search, here, there, {name: mean for name, (mean, _) in likely.items()})
+            for here, there, likely in ((first, second, one), (second, first, two))
+        )
+        feasible = np.ones((len(ones), len(twos)))
+        means, deviations = {}, {}
+        for name, now in first.now.items():
+            (a, s), (b, t) = one[name], two[name]
+            means[name] = a[ones][:, None] + b[twos] - now
+            deviations[name] = np.sqrt(s[ones][:, None] ** 2 + t[twos] ** 2 + _APART**2)
+        for name, minimum in first.minimum.items():
+            feasible *= ndtr((means[name] - minimum) / deviations[name])
+        losses = first.objective.loss(means, first.natural)
+        spread = np.max([deviations[name] for name in first.objective.models], axis=0)
+        return feasible * expected_improvement(first.target, losses, spread), ones, twos
+
+    def _verify(self, search: Search, words: Mapping[Candidates, int]) -> bool:
+        """Score a sentence with two words replaced, by one model after the other; take it."""
+        texts = {c.position: c.words.words[i] for c, i in words.items()}
+        changed = search.sentence
+        for position, word in texts.items():
+            changed = changed.replace(position, word)
+        costs = {
+            name: max(float(c.costs(name)[i]) for c, i in words.items()) for name in search.natural
+        }
+        cost = sum(costs.values())
+        if not search.may(changed) or search.spent.cost + 2 * cost > (self.memory.inputs or np.inf):
+            return False
+        scores: dict[str, float] = {}
+        for name in sorted(costs, key=costs.__getitem__):
+            scores[name] = float(search.problem.by_name[name].score([str(changed)])[0])
+            search.spent.n_scores[name] += costs[name] > 0
+            search.spent.cost += costs[name]
+            if scores[name] < search.minimum.get(name, -np.inf):
+                return False
+        if search.loss(scores) >= search.loss(search.now):
+            return False
+        search.spent.cost += cost
+        return search.take(texts)
+
+
+def _beside(search: Search, here: Candidates, there: Candidates) -> IntArray:
+    """Return the words that may stand at one position when that at another is replaced as well."""
+    without = search.sentence.replace(there.position, "")
+    return np.flatnonzero(search.proposal.allowed(without, here.position, here.words))
+
+
+def _few(
+    search: Search, here: Candidates, there: Candidates, scores: Mapping[str, FloatArray]
+) -> IntArray:
+    """Return words of `here` that may be half of a good pair: low in loss, with room, or between.
+
+    Parameters
+    ----------
+    search, here, there
+        The pair of positions.
+    scores
+        By model, the scores of the words of `here`, known or likely, (V,).
+    """
+    index = _beside(search, here, there)
+    losses = here.objective.loss({m: v[index] for m, v in scores.items()}, here.natural)
+    room = [scores[name][index] - minimum for name, minimum in here.minimum.items()]
+    values = [losses, *(-r for r in room)]
+    if room:
+        values += [losses - weight * np.minimum.reduce(room) for weight in _WEIGHTS]
+    chosen = [np.argpartition(v, min(_FEW, len(v)) - 1)[:_FEW] for v in values]
+    few: IntArray = index[np.unique(np.concatenate(chosen))]
+    return few
