@@ -216,13 +216,14 @@ def _add_sets(parser: argparse.ArgumentParser) -> None:
 def _add_strategy_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that strategies declare, each with what it means for its strategies."""
     for option, owners in OPTION_OF.items():
-        texts = []
+        by_text: dict[str, list[str]] = {}
         for owner in owners:
             field = options(owner)[option]
-            text = f"of the strategy '{owner}': {field.metadata['help']}"
+            text = field.metadata["help"]
             if field.default is not None and "(default" not in text:
                 text += f" (default: {field.default})"
-            texts.append(text)
+            by_text.setdefault(text, []).append(f"'{owner}'")
+        texts = [f"of the strategy {' or '.join(names)}: {text}" for text, names in by_text.items()]
         parser.add_argument(
             f"--{option.replace('_', '-')}",
             type=_TYPES[str(field.type).split(" | ")[0]],

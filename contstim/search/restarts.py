@@ -28,7 +28,7 @@ class Restarts(Bounded):
         Words replaced at random before each.
     """
 
-    restarts: Count = option(30, "climbs after the first, each from some random words", metavar="N")
+    restarts: Count = option(10, "climbs after the first, each from some random words", metavar="N")
     aside: Count = 2
 
     def run(self, search: Search) -> bool:

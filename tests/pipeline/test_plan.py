@@ -33,7 +33,7 @@ def test_a_small_file_and_its_defaults(tmp_path: Path) -> None:
     assert found.out == tmp_path / "runs" / "mine"
     assert found.get(NaturalOptions) is None
     synthesis = found.table(SynthesisOptions)
-    assert (synthesis.strategy, synthesis.starts) == ("bounded", "partitioned")
+    assert (synthesis.strategy, synthesis.starts) == ("beam", "partitioned")
     assert found.table(DesignOptions).resolved().catch == 12
     assert found.pairs() == [("contstim:bigram", "contstim:trigram")]
 
@@ -54,7 +54,10 @@ def test_the_old_name_of_partitioned_starts(tmp_path: Path) -> None:
         (GOOD + "seed = true\n", "study.seed is True; give a whole number"),
         (GOOD + "seed = -1\n", "study.seed is -1; give at least 0"),
         (GOOD + "[synthesis]\nstrategy = 'bounde'\n", "did you mean 'bounded'"),
-        (GOOD + "[synthesis]\nstrategy = 'exhaustive'\nbudget = 3\n", "only 'bounded' has"),
+        (
+            GOOD + "[synthesis]\nstrategy = 'exhaustive'\nbudget = 3\n",
+            "only 'bounded' or 'beam' or",
+        ),
         (GOOD + "[synthesis]\nstrategy = 'paper'\ninputs = 3\n", "synthesis.inputs is 3, but"),
         (GOOD + "[synthesis]\ninputs = 0\n", "synthesis.inputs is 0; give at least 1"),
         (GOOD + "[synthesis]\ncandidates = 'a:b'\n", "only 'paper' has this option"),
