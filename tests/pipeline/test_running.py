@@ -26,7 +26,7 @@ from contstim.pipeline.stages.synthesize import searches_of
 from contstim.pipeline.stages.triplets import TripletOptions
 from contstim.pipeline.tasks import SynthesisOptions, score_tasks
 from contstim.pipeline.work import ModelRecord, RunContext, Task
-from contstim.search.bounded import Bounded
+from contstim.search.beam import Beam
 from contstim.search.proposals import WordReplacement
 from contstim.search.search import Synthesis
 from contstim.selection import check_design
@@ -83,7 +83,7 @@ def test_the_tables_say_what_the_functions_say(
     for row in own.itertuples():
         proposal = WordReplacement(vocabulary, (one, two))
         first = synthesize(
-            row.natural, reject=two, accept=one, strategy="bounded", seed=3, proposal=proposal
+            row.natural, reject=two, accept=one, strategy="beam", seed=3, proposal=proposal
         )
         assert first.sentence == row.synthetic_1
         assert first.reject_log_prob == row.synthetic_1_lp_2
@@ -107,7 +107,7 @@ def test_the_word_search_is_the_one_asked_for(
     monkeypatch.setattr("contstim.pipeline.tasks.synthesize", spy)
     run_study(read_study_plan(file), InProcess(), out=tmp_path / "out", stage="synthesize")
     assert asked
-    assert set(asked) == {Bounded(inputs=77)}
+    assert set(asked) == {Beam(inputs=77)}
 
 
 def test_starts_are_partitioned_or_shared(study: StudyPlan) -> None:
