@@ -17,6 +17,7 @@ from contstim.pipeline.stage import (
 from contstim.pipeline.stages.design import DESIGN
 from contstim.pipeline.stages.natural import NATURAL
 from contstim.pipeline.stages.score import SCORE
+from contstim.pipeline.stages.set import SET
 from contstim.pipeline.stages.synthesize import SYNTHESIZE
 from contstim.pipeline.stages.triplets import TRIPLETS_STAGE
 from contstim.settings import build, read_toml
@@ -29,6 +30,7 @@ STAGES: tuple[Stage, ...] = (
     NATURAL,
     SYNTHESIZE,
     TRIPLETS_STAGE,
+    SET,
     DESIGN,
 )
 

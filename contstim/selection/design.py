@@ -73,8 +73,8 @@ def design_trials(
     Parameters
     ----------
     natural
-        Natural controversial pairs, as :func:`select_natural_pairs` returns them, with sentences
-        (text) as labels.
+        Natural controversial pairs, as :func:`select_natural_pairs` or :func:`select_set` returns
+        them, with sentences (text) as labels. Those for a set have no models of their own.
     triplets
         Chosen triplets, as :func:`select_triplets` returns them.
     pool
@@ -191,7 +191,9 @@ def _items(
 
 def _natural_items(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
     what = "the natural pairs"
-    require_columns(frame, ("model_1", "model_2", "sentence_1", "sentence_2"), what)
+    require_columns(frame, ("sentence_1", "sentence_2"), what)
+    if "model_1" not in frame:  # pairs for a set of models
+        frame = frame.assign(model_1=None, model_2=None)
     one, two = (_text(frame, name, what) for name in ("sentence_1", "sentence_2"))
     return {CONDITIONS[0]: _items(frame, CONDITIONS[0], one, two)}
 
@@ -212,15 +214,18 @@ def _order(items: pd.DataFrame, groups: int, condition: str, rng: np.random.Gene
     """Give the stimuli of each model pair random numbers; refuse what cannot be shared equally."""
     number = np.empty(len(items), dtype=np.int64)
     sizes: dict[int, str] = {}
-    pairs = items["model_1"].astype(str) + " and " + items["model_2"].astype(str)
+    pairs = "model pair " + items["model_1"].astype(str) + " and " + items["model_2"].astype(str)
+    of_set = "the set of models"
+    pairs = pairs.where(items["model_1"].notna(), of_set)
     for pair, rows in items.groupby(pairs, sort=False).indices.items():
-        name = f"model pair {pair}"
+        name = str(pair)
         if len(rows) % groups:
             raise InfeasibleError(
                 f"{condition}: {name} has {len(rows)} stimuli, which {groups} groups cannot share "
                 f"equally; select a multiple of {groups} or change the number of groups"
             )
-        sizes.setdefault(len(rows), name)
+        if name != of_set:
+            sizes.setdefault(len(rows), name)
         number[rows] = rng.permutation(len(rows))
     if len(sizes) > 1:
         (few, first), (many, second) = list(sizes.items())[:2]

@@ -21,7 +21,9 @@ from contstim.pipeline.engine import InProcess, TaskResults
 from contstim.pipeline.executors import LocalWorkers
 from contstim.pipeline.plan import StudyPlan, read_study_plan
 from contstim.pipeline.running import _alone, run_status, run_study
+from contstim.pipeline.stages.design import DesignOptions
 from contstim.pipeline.stages.natural import NaturalOptions
+from contstim.pipeline.stages.set import SetOptions
 from contstim.pipeline.stages.synthesize import searches_of
 from contstim.pipeline.stages.triplets import TripletOptions
 from contstim.pipeline.tasks import SynthesisOptions, score_tasks
@@ -29,7 +31,7 @@ from contstim.pipeline.work import ModelRecord, RunContext, Task
 from contstim.search.beam import Beam
 from contstim.search.proposals import WordReplacement
 from contstim.search.search import Synthesis
-from contstim.selection import check_design
+from contstim.selection import People, check_design
 from contstim.text.vocabulary import Vocabulary
 
 
@@ -397,3 +399,41 @@ def test_shards_go_together_but_not_with_the_whole_run(tmp_path: Path) -> None:
             pass
         assert str(error.value).startswith(f"{tmp_path} is being worked on: the run is held by ")
     assert not list((tmp_path / "locks").iterdir())
+
+
+def test_pairs_for_the_set_of_models_and_their_trials(study: StudyPlan, tmp_path: Path) -> None:
+    """Synthetic sentences are scored under every model, and pairs of triplets are candidates."""
+    kept = [options for options in study.stages if isinstance(options, SynthesisOptions)]
+    of_set = SetOptions(
+        n=8,
+        criterion="log-bf",
+        constraints=("balance:words:0.5", "recurring:sentence:6"),
+        synthetic=True,
+        time_limit=5.0,
+        people=People(slope=2.0),
+    )
+    layout = DesignOptions(groups=2, participants=2)
+    plan = replace(study, stages=(*kept, of_set, layout))
+    report = run_study(plan, InProcess(), out=tmp_path)
+    assert report.complete
+    assert "set_pairs.csv" in [path.name for path in report.made]
+    pairs = pd.read_csv(tmp_path / "set_pairs.csv")
+    assert len(pairs) == 8
+    synthesized = pd.read_csv(tmp_path / "synthesized.csv")
+    synthetic = {*synthesized["synthetic_1"], *synthesized["synthetic_2"]}
+    known = {*(study.folder / "natural.txt").read_text("utf-8").splitlines(), *synthetic}
+    assert {*pairs["sentence_1"], *pairs["sentence_2"]} <= known
+    notes = json.loads((tmp_path / "set_pairs.csv.meta.json").read_text("utf-8"))
+    assert "pair with a missing or infinite score" in str(notes)
+    check_design(pd.read_csv(tmp_path / "trials.csv"))
+    assert run_study(plan, InProcess(), out=tmp_path).made == []
+    alone = replace(study, stages=(replace(of_set, synthetic=False),))
+    again = run_study(alone, InProcess(), out=tmp_path)
+    assert [path.name for path in again.made] == ["set_pairs.csv"]
+    natural = pd.read_csv(tmp_path / "set_pairs.csv")
+    assert not {*natural["sentence_1"], *natural["sentence_2"]} & synthetic
+    with pytest.raises(InputError) as caught:
+        replace(study, stages=(of_set,))
+    assert str(caught.value) == (
+        "set.synthetic wants triplets; add [synthesis] with the target 'pair', or leave it"
+    )

@@ -11,6 +11,7 @@ from contstim.errors import InputError
 from contstim.files import digest_of
 from contstim.pipeline.stage import Run, Stage, StageOptions, StudyPlan, notes_of
 from contstim.pipeline.stages.natural import NATURAL, NaturalOptions
+from contstim.pipeline.stages.set import SET, SetOptions
 from contstim.pipeline.stages.triplets import TRIPLETS_STAGE, TripletOptions
 from contstim.pipeline.work import frame_text
 from contstim.selection.design import CONDITIONS, LAYOUTS, Layout, design_trials
@@ -41,8 +42,8 @@ class DesignOptions(StageOptions):
 
     def check(self, plan: StudyPlan) -> None:
         """Refuse a layout of nothing."""
-        if plan.get(NaturalOptions) is None and plan.get(TripletOptions) is None:
-            raise InputError("[design] has nothing to lay out; add [natural] or [triplets]")
+        if not any(plan.get(kind) for kind in (NaturalOptions, SetOptions, TripletOptions)):
+            raise InputError("[design] has nothing to lay out; add [natural], [set] or [triplets]")
 
     def _numbers(self) -> dict[str, Any]:
         names = ("groups", "participants", "random_natural", "catch", "conditions")
@@ -60,7 +61,7 @@ class _Design(Stage):
     options = DesignOptions
 
     def needs(self, plan: StudyPlan) -> Collection[Stage]:
-        return NATURAL, TRIPLETS_STAGE
+        return NATURAL, SET, TRIPLETS_STAGE
 
     def inputs(self, run: Run) -> Any:
         return [
@@ -71,9 +72,10 @@ class _Design(Stage):
         ]
 
     def make(self, run: Run) -> tuple[str, dict[str, Any]]:
-        pairs, triplets = (self._table(run, stage) for stage in self.needs(run.plan))
+        natural, of_set, triplets = (self._table(run, stage) for stage in self.needs(run.plan))
+        pairs = [table for table in (natural, of_set) if table is not None]
         trials = design_trials(
-            pairs,
+            pd.concat(pairs, ignore_index=True) if pairs else None,
             triplets,
             run.sentences,
             run.plan.table(DesignOptions).resolved(),

@@ -1,0 +1,129 @@
+"""The stage that chooses sentence pairs for all models at once."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Annotated, Any, Literal, cast
+
+import pandas as pd
+from pydantic import Field
+
+from contstim.errors import InputError
+from contstim.files import digest_of
+from contstim.pipeline.stage import Run, Stage, StageOptions, StudyPlan, notes_of
+from contstim.pipeline.stages.score import SCORE
+from contstim.pipeline.stages.synthesize import SYNTHESIZE, searches_of
+from contstim.pipeline.tasks import SynthesisOptions, score_tasks
+from contstim.pipeline.work import Task, frame_text
+from contstim.selection.constraints import check_constraints, parse_constraints
+from contstim.selection.files import read_features
+from contstim.selection.people import People
+from contstim.selection.sets import CRITERIA, select_set, triplet_pairs
+from contstim.settings import Count, Several, one_of, settings
+from contstim.tables import TRIPLETS
+from contstim.text.features import repeats_no_word
+
+
+@settings
+class SetOptions(StageOptions):
+    """``[set]``: the choice of pairs for all models at once; see `select_set`.
+
+    ``distinct_words``, ``constraints`` and ``features`` are those of ``[natural]``; ``synthetic``
+    makes the pairs of triplets candidates as well, whose sentences are then scored under every
+    model; the table ``[set.people]`` says how people answer, for the criterion ``log-bf``.
+    """
+
+    n: Count = 360
+    criterion: Annotated[str, one_of(CRITERIA)] = CRITERIA[0]
+    margin: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    uses: Count = 1
+    distinct_words: bool = False
+    constraints: Several[str] = ()
+    features: str | None = None
+    synthetic: bool = False
+    time_limit: Annotated[float, Field(gt=0)] = 60.0
+    people: People | None = None
+
+    def __post_init__(self) -> None:
+        check_constraints(self.constraints)
+
+    def check(self, plan: StudyPlan) -> None:
+        """Refuse candidates that are not made."""
+        synthesis = plan.get(SynthesisOptions)
+        if self.synthetic and (synthesis is None or synthesis.target != "pair"):
+            raise InputError(
+                "set.synthetic wants triplets; add [synthesis] with the target 'pair', or leave it"
+            )
+
+
+class _Set(Stage):
+    name = "set"
+    file = "set_pairs.csv"
+    key = "set"
+    options = SetOptions
+
+    def needs(self, plan: StudyPlan) -> Collection[Stage]:
+        options = plan.get(SetOptions)
+        return (SCORE, SYNTHESIZE) if options is not None and options.synthetic else (SCORE,)
+
+    def tasks(self, run: Run) -> list[Task]:
+        return list(score_tasks(list(run.models.values()), self._synthetic(run), run.versions))
+
+    def inputs(self, run: Run) -> Any:
+        features = self._features(run)
+        given = [] if features is None else [digest_of(features.to_csv())]
+        tables = [run.table(stage).sha256 for stage in self.needs(run.plan)]
+        scores = self._scores(run, self._synthetic(run)) if len(tables) > 1 else None
+        given += [] if scores is None else [digest_of(scores.to_csv())]
+        return [*tables, run.plan.study.seed, sorted(run.vocabulary.repeatable), *given]
+
+    def make(self, run: Run) -> tuple[str, dict[str, Any]]:
+        options = run.plan.table(SetOptions)
+        synthetic = self._synthetic(run)
+        scores = pd.concat([run.log_probs, self._scores(run, synthetic)])
+        eligible = ~pd.Series(scores.index.isin(synthetic), index=scores.index)
+        if options.distinct_words:
+            eligible &= repeats_no_word(scores.index, run.vocabulary.repeatable).to_numpy()
+        pairs = select_set(
+            scores,
+            options.n,
+            criterion=cast("Literal['separation', 'log-bf']", options.criterion),
+            margin=options.margin,
+            people=options.people,
+            eligible=eligible,
+            pairs=triplet_pairs(self._triplets(run)) if options.synthetic else None,
+            constraints=parse_constraints(options.constraints, scores.index, self._features(run)),
+            uses=options.uses,
+            time_limit=options.time_limit,
+            seed=run.plan.study.seed,
+        )
+        return frame_text(pairs), notes_of(pairs)
+
+    @staticmethod
+    def _triplets(run: Run) -> pd.DataFrame:
+        rows = [row.row() for row in searches_of(run).triplets(run.store)]
+        return pd.DataFrame(rows, columns=list(TRIPLETS))
+
+    def _synthetic(self, run: Run) -> list[str]:
+        """Return the synthetic sentences, once all searches are finished."""
+        if not run.plan.table(SetOptions).synthetic or run.store.left(SYNTHESIZE.tasks(run)):
+            return []
+        written = self._triplets(run)[["synthetic_1", "synthetic_2"]].to_numpy().ravel()
+        return sorted(set(written) - set(run.sentences))
+
+    @staticmethod
+    def _scores(run: Run, sentences: list[str]) -> pd.DataFrame:
+        columns = {}
+        for given, model in run.models.items():
+            kept = run.scores(given)
+            known = {s: kept[s].score for s in sentences if s in kept}
+            columns[model.name] = pd.Series(known, dtype="float64").reindex(sentences)
+        return pd.DataFrame(columns)
+
+    @staticmethod
+    def _features(run: Run) -> pd.DataFrame | None:
+        path = run.plan.table(SetOptions).features
+        return None if path is None else read_features(run.plan.folder / path)
+
+
+SET = _Set()
