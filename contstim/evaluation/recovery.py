@@ -203,7 +203,7 @@ def _design(
     missing = ~np.isin(pairs, usable)
     if missing.any():
         pair, side = (int(k) for k in np.argwhere(missing)[0])
-        sentence = given[f"sentence_{side + 1}"].iloc[pair]
+        sentence = str(given[f"sentence_{side + 1}"].iloc[pair])
         raise InputError(
             f"design {name}: sentence {sentence!r} has no finite score under every model; score it "
             "or leave its pair out"

@@ -124,7 +124,7 @@ class SelectionConstraint(ABC):
     #: The values that follow the column in text: name of the field, and what reads it.
     options: ClassVar[dict[str, Callable[[str], Any]]] = {}
 
-    #: Whether it compares the two sentences of pairs. In a selection for a set it then holds
+    #: Whether it compares the two sentences of a pair. In a selection for a set it then holds
     #: between what a model prefers and what it does not, for every model.
     between_sides: ClassVar[bool] = False
 

@@ -21,6 +21,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from contstim.evaluation.recovery import DECISIONS, recovery
@@ -31,14 +32,18 @@ from contstim.selection import read_scores, select_natural_pairs, select_set
 N_PAIRS = 360
 
 
-def published_pairs(folder: Path) -> pd.DataFrame:
-    """Return the published natural pairs by the rows of their sentences in the scores."""
+def published_pairs(folder: Path, scores: pd.DataFrame) -> pd.DataFrame:
+    """Return the published natural pairs by the rows of their sentences in the scores.
+
+    A pair with a score of minus infinity under one of the models is left out.
+    """
     stimuli = pd.read_csv(folder / "stimuli_log_probs.csv").dropna(subset=["npz_row"])
     row = stimuli.drop_duplicates("sentence").set_index("sentence")["npz_row"].astype(int)
     pairs = pd.read_csv(folder / "natural_selected_360_pairs.csv")
-    return pd.DataFrame(
-        {f"sentence_{k}": row.loc[pairs[f"sentence{k}"]].to_numpy() for k in (1, 2)}
-    )
+    rows = {f"sentence_{k}": row.loc[pairs[f"sentence{k}"]].to_numpy() for k in (1, 2)}
+    found = pd.DataFrame(rows)
+    finite = np.isfinite(scores.to_numpy()).all(axis=1)
+    return found[finite[found["sentence_1"]] & finite[found["sentence_2"]]]
 
 
 def main() -> None:
@@ -49,19 +54,25 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("--out", type=Path, default=Path("results"))
     parser.add_argument("--studies", type=int, default=4500)
+    parser.add_argument("--again", action="store_true", help="select pairs that are there again")
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
     scores = read_scores(args.data / "natural_log_probs.npz")
-    selected = {
-        "set": select_set(scores, N_PAIRS, criterion="log-bf"),
-        "set, separation": select_set(scores, N_PAIRS),
-        "pairwise": select_natural_pairs(scores, 10),
+    select = {
+        "set": lambda: select_set(scores, N_PAIRS, criterion="log-bf"),
+        "set, separation": lambda: select_set(scores, N_PAIRS),
+        "pairwise": lambda: select_natural_pairs(scores, 10),
     }
-    for name, pairs in selected.items():
-        pairs.to_csv(args.out / f"{name.replace(', ', '-')}.csv", index=False)
-        told = {key: pairs.attrs[key] for key in ("objective", "bound", "status")}
-        print(f"{name}: {told}")
-    designs = {**selected, "published": published_pairs(args.data), "random": N_PAIRS}
+    selected = {}
+    for name, made in select.items():
+        file = args.out / f"{name.replace(', ', '-')}.csv"
+        if args.again or not file.exists():
+            pairs = made()
+            told = {key: pairs.attrs[key] for key in ("objective", "bound", "status")}
+            print(f"{name}: {told}", flush=True)
+            pairs.to_csv(file, index=False)
+        selected[name] = pd.read_csv(file)
+    designs = {**selected, "published": published_pairs(args.data, scores), "random": N_PAIRS}
     needed = []
     for each, participants in ((5, 300), (20, 75)):
         for decision in DECISIONS:
@@ -73,7 +84,7 @@ def main() -> None:
                 n_studies=args.studies,
                 decision=decision,
             )
-            print(f"\n{each} trials a participant, named by {decision}:\n{found}")
+            print(f"\n{each} trials a participant, named by {decision}:\n{found}", flush=True)
             own = found.needed.assign(trials_each=each, decision=decision)
             last = found.curve.groupby("design", sort=False).last()
             own["recovery_at_most"] = own["design"].map(last["recovery"])

@@ -67,7 +67,10 @@ def test_the_old_name_of_partitioned_starts(tmp_path: Path) -> None:
         (GOOD + "[natural]\n[design]\nlayout='golan2023'\ngroups=2\n", "design.groups"),
         (GOOD + "[natural]\n[design]\ngroups=0\n", "groups is 0"),
         (GOOD + "[natural]\nconstraints = ['balance:words']\n", "form balance:COLUMN:TOLERANCE"),
-        (GOOD + "[set]\ncriterion = 'bf'\n", "set.criterion is 'bf'; choose separation or log-bf"),
+        (
+            GOOD + "[set]\ncriterion = 'bf'\n",
+            "set.criterion is 'bf'; choose one of 'log-bf', 'separation'",
+        ),
         (GOOD + "[set]\n[set.people]\nlapse = 2.0\n", "set.people.lapse is 2.0; give at most 1"),
         (GOOD + "[set]\nsynthetic = true\n", "set.synthetic wants triplets; add [synthesis]"),
         (GOOD + "[natural]\nper_pair = 2.5\n", "natural.per_pair is 2.5; give a whole number"),
