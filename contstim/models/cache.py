@@ -38,7 +38,7 @@ class CachedScore(NamedTuple):
 
 
 def describe_model(model: SentenceModel) -> dict[str, Any]:
-    """Say which model it is, as JSON values.
+    """Return which model it is, as JSON values.
 
     Its spec, event, what its scores are, the digest of its weights and its packages' versions.
     """

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from contstim.arrays import BoolArray, IntArray
+from contstim.arrays import BoolArray
 from contstim.errors import ValidationError
 from contstim.models.base import Event, Replacements, SentenceModel, SentenceParts
 from contstim.models.spec import ModelSpec
@@ -116,7 +116,7 @@ class TableModel(SentenceModel):
         return hashlib.sha256(self.log_probs.tobytes()).hexdigest()
 
     def knows(self, words: Sequence[str]) -> BoolArray:
-        """Say which of `words` are in the table; shape (V,)."""
+        """Return which of `words` are in the table; shape (V,)."""
         return self.tokenizer.knows(words)
 
     def parts(self, sentences: Sequence[str]) -> list[SentenceParts]:
@@ -140,25 +140,12 @@ class TableModel(SentenceModel):
         general = super().replacements(sentence, position, words)
         if self.exact == "none":
             return general
-        everything = np.arange(len(words), dtype=np.int64)
         if self.exact == "all":
-            values = general.score(everything)
+            values = general.score(np.arange(len(words), dtype=np.int64))
             return Replacements(values, values, True, general.score)
-        return self._bounded(sentence, position, words, general, everything)
-
-    def _bounded(
-        self,
-        sentence: Sentence,
-        position: int,
-        words: WordList,
-        general: Replacements,
-        everything: IntArray,
-    ) -> Replacements:
-        upper = np.empty(len(words))
-        estimate = np.empty(len(words))
-        original = self.parts([str(sentence)])[0].log_probs
-        for i in everything:
-            values = self.parts([str(sentence.replace(position, words.words[i]))])[0].log_probs
-            upper[i] = values[: position + 1].sum()
-            estimate[i] = upper[i] + original[position + 1 :].sum()
-        return Replacements(upper, estimate, False, general.score)
+        # Like a network: what comes before and the candidate bound it, the rest is guessed.
+        texts = [str(sentence.replace(position, word)) for word in words]
+        terms = [p.log_probs for p in self.parts(texts)]
+        upper = np.array([values[: position + 1].sum() for values in terms])
+        rest = self.parts([str(sentence)])[0].log_probs[position + 1 :].sum()
+        return Replacements(upper, upper + rest, False, general.score)

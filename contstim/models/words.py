@@ -100,6 +100,15 @@ class WordTokenizer:
         found = self.ids.get(token.lower() if self.case == "lower" else token)
         return self.unknown_id if found is None and self.unknown == "unk" else found
 
+    def _known_id(self, token: str, sentence: str) -> int:
+        number = self._id(token)
+        if number is None:
+            raise UnknownWordError(
+                f"{self.name} does not know {token!r} in {sentence!r}; leave the sentence out, use "
+                "a model trained with the word, or ask for unknown=unk"
+            )
+        return number
+
     def encode(self, sentence: str) -> EncodedWords:
         """Turn a sentence into ids.
 
@@ -116,13 +125,7 @@ class WordTokenizer:
         tokens: list[str] = []
         for number, word in enumerate(words):
             for token in tokens_of_word(word, self.punctuation):
-                found = self._id(token)
-                if found is None:
-                    raise UnknownWordError(
-                        f"{self.name} does not know {token!r} in {sentence!r}; leave the sentence "
-                        "out, use a model trained with the word, or ask for unknown=unk"
-                    )
-                ids.append(found)
+                ids.append(self._known_id(token, sentence))
                 word_of.append(number)
                 tokens.append(token)
         if not ids:
@@ -183,10 +186,5 @@ class WordTokenizer:
                     index = len(ids)
                     ids.append(0)
                     continue
-                token_id = self._id(token)
-                if token_id is None:
-                    raise UnknownWordError(
-                        f"{self.name} does not know {token!r} in {str(sentence)!r}"
-                    )
-                ids.append(token_id)
+                ids.append(self._known_id(token, str(sentence)))
         return Slot(np.array(ids, dtype=np.int64), index, candidates)

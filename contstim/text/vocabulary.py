@@ -329,7 +329,7 @@ class Vocabulary:
         opening: set[str] | None = None,
         inside: set[str] | None = None,
     ) -> Vocabulary:
-        """Say of each admitted word where it may stand; None: it may, as far as was seen."""
+        """Make a vocabulary of admitted words, each where it was seen; None: seen anywhere."""
         listed = set(words)
         first = [w for w in words if _may_open(w) and (opening is None or w in opening)]
         elsewhere = [

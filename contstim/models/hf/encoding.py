@@ -202,7 +202,7 @@ class SubwordTokenizer:
         self.first = self._first_form()
 
     def _first_form(self) -> str:
-        """Say how the first word is written, and refuse a form that cannot be had."""
+        """Return how the first word is written; refuse a form that cannot be had."""
         asked = self.options.first
         if not self.forms.marks_space:
             if asked != "auto":

@@ -366,7 +366,7 @@ def _summary(
 
 
 def acrobatic(judgements: FloatArray) -> BoolArray:
-    """Say after how many orders each sentence's label has flipped.
+    """Return after how many orders each sentence's label has flipped.
 
     Parameters
     ----------

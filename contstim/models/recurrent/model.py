@@ -70,7 +70,7 @@ class RecurrentModel(SentenceModel):
         return self._fingerprint
 
     def knows(self, words: Sequence[str]) -> BoolArray:
-        """Say for each of V bare words whether it has an id of its own; shape (V,)."""
+        """Return for each of V bare words whether it has an id of its own; shape (V,)."""
         return self._tokenizer.knows(words)
 
     def parts(self, sentences: Sequence[str]) -> list[SentenceParts]:
