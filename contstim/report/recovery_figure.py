@@ -34,6 +34,8 @@ def recovery_figure(curve: pd.DataFrame, pairs: pd.DataFrame, target: float = 0.
     )
     for number, design in enumerate(designs):
         own = curve[curve["design"] == design]
+        # As many points as a logarithmic axis shows.
+        own = own.iloc[np.unique(np.geomspace(1, len(own), 80).astype(int)) - 1]
         ax.plot(own["n_trials"], own["recovery"], color=colour(number), label=short(design))
         ax.fill_between(
             own["n_trials"], own["low"], own["high"], color=colour(number), alpha=0.2, linewidth=0
