@@ -23,7 +23,7 @@ from safetensors.torch import save_file
 from torch.nn.functional import cross_entropy
 from transformers import PreTrainedTokenizerFast
 
-from contstim.models.hf.distilbert import HEAD_WEIGHTS, headless_model, package_files, tokenizer
+from contstim.models.hf.converters import HEAD_WEIGHTS, headless_model, package_files, tokenizer
 from contstim.models.packages import digest_of_files
 
 HIDDEN = 0.25  # share of tokens hidden

@@ -36,9 +36,8 @@ from contstim.evaluation.crossed import POPULATIONS
 from contstim.evaluation.evaluate import evaluate
 from contstim.evaluation.exclusion import exclude, leave_out_unknown
 from contstim.evaluation.importers import FORMATS, ColumnMapping, read_choices, read_mapped
-from contstim.evaluation.mixed_models import write_mixed_models
-from contstim.evaluation.options import INFERENCES, PRESETS, preset_options
-from contstim.evaluation.plan import read_plan
+from contstim.evaluation.mixed import write_mixed_models
+from contstim.evaluation.options import INFERENCES, PRESETS, preset_options, read_plan
 from contstim.evaluation.report import write_report
 from contstim.evaluation.trials import TrialData
 from contstim.evaluation.wording import answer_sentences

@@ -16,8 +16,10 @@ from contstim.evaluation.choices import HumanData, RawChoices, finish, stack_exc
 from contstim.evaluation.contrasts import CrossedTests, Inference, RankTests
 from contstim.evaluation.controls import (
     FEATURE_COLUMNS,
+    NORMALISATION_COLUMNS,
     TOKEN_COLUMNS,
     feature_control,
+    normalisation_control,
     token_counts,
 )
 from contstim.evaluation.exclusion import catch_accuracy, exclude
@@ -29,9 +31,7 @@ from contstim.evaluation.matrices import (
     model_agreement_table,
     natural_preference_table,
 )
-from contstim.evaluation.normalisation import NORMALISATION_COLUMNS, normalisation_control
-from contstim.evaluation.options import EvaluationOptions, preset_options
-from contstim.evaluation.plan import departures, read_plan
+from contstim.evaluation.options import EvaluationOptions, departures, preset_options, read_plan
 from contstim.evaluation.result import (
     ControlTables,
     DetailTables,

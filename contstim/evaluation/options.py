@@ -1,8 +1,9 @@
-"""Every choice of an evaluation in one frozen value, and the published one by name."""
+"""Every choice of an evaluation in one frozen value, the published one by name, and plans."""
 
 from __future__ import annotations
 
 from dataclasses import field, fields, replace
+from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -15,7 +16,7 @@ from contstim.evaluation.inference import TEST_METHODS, ZERO_METHODS
 from contstim.evaluation.subset import MEASURES, UPPER_BOUNDS
 from contstim.evaluation.trials import Analysis
 from contstim.selection.planning import MIN_GROUPS
-from contstim.settings import Count, Natural, Several, one_of, settings
+from contstim.settings import Count, Natural, Several, build, one_of, read_toml, settings
 
 #: How tests and intervals are made.
 INFERENCES = ("crossed", "signed-rank")
@@ -133,3 +134,55 @@ def preset_options(preset: str, **changes: Any) -> EvaluationOptions:
         if name not in known:
             raise UnknownNameError.among("option", name, known)
     return replace(PRESETS[preset], **changes)
+
+
+def read_plan(path: str | Path) -> dict[str, Any]:
+    """Read an analysis plan.
+
+    Parameters
+    ----------
+    path
+        A TOML file whose keys are fields of `EvaluationOptions`; ``[exclusions]`` is a table of
+        those of `ExclusionRules`, and each ``[[analyses]]`` one of those of `Analysis`.
+
+    Returns
+    -------
+    dict
+        The options that the plan fixes.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, or naming the key that is not right.
+    """
+    table = read_toml(Path(path))
+    options = build(EvaluationOptions, table)
+    return {name: getattr(options, name) for name in table}
+
+
+def departures(options: EvaluationOptions, planned: EvaluationOptions) -> tuple[str, ...]:
+    """Return a sentence for each option, or rule of exclusion, that is not as planned."""
+    return tuple(_differences(options, planned, ""))
+
+
+def _differences(done: Any, planned: Any, where: str) -> list[str]:
+    found: list[str] = []
+    for item in fields(done):
+        name, now, then = (
+            f"{where}{item.name}",
+            getattr(done, item.name),
+            getattr(planned, item.name),
+        )
+        if item.name == "exclusions":
+            found += _differences(now, then, "exclusions.")
+        elif now != then:
+            found.append(f"{name} is {_said(now)}; the plan has {_said(then)}.")
+    return found
+
+
+def _said(value: object) -> str:
+    if value is None or value == ():
+        return "not set"
+    if isinstance(value, tuple):
+        return ", ".join(str(getattr(item, "name", item)) for item in value)
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -11,7 +11,7 @@ from scipy.special import expit
 from scipy.stats import false_discovery_control
 
 from contstim.errors import InputError
-from contstim.evaluation.audit import audit
+from contstim.evaluation.audit import _holm, _longest_run, audit, pattern_table
 from contstim.evaluation.following import (
     Votes,
     _score,
@@ -20,7 +20,6 @@ from contstim.evaluation.following import (
     influence_table,
     read_votes,
 )
-from contstim.evaluation.patterns import _holm, _longest_run, pattern_table
 
 MODELS = ("m0", "m1", "m2")
 

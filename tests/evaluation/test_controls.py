@@ -6,8 +6,12 @@ from scipy.optimize import minimize
 
 from contstim.errors import InputError
 from contstim.evaluation import align_choices, benjamini_hochberg, check_choices, score_table
-from contstim.evaluation.controls import feature_control, token_counts
-from contstim.evaluation.normalisation import normalisation_control, normalisation_predictors
+from contstim.evaluation.controls import (
+    feature_control,
+    normalisation_control,
+    normalisation_predictors,
+    token_counts,
+)
 from contstim.evaluation.trials import TrialData
 
 

@@ -5,7 +5,7 @@ import pytest
 from contstim.cli import main
 from contstim.errors import InputError
 from contstim.evaluation import evaluate
-from contstim.evaluation.plan import read_plan
+from contstim.evaluation.options import read_plan
 
 PLAN = """
 measures = ["accuracy"]

@@ -12,7 +12,7 @@ from contstim import load_model
 from contstim.cli import main
 from contstim.errors import InputError, OutputError
 from contstim.models.adapting import AdaptOptions, adapt, hide, shuffled_batches
-from contstim.models.measures import corpus_perplexity
+from contstim.models.reductions import corpus_perplexity
 
 DOMAIN = ["the old dog barked.", "the old dog ran fast.", "The old man saw a dog."] * 12
 DEV = ["The old dog ran.", "the old dog saw a man."]

@@ -9,8 +9,7 @@ import pytest
 from contstim.errors import InputError, SpecError, UnknownNameError
 from contstim.models.base import Event, Hints, Replacements, ScoreKind, SentenceParts
 from contstim.models.check import check_model
-from contstim.models.measures import corpus_perplexity, surprisal
-from contstim.models.reductions import REDUCTIONS, ReducedModel
+from contstim.models.reductions import REDUCTIONS, ReducedModel, corpus_perplexity, surprisal
 from contstim.models.registry import FAMILIES, load_model, register_family, score_kind
 from contstim.models.spec import ModelSpec
 from contstim.models.toy import TableModel

@@ -19,7 +19,6 @@ from contstim.files import check_new_folder
 from contstim.models.base import SentenceModel
 from contstim.models.cache import ScoreCache, describe_model, versions
 from contstim.models.hf.network import PACKAGES
-from contstim.models.learnt.card import student_card
 from contstim.models.learnt.encoder import (
     Encoder,
     Member,
@@ -29,7 +28,7 @@ from contstim.models.learnt.encoder import (
     record_lower,
 )
 from contstim.models.learnt.fitting import FitOptions, fit
-from contstim.models.learnt.folder import write_learnt
+from contstim.models.learnt.folder import student_card, write_learnt
 from contstim.models.learnt.model import tokenizer_of
 from contstim.models.learnt.student import Target
 from contstim.progress import track

@@ -27,7 +27,6 @@ from contstim.models.cache import versions
 from contstim.models.hf.checkpoint import digest_weights
 from contstim.models.hf.encoding import check_length
 from contstim.models.hf.network import PACKAGES
-from contstim.models.learnt.card import classifier_card
 from contstim.models.learnt.classifier import graded, vote
 from contstim.models.learnt.cola import (
     PARTS,
@@ -44,7 +43,7 @@ from contstim.models.learnt.encoder import (
     record_lower,
 )
 from contstim.models.learnt.fitting import FitOptions, fit
-from contstim.models.learnt.folder import write_learnt
+from contstim.models.learnt.folder import classifier_card, write_learnt
 from contstim.models.learnt.model import tokenizer_of
 
 

@@ -15,7 +15,7 @@ from tiny_transformers import WORDS
 
 from contstim.errors import MissingExtraError, ModelFileError
 from contstim.models.hf import distilbert
-from contstim.models.hf.distilbert import HEAD_WEIGHTS, headless_model
+from contstim.models.hf.converters import HEAD_WEIGHTS, headless_model
 from contstim.models.hf.masked import MaskedModel
 from contstim.models.packages import digest_of_files
 from contstim.models.registry import load_model

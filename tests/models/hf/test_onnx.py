@@ -10,7 +10,7 @@ from onnx.reference import ReferenceEvaluator
 from tiny_onnx import node, onnx_file, quantised, tensor
 
 from contstim.errors import MissingExtraError, ModelFileError
-from contstim.models.hf.distilbert import read_onnx
+from contstim.models.hf.converters import read_onnx
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from contstim.models.check import check_model
-from contstim.models.measures import corpus_perplexity, surprisal
+from contstim.models.reductions import corpus_perplexity, surprisal
 from contstim.models.registry import FAMILIES, load_model
 from contstim.models.spec import ModelSpec
 from contstim.search.search import synthesize

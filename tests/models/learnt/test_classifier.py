@@ -19,7 +19,7 @@ from contstim.models.learnt.classifier import graded, vote
 from contstim.models.learnt.cola import matthews_correlation, read_cola
 from contstim.models.learnt.finetuning import finetune
 from contstim.models.learnt.fitting import FitOptions
-from contstim.models.measures import corpus_perplexity, surprisal
+from contstim.models.reductions import corpus_perplexity, surprisal
 from contstim.models.registry import score_kind
 from contstim.pipeline.plan import StudyPlan
 from contstim.pipeline.stage import StudyOptions
