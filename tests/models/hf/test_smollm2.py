@@ -11,7 +11,7 @@ import pytest
 from tiny_transformers import SENTENCES, save_tokenizer
 
 from contstim.errors import MissingExtraError, ModelFileError
-from contstim.models.hf import smollm2
+from contstim.models.hf import converters
 from contstim.models.registry import load_model
 
 needs_gguf = pytest.mark.skipif(
@@ -95,9 +95,9 @@ def test_the_conversion_keeps_every_score(package: Path, tmp_path: Path) -> None
     direct = load_model(f"hf:{package}?prefix=%3C%7Cendoftext%7C%3E")
     np.testing.assert_array_equal(model.score(SENTENCES), direct.score(SENTENCES))
     assert np.ptp(model.score(SENTENCES)) > 1
-    folder = smollm2.converted_smollm2()
+    folder = converters.converted_smollm2()
     package.write_bytes(package.read_bytes() + b"another")
-    assert smollm2.converted_smollm2() != folder
+    assert converters.converted_smollm2() != folder
 
 
 @needs_gguf
@@ -116,7 +116,7 @@ def test_a_damaged_file_is_refused(package: Path, tmp_path: Path) -> None:
 def test_says_how_to_install(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package.write_bytes(b"GGUF")
     for name in ("accelerate", "gguf"):
-        monkeypatch.setattr(smollm2, "find_spec", lambda p, name=name: None if p == name else p)
+        monkeypatch.setattr(converters, "find_spec", lambda p, name=name: None if p == name else p)
         with pytest.raises(MissingExtraError) as error:
             load_model("contstim:smollm2")
         assert str(error.value) == (
