@@ -183,4 +183,4 @@ def test_the_real_model() -> None:
     )
     assert good > bad + 2
     assert good > shuffled + 10
-    assert json.loads((distilbert.package_files()[1]).read_text())["truncation"] is not None
+    assert json.loads((converters.package_files()[1]).read_text())["truncation"] is not None
