@@ -354,8 +354,8 @@ def convert_gguf(source: Path, target: Path) -> None:
     for package in ("gguf", "accelerate"):
         if find_spec(package) is None:
             raise MissingExtraError(
-                f"contstim:smollm2 is converted with the package {package}, which is not installed; "
-                f"{_INSTALL}"
+                f"contstim:smollm2 is converted with the package {package}, which is not "
+                f"installed; {_INSTALL}"
             )
     where: dict[str, Any] = {"gguf_file": source.name, "local_files_only": True}
     with quiet():
