@@ -10,8 +10,6 @@ from typing import TypeVar
 
 from tqdm import tqdm
 
-__all__ = ["Progress", "track"]
-
 _Item = TypeVar("_Item")
 
 _SECONDS_BETWEEN_LINES = 10.0

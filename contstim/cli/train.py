@@ -19,8 +19,6 @@ from contstim.cli.common import (
 from contstim.errors import InputError
 from contstim.text.sentence import PUNCTUATION_POLICIES
 
-__all__ = ["configure", "run"]
-
 T = TypeVar("T")
 
 

@@ -32,8 +32,6 @@ from contstim.report.style import svg_text
 if TYPE_CHECKING:
     from contstim.evaluation.result import Evaluation
 
-__all__ = ["write_report"]
-
 _MOST_PAIRS = 6
 _MODEL_COLUMNS = (
     *("model", "value", "ci_low", "ci_high", "ceiling_lower", "ceiling_upper"),

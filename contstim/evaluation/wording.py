@@ -15,14 +15,6 @@ from contstim.selection.planning import unit_sentence
 if TYPE_CHECKING:
     from contstim.evaluation.result import Evaluation
 
-__all__ = [
-    "answer_sentences",
-    "exclusion_sentences",
-    "methods_sentences",
-    "result_sentences",
-    "scope_sentence",
-]
-
 _MEASURES = {
     "accuracy": (
         "Accuracy is the share of a participant's choices that a model predicts: the sentence "

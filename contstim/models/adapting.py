@@ -32,16 +32,6 @@ from contstim.models.spec import ModelSpec
 from contstim.progress import Progress
 from contstim.settings import Count, settings
 
-__all__ = [
-    "AdaptOptions",
-    "Adaptation",
-    "MaskedBatch",
-    "Perplexities",
-    "adapt",
-    "hide",
-    "shuffled_batches",
-]
-
 # Of the hidden tokens these shares become the mask token and a random token; the others stay.
 _MASK, _RANDOM = 0.8, 0.1
 

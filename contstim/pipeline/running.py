@@ -17,8 +17,6 @@ from contstim.pipeline.plan import stages_of
 from contstim.pipeline.stage import Run, Stage, StudyPlan
 from contstim.pipeline.work import ModelRecord, RunContext, RunStore, Task
 
-__all__ = ["RunReport", "StageStatus", "run_status", "run_study"]
-
 _PLAN = "plan.json"
 
 

@@ -24,17 +24,6 @@ from contstim.settings import Count, Natural, matching, settings
 from contstim.text.sentences import length_range, pool, read_sentences
 from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
 
-__all__ = [
-    "Run",
-    "SentenceOptions",
-    "Stage",
-    "StageOptions",
-    "StudyOptions",
-    "StudyPlan",
-    "VocabularyOptions",
-    "notes_of",
-]
-
 
 @settings
 class StudyOptions:

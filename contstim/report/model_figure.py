@@ -14,16 +14,6 @@ from matplotlib.ticker import PercentFormatter
 
 from contstim.report.style import colour, new_figure, short
 
-__all__ = [
-    "MEASURE_LABELS",
-    "dominance",
-    "feature_figure",
-    "model_figure",
-    "normalisation_figure",
-    "order_figure",
-]
-
-
 # Up to so many models the rows are high.
 _FEW = 12
 # Of a row's height, how far below its middle a model's marks are, under its name.

@@ -9,8 +9,6 @@ import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
-__all__ = ["Page", "inline_svg", "render"]
-
 _TEMPLATES = jinja2.Environment(
     loader=jinja2.PackageLoader("contstim.report"),
     autoescape=True,

@@ -19,8 +19,6 @@ from contstim.models.base import Replacements, SentenceModel
 from contstim.search.problem import Objective
 from contstim.text.sentence import Sentence, WordList
 
-__all__ = ["SLACK", "Candidates", "Spent", "batches", "propose_in_order"]
-
 #: Nats within which a score computed with others is taken for equal to a bound.
 SLACK = 1e-4
 

@@ -16,8 +16,6 @@ from contstim.search.surrogate import Surrogate, expected_improvement
 from contstim.search.sweeps import Search, option
 from contstim.settings import Count, settings
 
-__all__ = ["Exchanges"]
-
 # Words of each position among which pairs are looked for, for each weighting of loss and room.
 _FEW = 64
 _WEIGHTS = (0.25, 0.5, 1.0, 2.0, 4.0)

@@ -17,19 +17,6 @@ from contstim.errors import InfeasibleError, InputError
 from contstim.models.base import SentenceModel
 from contstim.text.sentence import Sentence, split_word
 
-__all__ = [
-    "Accepted",
-    "Constraint",
-    "Edits",
-    "Fall",
-    "Floor",
-    "LeastFall",
-    "Objective",
-    "Problem",
-    "check_natural",
-    "most_broken",
-]
-
 
 @dataclass(frozen=True)
 class Objective(ABC):

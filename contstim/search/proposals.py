@@ -15,8 +15,6 @@ from contstim.search.problem import Edits
 from contstim.text.sentence import Sentence, WordList
 from contstim.text.vocabulary import Vocabulary
 
-__all__ = ["WordReplacement"]
-
 
 @dataclass(frozen=True, eq=False)
 class WordReplacement:

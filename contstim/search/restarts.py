@@ -9,8 +9,6 @@ from contstim.search.problem import Edits
 from contstim.search.sweeps import Search, option
 from contstim.settings import Count, settings
 
-__all__ = ["Restarts"]
-
 
 @settings
 class Restarts(Bounded):

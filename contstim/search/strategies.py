@@ -15,8 +15,6 @@ from contstim.search.paper import Paper
 from contstim.search.restarts import Restarts
 from contstim.search.sweeps import Strategy
 
-__all__ = ["DEFAULT", "OPTION_OF", "STRATEGIES", "options", "strategy", "with_options"]
-
 _Kind = TypeVar("_Kind")
 
 #: Strategies by name.

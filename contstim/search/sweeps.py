@@ -24,8 +24,6 @@ from contstim.search.problem import Edits, Problem, check_natural, most_broken
 from contstim.search.proposals import WordReplacement
 from contstim.text.sentence import Sentence, WordList
 
-__all__ = ["Search", "Step", "Strategy", "option"]
-
 # Places kept of models whose scores are known at once.
 _KEPT = 32
 # Words whose exact scores are asked for at a position that must change, those that seem best.

@@ -25,18 +25,6 @@ from contstim.search.problem import (
     Problem,
 )
 
-__all__ = [
-    "LOSSES",
-    "NAMED_TARGETS",
-    "Sides",
-    "common_failure",
-    "one_against_all",
-    "parse_floor",
-    "problem_of",
-    "spread",
-    "standard_deviations",
-]
-
 #: What is wanted of compared models.
 NAMED_TARGETS = ("pair", "one-against-all", "split", "common-failure")
 

@@ -27,18 +27,6 @@ from contstim.files import digest, replacing
 from contstim.models.words import END, START, UNKNOWN
 from contstim.settings import Count, one_of, settings
 
-__all__ = [
-    "STORAGES",
-    "NetworkConfig",
-    "RecurrentNetwork",
-    "State",
-    "TokenVocabulary",
-    "load_network",
-    "read_tensors",
-    "save_network",
-    "write_tensors",
-]
-
 #: Kinds of recurrent unit.
 CELLS = ("rnn", "lstm")
 

@@ -39,16 +39,6 @@ from contstim.progress import Progress
 from contstim.settings import Count, one_of, settings
 from contstim.text.sentences import read_words
 
-__all__ = [
-    "Negatives",
-    "Trainer",
-    "TrainingOptions",
-    "cross_entropy",
-    "perplexity",
-    "train_recurrent",
-]
-
-
 _MOST_REPEATS = 10_000  # of a text in a pass
 _MOST_WEIGHTS = 10**9  # of a network: 16 GB in training
 

@@ -11,8 +11,6 @@ from contstim.pipeline.tasks import score_tasks
 from contstim.pipeline.work import Task, csv_text
 from contstim.tables import SCORES
 
-__all__ = ["SCORE"]
-
 
 class _Score(Stage):
     name = "score"

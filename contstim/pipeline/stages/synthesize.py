@@ -13,8 +13,6 @@ from contstim.pipeline.work import Task, csv_text
 from contstim.search.triplets import Triplet
 from contstim.tables import TRIPLETS
 
-__all__ = ["SYNTHESIZE", "searches_of"]
-
 
 def searches_of(run: Run) -> Searches:
     """Return the searches of a run, as far as they are known from the natural sentences' scores.

@@ -23,8 +23,6 @@ from contstim.selection.triplets import OBJECTIVES, TIES, check_objective, selec
 from contstim.settings import Count, one_of, settings
 from contstim.tables import TRIPLETS
 
-__all__ = ["TRIPLETS_STAGE", "TripletOptions"]
-
 #: What the strata of triplets are quantiles of.
 REFERENCES = ("triplets", "sentences")
 
