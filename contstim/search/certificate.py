@@ -16,7 +16,7 @@ need be.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -25,13 +25,14 @@ from scipy.optimize import linprog
 
 from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InputError
+from contstim.models.base import SentenceModel
 from contstim.models.ngram.table import BackOff
 from contstim.models.words import END
 from contstim.search.proposals import WordReplacement
 from contstim.search.sweeps import Search
 from contstim.search.trellis import Choice, Trellis
 
-__all__ = ["Reach", "Under", "bound_of"]
+__all__ = ["Reach", "Under", "bound_of", "check_bounded"]
 
 # Largest weight beside the loss, and the grid of weights that sentences share: powers of two to
 # multiples of 1 / _GRID.
@@ -204,6 +205,22 @@ class Reach:
         return slots
 
 
+def check_bounded(models: Iterable[SentenceModel]) -> None:
+    """Refuse models that have no certificate.
+
+    Raises
+    ------
+    InputError
+        Naming the first whose scores are no sums over n-grams.
+    """
+    for model in models:
+        if model.back_off() is None:
+            raise InputError(
+                f"{model.spec!r} has no certificate: its scores are no sums over a file's n-grams; "
+                "leave the certificate out"
+            )
+
+
 def bound_of(search: Search) -> float:
     """Return a loss that no sentence of a search can be below, nats from the natural sentence's.
 
@@ -215,12 +232,7 @@ def bound_of(search: Search) -> float:
     reach = Reach.of(search)
     if reach is not None:
         return reach.bound()
-    for name, model in search.problem.by_name.items():
-        if model.back_off() is None:
-            raise InputError(
-                f"{name!r} has no certificate: its scores are no sums over a file's n-grams; leave "
-                "the certificate out"
-            )
+    check_bounded(search.problem.models)
     if search.problem.objective.parts is None:
         raise InputError(
             f"{search.problem.objective} has no certificate: it does not state its parts; leave "
