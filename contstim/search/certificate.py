@@ -55,12 +55,17 @@ class Under(NamedTuple):
         What no sentence's loss is below, under these weights.
     slots
         What may stand at each token, with what changes cost.
+    at, cut
+        The weights of parts, constraints and changes (W,), and what the sentence whose sum is
+        least gives for each.
     """
 
     weights: FloatArray
     offset: float
     bound: float
     slots: list[Choice]
+    at: FloatArray
+    cut: FloatArray
 
 
 class Reach:
@@ -151,24 +156,34 @@ class Reach:
         found = self._raised(shared=True)
         return sorted(found, key=lambda under: -under.bound)[:n]
 
+    def stricter(self, under: Under, factor: float) -> Under:
+        """Return the bound by weights of which those of the constraints are `factor` as large."""
+        at = under.at.copy()
+        at[len(self.parts) : len(self.parts) + len(self._constrained)] *= factor
+        return self._under(at)
+
+    def _under(self, at: FloatArray) -> Under:
+        """Return the bound by weights of parts, constraints and changes (W,)."""
+        n_parts, n_weights = len(self.parts), len(self.parts) + len(self._constrained)
+        weights = at[:n_parts] @ self.parts
+        weights[self._constrained] -= at[n_parts:n_weights]
+        slots = self._slots(at[n_weights:])
+        least, words, scores = self.trellis.best(slots, weights)
+        offset = float(at @ self._cut(np.zeros(len(weights)), self.own))
+        return Under(weights, offset, least + offset, slots, at, self._cut(scores, words))
+
     def _raised(self, *, shared: bool = False) -> list[Under]:
         """Return bounds by ever better weights."""
         n_parts, n_weights = len(self.parts), len(self.parts) + len(self._constrained)
         at = np.ones(n_weights + (self.most is not None))
         at[:n_parts] /= n_parts
-        # Of each sentence that was a minimum: its falls, what it has to spare, and that it is 1.
         cuts = [self._cut(self.natural, self.own)]
         found: list[Under] = []
         tried: set[tuple[float, ...]] = set()
         while len(found) < _MOST_ROUNDS and tuple(at) not in tried:
             tried.add(tuple(at))
-            weights = at[:n_parts] @ self.parts
-            weights[self._constrained] -= at[n_parts:n_weights]
-            slots = self._slots(at[n_weights:])
-            least, words, scores = self.trellis.best(slots, weights)
-            offset = float(at @ self._cut(np.zeros(len(weights)), self.own))
-            found.append(Under(weights, offset, least + offset, slots))
-            cuts.append(self._cut(scores, words))
+            found.append(self._under(at))
+            cuts.append(found[-1].cut)
             open_, at = _master(np.array(cuts), n_parts)
             best = max(under.bound for under in found)
             if open_ - best <= max(_OPEN * abs(best), _ROUNDING):
