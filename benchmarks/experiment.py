@@ -52,6 +52,7 @@ class Participant:
     latencies: list[float] = field(default_factory=list)
     outcome: str = ""
     session: str = ""
+    seat: int = 0
     connection: http.client.HTTPConnection | None = None
 
     def ask(self, method: str, path: str, body: object, token: str = "") -> dict[str, object]:
@@ -81,7 +82,7 @@ class Participant:
         rng = random.Random(self.number)
         begun = self.ask("POST", "/api/sessions", self.body)
         token, bundle = str(begun["token"]), begun["bundle"]
-        self.session = bundle["session"]
+        self.session, self.seat = bundle["session"], bundle["seat"]
         for trial in bundle["trials"]:
             answer = {
                 "id": str(uuid.UUID(int=rng.getrandbits(128), version=4)),
@@ -201,7 +202,10 @@ def check(study: Study, people: list[Participant]) -> tuple[int, int]:
     ).fetchall()
     connection.close()
     stored = {(session, answer): (trial, choice) for session, answer, trial, choice, _ in rows}
-    wanted = {(p.session, answer): what for p in people for answer, what in p.sent.items()}
+    wanted = {}
+    for p in people:
+        trials = {trial.page_id: trial.trial for trial in study.design.trials[p.seat]}
+        wanted |= {(p.session, a): (trials[trial], c) for a, (trial, c) in p.sent.items()}
     lost = sum((p.session, answer) not in stored for p in people for answer in p.acknowledged)
     assert not lost, f"{lost} acknowledged answers are lost"
     assert len(stored) == len(rows), "an answer is there twice"

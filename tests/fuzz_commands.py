@@ -97,7 +97,7 @@ COMMANDS = {
     "experiment release": ("study", "--idle 1"),
     "experiment extend": ("study", "--trials more.csv"),
     "experiment backup": ("study", "--out new.sqlite3"),
-    "experiment forget": ("study ann", "--why asked"),
+    "experiment forget": ("study", "--participant ann --why asked"),
     "experiment audit": ("study", "--scores study_scores.csv --out new"),
     "experiment trial-lists": ("study", "--for pcibex --out new"),
     "experiment check-psychds": ("psychds", ""),

@@ -32,7 +32,7 @@ Examples:
   contstim experiment release my-study --idle 120
   contstim experiment extend my-study --trials more.csv
   contstim experiment backup my-study --out backups/monday.sqlite3
-  contstim experiment forget my-study 3F2A9C1B --why "asked by mail"
+  contstim experiment forget my-study --participant 3F2A9C1B --why "asked by mail"
   contstim experiment pay my-study --bonus 1.50 --bonus-from 0.9 --out pay.csv
   contstim experiment audit my-study --scores scores.csv --out audit
 """
@@ -45,9 +45,10 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from contstim.cli import experiment_data, experiment_pages
-from contstim.cli.common import new_file, output_folder, port
+from contstim.cli.common import output_folder, port
 from contstim.errors import MissingExtraError
-from contstim.experiment.study import Study, new_study, read_study
+from contstim.experiment.study import PRESETS, Study, new_study, read_study
+from contstim.experiment.texts import LANGUAGES
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -56,6 +57,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     new = actions.add_parser("new", help="write a study folder, to edit")
     new.add_argument("study", type=output_folder, metavar="STUDY", help="the folder to make")
     new.add_argument("--trials", required=True, metavar="CSV", help="from `contstim design trials`")
+    new.add_argument(
+        "--preset", choices=sorted(PRESETS), help="wording, limit and look of a published one"
+    )
+    new.add_argument(
+        "--language", choices=sorted(LANGUAGES), default="en", help="of the page's texts (en)"
+    )
     check = actions.add_parser("check", help="check a study folder")
     check.add_argument("study", metavar="STUDY", help="the study's folder")
     serve = actions.add_parser("serve", help="run the study in browsers, from this machine")
@@ -74,9 +81,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "CONTSTIM_EXPERIMENT_TOKEN, which other users of the machine cannot see (default: a new "
         "one, printed)",
     )
-    serve.add_argument(
-        "--data", type=new_file, metavar="FILE", help="the data (default: in the study's folder)"
-    )
+    experiment_data.add_data_file(serve)
     experiment_pages.add_pages(actions)
     experiment_data.add_data(actions)
 
@@ -88,13 +93,18 @@ def run(args: argparse.Namespace) -> int:
     if args.action in experiment_data.DATA_ACTIONS:
         return experiment_data.run_data(args)
     if args.action == "new":
-        _describe(new_study(args.study, args.trials))
+        study = new_study(args.study, args.trials, args.preset, args.language)
+        _describe(study)
+        if args.preset is not None:
+            own = [sum(t.condition == "catch" for t in ts) for ts in study.design.trials.values()]
+            if set(own) != {PRESETS[args.preset].catch}:
+                print(f"note: {args.preset} had {PRESETS[args.preset].catch} catch trials a person")
         print(f"next: edit {args.study}/study.toml and {args.study}/consent.md")
         return 0
     study = read_study(args.study)
     _describe(study)
     if args.action == "serve":
-        serve_study(study, args.host, args.port, args.token, args.data)
+        serve_study(study, args.host, args.port, args.token, experiment_data.data_file(args))
     return 0
 
 

@@ -24,10 +24,9 @@ from contstim.experiment.importing import import_logs
 from contstim.experiment.lists import PLATFORMS, write_trial_lists
 from contstim.experiment.payment import Bonus, pay_table, release_sessions, replacement_table
 from contstim.experiment.psychds import check_psychds, write_psychds
+from contstim.experiment.schema import PILOT_FILE
 from contstim.experiment.study import Study, read_study
 from contstim.experiment.upkeep import backup_data, extend_study, forget_participant
-
-__all__ = ["DATA_ACTIONS", "add_data", "run_data"]
 
 
 def add_data(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -65,7 +64,9 @@ def add_data(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     release.add_argument(
         "--session", action="append", default=[], metavar="ID", help="may be given several times"
     )
-    release.add_argument("--why", default="excluded", metavar="TEXT", help="(excluded)")
+    release.add_argument(
+        "--why", type=_words, default="excluded", metavar="TEXT", help="(excluded)"
+    )
     release.add_argument(
         "--idle",
         type=number(0),
@@ -80,9 +81,15 @@ def add_data(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     backup.add_argument("--out", required=True, type=new_file, metavar="FILE", help="the copy")
     forget = _study_parser(actions, "forget", "delete one participant's data, on request")
     forget.add_argument(
-        "who", metavar="WHO", help="code of the last screen, id of the session or the recruiter"
+        "--participant",
+        type=_words,
+        required=True,
+        metavar="WHO",
+        help="code of the last screen, or id of the session or the recruiter",
     )
-    forget.add_argument("--why", required=True, metavar="TEXT", help="kept, with the date")
+    forget.add_argument(
+        "--why", type=_words, required=True, metavar="TEXT", help="kept, with the date"
+    )
     auditing = _study_parser(actions, "audit", "flag suspicious participants")
     auditing.add_argument(
         "--scores", metavar="CSV", help="log-probabilities, as `contstim score` writes them"
@@ -116,17 +123,39 @@ def _study_parser(
 ) -> argparse.ArgumentParser:
     parser = actions.add_parser(name, help=what)
     parser.add_argument("study", metavar="STUDY", help="the study's folder")
-    parser.add_argument("--data", metavar="FILE", help="the data (default: in the study's folder)")
+    add_data_file(parser)
     return parser
 
 
-def _data(args: argparse.Namespace) -> Path | None:
+def add_data_file(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say which data of a study are meant."""
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument(
+        "--data", type=new_file, metavar="FILE", help="the data (default: in the study's folder)"
+    )
+    which.add_argument(
+        "--pilot", action="store_true", help="the data of a pilot, which are kept apart"
+    )
+
+
+def _words(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InputError(f"{text!r} is no text; give letters and signs") from None
+    return text
+
+
+def data_file(args: argparse.Namespace) -> Path | None:
+    """Return the file that the options name; None for the study's own."""
+    if args.pilot:
+        return Path(args.study) / PILOT_FILE
     return None if args.data is None else Path(args.data)
 
 
 def _export(args: argparse.Namespace) -> int:
     study = read_study(args.study)
-    collected = read_collected(study, _data(args))
+    collected = read_collected(study, data_file(args))
     folder = Path(args.out)
     write_psychds(study, collected, folder / "psychds")
     whole = collected.whole
@@ -139,6 +168,7 @@ def _export(args: argparse.Namespace) -> int:
         "sessions": collected.sessions,
         "conflicts": collected.conflicts,
         "events": collected.events,
+        "responses": collected.responses,
     }
     for name, table in tables.items():
         with write_output(str(folder / f"{name}.csv")) as out:
@@ -156,7 +186,7 @@ def _export(args: argparse.Namespace) -> int:
 
 
 def _import(args: argparse.Namespace) -> int:
-    found = import_logs(read_study(args.study), map(Path, args.logs), _data(args))
+    found = import_logs(read_study(args.study), map(Path, args.logs), data_file(args))
     for note in found.notes:
         print(note, file=sys.stderr)
     print(
@@ -169,8 +199,8 @@ def _import(args: argparse.Namespace) -> int:
 def _pay(args: argparse.Namespace) -> int:
     study = read_study(args.study)
     bonus = None if args.bonus is None else Bonus(args.bonus, args.bonus_from)
-    collected = read_collected(study, _data(args))
-    table = pay_table(collected, recruiter_ids(study, _data(args)), bonus)
+    collected = read_collected(study, data_file(args))
+    table = pay_table(collected, recruiter_ids(study, data_file(args)), bonus)
     _write(table, args.out)
     counts = table["pay"].value_counts()
     print(", ".join(f"{name} {n}" for name, n in counts.items()) or "no session", file=sys.stderr)
@@ -179,12 +209,12 @@ def _pay(args: argparse.Namespace) -> int:
 
 def _replace(args: argparse.Namespace) -> int:
     study = read_study(args.study)
-    collected = read_collected(study, _data(args))
+    collected = read_collected(study, data_file(args))
     table = replacement_table(collected, _excluded(collected, args))
     _write(table, args.out)
     if args.release:
         why = dict.fromkeys(table["session"], "excluded")
-        done = release_sessions(study, why, data=_data(args))
+        done = release_sessions(study, why, data=data_file(args))
         print(f"{len(done)} assignments released", file=sys.stderr)
     return 0
 
@@ -206,7 +236,7 @@ def _release(args: argparse.Namespace) -> int:
     if not args.session and args.idle is None:
         raise InputError("say which assignments: --session ID, or --idle MINUTES")
     why = dict.fromkeys(args.session, args.why)
-    done = release_sessions(read_study(args.study), why, args.idle, _data(args))
+    done = release_sessions(read_study(args.study), why, args.idle, data_file(args))
     for session in done:
         print(session)
     print(f"{len(done)} assignments released", file=sys.stderr)
@@ -214,19 +244,19 @@ def _release(args: argparse.Namespace) -> int:
 
 
 def _extend(args: argparse.Namespace) -> int:
-    added = extend_study(read_study(args.study), Path(args.trials), _data(args))
+    added = extend_study(read_study(args.study), Path(args.trials), data_file(args))
     print(f"{len(added)} assignments added: {added[0]} to {added[-1]}")
     return 0
 
 
 def _backup(args: argparse.Namespace) -> int:
-    backup_data(read_study(args.study), Path(args.out), _data(args))
+    backup_data(read_study(args.study), Path(args.out), data_file(args))
     print(f"{args.out}: the data as they were when the command was given")
     return 0
 
 
 def _forget(args: argparse.Namespace) -> int:
-    code = forget_participant(read_study(args.study), args.who, args.why, _data(args))
+    code = forget_participant(read_study(args.study), args.participant, args.why, data_file(args))
     print(f"{code} is deleted; copies, exports and files for import that you have are not")
     return 0
 
@@ -240,7 +270,7 @@ def _audit(args: argparse.Namespace) -> int:
         raise InputError("give --scores, or --model once or more")
     if not 0 < args.alpha < 1:
         raise InputError(f"--alpha {args.alpha} is not between 0 and 1")
-    collected = read_collected(read_study(args.study), _data(args))
+    collected = read_collected(read_study(args.study), data_file(args))
     choices = collected.choices[collected.choices["participant"].isin(collected.whole)]
     if choices.empty:
         raise InputError("nobody has answered every trial yet; there is nothing to audit")

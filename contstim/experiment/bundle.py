@@ -7,15 +7,15 @@ with an empty session id, which the page fills with one of its own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import asdict
 from typing import Any
 
 from contstim.errors import InputError
+from contstim.experiment.materials import materials_digest
 from contstim.experiment.options import OUTCOMES
 from contstim.experiment.study import Study
 from contstim.experiment.trials import Trial
-
-__all__ = ["FORMAT", "make_bundle", "outcome_link", "study_info"]
 
 #: The format of bundles and of what the page sends.
 FORMAT = 1
@@ -24,10 +24,10 @@ FORMAT = 1
 def study_info(study: Study) -> dict[str, Any]:
     """Return what the page shows before consent.
 
-    ``recruiter`` holds ``name``, ``participant`` (the address's parameter with the participant's
-    id), ``required``, ``parameters`` (others to send along), and for the outcomes that need no
-    stored session, ``declined``, ``full`` and ``unsent``, the ``code`` and the address to
-    ``redirect`` to. It is None where the study names no recruiter. The other codes are not in it.
+    ``recruiter`` holds ``name``, ``title``, ``participant`` (the address's parameter with the
+    participant's id), ``required``, ``parameters`` (others to send along), and for the outcomes
+    that need no stored session, ``declined``, ``full`` and ``unsent``, the ``code`` and the address
+    to ``redirect`` to. It is None where the study names no recruiter. Other codes are not in it.
     """
     return {
         "format": FORMAT,
@@ -40,6 +40,8 @@ def study_info(study: Study) -> dict[str, Any]:
         },
         "settings": _settings(study, study.design.n_trials),
         "recruiter": _recruiter(study),
+        "device": {"minimum_width": study.device.minimum_width, "touch": study.device.touch},
+        "materials": materials_digest(study),
     }
 
 
@@ -49,6 +51,7 @@ def make_bundle(
     session: str = "",
     answered: Mapping[str, Mapping[str, Any]] | None = None,
     elapsed_s: float = 0.0,
+    responded: Collection[str] = (),
 ) -> dict[str, Any]:
     """Return the bundle of one session.
 
@@ -61,15 +64,19 @@ def make_bundle(
     session
         The session's id.
     answered
-        Trials answered already: ``{trial id: {"id": answer id, "choice": choice}}``.
+        Trials answered already: ``{id that the page has: {"id": answer id, "choice": choice}}``.
     elapsed_s
         Seconds since the session began, measured by the server.
+    responded
+        The names of the questions answered already.
 
     Returns
     -------
     dict
-        As in `study_info`, and ``session``, ``seat``, ``group``, ``practice`` and ``trials``
-        (each ``trial, number, kind, condition, left, right``), ``answered``, ``elapsed_s``.
+        As in `study_info`, and ``session``, ``seat``, ``group``, ``questions``, ``responded``,
+        ``practice`` and ``trials`` (each ``trial, number, kind, left, right``; ``kind`` tells
+        practice from all others, which of them are catch trials or checks the page never learns),
+        ``answered``, ``elapsed_s``.
 
     Raises
     ------
@@ -86,17 +93,24 @@ def make_bundle(
         "seat": assignment,
         "group": study.design.groups[assignment],
         "practice": [_shown(trial) for trial in study.practice_trials],
+        "questions": [asdict(question) for question in study.questions],
+        "responded": list(responded),
         "trials": [_shown(trial) for trial in trials],
         "answered": {trial: dict(answer) for trial, answer in (answered or {}).items()},
         "elapsed_s": elapsed_s,
     }
 
 
-def outcome_link(study: Study, outcome: str) -> dict[str, str | None]:
-    """Return the completion ``code`` of an outcome and the address to ``redirect`` to, or None."""
+def outcome_link(study: Study, outcome: str, suffix: str = "") -> dict[str, str | None]:
+    """Return the completion ``code`` of an outcome and the address to ``redirect`` to, or None.
+
+    `suffix` makes the code that of one session.
+    """
     if outcome not in OUTCOMES:
         raise InputError(f"there is no outcome {outcome!r}; there are {', '.join(OUTCOMES)}")
-    code, redirect = (None, None) if study.recruiter is None else study.recruiter.link(outcome)
+    code, redirect = (
+        (None, None) if study.recruiter is None else study.recruiter.link(outcome, suffix)
+    )
     return {"code": code, "redirect": redirect}
 
 
@@ -116,6 +130,8 @@ def _settings(study: Study, n_trials: int) -> dict[str, Any]:
         "breaks": study.session.breaks(n_trials),
         "time_limit_s": round(limit * 60) if limit else None,
         "feedback": study.session.feedback,
+        "levels": study.trial.levels,
+        "progress": study.trial.progress,
         "n_trials": n_trials,
     }
 
@@ -126,6 +142,7 @@ def _recruiter(study: Study) -> dict[str, Any] | None:
         return None
     return {
         "name": recruiter.name,
+        "title": recruiter.title,
         "participant": recruiter.participant,
         "required": recruiter.required,
         "parameters": list(recruiter.parameters),
@@ -136,11 +153,12 @@ def _recruiter(study: Study) -> dict[str, Any] | None:
 
 
 def _shown(trial: Trial) -> dict[str, Any]:
-    return {
-        "trial": trial.trial,
+    practice = trial.kind == "practice"
+    shown = {
+        "trial": trial.page_id,
         "number": trial.number,
-        "kind": trial.kind,
-        "condition": trial.condition,
+        "kind": "practice" if practice else "choice",
         "left": trial.left,
         "right": trial.right,
     }
+    return {**shown, "expected": trial.expected} if practice else shown

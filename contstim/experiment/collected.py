@@ -12,13 +12,12 @@ from typing import Any
 
 import pandas as pd
 
-from contstim.experiment.schema import data_path, open_data, read_salt
+from contstim.experiment.messages import read_responses
+from contstim.experiment.schema import code_suffix, data_path, open_data, read_salt
 from contstim.experiment.study import Study
 from contstim.experiment.trials import Trial, rating_of
 from contstim.files import digest
 from contstim.tables import CHOICES
-
-__all__ = ["Collected", "participant_hash", "read_collected", "recruiter_ids"]
 
 #: Columns of the choices table after those of `CHOICES`.
 _EXTRA = (
@@ -52,12 +51,15 @@ class Collected:
     checks
         One row an attention check: ``participant, group, trial, expected, choice, right, rt_ms``.
     sessions
-        One row a session, see `summarise`; ``n_trials`` of the design, ``n_answered`` of them,
+        One row a session; ``n_trials`` of the design, ``n_answered`` of them,
         catch trials and checks ``right`` and shown.
     conflicts
         Second, different answers to a trial: ``participant, trial, choice, rt_ms, answered_at``.
     events
         ``participant, kind, at, detail``.
+    responses
+        Answers to the study's questions: ``participant, question, response, rt_ms, at``; a response
+        of several options is a JSON list, and the time is that of the whole screen.
     """
 
     choices: pd.DataFrame
@@ -65,6 +67,7 @@ class Collected:
     sessions: pd.DataFrame
     conflicts: pd.DataFrame
     events: pd.DataFrame
+    responses: pd.DataFrame
 
     @property
     def whole(self) -> list[str]:
@@ -147,7 +150,7 @@ def _tables(
                 continue
             answer = own[trial.trial]
             if trial.kind == "choice":
-                answered.append(_choice(name, session, trial, answer))
+                answered.append(_choice(name, session, trial, answer, study.trial.levels))
             else:
                 tests.append(_check(name, session, trial, answer))
         choices += answered
@@ -169,13 +172,20 @@ def _tables(
                     **{name: event[name] for name in ("kind", "at", "detail")},
                 }
                 for event in events
+                if event["kind"] != "responses"
             ],
             columns=["participant", "kind", "at", "detail"],
+        ),
+        responses=pd.DataFrame(
+            [row for event in events for row in _responses(names[event["session"]], event)],
+            columns=["participant", "question", "response", "rt_ms", "at"],
         ),
     )
 
 
-def _choice(name: str, session: sqlite3.Row, trial: Trial, answer: sqlite3.Row) -> dict[str, Any]:
+def _choice(
+    name: str, session: sqlite3.Row, trial: Trial, answer: sqlite3.Row, levels: int
+) -> dict[str, Any]:
     side = str(trial.side_1)
     left = side == "left"
     return {
@@ -188,7 +198,7 @@ def _choice(name: str, session: sqlite3.Row, trial: Trial, answer: sqlite3.Row) 
         "sentence_2": trial.right if left else trial.left,
         "model_1": trial.row.get("model_1") or None,
         "model_2": trial.row.get("model_2") or None,
-        "rating": rating_of(answer["choice"], side),
+        "rating": rating_of(answer["choice"], side, levels),
         "expected": None if trial.expected is None else 1,
         "seat": session["seat"],
         "item": int(trial.trial[1:]),
@@ -207,6 +217,22 @@ def _check(name: str, session: sqlite3.Row, trial: Trial, answer: sqlite3.Row) -
         "right": (answer["choice"] < 0) == (trial.expected == "left"),
         "rt_ms": answer["rt_ms"],
     }
+
+
+def _responses(name: str, event: sqlite3.Row) -> list[dict[str, Any]]:
+    if event["kind"] != "responses":
+        return []
+    found = read_responses(event["detail"])
+    return [
+        {
+            "participant": name,
+            "question": question,
+            "response": value if isinstance(value, str) else json.dumps(value, ensure_ascii=False),
+            "rt_ms": found["rt_ms"],
+            "at": event["at"],
+        }
+        for question, value in found["responses"].items()
+    ]
 
 
 def _session_columns() -> tuple[str, ...]:
@@ -228,6 +254,7 @@ def _session_columns() -> tuple[str, ...]:
         "checks_shown",
         "consent_version",
         "consent_sha256",
+        "materials_sha256",
     )
 
 
@@ -261,6 +288,7 @@ def _session(
         "checks_shown": len(checks),
         "consent_version": session["consent_version"],
         "consent_sha256": session["consent_sha256"],
+        "materials_sha256": session["materials"],
     }
 
 
@@ -283,13 +311,20 @@ def recruiter_ids(study: Study, data: Path | None = None) -> pd.DataFrame:
         ).fetchall()
     finally:
         connection.close()
-    names = () if study.recruiter is None else study.recruiter.parameters
+    names = [] if study.recruiter is None else [*study.recruiter.parameters]
+    kept = [json.loads(row["parameters"]) for row in rows]
+    # A study's run in JATOS is known by the id of its result.
+    names += ["jatos_result"] if any("jatos_result" in one for one in kept) else []
     people = [
         {
             "participant": participant_hash(salt, row["session"], row["recruiter_id"]),
             "recruiter_id": row["recruiter_id"],
-            **{name: json.loads(row["parameters"]).get(name) for name in names},
+            **{name: parameters.get(name) for name in names},
         }
-        for row in rows
+        for row, parameters in zip(rows, kept, strict=True)
     ]
-    return pd.DataFrame(people, columns=["participant", "recruiter_id", *names])
+    table = pd.DataFrame(people, columns=["participant", "recruiter_id", *names])
+    if study.recruiter is not None and study.recruiter.code_per_session:
+        code = study.recruiter.codes.complete or ""
+        table["code"] = [f"{code}{code_suffix(salt, row['session'])}" for row in rows]
+    return table

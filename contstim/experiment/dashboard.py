@@ -2,53 +2,113 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from html import escape
+from pathlib import Path
+from statistics import median_high
 from typing import Any
 
-from contstim.experiment.pages import page_version
+from contstim.errors import OutputError
+from contstim.experiment.schema import session_code
 from contstim.experiment.study import Study
-
-__all__ = ["dashboard_page", "login_page", "summarise"]
-
+from contstim.experiment.vendor import page_version
 
 _IDLE_S = 300.0  # without an answer for so long a session counts as idle
 
 
-def summarise(connection: sqlite3.Connection, study: Study, now: float) -> dict[str, Any]:
-    """Return the state of a study.
+@dataclass
+class _Counted:
+    """What one session has answered."""
+
+    choices: dict[str, int] = field(default_factory=dict)
+    times: list[float] = field(default_factory=list)
+    conflicts: int = 0
+
+
+class Counts:
+    """Answers counted so far; only those that came since are read again."""
+
+    def __init__(self) -> None:
+        self._last = 0
+        self._sessions: dict[str, _Counted] = {}
+
+    def update(self, connection: sqlite3.Connection) -> Mapping[str, _Counted]:
+        """Read what came since and return the counts by session."""
+        rows = connection.execute(
+            "SELECT sequence, session, trial, kind, choice, rt_ms, conflict FROM answers"
+            " WHERE sequence > ? ORDER BY sequence",
+            (self._last,),
+        )
+        for row in rows:
+            self._last = row["sequence"]
+            one = self._sessions.setdefault(row["session"], _Counted())
+            if row["kind"] == "practice":
+                continue
+            if row["conflict"]:
+                one.conflicts += 1
+            else:
+                one.choices[row["trial"]] = row["choice"]
+                one.times.append(row["rt_ms"])
+        return self._sessions
+
+
+def read_summary(path: Path, study: Study, counts: Counts, now: float) -> dict[str, Any]:
+    """Return the state of a study, read over a connection of its own that cannot write.
+
+    The server's writer is not held up by it.
 
     Returns
     -------
     dict
-        ``study``, ``seats``, ``free``, ``declined``, ``outcomes`` (numbers of sessions), ``groups``
+        ``study``, ``seats``, ``free``, ``declined``, ``disk_mb`` (free), ``funnel`` (numbers of
+        sessions that came so far: ``consent, practice, trials, end``), ``outcomes``, ``groups``
         (each ``group, seats, taken, complete``) and ``sessions``: one each, the last first, with
-        ``session``, ``seat``, ``group``, ``state`` (``active``, ``idle``, ``released`` or the
-        outcome), ``answered``, ``trials``, ``minutes`` (from consent to the last message),
-        ``catch`` and ``checks`` (right and shown so far), ``conflicts``, ``median_rt_ms``.
+        ``session``, ``code``, ``seat``, ``group``, ``state`` (``active``, ``idle``, ``released`` or
+        the outcome), ``answered``, ``trials``, ``minutes`` (from consent to the last message),
+        ``silent`` (minutes since then), ``catch`` and ``checks`` (right and shown so far),
+        ``conflicts``, ``median_rt_ms``.
+
+    Raises
+    ------
+    OutputError
+        If the file is not there.
     """
-    answers: dict[str, list[sqlite3.Row]] = {}
-    for row in connection.execute(
-        "SELECT session, trial, choice, rt_ms, conflict FROM answers WHERE kind <> 'practice'"
-    ):
-        answers.setdefault(row["session"], []).append(row)
-    rows = connection.execute("SELECT * FROM sessions ORDER BY started_at DESC, session")
-    sessions = [_session(row, answers.get(row["session"], []), study, now) for row in rows]
-    groups: dict[int, dict[str, int]] = {}
-    for row in connection.execute("SELECT group_number, session FROM seats"):
-        group = groups.setdefault(row["group_number"], {"seats": 0, "taken": 0, "complete": 0})
-        group["seats"] += 1
-        group["taken"] += row["session"] is not None
+    if not path.exists():
+        raise OutputError(f"{path} was removed or replaced while the study runs; put it back")
+    connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=5)
+    try:
+        connection.row_factory = sqlite3.Row
+        connection.execute("BEGIN")  # one snapshot
+        counted = counts.update(connection)
+        rows = connection.execute("SELECT * FROM sessions ORDER BY started_at DESC, session")
+        sessions = [_session(row, counted.get(row["session"]), study, now) for row in rows]
+        groups: dict[int, dict[str, int]] = {}
+        for row in connection.execute("SELECT group_number, session FROM seats"):
+            group = groups.setdefault(row["group_number"], {"seats": 0, "taken": 0, "complete": 0})
+            group["seats"] += 1
+            group["taken"] += row["session"] is not None
+        declined = connection.execute("SELECT n FROM counts WHERE name = 'declined'").fetchone()
+    finally:
+        connection.close()
     for one in sessions:
         groups[one["group"]]["complete"] += one["state"] == "complete"
     states = [one["state"] for one in sessions]
-    declined = connection.execute("SELECT n FROM counts WHERE name = 'declined'").fetchone()
+    practised = sum(one["session"] in counted for one in sessions)
     return {
         "study": study.study.name,
         "seats": sum(g["seats"] for g in groups.values()),
         "free": sum(g["seats"] - g["taken"] for g in groups.values()),
         "declined": 0 if declined is None else declined["n"],
+        "disk_mb": shutil.disk_usage(path.parent).free // 2**20,
+        "funnel": {
+            "consent": len(sessions),
+            "practice": practised,
+            "trials": sum(one["answered"] > 0 for one in sessions),
+            "end": sum(one["ended"] for one in sessions),
+        },
         "outcomes": {state: states.count(state) for state in dict.fromkeys(states)},
         "groups": [{"group": number, **groups[number]} for number in sorted(groups)],
         "sessions": sessions,
@@ -56,28 +116,30 @@ def summarise(connection: sqlite3.Connection, study: Study, now: float) -> dict[
 
 
 def _session(
-    row: sqlite3.Row, answers: list[sqlite3.Row], study: Study, now: float
+    row: sqlite3.Row, counted: _Counted | None, study: Study, now: float
 ) -> dict[str, Any]:
-    own = study.design.trials[row["seat"]]
-    choices = {answer["trial"]: answer["choice"] for answer in answers if not answer["conflict"]}
+    own = study.design.trials.get(row["seat"], ())  # none yet while a study is being extended
+    counted = counted or _Counted()
     right: dict[str, list[bool]] = {"choice": [], "attention": []}
     for trial in own:
-        if trial.expected is not None and trial.trial in choices:
-            left = choices[trial.trial] < 0
+        if trial.expected is not None and trial.trial in counted.choices:
+            left = counted.choices[trial.trial] < 0
             right[trial.kind].append(left == (trial.expected == "left"))
-    times = sorted(answer["rt_ms"] for answer in answers if not answer["conflict"])
     return {
         "session": row["session"],
+        "code": session_code(row["session"]),
         "seat": row["seat"],
         "group": row["group_number"],
         "state": _state(row, now),
-        "answered": len(choices),
+        "ended": row["outcome"] is not None,
+        "answered": len(counted.choices),
         "trials": len(own),
         "minutes": round((row["last_at"] - row["started_at"]) / 60, 1),
+        "silent": round((now - row["last_at"]) / 60, 1),
         "catch": [sum(right["choice"]), len(right["choice"])],
         "checks": [sum(right["attention"]), len(right["attention"])],
-        "conflicts": sum(answer["conflict"] for answer in answers),
-        "median_rt_ms": times[len(times) // 2] if times else None,
+        "conflicts": counted.conflicts,
+        "median_rt_ms": median_high(counted.times) if counted.times else None,
     }
 
 
@@ -91,14 +153,16 @@ def _state(row: sqlite3.Row, now: float) -> str:
 
 
 _EVERY_S = 5
+_LEAST_DISK_MB = 500
 
 _SESSION_COLUMNS = {
-    "session": "session",
+    "code": "code",
     "seat": "assignment",
     "group": "group",
     "state": "state",
     "answered": "answered",
     "minutes": "minutes",
+    "silent": "silent for",
     "catch": "catch trials right",
     "checks": "checks right",
     "median_rt_ms": "median ms",
@@ -118,7 +182,7 @@ def dashboard_page(summary: Mapping[str, Any]) -> str:
     Parameters
     ----------
     summary
-        What `summarise` returns.
+        What `read_summary` returns.
     """
     numbers = {
         "assignments": summary["seats"],
@@ -126,11 +190,16 @@ def dashboard_page(summary: Mapping[str, Any]) -> str:
         **summary["outcomes"],
         "declined": summary["declined"],
     }
+    funnel = " → ".join(f"{name} {n}" for name, n in summary["funnel"].items())
+    few = summary["disk_mb"] < _LEAST_DISK_MB
+    disk = f"Free space for the data: {summary['disk_mb']} MB{', which is little' if few else ''}."
     line = ", ".join(f"{name.replace('_', ' ')} {n}" for name, n in numbers.items())
     sessions = [
         {**one, "answered": f"{one['answered']} of {one['trials']}"} for one in summary["sessions"]
     ]
     content = f"""<p>{escape(line)}</p>
+<p>{escape(funnel)}</p>
+<p>{escape(disk)}</p>
 <h2>Groups</h2>
 {_table(_GROUP_COLUMNS, summary["groups"])}
 <h2>Sessions</h2>
@@ -178,7 +247,8 @@ def _table(columns: Mapping[str, str], rows: Iterable[Mapping[str, Any]]) -> str
         "<tr>" + "".join(f"<td>{escape(_cell(row[key]))}</td>" for key in columns) + "</tr>"
         for row in rows
     )
-    return f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>"
+    table = f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>"
+    return f'<div class="table">{table}</div>'
 
 
 def _cell(value: Any) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from contstim.errors import InputError
+from contstim.experiment.materials import keep_materials, materials_digest
 from contstim.experiment.messages import parse_json
 from contstim.experiment.recording import (
     GRACE_S,
@@ -20,14 +21,12 @@ from contstim.experiment.recording import (
     outcome_of,
     record_answers,
     record_events,
+    trials_by_id,
 )
 from contstim.experiment.schema import data_path, writing
 from contstim.experiment.study import Study
-from contstim.experiment.trials import Trial
 from contstim.files import digest
 from contstim.tables import numbered_lines
-
-__all__ = ["Imported", "import_logs"]
 
 _SESSION = re.compile(r"[A-Za-z0-9-]{8,64}")
 
@@ -191,10 +190,7 @@ def _store(connection: sqlite3.Connection, study: Study, session: str, log: _Log
         _create(connection, study, session, log, min(times, default=0.0), max(times, default=0.0))
     elif row["seat"] != log.assignment:
         return Received((), (), ((None, f"the data have it on seat {row['seat']}"),))
-    trials: dict[str, Trial] = {
-        trial.trial: trial
-        for trial in (*study.practice_trials, *study.design.trials[log.assignment])
-    }
+    trials = trials_by_id(study, log.assignment)
     started, last = connection.execute(
         "SELECT started_at, max(last_at, ?) FROM sessions WHERE session = ?",
         (max(times, default=0.0), session),
@@ -206,8 +202,10 @@ def _store(connection: sqlite3.Connection, study: Study, session: str, log: _Log
             for answer in log.answers
             if is_over(study, started, _at(answer), GRACE_S) == late
         ]
-        refused += record_answers(connection, session, trials, answers, last, late).refused
-    events = record_events(connection, session, len(trials), log.events, last)
+        choices = study.trial.choices
+        received = record_answers(connection, session, trials, answers, last, late, choices)
+        refused += received.refused
+    events = record_events(connection, session, trials, log.events, last)
     outcome, _ = outcome_of(connection, study, session, last)
     connection.execute(
         # A later file may hold what was missing; a server's own word stands.
@@ -232,13 +230,18 @@ def _create(
             "INSERT OR IGNORE INTO consents VALUES (?, ?, ?)",
             (study.consent_sha256, study.consent.version, study.consent_text),
         )
+    shown = log.consent.get("materials")
+    shown = shown if isinstance(shown, str) and re.fullmatch("[0-9a-f]{64}", shown) else None
+    if shown == materials_digest(study):
+        keep_materials(connection, study)
     participant = connection.execute(
-        "INSERT INTO participants (recruiter_id, parameters) VALUES (NULL, '{}')"
+        "INSERT INTO participants (recruiter_id, parameters) VALUES (?, ?)",
+        _recruiter(connection, study, log),
     ).lastrowid
     connection.execute(
         "INSERT INTO sessions (session, participant, request, source, seat, group_number,"
-        " consent_version, consent_sha256, started_at, last_at)"
-        " VALUES (?, ?, NULL, 'import', ?, ?, ?, ?, ?, ?)",
+        " consent_version, consent_sha256, started_at, last_at, materials)"
+        " VALUES (?, ?, NULL, 'import', ?, ?, ?, ?, ?, ?, ?)",
         (
             session,
             participant,
@@ -248,11 +251,26 @@ def _create(
             agreed["sha256"],
             first,
             last,
+            shown,
         ),
     )
     connection.execute(
         "UPDATE seats SET session = ? WHERE seat = ? AND session IS NULL", (session, log.assignment)
     )
+
+
+def _recruiter(connection: sqlite3.Connection, study: Study, log: _Log) -> tuple[str | None, str]:
+    """Return the recruiter's id of the participant and kept parameters, where the log has them."""
+    given = log.consent.get("recruiter")
+    given = given if isinstance(given, Mapping) else {}
+    names = ["jatos_result", *(() if study.recruiter is None else study.recruiter.parameters)]
+    kept = {name: str(given[name])[:200] for name in names if name in given}
+    who = str(given["participant"])[:200] if given.get("participant") else None
+    # Of two runs of one person the second is told by its result.
+    query = "SELECT 1 FROM participants WHERE recruiter_id = ?"
+    if who is not None and connection.execute(query, (who,)).fetchone() is not None:
+        who = None
+    return who, json.dumps(kept)
 
 
 def _n_answers(connection: sqlite3.Connection) -> int:

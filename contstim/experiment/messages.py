@@ -13,20 +13,6 @@ from pydantic import AfterValidator, Field
 from contstim.errors import InputError
 from contstim.settings import build, matching, one_of, settings
 
-__all__ = [
-    "EVENT_KINDS",
-    "Answer",
-    "Consent",
-    "Opening",
-    "PageEvent",
-    "RefusedError",
-    "named_id",
-    "parse_json",
-    "read_answer",
-    "read_event",
-    "read_opening",
-]
-
 EVENT_KINDS = (
     "focus", "blur", "offline", "online", "break", "resume", "screen", "environment", "responses",
 )  # fmt: skip
@@ -175,6 +161,17 @@ def read_event(value: Any) -> PageEvent:
     if isinstance(value, dict) and not isinstance(value.get("detail", ""), str):
         value = {**value, "detail": json.dumps(value["detail"], sort_keys=True)}
     return _read(PageEvent, value, "an event")
+
+
+def read_responses(detail: str) -> dict[str, Any]:
+    """Return the ``responses``, by question, and ``rt_ms`` of an event; empty if it holds none."""
+    try:
+        value = json.loads(detail)
+    except ValueError:
+        value = None
+    if not isinstance(value, dict) or not isinstance(value.get("responses"), dict):
+        return {"responses": {}, "rt_ms": None}
+    return {"responses": value["responses"], "rt_ms": value.get("rt_ms")}
 
 
 def read_opening(body: Mapping[str, Any], kept: Collection[str]) -> Opening:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import field
 from typing import Annotated
 from urllib.parse import urlsplit
@@ -11,21 +12,11 @@ from pydantic import AfterValidator, Field
 from contstim.errors import InputError
 from contstim.settings import Count, Natural, Several, matching, one_of, settings
 
-__all__ = [
-    "OUTCOMES",
-    "AllocationOptions",
-    "AttentionCheck",
-    "Codes",
-    "ConsentOptions",
-    "PageOptions",
-    "PracticePair",
-    "Recruiter",
-    "SessionOptions",
-]
-
 #: How a session can end; each may have a completion code of its own. `unsent` is no end of a
 #: session: its code is shown while answers that were given do not arrive.
-OUTCOMES = ("complete", "declined", "failed_checks", "time_limit", "full", "unsent")
+OUTCOMES = (
+    "complete", "declined", "screened_out", "failed_checks", "time_limit", "full", "unsent"
+)  # fmt: skip
 
 
 def _text_of(longest: int) -> AfterValidator:
@@ -60,6 +51,8 @@ class PageOptions:
         ``ltr`` or ``rtl``.
     description
         One or two sentences for the data set; participants do not see them.
+    url
+        The page's address for participants, if it is known: part of what the recruiter is given.
     """
 
     name: Annotated[
@@ -72,6 +65,7 @@ class PageOptions:
     ] = "en"
     direction: Annotated[str, one_of(("ltr", "rtl"), "study.direction")] = "ltr"
     description: str = ""
+    url: Annotated[str, matching(r"(https?://\S+)?", "give the page's address, https://...")] = ""
 
 
 @settings
@@ -101,6 +95,9 @@ class SessionOptions:
     failed_checks_from
         A session with this many failed attention checks (``[[attention]]``; catch trials do not
         count) ends with the outcome ``failed_checks``; 0 for never.
+    end_at_once
+        Whether it ends at the check that was one too many, or after the last trial. Only the
+        study's own server can tell at once.
     """
 
     time_limit_minutes: Annotated[float, Field(ge=0, le=100_000)] = 0
@@ -109,11 +106,49 @@ class SessionOptions:
     break_after: Several[Count] = ()
     feedback: bool = False
     failed_checks_from: Annotated[int, Field(ge=0, le=100_000)] = 2
+    end_at_once: bool = False
 
     def breaks(self, n_trials: int) -> list[int]:
         """Return the numbers of the trials after which there is a break, the last excluded."""
         regular = range(self.break_every, n_trials, self.break_every) if self.break_every else ()
         return sorted({number for number in (*regular, *self.break_after) if number < n_trials})
+
+
+@settings
+class TrialOptions:
+    """``[trial]``: how a pair of sentences is asked about.
+
+    Attributes
+    ----------
+    levels
+        Levels of confidence for each sentence: 3 for six buttons, 1 for a forced choice.
+    progress
+        Where the page says how far the session is: ``top`` or ``foot``.
+    """
+
+    levels: Annotated[int, Field(ge=1, le=4)] = 3
+    progress: Annotated[str, one_of(("top", "foot"), "trial.progress")] = "top"
+
+    @property
+    def choices(self) -> tuple[int, ...]:
+        """What the page sends, from left, surest, to right, surest; never 0."""
+        return (*range(-self.levels, 0), *range(1, self.levels + 1))
+
+
+@settings
+class DeviceOptions:
+    """``[device]``: who is asked, before consent, to come back with another device.
+
+    Attributes
+    ----------
+    minimum_width
+        The least width of the window, in CSS pixels; 0 for any.
+    touch
+        ``allow``, or ``refuse`` devices whose only pointer is a finger.
+    """
+
+    minimum_width: Annotated[int, Field(ge=0, le=10_000)] = 0
+    touch: Annotated[str, one_of(("allow", "refuse"), "device.touch")] = "allow"
 
 
 @settings
@@ -145,10 +180,30 @@ class Codes:
 
     complete: _Code | None = None
     declined: _Code | None = None
+    screened_out: _Code | None = None
     failed_checks: _Code | None = None
     time_limit: _Code | None = None
     full: _Code | None = None
     unsent: _Code | None = None
+
+
+@settings
+class Redirects:
+    """``[recruiter.redirects]``: where participants return to after an outcome of their own."""
+
+    complete: str | None = None
+    declined: str | None = None
+    screened_out: str | None = None
+    failed_checks: str | None = None
+    time_limit: str | None = None
+    full: str | None = None
+
+
+#: What stands for ids in the address that is given to a recruiter, by its name and the parameter.
+_PLACEHOLDERS = {
+    "prolific": {name: f"{{{{%{name}%}}}}" for name in ("PROLIFIC_PID", "STUDY_ID", "SESSION_ID")},
+    "sona": {"": "%SURVEY_CODE%"},
+}
 
 
 @settings
@@ -158,7 +213,7 @@ class Recruiter:
     Attributes
     ----------
     name
-        ``prolific``, or any other.
+        ``prolific``, ``sona``, ``mturk`` or any other, as participants are told it.
     participant
         The parameter of the page's address that holds the recruiter's id of the participant.
     required
@@ -166,9 +221,16 @@ class Recruiter:
     parameters
         Other parameters that are stored.
     redirect
-        Where participants return to; ``{code}`` stands for the completion code.
+        Where participants return to: ``{code}`` stands for the completion code, ``{participant}``
+        for the participant's id, and names of `parameters` for what the address held. Without
+        ``{code}`` it is for complete sessions only, since it may be the page that credits them.
+    code_per_session
+        Whether each session's code ends with signs of its own, so that nobody can pass it on;
+        ``pay`` lists them. Only a served study can do that.
     codes
         Completion codes; the table ``[recruiter.codes]``.
+    redirects
+        Other addresses after some outcomes; the table ``[recruiter.redirects]``.
     """
 
     name: str
@@ -176,35 +238,130 @@ class Recruiter:
     required: bool = False
     parameters: Several[_Parameter] = ()
     redirect: str | None = None
+    code_per_session: bool = False
     codes: Codes = field(default_factory=Codes)
+    redirects: Redirects = field(default_factory=Redirects)
 
     def __post_init__(self) -> None:
         if self.required and not self.participant:
             raise InputError("recruiter.required is true; say which parameter in participant")
-        if self.redirect is not None:
-            parts = urlsplit(self.redirect)
-            if parts.scheme != "https" or not parts.netloc:
-                raise InputError(f"recruiter.redirect is {self.redirect!r}; give an https address")
+        self._check("recruiter.redirect", self.redirect)
+        for outcome in Redirects.__annotations__:
+            self._check(f"recruiter.redirects.{outcome}", getattr(self.redirects, outcome))
 
-    def link(self, outcome: str) -> tuple[str | None, str | None]:
+    def _check(self, key: str, address: str | None) -> None:
+        if address is None:
+            return
+        parts = urlsplit(address)
+        if parts.scheme != "https" or not parts.netloc:
+            raise InputError(f"{key} is {address!r}; give an https address")
+        known = ["code", *(["participant"] if self.participant else []), *self.parameters]
+        for name in re.findall(r"\{(\w*)\}", address):
+            if name not in known:
+                offered = ", ".join(f"{{{one}}}" for one in known)
+                raise InputError(f"{key} holds {{{name}}}; the page fills in {offered} there")
+
+    @property
+    def title(self) -> str:
+        """The name as participants read it."""
+        return {"prolific": "Prolific", "sona": "SONA", "mturk": "MTurk"}.get(self.name, self.name)
+
+    def link(self, outcome: str, suffix: str = "") -> tuple[str | None, str | None]:
         """Return the completion code of `outcome` and the address to return to.
 
-        Where failed checks have no code of their own, it is that of a complete session.
+        Where failed checks have no code of their own, it is that of a complete session. Names in
+        braces other than ``{code}`` stay: the page fills them in.
         """
         code: str | None = getattr(self.codes, outcome)
         if code is None and outcome == "failed_checks":
             code = self.codes.complete
-        if self.redirect is None or ("{code}" in self.redirect and code is None):
+        if code is not None:
+            code += suffix
+        redirect: str | None = getattr(self.redirects, outcome, None)
+        if redirect is None and self.redirect is not None:
+            redirect = self.redirect if outcome == "complete" or "{code}" in self.redirect else None
+        if redirect is None or ("{code}" in redirect and code is None):
             return code, None
-        return code, self.redirect.replace("{code}", code or "")
+        return code, redirect.replace("{code}", code or "")
+
+    def address(self, page: str) -> str:
+        """Return what to give the recruiter as the study's address, `page` being the page's own."""
+        known = _PLACEHOLDERS.get(self.name, {})
+        names = [name for name in (self.participant, *self.parameters) if name]
+        query = [
+            f"{name}={known.get(name) or known.get('', '...')}"
+            for name in names
+            if name == self.participant or name in known
+        ]
+        return f"{page}?{'&'.join(query)}" if query else page
+
+
+@settings
+class Question:
+    """One ``[[questions]]``: something asked before or after the trials.
+
+    Attributes
+    ----------
+    name
+        What the data call it.
+    prompt
+        The question.
+    kind
+        ``text``, ``choice`` (one of the options) or ``choices`` (any of them).
+    when
+        ``before`` the instructions, after them (``instructions``), or ``after`` the trials.
+        Questions of one kind that follow each other stand on one screen.
+    options
+        What can be chosen.
+    required
+        Whether it must be answered.
+    rows
+        Lines of the field of a text.
+    admit
+        A screener: who chooses none of these cannot take part, the session ends as
+        ``screened_out`` and its assignment is free again.
+    correct
+        A check of understanding: the screen is shown again until this is the answer.
+    """
+
+    name: Annotated[str, matching(r"[A-Za-z]\w{0,63}", "use up to 64 letters, digits and '_'")]
+    prompt: _Sentence
+    kind: Annotated[str, one_of(("text", "choice", "choices"), "questions.kind")] = "text"
+    when: Annotated[str, one_of(("before", "instructions", "after"), "questions.when")] = "before"
+    options: Several[_Sentence] = ()
+    required: bool = True
+    rows: Annotated[int, Field(ge=1, le=20)] = 1
+    admit: Several[str] = ()
+    correct: str | None = None
+
+    def __post_init__(self) -> None:
+        where = f"the question {self.name!r}"
+        if (self.kind == "text") != (not self.options):
+            raise InputError(f"{where} is a {self.kind} with {len(self.options)} options; check it")
+        wanted = [*self.admit, *([] if self.correct is None else [self.correct])]
+        for answer in wanted:
+            if answer not in self.options:
+                raise InputError(f"{where} has no option {answer!r}; write it as among options")
+        if wanted and (self.kind != "choice" or not self.required):
+            raise InputError(f"{where} must be a required choice to screen or check people")
+        if self.admit and self.when == "after":
+            raise InputError(f"{where} comes after the trials; it cannot say who takes part")
+
+    def screens_out(self, response: object) -> bool:
+        """Return whether who answers so cannot take part."""
+        return bool(self.admit) and response not in self.admit
 
 
 @settings
 class PracticePair:
-    """One ``[[practice]]``: two sentences to try the keys on."""
+    """One ``[[practice]]``: two sentences to try the keys on.
+
+    With `expected`, ``left`` or ``right``, the trial is shown again until that side is chosen.
+    """
 
     left: _Sentence
     right: _Sentence
+    expected: Annotated[str, one_of(("left", "right"), "practice.expected")] | None = None
 
 
 @settings

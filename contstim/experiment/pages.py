@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import json
 from collections.abc import Mapping
-from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -13,30 +12,15 @@ from urllib.parse import urlsplit
 from contstim.errors import InputError, OutputError
 from contstim.experiment.bundle import make_bundle, outcome_link, study_info
 from contstim.experiment.study import Study
-from contstim.experiment.vendor import PAGE, vendor_files
-from contstim.files import digest_of, file_digest, replacing
-
-__all__ = ["index_html", "page_files", "page_version", "study_files", "write_static"]
-
+from contstim.experiment.vendor import OWN_FILES, PAGE, page_version, vendor_files
+from contstim.files import replacing
 
 #: Texts that the page shows before, or in place of, what its scripts do.
 _BEFORE_SCRIPTS = ("loading", "no_script", "not_loaded", "reload_button")
-_OWN = ("*.js", "page.css", "*.svg", "transports/*.js", "THIRD_PARTY.txt")
 #: How a session can end where no server of ours decides.
-_OUTCOMES = ("complete", "declined", "time_limit", "unsent")
+_OUTCOMES = ("complete", "declined", "screened_out", "time_limit", "unsent")
 #: What a page without a server ships in the folder `bundles`, one file an assignment.
-_OF_ASSIGNMENT = ("seat", "group", "settings", "practice", "trials")
-
-
-@cache
-def page_version(page: Path = PAGE) -> str:
-    """Return a digest of the page's sources, by which browsers may keep them.
-
-    The files of other projects count by their lock file, which is there before they are.
-    """
-    names = (*_OWN, "dashboard.css", "index.html", "package-lock.json")
-    paths = [path for pattern in names for path in sorted(page.glob(pattern))]
-    return digest_of([[path.name, file_digest(path)] for path in paths])[:12]
+_OF_ASSIGNMENT = ("seat", "group", "settings", "questions", "responded", "practice", "trials")
 
 
 def page_files() -> dict[str, Path]:
@@ -47,7 +31,7 @@ def page_files() -> dict[str, Path]:
     MissingExtraError
         If the files of other projects are not there; the message names the command to run.
     """
-    own = [path for pattern in _OWN for path in sorted(PAGE.glob(pattern))]
+    own = [path for pattern in OWN_FILES for path in sorted(PAGE.glob(pattern))]
     static = f"static/{page_version()}"
     files = {f"{static}/{path.relative_to(PAGE).as_posix()}": path for path in own}
     files |= {f"{static}/vendor/{name}": path for name, path in vendor_files().items()}

@@ -20,8 +20,6 @@ from contstim.experiment.collected import Collected
 from contstim.experiment.study import Study
 from contstim.files import write_whole
 
-__all__ = ["check_psychds", "data_files", "write_psychds"]
-
 _NAME = re.compile(r"([a-z]+-[a-zA-Z0-9]+)(_[a-z]+-[a-zA-Z0-9]+)*_data\.csv")
 _REQUIRED = ("@context", "@type", "name", "description", "variableMeasured")
 
@@ -63,6 +61,9 @@ DICTIONARY = {
     "checks_shown": "attention checks answered",
     "consent_version": "version of the consent form",
     "consent_sha256": "SHA-256 of the consent form",
+    "materials_sha256": "SHA-256 of settings, texts and versions of the programs, in materials/",
+    "question": "name of the question",
+    "response": "what was answered; several options as a JSON list",
     "kind": "what happened",
     "at": "when, by the participant's clock",
     "detail": "more about it",
@@ -79,6 +80,7 @@ def data_files(study: Study, collected: Collected) -> dict[str, pd.DataFrame]:
         "sessions": collected.sessions,
         "conflicts": collected.conflicts,
         "events": collected.events,
+        "responses": collected.responses,
     }
     return {
         f"study-{name}_task-{task}_data.csv": table

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from contstim.errors import InputError
-from contstim.experiment.messages import Answer, named_id, read_answer, read_event
+from contstim.experiment.messages import Answer, named_id, read_answer, read_event, read_responses
 from contstim.experiment.study import Study
-from contstim.experiment.trials import CHOICES_ON_SCREEN, Trial
-
-__all__ = ["GRACE_S", "Received", "is_over", "outcome_of", "record_answers", "record_events"]
+from contstim.experiment.trials import Trial
 
 #: An answer so many seconds after the time limit still counts as in time.
 GRACE_S = 60.0
@@ -34,11 +32,14 @@ class Received:
         Of these, answers to trials that had another answer already; both are kept.
     refused
         Not stored, with the reason; the id is None where none could be read.
+    over
+        Whether the session ends here, whatever trials are left.
     """
 
     acknowledged: tuple[str, ...]
     conflicts: tuple[str, ...]
     refused: tuple[tuple[str | None, str], ...]
+    over: bool = False
 
     def row(self) -> dict[str, Any]:
         """Return it as the page reads it."""
@@ -46,6 +47,7 @@ class Received:
             "acknowledged": list(self.acknowledged),
             "conflicts": list(self.conflicts),
             "refused": [{"id": name, "error": error} for name, error in self.refused],
+            **({"over": True} if self.over else {}),
         }
 
 
@@ -56,6 +58,7 @@ def record_answers(
     answers: Sequence[Any],
     now: float,
     late: bool,
+    choices: Collection[int],
 ) -> Received:
     """Store answers; a repeat is acknowledged again, a second one to a trial is a conflict.
 
@@ -66,23 +69,25 @@ def record_answers(
     session
         Whose they are.
     trials
-        The trials of the session, by their ids.
+        The trials of the session, by their ids and by those that the page has; see `trials_by_id`.
     answers
         As the page sent them.
     now
         When they came, seconds since 1970.
     late
         Whether the time limit had passed.
+    choices
+        What can be chosen.
     """
-    room = _ANSWERS_A_TRIAL * len(trials) - _count(connection, "answers", session)
+    room = _ANSWERS_A_TRIAL * _n_trials(trials) - _count(connection, "answers", session)
     acknowledged: list[str] = []
     conflicts: list[str] = []
     refused: list[tuple[str | None, str]] = []
     for value in answers:
         try:
             answer = read_answer(value)
-            _check_choice(answer, trials)
-            conflict = _stored(connection, session, answer)
+            trial = _trial_of(answer, trials, choices)
+            conflict = _stored(connection, session, trial, answer)
         except InputError as error:
             refused.append((named_id(value), str(error)))
             continue
@@ -90,8 +95,7 @@ def record_answers(
             if room <= 0:
                 refused.append((answer.id, "this session has sent too many answers"))
                 continue
-            kind = trials[answer.trial].kind
-            conflict = _insert_answer(connection, session, answer, kind, now, late)
+            conflict = _insert_answer(connection, session, trial, answer, now, late)
             room -= 1
         acknowledged.append(answer.id)
         if conflict:
@@ -100,10 +104,14 @@ def record_answers(
 
 
 def record_events(
-    connection: sqlite3.Connection, session: str, n_trials: int, events: Sequence[Any], now: float
+    connection: sqlite3.Connection,
+    session: str,
+    trials: Mapping[str, Trial],
+    events: Sequence[Any],
+    now: float,
 ) -> Received:
     """Store events; a repeat is acknowledged again. Parameters as of `record_answers`."""
-    room = _EVENTS_A_TRIAL * n_trials - _count(connection, "events", session)
+    room = _EVENTS_A_TRIAL * _n_trials(trials) - _count(connection, "events", session)
     acknowledged: list[str] = []
     refused: list[tuple[str | None, str]] = []
     for value in events:
@@ -135,7 +143,8 @@ def outcome_of(
 ) -> tuple[str | None, list[str]]:
     """Return how a session ends, by its answers and the time, and the trials without an answer.
 
-    The outcome is None where trials have no answer and the time is not over.
+    The outcome is None where trials have no answer and the time is not over. The trials are named
+    as the page knows them.
     """
     row = connection.execute(
         "SELECT seat, started_at FROM sessions WHERE session = ?", (session,)
@@ -143,27 +152,56 @@ def outcome_of(
     answers = connection.execute(
         "SELECT trial, choice, late FROM answers WHERE session = ? AND conflict = 0", (session,)
     ).fetchall()
+    responses = responses_of(connection, session)
+    if any(q.screens_out(responses[q.name]) for q in study.questions if q.name in responses):
+        return "screened_out", []
     choices = {answer["trial"]: answer["choice"] for answer in answers}
     trials = study.design.trials[row["seat"]]
-    missing = [trial.trial for trial in trials if trial.trial not in choices]
+    missing = [trial.page_id for trial in trials if trial.trial not in choices]
+    checks = [t for t in trials if t.kind == "attention" and t.trial in choices]
+    failed = sum((choices[trial.trial] < 0) != (trial.expected == "left") for trial in checks)
+    enough = study.session.failed_checks_from
+    too_many = bool(enough) and failed >= enough
     if any(answer["late"] for answer in answers):
         return "time_limit", missing
+    if too_many and (study.session.end_at_once or not missing):
+        return "failed_checks", missing
     if missing:
         return "time_limit" if is_over(study, row["started_at"], now) else None, missing
-    checks = [trial for trial in trials if trial.kind == "attention"]
-    failed = sum((choices[trial.trial] < 0) != (trial.expected == "left") for trial in checks)
-    least = study.session.failed_checks_from
-    return "failed_checks" if least and failed >= least else "complete", missing
+    return "complete", missing
 
 
-def _check_choice(answer: Answer, trials: Mapping[str, Trial]) -> None:
+def trials_by_id(study: Study, assignment: int) -> dict[str, Trial]:
+    """Return practice and trials of an assignment by their ids and by those that the page has."""
+    own = (*study.practice_trials, *study.design.trials[assignment])
+    return {trial.trial: trial for trial in own} | {trial.page_id: trial for trial in own}
+
+
+def _n_trials(trials: Mapping[str, Trial]) -> int:
+    return len({id(trial) for trial in trials.values()})
+
+
+def _trial_of(answer: Answer, trials: Mapping[str, Trial], choices: Collection[int]) -> Trial:
     if answer.trial not in trials:
         raise InputError("trial is none of this session's trials")
-    if answer.choice not in CHOICES_ON_SCREEN:
-        raise InputError(f"choice is {answer.choice}; it is one of -3, -2, -1, 1, 2, 3")
+    if answer.choice not in choices:
+        shown = ", ".join(map(str, choices))
+        raise InputError(f"choice is {answer.choice}; it is one of {shown}")
+    return trials[answer.trial]
 
 
-def _stored(connection: sqlite3.Connection, session: str, answer: Answer) -> bool | None:
+def responses_of(connection: sqlite3.Connection, session: str) -> dict[str, Any]:
+    """Return what a session answered to questions, the first answer to each, by their names."""
+    found: dict[str, Any] = {}
+    query = "SELECT detail FROM events WHERE session = ? AND kind = 'responses' ORDER BY sequence"
+    for row in connection.execute(query, (session,)):
+        found = read_responses(row["detail"])["responses"] | found
+    return found
+
+
+def _stored(
+    connection: sqlite3.Connection, session: str, trial: Trial, answer: Answer
+) -> bool | None:
     """Return whether the answer is there as a conflict, None if it is not there.
 
     Raises
@@ -177,19 +215,24 @@ def _stored(connection: sqlite3.Connection, session: str, answer: Answer) -> boo
     ).fetchone()
     if row is None:
         return None
-    if (row["trial"], row["choice"]) != (answer.trial, answer.choice):
+    if (row["trial"], row["choice"]) != (trial.trial, answer.choice):
         raise InputError("id is that of another answer")
     return bool(row["conflict"])
 
 
 def _insert_answer(
-    connection: sqlite3.Connection, session: str, answer: Answer, kind: str, now: float, late: bool
+    connection: sqlite3.Connection,
+    session: str,
+    trial: Trial,
+    answer: Answer,
+    now: float,
+    late: bool,
 ) -> bool:
     """Store an answer and return whether its trial had one already."""
     conflict = (
         connection.execute(
             "SELECT 1 FROM answers WHERE session = ? AND trial = ? AND conflict = 0",
-            (session, answer.trial),
+            (session, trial.trial),
         ).fetchone()
         is not None
     )
@@ -197,8 +240,9 @@ def _insert_answer(
     row: Mapping[str, Any] = {
         "answer": given.pop("id"),
         **given,
+        "trial": trial.trial,
         "session": session,
-        "kind": kind,
+        "kind": trial.kind,
         "received_at": now,
         "late": int(late),
         "conflict": int(conflict),

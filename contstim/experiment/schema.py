@@ -14,10 +14,9 @@ from contstim.errors import InputError, OutputError
 from contstim.experiment.study import Study
 from contstim.files import digest
 
-__all__ = ["DATA_FILE", "connect", "data_path", "open_data", "raw_log_open", "read_salt", "writing"]
-
-#: The file's name in the study's folder.
+#: The files' names in the study's folder: of the data, and of those of a trial of the whole.
 DATA_FILE = "collected.sqlite3"
+PILOT_FILE = "pilot.sqlite3"
 
 _FORMAT = "2"
 
@@ -217,6 +216,11 @@ def session_code(session: str) -> str:
     return session.replace("-", "")[:8].upper()
 
 
+def code_suffix(salt: str, session: str) -> str:
+    """Return what ends the completion code of one session; nobody can work it out before."""
+    return "-" + digest(f"{salt}:code:{session}")[:8].upper()
+
+
 @contextmanager
 def raw_log_open(connection: sqlite3.Connection) -> Iterator[None]:
     """Lift the triggers that keep answers and events as they are, within a transaction."""
@@ -249,14 +253,16 @@ def _refuse_other_data(path: Path, study: Study | None) -> None:
             raise InputError(f"{path} does not hold the data of a study; choose another file")
         if tables and study is not None and not _agree(connection, about, study):
             raise InputError(
-                f"the trials of {study.folder} are not those for which {path} was made; put the "
-                "trials back (more of them come by `contstim experiment extend`), or make another "
-                "study for the new ones"
+                f"the trials or trial.levels of {study.folder} are not those for which {path} was "
+                "made; put them back (more trials come by `contstim experiment extend`), or make "
+                "another study for the new ones"
             )
 
 
 def _agree(connection: sqlite3.Connection, about: Mapping[str, str], study: Study) -> bool:
     """Return whether the study has every assignment of the data as it was."""
+    if about.get("levels", "3") != str(study.trial.levels):
+        return False
     if "design" in about:  # made in format 1, and not opened with its study since
         design = {a: _content(study, a) for a in study.design.trials}
         return about["design"] == digest(_json(design))
@@ -276,7 +282,12 @@ def _bring_up_to_date(connection: sqlite3.Connection, study: Study | None) -> No
         if not n_tables and study is not None:
             _execute(connection, _TABLES + _SINCE_2)
             _guard(connection)
-            rows = {"format": _FORMAT, "salt": secrets.token_hex(32), "study": study.study.name}
+            rows = {
+                "format": _FORMAT,
+                "salt": secrets.token_hex(32),
+                "study": study.study.name,
+                "levels": str(study.trial.levels),
+            }
             connection.executemany("INSERT INTO about VALUES (?, ?)", rows.items())
         if connection.execute(about).fetchone()[0] == "1":
             _execute(connection, _SINCE_2 + _FROM_1)

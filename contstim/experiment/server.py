@@ -30,11 +30,9 @@ from contstim.errors import InputError, MissingExtraError, OutputError
 from contstim.experiment.bundle import study_info
 from contstim.experiment.dashboard import dashboard_page, login_page
 from contstim.experiment.messages import RefusedError, parse_json, read_opening
-from contstim.experiment.pages import index_html, page_version
+from contstim.experiment.pages import index_html
 from contstim.experiment.store import Store
-from contstim.experiment.vendor import PAGE, vendor_files
-
-__all__ = ["LONGEST_BODY", "PAGE", "make_app"]
+from contstim.experiment.vendor import PAGE, page_version, vendor_files
 
 _COOKIE = "contstim_dashboard"
 _Result = TypeVar("_Result")
@@ -179,6 +177,7 @@ def make_app(store: Store, token: str, page: Path = PAGE) -> Starlette:
 
     routes = [
         Route("/", index),
+        Route("/health", _safely(api.health)),
         Route("/api/study", _safely(api.study)),
         Route("/api/sessions", _safely(api.open), methods=["POST"]),
         Route("/api/declined", _safely(api.declined), methods=["POST"]),
@@ -236,6 +235,10 @@ class _Api:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._info = study_info(store.study)
+
+    async def health(self, _: Request) -> Response:
+        await _of(self._store.ready())  # 503 if the data cannot be written
+        return JSONResponse({"status": "ok"})
 
     async def study(self, _: Request) -> Response:
         return JSONResponse(self._info)

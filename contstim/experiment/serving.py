@@ -18,8 +18,6 @@ from contstim.experiment.store import Store
 from contstim.experiment.study import Study
 from contstim.experiment.vendor import vendor_files
 
-__all__ = ["check_address", "serve"]
-
 _SHORTEST = 16  # characters of a token
 
 _FILES = 10_240  # open files asked for; no system refuses so many to who may have more
@@ -93,6 +91,8 @@ def serve(
         except MissingExtraError as error:
             say(f"no page yet:  {error}")
         say(f"participants: {address}/")
+        if study.recruiter is not None:
+            say(f"recruiter:    {study.recruiter.address(study.study.url or f'{address}/')}")
         asked = f"this token: {own}" if token is None else "your token"
         say(f"dashboard:    {address}/dashboard, which asks for {asked}")
         say(f"data:         {store.path}")

@@ -8,7 +8,7 @@ import sqlite3
 import time
 import uuid
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import wraps
@@ -16,9 +16,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-from contstim.experiment.allocation import release_stale, return_to_assignment, take_assignment
+from contstim.experiment.allocation import (
+    release_assignment,
+    release_stale,
+    return_to_assignment,
+    take_assignment,
+)
 from contstim.experiment.bundle import make_bundle, outcome_link
-from contstim.experiment.dashboard import summarise
+from contstim.experiment.dashboard import Counts, read_summary
+from contstim.experiment.materials import keep_materials
 from contstim.experiment.messages import Opening, RefusedError
 from contstim.experiment.recording import (
     GRACE_S,
@@ -27,14 +33,14 @@ from contstim.experiment.recording import (
     outcome_of,
     record_answers,
     record_events,
+    responses_of,
+    trials_by_id,
 )
-from contstim.experiment.schema import data_path, open_data
+from contstim.experiment.schema import code_suffix, data_path, open_data, read_salt
 from contstim.experiment.study import Study
 from contstim.experiment.trials import Trial, read_design
 from contstim.experiment.writer import Writer
 from contstim.files import digest, lock
-
-__all__ = ["Store"]
 
 _TOKENS = 200  # times that a session may be opened; only a fault or malice comes near
 
@@ -97,6 +103,8 @@ class Store:
             stack.callback(self._writer.close)
             held = self.path.with_name(f"{self.path.name}.lock")
             stack.enter_context(lock(held, f"the data file {self.path}"))
+            self._reader = stack.enter_context(ThreadPoolExecutor(1, "contstim-reader"))
+            self._counts = Counts()
             self._stack = stack.pop_all()
 
     def __enter__(self) -> Self:
@@ -180,7 +188,13 @@ class Store:
         row = _session(connection, session)
         late = is_over(self.study, row["started_at"], now, GRACE_S)
         trials = self._trials[row["seat"]]
-        return record_answers(connection, session, trials, answers, now, late)
+        choices = self.study.trial.choices
+        received = record_answers(connection, session, trials, answers, now, late, choices)
+        if self.study.session.end_at_once and row["outcome"] is None:
+            outcome, _ = outcome_of(connection, self.study, session, now)
+            if outcome == "failed_checks":
+                return replace(received, over=True)
+        return received
 
     @_step
     def add_events(
@@ -196,7 +210,7 @@ class Store:
         session = self._whose(connection, token)
         self._come_back(connection, session, now)
         trials = self._trials[_session(connection, session)["seat"]]
-        return record_events(connection, session, len(trials), events, now)
+        return record_events(connection, session, trials, events, now)
 
     @_step
     def finish(self, connection: sqlite3.Connection, now: float, token: str) -> dict[str, Any]:
@@ -220,8 +234,14 @@ class Store:
                 "UPDATE sessions SET finished_at = ?, outcome = ?, last_at = ? WHERE session = ?",
                 (now, outcome, now, session),
             )
-        link = outcome_link(self.study, outcome)
+            if outcome == "screened_out":
+                release_assignment(connection, session, outcome, now)
+        link = self._link(connection, session, outcome)
         return {"complete": outcome == "complete", "outcome": outcome, **link}
+
+    @_step
+    def ready(self, connection: sqlite3.Connection, _: float) -> None:
+        """Do nothing, as every other step is done: it fails where nothing can be stored."""
 
     @_step
     def decline(self, connection: sqlite3.Connection, _: float) -> None:
@@ -230,10 +250,11 @@ class Store:
             "INSERT INTO counts VALUES ('declined', 1) ON CONFLICT (name) DO UPDATE SET n = n + 1"
         )
 
-    @_step
-    def summary(self, connection: sqlite3.Connection, now: float) -> dict[str, Any]:
-        """Return what the dashboard shows; see `summarise`."""
-        return summarise(connection, self.study, now)
+    def summary(self) -> Future[dict[str, Any]]:
+        """Return what the dashboard shows; see `read_summary`. The writer is not asked."""
+        return self._reader.submit(
+            lambda: read_summary(self.path, self.study, self._counts, self._clock())
+        )
 
     def _whose(self, connection: sqlite3.Connection, token: str) -> str:
         """Return the session of a token.
@@ -258,9 +279,15 @@ class Store:
             " ORDER BY sequence",
             (session,),
         )
-        answered = {r["trial"]: {"id": r["answer"], "choice": r["choice"]} for r in rows}
+        trials = self._trials[row["seat"]]
+        answered = {
+            trials[r["trial"]].page_id: {"id": r["answer"], "choice": r["choice"]}
+            for r in rows
+            if r["trial"] in trials  # practice may have changed since
+        }
         elapsed = round(max(0.0, now - row["started_at"]), 3)
-        bundle = make_bundle(self.study, row["seat"], session, answered, elapsed)
+        responded = responses_of(connection, session)
+        bundle = make_bundle(self.study, row["seat"], session, answered, elapsed, responded)
         return {**bundle, "finished": row["outcome"]}
 
     def _release(self, connection: sqlite3.Connection, now: float) -> None:
@@ -304,8 +331,8 @@ class Store:
             self._reload()
         connection.execute(
             "INSERT INTO sessions (session, participant, request, source, seat, group_number,"
-            " consent_version, consent_sha256, started_at, last_at)"
-            " VALUES (?, ?, ?, 'server', ?, ?, ?, ?, ?, ?)",
+            " consent_version, consent_sha256, started_at, last_at, materials)"
+            " VALUES (?, ?, ?, 'server', ?, ?, ?, ?, ?, ?, ?)",
             (
                 session,
                 participant,
@@ -315,6 +342,7 @@ class Store:
                 opening.consent.sha256,
                 now,
                 now,
+                keep_materials(connection, self.study),
             ),
         )
         return session
@@ -328,10 +356,18 @@ class Store:
     def _refuse_finished(self, connection: sqlite3.Connection, session: str) -> None:
         outcome = _session(connection, session)["outcome"]
         if outcome is not None:
-            link = outcome_link(self.study, outcome)
+            link = self._link(connection, session, outcome)
             raise RefusedError(
                 409, "this participant has finished already", outcome=outcome, **link
             )
+
+    def _link(
+        self, connection: sqlite3.Connection, session: str, outcome: str
+    ) -> dict[str, str | None]:
+        recruiter = self.study.recruiter
+        own = recruiter is not None and recruiter.code_per_session
+        suffix = code_suffix(read_salt(connection), session) if own else ""
+        return outcome_link(self.study, outcome, suffix)
 
     def _come_back(self, connection: sqlite3.Connection, session: str, now: float) -> None:
         row = _session(connection, session)
@@ -349,11 +385,7 @@ class Store:
 
 
 def _by_assignment(study: Study) -> dict[int, dict[str, Trial]]:
-    practice = {trial.trial: trial for trial in study.practice_trials}
-    return {
-        assignment: practice | {trial.trial: trial for trial in own}
-        for assignment, own in study.design.trials.items()
-    }
+    return {assignment: trials_by_id(study, assignment) for assignment in study.design.trials}
 
 
 def _session(connection: sqlite3.Connection, session: str) -> sqlite3.Row:

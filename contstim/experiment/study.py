@@ -11,24 +11,24 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from contstim.errors import InputError, OutputError, near_matches
+from contstim.errors import InputError, OutputError, UnknownNameError, near_matches
 from contstim.experiment.options import (
     AllocationOptions,
     AttentionCheck,
     ConsentOptions,
+    DeviceOptions,
     PageOptions,
     PracticePair,
+    Question,
     Recruiter,
     SessionOptions,
+    TrialOptions,
 )
-from contstim.experiment.texts import default_source, default_texts, read_texts
+from contstim.experiment.texts import LANGUAGES, default_source, default_texts, read_texts
 from contstim.experiment.trials import Design, Trial, practice_trials, read_design
 from contstim.files import digest, write_whole
 from contstim.settings import build, read_toml
 from contstim.tables import numbered_lines
-
-__all__ = ["CONSENT_PLACEHOLDER", "Study", "check_places", "new_study", "read_study"]
-
 
 #: What the consent form of a new study has where the researcher must write.
 CONSENT_PLACEHOLDER = "[["
@@ -36,11 +36,13 @@ CONSENT_PLACEHOLDER = "[["
 _TABLES = {
     "study": PageOptions,
     "consent": ConsentOptions,
+    "trial": TrialOptions,
+    "device": DeviceOptions,
     "session": SessionOptions,
     "allocation": AllocationOptions,
     "recruiter": Recruiter,
 }
-_LISTS = {"practice": PracticePair, "attention": AttentionCheck}
+_LISTS = {"practice": PracticePair, "attention": AttentionCheck, "questions": Question}
 _LONGEST_CONSENT = 50_000
 
 
@@ -50,7 +52,7 @@ class Study:
 
     Attributes
     ----------
-    study, consent, session, allocation, recruiter, practice, attention
+    study, consent, trial, device, session, allocation, recruiter, practice, attention, questions
         The tables of ``study.toml``; `recruiter` is None where there is none.
     consent_text
         The consent form, as shown (plain text; a blank line starts a paragraph).
@@ -66,11 +68,14 @@ class Study:
     consent: ConsentOptions
     consent_text: str
     design: Design
+    trial: TrialOptions = field(default_factory=TrialOptions)
+    device: DeviceOptions = field(default_factory=DeviceOptions)
     session: SessionOptions = field(default_factory=SessionOptions)
     allocation: AllocationOptions = field(default_factory=AllocationOptions)
     recruiter: Recruiter | None = None
     practice: tuple[PracticePair, ...] = ()
     attention: tuple[AttentionCheck, ...] = ()
+    questions: tuple[Question, ...] = ()
     texts: Mapping[str, str] = field(default_factory=default_texts)
     folder: Path = field(default_factory=Path.cwd)
 
@@ -157,6 +162,10 @@ def _parts(table: Mapping[str, Any]) -> dict[str, Any]:
         if not isinstance(given, list):
             raise InputError(f"{name} is {given!r}; write [[{name}]] above each")
         parts[name] = tuple(build(item, one, name) for one in given)
+    names = [question.name for question in parts["questions"]]
+    for question in names:
+        if names.count(question) > 1:
+            raise InputError(f"two questions have the name {question!r}; give each its own")
     return parts
 
 
@@ -201,12 +210,13 @@ def check_places(study: Study, design: Design) -> None:
 _CONSENT = """\
 You are invited to take part in a study on language by [[the researchers and their institution]].
 
-You will see pairs of sentences and say which of the two is more likely. This takes about \
-[[number]] minutes. [[What participants receive.]]
+You will see pairs of sentences and say which of the two you are more likely to come across. \
+This takes about [[number]] minutes. [[What participants receive.]]
 
-We store your answers, how long they took, whether the page was left meanwhile, and whether you \
-used keyboard, mouse or touch. Your participant id is kept apart from your answers and is not \
-published. [[Where data are stored, for how long, and what is published.]]
+We store your answers, how long they took, whether the page was left meanwhile, whether you used \
+keyboard, mouse or touch, and the kind of your browser, the size of its window and its time zone. \
+Your participant id is kept apart from your answers and is not published. [[Where data are stored, \
+for how long, and what is published.]]
 
 Taking part is voluntary. You can stop at any time by closing the page, without giving a reason. \
 [[How to have data deleted.]]
@@ -215,7 +225,50 @@ Questions: [[name and address]]. Approval: [[board and number]].
 """
 
 
-def new_study(folder: str | Path, trials: str | Path) -> Study:
+@dataclass(frozen=True)
+class _Preset:
+    """How a published experiment was run, as lines of ``study.toml`` and ``texts.toml``."""
+
+    catch: int
+    settings: Mapping[str, str]
+    texts: Mapping[str, str]
+
+
+#: Golan, Siegelman, Kriegeskorte & Baldassano (2023), Nature Machine Intelligence 5, 952-964,
+#: https://doi.org/10.1038/s42256-023-00718-1, Methods: question, levels, limit of time, and a bar
+#: of progress at the foot.
+PRESETS = {
+    "golan2023": _Preset(
+        catch=12,
+        settings={
+            "time_limit_minutes": "90",
+            "break_every": "0",
+            "levels": "3",
+            "progress": '"foot"',
+        },
+        texts={
+            "trial_prompt": "Which of the two sentences are you more likely to encounter in the "
+            "world, as either speech or written text?",
+            "confidence_1": "somewhat confident",
+            "confidence_2": "confident",
+            "confidence_3": "very confident",
+        },
+    )
+}
+
+
+def _changed(source: str, values: Mapping[str, str]) -> str:
+    """Return a TOML file with other values of keys that stand on one line; comments stay."""
+    for key, value in values.items():
+        pattern = rf'^{key} = ("[^"]*"|[^\s#]+)'
+        before, after = re.split(pattern, source, maxsplit=1, flags=re.M)[::2]
+        source = f"{before}{key} = {value}{after}"
+    return source
+
+
+def new_study(
+    folder: str | Path, trials: str | Path, preset: str | None = None, language: str = "en"
+) -> Study:
     """Write a study folder around a table of trials and return the study.
 
     Parameters
@@ -224,15 +277,29 @@ def new_study(folder: str | Path, trials: str | Path) -> Study:
         Where; it must not exist or be empty. Its name becomes the study's.
     trials
         What ``contstim design trials`` wrote; it is copied.
+    preset
+        A published experiment to run it like, of `PRESETS`; its wording is English.
+    language
+        One of `LANGUAGES`, in which the page's texts are written. Title, consent form and practice
+        stay English, to be translated.
 
     Raises
     ------
     InputError
-        If the folder holds something, or the table cannot be used.
+        If the folder holds something, the table cannot be used, or there is no such preset.
     OutputError
         If the place cannot be written to.
     """
     folder, trials = Path(folder), Path(trials)
+    if preset is not None and preset not in PRESETS:
+        raise UnknownNameError.among("preset", preset, PRESETS)
+    if language not in LANGUAGES:
+        raise UnknownNameError.among("language", language, LANGUAGES)
+    if preset is not None and language != "en":
+        raise InputError(
+            f"the wording of {preset} is English; leave out the language or the preset"
+        )
+    like = _Preset(0, {}, {}) if preset is None else PRESETS[preset]
     try:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise InputError(f"{folder} is there already and not empty; choose another folder")
@@ -245,6 +312,9 @@ def new_study(folder: str | Path, trials: str | Path) -> Study:
     table = "".join(f"{line}\n" for _, line in numbered_lines(trials))
     write_whole(folder / "trials.csv", table)
     write_whole(folder / "consent.md", _CONSENT)
-    write_whole(folder / "texts.toml", default_source())
-    write_whole(folder / "study.toml", template.replace("{name}", json.dumps(name), 1))
+    texts = {key: json.dumps(text, ensure_ascii=False) for key, text in like.texts.items()}
+    write_whole(folder / "texts.toml", _changed(default_source(language), texts))
+    own = {"language": f'"{language}"', "direction": f'"{LANGUAGES[language]}"', **like.settings}
+    template = _changed(template, own).replace("{name}", json.dumps(name), 1)
+    write_whole(folder / "study.toml", template)
     return read_study(folder)

@@ -12,15 +12,20 @@ from pathlib import Path
 from contstim.errors import InputError, UnknownNameError
 from contstim.settings import read_toml
 
-__all__ = ["default_source", "default_texts", "read_texts"]
-
 _LONGEST = 10_000
+#: Keys that earlier versions read; files of older studies have them.
+_RETIRED = re.compile(r"choice_[1-6]")
 _BRACES = re.compile(r"\{(\w*)\}")
 
 
-def default_source() -> str:
-    """Return the file of the English texts as it is written, with its comments."""
-    return (files("contstim.experiment") / "texts.toml").read_text("utf-8")
+#: Languages whose texts come with the package, and the direction of their script.
+LANGUAGES = {"en": "ltr", "de": "ltr", "es": "ltr", "fr": "ltr", "he": "rtl", "zh": "ltr"}
+
+
+def default_source(language: str = "en") -> str:
+    """Return the file of the texts in one of `LANGUAGES` as it is written, with its comments."""
+    name = "texts.toml" if language == "en" else f"translations/{language}.toml"
+    return (files("contstim.experiment") / name).read_text("utf-8")
 
 
 @cache
@@ -53,6 +58,8 @@ def _checked(
 ) -> list[tuple[str, str]]:
     texts = []
     for key, text in table.items():
+        if _RETIRED.fullmatch(key):
+            continue
         if key not in defaults:
             raise UnknownNameError.among(f"text in {path}", key, defaults)
         if not isinstance(text, str) or not text.strip():

@@ -10,11 +10,6 @@ from contstim.errors import InputError
 from contstim.experiment.options import AttentionCheck, PracticePair
 from contstim.tables import csv_rows, numbered_lines
 
-__all__ = ["CHOICES_ON_SCREEN", "Design", "Trial", "rating_of", "read_design", "read_rows"]
-
-#: What the page sends: -3 (left, certain) to 3 (right, certain), never 0.
-CHOICES_ON_SCREEN = (-3, -2, -1, 1, 2, 3)
-
 _NEEDED = ("participant", "group", "trial", "condition", "sentence_1", "sentence_2", "side_1")
 _MODELS = ("model_1", "model_2")
 _LONGEST = 2000  # characters of a sentence or a name
@@ -56,6 +51,11 @@ class Trial:
     expected: str | None = None
     row: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
 
+    @property
+    def page_id(self) -> str:
+        """By what the page knows it: nothing that tells a catch trial or a check from others."""
+        return self.trial if self.kind == "practice" else f"n{self.number}"
+
 
 @dataclass(frozen=True)
 class Design:
@@ -89,31 +89,42 @@ class Design:
         return [assignment for assignment, own in self.groups.items() if own == group]
 
 
-def rating_of(choice: int, side_1: str) -> float:
-    """Turn a choice on the screen into a rating, negative for sentence 1.
+def rating_of(choice: int, side_1: str, levels: int = 3) -> float:
+    """Turn a choice on the screen into a rating, from -2.5 (sure of sentence 1) to 2.5.
 
     Parameters
     ----------
     choice
-        -3 (left, certain) to 3 (right, certain), never 0.
+        ``-levels`` (left, surest) to ``levels`` (right, surest), never 0.
     side_1
         Where sentence 1 stood, ``left`` or ``right``.
+    levels
+        Levels of confidence for each side; their 2 ``levels`` ratings are equally far apart.
 
     Raises
     ------
     InputError
         If there is no such choice.
     """
-    if type(choice) is not int or choice not in CHOICES_ON_SCREEN:
-        raise InputError(f"choice is {choice!r}; it is one of {CHOICES_ON_SCREEN}")
-    rating = choice - 0.5 if choice > 0 else choice + 0.5
+    if type(choice) is not int or not 1 <= abs(choice) <= levels:
+        raise InputError(f"choice is {choice!r}; it is one of -{levels} to {levels}, but 0")
+    steps = 2 * abs(choice) - 1  # between neighbouring choices there are two
+    rating = round(2.5 * steps / (2 * levels - 1), 6) * (1 if choice > 0 else -1)
     return rating if side_1 == "left" else -rating
 
 
 def practice_trials(pairs: Sequence[PracticePair]) -> tuple[Trial, ...]:
     """Return the practice trials."""
     return tuple(
-        Trial(f"p{number}", number, "practice", "practice", pair.left, pair.right)
+        Trial(
+            f"p{number}",
+            number,
+            "practice",
+            "practice",
+            pair.left,
+            pair.right,
+            expected=pair.expected,
+        )
         for number, pair in enumerate(pairs, start=1)
     )
 

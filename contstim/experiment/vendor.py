@@ -1,7 +1,8 @@
 """The files of other projects that the page needs, from the npm registry.
 
 They are named and pinned, with the hashes that npm checks, in ``page/package-lock.json`` and are
-never committed. This module needs nothing but the standard library: the wheel's build runs it.
+never committed. This module needs nothing but the standard library and filelock: the wheel's build
+runs it.
 """
 
 from __future__ import annotations
@@ -10,21 +11,40 @@ import re
 import shutil
 import subprocess
 import tempfile
+from functools import cache
 from pathlib import Path
 
 from contstim.errors import MissingExtraError
-from contstim.files import write_whole
-
-__all__ = ["PAGE", "VENDORED", "fetch_vendor", "vendor_files"]
+from contstim.files import digest_of, file_digest, write_whole
 
 #: The page's own sources.
 PAGE = Path(__file__).parent / "page"
 
 #: Files of ``page/vendor`` and where npm puts them.
-VENDORED = {"jspsych.min.js": "jspsych/dist/index.browser.min.js"}
+VENDORED = {
+    "jspsych.min.js": "jspsych/dist/index.browser.min.js",
+    **{
+        f"{name}.min.js": f"@jspsych/plugin-{name}/dist/index.browser.min.js"
+        for name in ("survey-text", "survey-multi-choice", "survey-multi-select")
+    },
+}
+
+#: The page's own files, all but ``index.html``.
+OWN_FILES = ("*.js", "page.css", "*.svg", "transports/*.js", "THIRD_PARTY.txt")
 
 _HOW = "run `contstim experiment build`, which needs npm (in a checkout: make page)"
 _SOURCE_MAP = re.compile(r"^//# sourceMappingURL=.*$", re.MULTILINE)
+
+
+@cache
+def page_version(page: Path = PAGE) -> str:
+    """Return a digest of the page's sources, by which browsers may keep them.
+
+    The files of other projects count by their lock file, which is there before they are.
+    """
+    names = (*OWN_FILES, "dashboard.css", "index.html", "package-lock.json")
+    paths = [path for pattern in names for path in sorted(page.glob(pattern))]
+    return digest_of([[path.name, file_digest(path)] for path in paths])[:12]
 
 
 def vendor_files(page: Path = PAGE) -> dict[str, Path]:

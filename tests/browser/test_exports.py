@@ -14,8 +14,10 @@ from hosts import FileHost
 from playing import Player, choice_of
 
 from contstim.cli import main
+from contstim.experiment.collected import read_collected, recruiter_ids
 from contstim.experiment.jatos import write_jatos
 from contstim.experiment.pages import write_static
+from contstim.experiment.payment import pay_table
 from contstim.experiment.study import Study
 
 if TYPE_CHECKING:
@@ -27,7 +29,7 @@ RECRUITER = """
 [recruiter]
 name = "prolific"
 participant = "PROLIFIC_PID"
-redirect = "https://recruiter.example/back?cc={code}"
+redirect = "https://recruiter.example/back?cc={code}&who={participant}"
 [recruiter.codes]
 complete = "C0MPLETE"
 declined = "N0"
@@ -85,9 +87,9 @@ def expect_whole(study: Study, found: list[dict[str, Any]], assignment: int) -> 
     ]
     answers = {a["id"]: a for line in found for a in line.get("answers", ())}
     own = study.design.trials[assignment]
-    shown = {trial.trial: trial for trial in own}
+    shown = {trial.page_id: trial for trial in own}
     stored = [answer for answer in answers.values() if answer["trial"] in shown]
-    assert [answer["trial"] for answer in stored] == [trial.trial for trial in own]
+    assert [answer["trial"] for answer in stored] == [trial.page_id for trial in own]
     assert [answer["choice"] for answer in stored] == [choice_of(trial.number) for trial in own]
 
 
@@ -132,7 +134,8 @@ def test_a_static_page_sends_files_by_datapipes_rules(
     player.screen("done")
     assert player.page.inner_text("output") == "C0MPLETE"
     link = player.page.get_attribute("a.button", "href")
-    assert link == "https://recruiter.example/back?cc=C0MPLETE"
+    assert link == "https://recruiter.example/back?cc=C0MPLETE&who=5f00"
+    assert "Return to Prolific" in player.page.inner_text("main")
     assert {body["experimentID"] for body in host.received} == {"exp1"}
     # One file tells whether data are taken at all; a session is one more, though it seemed to fail.
     names = [body["filename"] for body in host.received]
@@ -262,6 +265,8 @@ def test_jatos_gets_every_answer_though_every_second_append_fails(
     assert len(set(ids)) == 26 < len(ids)
     expect_whole(study, found, assignment=1)
     expect_import(study, tmp_path / "jatos.jsonl", found)
+    (paid,) = pay_table(read_collected(study), recruiter_ids(study)).to_dict("records")
+    assert (paid["recruiter_id"], paid["jatos_result"], paid["pay"]) == ("5f00", "77", "yes")
     assert [end[1:] for end in told["ended"]] == [[True, None]]
     after = told["appended"][told["ended"][0][0] :]
     assert not [line for data in after for line in lines(data) if "answers" in line]

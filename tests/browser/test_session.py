@@ -227,7 +227,7 @@ def test_a_session_that_cannot_be_sent_shows_it_and_offers_the_data(
     download.value.save_as(tmp_path / "data.jsonl")
     lines = [json.loads(line) for line in (tmp_path / "data.jsonl").read_text("utf-8").splitlines()]
     answers = [answer for line in lines for answer in line.get("answers", [])]
-    trials = {trial.trial for trial in study.design.trials[1]}
+    trials = {trial.page_id for trial in study.design.trials[1]}
     assert len([answer for answer in answers if answer["trial"] in trials]) == 8
     server.start()
     player.screen("done", timeout=60)
@@ -267,13 +267,13 @@ def test_two_browsers_keep_both_answers_to_a_trial(
         for name in ("consent", "instructions", "practice"):
             player.leave(name)
     players[0].answer("2")
-    players[1].answer("5")
+    players[1].answer("1")
     for _ in range(100):
         if any(row["conflict"] for row in rows(study, "practice")):
             break
         players[1].page.wait_for_timeout(50)
     practice = [row for row in rows(study, "practice") if row["trial"] == "p1"]
-    assert [(row["choice"], row["conflict"]) for row in practice] == [(-2, 0), (2, 1)]
+    assert [(row["choice"], row["conflict"]) for row in practice] == [(-2, 0), (-3, 1)]
     assert len({row["session"] for row in rows(study) + practice}) == 1
     for context in contexts:
         context.close()

@@ -238,13 +238,13 @@ def test_imported_sessions_end_as_the_server_would_have_ended_them(
     slow = log(study, 3, "session-3", 2)
     for line in (*late, *slow):
         for value in line.get("answers", []):
-            value["choice"] = 1 if value["trial"] == "a2" else -1
+            value["choice"] = 1 if value["trial"] == "n1" else -1  # the check that wants the right
     late[-2]["answers"][0]["answered_at"] = "2026-11-21T12:10:00Z"  # 12 minutes after consent
     slow[-1]["events"][0]["at"] = "2026-11-21T12:08:30Z"
     right = log(study, 4, "session-4")
     for line in right:
         for value in line.get("answers", []):
-            value["choice"] = 1 if value["trial"] == "a2" else -1
+            value["choice"] = 1 if value["trial"] == "n1" else -1
     import_logs(study, [write(tmp_path / "x.jsonl", failed + late + slow + right)])
     collected = read_collected(study)
     ends = collected.sessions.set_index("session")["outcome"].to_dict()
@@ -369,7 +369,7 @@ def test_who_is_to_be_asked_before_pay(study: Study) -> None:
         }
     )
     none = pd.DataFrame()
-    collected = Collected(none, none, sessions, none, none)
+    collected = Collected(none, none, sessions, none, none, none)
     ids = pd.DataFrame({"participant": list("abc"), "recruiter_id": list("ABC")})
     table = pay_table(collected, ids)
     assert table["pay"].tolist() == ["review"] * 3

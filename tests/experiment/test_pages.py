@@ -61,12 +61,15 @@ def fake_npm(folder: Path, script: str) -> Path:
 def test_npm_is_asked_for_the_locked_packages_and_runs_no_scripts(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    target = VENDORED["jspsych.min.js"]
-    script = (
-        'echo "$@" > node_arguments && test -f package-lock.json && '
+    made = "".join(
         f"mkdir -p node_modules/{Path(target).parent} && "
         f"printf 'code();\\n//# sourceMappingURL=https://elsewhere.example/x.map\\n' "
-        f"> node_modules/{target} && cp node_arguments {tmp_path}/arguments"
+        f"> node_modules/{target} && "
+        for target in VENDORED.values()
+    )
+    script = (
+        'echo "$@" > node_arguments && test -f package-lock.json && '
+        f"{made} cp node_arguments {tmp_path}/arguments"
     )
     npm = fake_npm(tmp_path, script)
     monkeypatch.setattr(vendor.shutil, "which", lambda _: str(npm))
@@ -74,10 +77,11 @@ def test_npm_is_asked_for_the_locked_packages_and_runs_no_scripts(
     page.mkdir()
     for name in ("package.json", "package-lock.json"):
         (page / name).write_bytes((PAGE / name).read_bytes())
-    (written,) = fetch_vendor(page)
+    written = fetch_vendor(page)[0]
     # A source map on another host would be asked for by browsers.
     assert written.read_text("utf-8").strip() == "code();"
-    assert vendor_files(page) == {"jspsych.min.js": written}
+    assert vendor_files(page)["jspsych.min.js"] == written
+    assert [*vendor_files(page)] == [*VENDORED]
     arguments = (tmp_path / "arguments").read_text("utf-8").split()
     assert arguments[0] == "ci"
     assert "--ignore-scripts" in arguments
@@ -120,10 +124,10 @@ def test_every_text_is_used_and_every_text_that_is_used_is_there() -> None:
     html = (PAGE / "index.html").read_text("utf-8")
     used = {*re.findall(r'"([a-z]+(?:_[a-z]+)+|loading|saving|offline|progress)"', code)}
     used |= {*re.findall(r"\{(loading|no_script|not_loaded)\}", html), "refused"}
-    used |= {f"choice_{number}" for number in range(1, 7)}
-    used |= {f"confidence_{number}" for number in range(1, 4)}
-    used |= {"sentence_left", "sentence_right", "saving"}
-    ends = "debrief declined full time_limit failed_checks already_complete participant_missing"
+    used |= {f"confidence_{number}" for number in range(1, 5)}
+    used |= {f"sentence_{place}" for place in ("left", "right", "upper", "lower")} | {"saving"}
+    ends = "debrief declined screened_out full time_limit failed_checks already_complete"
+    used |= {"participant_missing_title", "participant_missing_text"}
     titles = "instructions practice practice_done break"
     used |= {f"{name}_{part}" for name in ends.split() for part in ("title", "text")}
     used |= {f"{name}_title" for name in titles.split()}
@@ -164,11 +168,11 @@ def test_a_static_site_has_a_bundle_for_each_seat(
         bundle = json.loads((site / "bundles" / f"{one['seat']}.json").read_text("utf-8"))
         assert bundle["group"] == one["group"]
         own = study.design.trials[one["seat"]]
-        assert [(t["trial"], t["left"]) for t in bundle["trials"]] == [
-            (t.trial, t.left) for t in own
+        assert [(t["number"], t["left"]) for t in bundle["trials"]] == [
+            (t.number, t.left) for t in own
         ]
-        # The page never learns which side is which.
-        assert {*bundle["trials"][0]} == {"trial", "number", "kind", "condition", "left", "right"}
+        # The page never learns which side is which, nor which trials are catch trials.
+        assert {*bundle["trials"][0]} == {"trial", "number", "kind", "left", "right"}
     index = (site / "index.html").read_text("utf-8")
     assert "connect-src &#x27;self&#x27; https://pipe.example;" in index
     assert {*page_files()} <= {path.relative_to(site).as_posix() for path in site.rglob("*")}

@@ -25,11 +25,11 @@ from talking import answer, answers_to, consent, event
 
 from contstim.errors import InputError, OutputError
 from contstim.experiment.dashboard import dashboard_page
-from contstim.experiment.pages import page_version
 from contstim.experiment.server import LONGEST_BODY, _safely, make_app
 from contstim.experiment.serving import _listen, check_address
 from contstim.experiment.store import Store
 from contstim.experiment.study import Study
+from contstim.experiment.vendor import VENDORED, page_version
 
 TOKEN = "a-token-of-the-tests"
 
@@ -41,7 +41,8 @@ def page(tmp_path: Path) -> Path:
     (folder / "vendor").mkdir(parents=True)
     index = "<!doctype html><html lang={lang}><title>{title}</title>"
     (folder / "index.html").write_text(index, "utf-8")
-    (folder / "vendor" / "jspsych.min.js").write_text("// stands for jsPsych\n", "utf-8")
+    for name in VENDORED:
+        (folder / "vendor" / name).write_text("// stands for it\n", "utf-8")
     (tmp_path / "secret.txt").write_text("secret", "utf-8")
     return folder
 
@@ -231,13 +232,16 @@ def test_the_dashboard_escapes_whatever_it_shows() -> None:
     nasty = "<img src=x onerror=alert(1)>"
     session = {"session": nasty, "seat": 1, "group": 1, "state": nasty, "answered": 0, "trials": 6}
     session |= {"minutes": 0.0, "catch": [0, 0], "checks": [1, 2], "conflicts": 0}
+    session |= {"code": nasty, "silent": 0.0}
     group = {"group": nasty, "seats": 1, "taken": 1, "complete": 0}
     summary = {"study": nasty, "seats": 1, "free": 0, "declined": 0, "outcomes": {nasty: 1}}
+    summary |= {"funnel": {"consent": 1}, "disk_mb": 100}
     shown = dashboard_page(
         {**summary, "groups": [group], "sessions": [{**session, "median_rt_ms": None}]}
     )
     assert "img" not in Tags(shown).found
     assert "1 of 2" in shown
+    assert "100 MB, which is little" in shown
 
 
 def test_bodies_are_bounded_and_must_be_json(client: TestClient, study: Study) -> None:
@@ -272,7 +276,9 @@ def test_forged_and_foreign_sessions(client: TestClient, study: Study) -> None:
     first, bundle = start(client, study, "A")
     second, other = start(client, study, "B")
     assert bundle["group"] != other["group"]
-    own, foreign = (b["trials"][0]["trial"] for b in (bundle, other))
+    own = bundle["trials"][0]["trial"]
+    seats = [study.design.trials[one["seat"]] for one in (bundle, other)]
+    foreign = min({t.trial for t in seats[1]} - {t.trial for t in seats[0]})
     for token in ("", "x", bundle["session"], first["authorization"][7:-1], "\u00e9" * 9):
         headers = {"authorization": f"Bearer {token}".encode()}
         for method, path in (

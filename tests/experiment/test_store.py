@@ -1,5 +1,7 @@
 """Assignments, answers and the end of sessions, on the disk before they are reported."""
 
+import hashlib
+import json
 import os
 import platform
 import re
@@ -190,6 +192,47 @@ def test_the_end(study: Study) -> None:
         assert error.value.more["code"] == "DONE1"
 
 
+def test_failed_checks_end_a_session_at_once_where_the_study_says_so(study: Study) -> None:
+    study = edit(add(study, ATTENTION), "end_at_once = false", "end_at_once = true")
+    with Store(study) as store:
+        token, bundle, _ = store.open(opening(study)).result()
+        assert not store.add_answers(token, [answer("a1", 1)]).result().over
+        reply = store.add_answers(token, [answer("n1", -1)]).result()  # the other check
+        assert reply.row()["over"]
+        assert store.finish(token).result()["outcome"] == "failed_checks"
+        assert store.resume(token).result()["finished"] == "failed_checks"
+        # Nothing in the bundle tells checks and catch trials from other trials.
+        assert {frozenset(one) for one in bundle["trials"]} == {
+            frozenset({"trial", "number", "kind", "left", "right"})
+        }
+        assert {one["kind"] for one in bundle["trials"]} == {"choice"}
+        assert [one["trial"] for one in bundle["trials"]] == [f"n{k}" for k in range(1, 9)]
+
+
+def test_what_was_shown_is_kept_once_for_each_change(study: Study) -> None:
+    for title in ("A", "A", "B"):
+        study = edit(study, study.study.title, title)
+        with Store(study) as store:
+            store.open(opening(study)).result()
+            found = rows(store, "SELECT sha256, content FROM materials")
+    assert len(found) == 2
+    sessions = rows(store, "SELECT materials FROM sessions ORDER BY started_at")
+    assert [sha for (sha,) in sessions] == [found[0][0]] * 2 + [found[1][0]]
+    for sha256, content in found:
+        assert hashlib.sha256(str(content).encode()).hexdigest() == sha256
+    shown = json.loads(str(found[1][1]))
+    assert shown["study"]["title"] == "B"
+    assert shown["texts"]["consent_title"] == "Consent"
+    assert re.fullmatch("[0-9a-f]{12}", shown["page"])
+    assert shown["contstim"]
+
+
+def test_levels_of_confidence_stay_while_there_are_data(study: Study) -> None:
+    Store(study).close()
+    with pytest.raises(InputError, match=r"the trials or trial.levels of .* are not those for"):
+        Store(edit(study, "levels = 3", "levels = 1"))
+
+
 @pytest.mark.parametrize(
     ("choices", "outcome"), [((-1, 1), "complete"), ((1, -1), "failed_checks")]
 )
@@ -197,7 +240,8 @@ def test_failed_attention_checks(study: Study, choices: tuple[int, int], outcome
     study = add(study, ATTENTION + RECRUITER)
     with Store(study) as store:
         token, bundle, _ = store.open(opening(study)).result()
-        sent = answers_to(t for t in bundle["trials"] if t["kind"] == "choice")
+        own = study.design.trials[bundle["seat"]]
+        sent = [answer(trial.trial) for trial in own if trial.kind == "choice"]
         sent += [answer("a1", choices[0]), answer("a2", choices[1])]
         store.add_answers(token, sent).result()
         end = store.finish(token).result()
@@ -337,6 +381,28 @@ def test_the_summary(study: Study) -> None:
         assert found["groups"][0] == {"group": 1, "seats": 2, "taken": 1, "complete": 0}
         assert (found["seats"], found["free"]) == (4, 3)
         assert found["outcomes"] == {"active": 1}
+
+
+def test_the_summary_does_not_wait_for_the_writer_and_counts_what_is_new(study: Study) -> None:
+    with Store(study) as store:
+        token, bundle, _ = store.open(opening(study, "A")).result()
+        trials = bundle["trials"]
+        gate: Future[None] = Future()
+        for n in range(1, 4):
+            store.add_answers(token, [answer(trials[n - 1]["trial"])]).result()
+            found = store.summary().result()
+            assert found["sessions"][0]["answered"] == n
+        held = store._writer.submit(lambda _: gate.result())
+        assert store.summary().result(timeout=30)["sessions"][0]["answered"] == 3
+        gate.set_result(None)
+        held.result()
+        store.open(opening(study, "B")).result()
+        found = store.summary().result()
+        assert found["funnel"] == {"consent": 2, "practice": 1, "trials": 1, "end": 0}
+        assert re.fullmatch("[0-9A-F]{8}", found["sessions"][0]["code"])
+    # Counted from the beginning, the same.
+    with Store(study) as store:
+        assert store.summary().result()["sessions"][1]["answered"] == 3
 
 
 def test_other_trials_or_other_files_are_refused(study: Study, tmp_path: Path) -> None:
@@ -482,7 +548,7 @@ def test_data_that_were_moved_away_take_nothing_until_they_are_back(study: Study
             assert str(error.value) == gone
         shutil.copy(away, store.path)  # the same data, and yet not the file that is written to
         with pytest.raises(OutputError):
-            store.summary().result()
+            store.decline().result()
         away.replace(store.path)
         assert store.add_answers(token, [one, two]).result().acknowledged == (one["id"], two["id"])
         assert said == [f"nothing is stored: {gone}", "the data are stored again"]

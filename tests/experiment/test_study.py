@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,18 @@ from typing import Any
 import pandas as pd
 import pytest
 from studies import ATTENTION, RECRUITER, add, edit
+from talking import answers_to, opening
 
 from contstim.cli import main
-from contstim.errors import InputError
+from contstim.errors import InputError, UnknownNameError
+from contstim.evaluation.choices import rescale
 from contstim.experiment.bundle import make_bundle, outcome_link, study_info
+from contstim.experiment.collected import read_collected, recruiter_ids
+from contstim.experiment.options import Codes, Recruiter, Redirects, TrialOptions
+from contstim.experiment.payment import pay_table
+from contstim.experiment.store import Store
 from contstim.experiment.study import Study, new_study, read_study
-from contstim.experiment.texts import default_source, default_texts, read_texts
+from contstim.experiment.texts import LANGUAGES, default_source, default_texts, read_texts
 from contstim.experiment.trials import rating_of, read_design
 
 
@@ -75,6 +82,13 @@ def test_ratings_by_side(side: str) -> None:
     assert sorted(found) == [-2.5, -1.5, -0.5, 0.5, 1.5, 2.5]
 
 
+@pytest.mark.parametrize("levels", [1, 2, 3, 4])
+def test_ratings_of_other_numbers_of_levels_are_those_of_the_evaluation(levels: int) -> None:
+    choices = TrialOptions(levels=levels).choices
+    wanted = rescale([*range(1, 2 * levels + 1)], 1, 2 * levels).tolist()
+    assert [rating_of(choice, "left", levels) for choice in choices] == wanted
+
+
 @pytest.mark.parametrize("choice", [0, 4, -4, 1.0, True, "1", None])
 def test_no_other_choice_has_a_rating(choice: Any) -> None:
     with pytest.raises(InputError, match="choice is"):
@@ -83,15 +97,15 @@ def test_no_other_choice_has_a_rating(choice: Any) -> None:
 
 def test_the_bundle_is_whole_and_says_nothing_of_sentence_1(study: Study) -> None:
     study = add(study, RECRUITER)
-    answered = {"t1": {"id": "x", "choice": -2}}
+    answered = {"n1": {"id": "x", "choice": -2}}
     bundle = make_bundle(study, 3, "s", answered, 12.5)
     assert json.loads(json.dumps(bundle)) == bundle
     assert (bundle["format"], bundle["session"], bundle["group"], bundle["seat"]) == (1, "s", 2, 3)
     assert bundle["answered"] == answered
-    assert [t["trial"] for t in bundle["trials"]] == [t.trial for t in study.design.trials[3]]
-    assert {frozenset(t) for t in (*bundle["trials"], *bundle["practice"])} == {
-        frozenset({"trial", "number", "kind", "condition", "left", "right"})
-    }
+    assert [t["trial"] for t in bundle["trials"]] == [f"n{k}" for k in range(1, 7)]
+    keys = frozenset({"trial", "number", "kind", "left", "right"})
+    assert {frozenset(t) for t in bundle["trials"]} == {keys}
+    assert {frozenset(t) for t in bundle["practice"]} == {keys | {"expected"}}
     text = (study.folder / "consent.md").read_text("utf-8").strip()
     assert bundle["consent"]["sha256"] == hashlib.sha256(text.encode()).hexdigest()
     # The code for a whole session must not be read from the page's source.
@@ -266,3 +280,127 @@ def test_nothing_is_written_around_trials_that_cannot_be_used(tmp_path: Path) ->
     with pytest.raises(InputError, match="has no column 'participant'"):
         new_study(tmp_path / "study", path)
     assert not (tmp_path / "study").exists()
+
+
+def test_the_preset_of_golan_2023(
+    trials: pd.DataFrame, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trials.to_csv(tmp_path / "t.csv", index=False)
+    new = ["experiment", "new", str(tmp_path / "s"), "--trials", str(tmp_path / "t.csv")]
+    assert main([*new, "--preset", "golan2023"]) == 0
+    assert "note: golan2023 had 12 catch trials a person" in capsys.readouterr().out
+    study = read_study(tmp_path / "s")
+    session, trial = study.session, study.trial
+    assert (session.time_limit_minutes, session.break_every) == (90, 0)
+    assert (trial.levels, trial.progress) == (3, "foot")
+    assert "encounter in the world, as either speech or written text" in study.texts["trial_prompt"]
+    levels = [study.texts[f"confidence_{level}"] for level in (1, 2, 3)]
+    assert levels == ["somewhat confident", "confident", "very confident"]
+    # Nothing else differs from any other new study.
+    plain = new_study(tmp_path / "plain", tmp_path / "t.csv")
+    changed = {key for key in study.texts if study.texts[key] != plain.texts[key]}
+    assert changed == {"trial_prompt", "confidence_1", "confidence_2", "confidence_3"}
+    with pytest.raises(UnknownNameError, match="unknown preset 'golan'"):
+        new_study(tmp_path / "other", tmp_path / "t.csv", "golan")
+
+
+def test_where_participants_return_to() -> None:
+    sona = Recruiter(
+        name="sona",
+        participant="id",
+        redirect="https://x.sona.example/credit?survey_code={participant}",
+        redirects=Redirects(full="https://x.sona.example/sorry"),
+    )
+    assert sona.link("complete") == (
+        None,
+        "https://x.sona.example/credit?survey_code={participant}",
+    )
+    # Who declines, fails or is too late is not sent to the page that gives credit.
+    for outcome in ("declined", "failed_checks", "time_limit"):
+        assert sona.link(outcome) == (None, None)
+    assert sona.link("full") == (None, "https://x.sona.example/sorry")
+    assert sona.address("https://s.example/") == "https://s.example/?id=%SURVEY_CODE%"
+    prolific = Recruiter(
+        name="prolific",
+        participant="PROLIFIC_PID",
+        parameters=("STUDY_ID", "mine"),
+        redirect="https://app.prolific.com/submissions/complete?cc={code}",
+        codes=Codes(complete="C1"),
+    )
+    assert prolific.address("https://s.example/") == (
+        "https://s.example/?PROLIFIC_PID={{%PROLIFIC_PID%}}&STUDY_ID={{%STUDY_ID%}}"
+    )
+    assert prolific.link("failed_checks")[0] == "C1"
+    assert prolific.link("declined") == (None, None)
+    assert prolific.title == "Prolific"
+    with pytest.raises(
+        InputError, match=r"redirect holds \{who\}; the page fills in \{code\} there"
+    ):
+        Recruiter(name="x", redirect="https://x.example/{who}")
+
+
+def test_a_code_for_each_session(study: Study) -> None:
+    study = add(
+        study, RECRUITER.replace("[recruiter.codes]", "code_per_session = true\n[recruiter.codes]")
+    )
+    with Store(study) as store:
+        ends = []
+        for name in "AB":
+            token, bundle, _ = store.open(opening(study, name)).result()
+            store.add_answers(token, answers_to(bundle["trials"])).result()
+            ends.append(store.finish(token).result())
+            assert ends[-1]["code"][6:].lower() not in json.dumps(bundle)
+    codes = [end["code"] for end in ends]
+    assert len(set(codes)) == 2
+    assert all(re.fullmatch("DONE1-[0-9A-F]{8}", code) for code in codes)
+    assert ends[0]["redirect"].endswith(f"cc={codes[0]}")
+    paid = pay_table(read_collected(study), recruiter_ids(study))
+    assert paid.sort_values("recruiter_id")["code"].tolist() == codes
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('name = "a b"\nprompt = "x"', "questions.name is 'a b'; use up to 64 letters"),
+        ('name = "a"\nprompt = "x"\nkind = "choice"', "is a choice with 0 options; check it"),
+        ('name = "a"\nprompt = "x"\noptions = ["y"]', "is a text with 1 options; check it"),
+        (
+            'name = "a"\nprompt = "x"\nkind = "choice"\noptions = ["y"]\nadmit = ["z"]',
+            "the question 'a' has no option 'z'; write it as among options",
+        ),
+        (
+            'name = "a"\nprompt = "x"\nkind = "choices"\noptions = ["y"]\ncorrect = "y"',
+            "must be a required choice to screen or check people",
+        ),
+        (
+            'name = "a"\nprompt = "x"\nkind = "choice"\noptions = ["y"]\nadmit = ["y"]\n'
+            'when = "after"',
+            "comes after the trials; it cannot say who takes part",
+        ),
+        (
+            'name = "a"\nprompt = "x"\n[[questions]]\nname = "a"\nprompt = "y"',
+            "two questions have the name 'a'; give each its own",
+        ),
+    ],
+)
+def test_questions_that_cannot_be_asked(study: Study, text: str, message: str) -> None:
+    with pytest.raises(InputError, match=re.escape(message)):
+        add(study, f"[[questions]]\n{text}\n")
+
+
+@pytest.mark.parametrize("language", sorted({*LANGUAGES} - {"en"}))
+def test_texts_that_come_with_the_package_are_whole(
+    language: str, trials: pd.DataFrame, tmp_path: Path
+) -> None:
+    trials.to_csv(tmp_path / "t.csv", index=False)
+    new = ["experiment", "new", str(tmp_path / "s"), "--trials", str(tmp_path / "t.csv")]
+    assert main([*new, "--language", language]) == 0
+    study = read_study(tmp_path / "s")
+    assert (study.study.language, study.study.direction) == (language, LANGUAGES[language])
+    own = tomllib.loads(default_source(language))
+    english = default_texts()
+    assert [*own] == [*english]
+    for key, text in own.items():
+        # Every name that the page fills in is there, and nothing was left in English.
+        assert sorted(re.findall(r"\{\w+\}", text)) == sorted(re.findall(r"\{\w+\}", english[key]))
+        assert text.strip() != english[key] or key == "progress", key

@@ -132,11 +132,12 @@ def test_a_participant_is_forgotten_and_the_assignment_is_free(
         gone = play(store, "SECRET-ID")
         store.add_events(store.open(opening(study, "THIRD")).result()[0], [event()]).result()
         assert gone.encode() in everything(study)
-        assert main([*forget, "nobody", "--why", "x"]) == 2
+        assert main([*forget, "--participant", "nobody", "--why", "x"]) == 2
         assert "nobody in the data is 'nobody'; give the code" in capsys.readouterr().err
         code = session_code(gone)
         assert re.fullmatch("[0-9A-F]{8}", code)
-        assert main([*forget, f"{code[:4]}-{code[4:].lower()}", "--why", "asked by mail"]) == 0
+        who = f"{code[:4]}-{code[4:].lower()}"
+        assert main([*forget, "--participant", who, "--why", "asked by mail"]) == 0
         assert f"{code} is deleted;" in capsys.readouterr().out
         left = everything(study)
         assert gone.encode() not in left

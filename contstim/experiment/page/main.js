@@ -18,7 +18,7 @@ async function main() {
   const { content } = document.querySelector('meta[name="contstim-transport"]');
   const transport = TRANSPORTS[content]();
   const info = await persist(() => transport.open());
-  const screens = new Screens(info);
+  const screens = new Screens(info, transport);
   try {
     await new Session(transport, await openStore(), screens, info).run();
   } catch (error) {

@@ -9,6 +9,11 @@ const FIRST_PAUSE_MS = 500;
 const LONGEST_PAUSE_MS = 20_000;
 const LEAST_PAUSE_MS = 500;
 
+/** Whether a row is what the study is for, and not only what happened meanwhile. */
+function isData(row) {
+  return row.kind !== "event" || row.body.kind === "responses";
+}
+
 export class Outbox {
   #store;
   #transport;
@@ -27,6 +32,9 @@ export class Outbox {
 
   /** Set once the receiver will take no more of this session; see `Final`. */
   ended = null;
+
+  /** Whether the receiver has said that the session is over; what is left is still sent. */
+  over = false;
 
   /** Why the last attempt to send failed, or null. */
   failing = null;
@@ -54,14 +62,20 @@ export class Outbox {
     this.#start();
   }
 
-  /** Answers (and the consent, where it is a row) that have not been acknowledged. */
+  /** Answers to trials and questions (and the consent, where it is a row) not acknowledged yet. */
   get waiting() {
-    return this.#rows.filter((row) => row.kind !== "event" && row.state === "waiting").length;
+    return this.#rows.filter((row) => row.state === "waiting" && isData(row)).length;
   }
 
   /** Answers that the receiver will not take. */
   get refused() {
     return this.#rows.filter((row) => row.kind === "answer" && row.state === "refused").length;
+  }
+
+  /** The names of the questions that have an answer. */
+  get responded() {
+    const found = this.#rows.filter((row) => row.kind === "event" && row.body.kind === "responses");
+    return new Set(found.flatMap((row) => Object.keys(JSON.parse(row.body.detail).responses)));
   }
 
   /** The ids of the trials that have an answer. */
@@ -133,7 +147,7 @@ export class Outbox {
       // A file that seemed to fail is sent with the same rows again, hence under the same name.
       if (this.#failed.length) return this.#failed;
       // Events alone are not worth a file.
-      const due = waiting.length >= enough && waiting.some((row) => row.kind !== "event");
+      const due = waiting.length >= enough && waiting.some(isData);
       return due ? waiting.slice(0, this.#transport.largest) : [];
     }
     for (const kind of KINDS) {
@@ -165,6 +179,7 @@ export class Outbox {
 
   async #deliver(batch) {
     const reply = await this.#transport.send(this.#session, batch);
+    if (reply.over) this.over = true;
     const acknowledged = new Set(reply.acknowledged);
     const refused = new Set(reply.refused);
     const settled = batch.filter((row) => acknowledged.has(row.id) || refused.has(row.id));

@@ -14,12 +14,28 @@ export class Screens {
   /** Told of the name of each screen that is shown. */
   onshow = () => {};
 
-  constructor(info) {
+  #recruiter;
+  #transport;
+
+  constructor(info, transport) {
+    this.#recruiter = info.recruiter;
+    this.#transport = transport;
     this.texts = info.texts;
+    this.#bar.classList.toggle("foot", info.settings.progress === "foot");
     const { lang, dir, title } = info.study;
     Object.assign(document.documentElement, { lang, dir });
     document.title = title;
     this.title = title;
+  }
+
+  /** A link with the ids of this participant in its address, as the page's own address has them. */
+  filled(link) {
+    if (!link.redirect) return link;
+    const { participant, parameters } = this.#transport;
+    const redirect = link.redirect.replace(/\{(\w+)\}/g, (_, name) =>
+      encodeURIComponent((name === "participant" ? participant : parameters.get(name)) ?? ""),
+    );
+    return { ...link, redirect };
   }
 
   /** A text of the study with its braces filled in. */
@@ -30,7 +46,8 @@ export class Screens {
   /** Show elements under a heading and move the reader there. */
   show(name, heading, ...content) {
     const title = element("h1", { tabindex: "-1", text: heading });
-    const screen = element("section", { class: "screen", "data-screen": name }, title, ...content);
+    const screen = element("section", { class: "screen", "data-screen": name });
+    screen.append(title, ...content.flat().filter((one) => one));
     this.#place.replaceChildren(screen);
     scrollTo(0, 0);
     title.focus({ preventScroll: true });
@@ -56,12 +73,12 @@ export class Screens {
   }
 
   /** Show text and buttons; resolve with the name of the one that was chosen. */
-  ask(name, heading, text, buttons) {
+  ask(name, heading, text, buttons, more = null) {
     return new Promise((resolve) => {
       const made = Object.entries(buttons).map(([choice, key], place) =>
         this.button(key, () => resolve(choice), place ? "quiet" : "main"),
       );
-      this.show(name, heading, prose(text), element("div", { class: "buttons" }, made));
+      this.show(name, heading, prose(text), more, element("div", { class: "buttons" }, made));
     });
   }
 
@@ -81,6 +98,13 @@ export class Screens {
     if (mayBeAnother) buttons.another = "another_person_button";
     const text = this.say("resume_text", values);
     return (await this.ask("resume", this.say("resume_title"), text, buttons)) === "resume";
+  }
+
+  /** The device is not one that the study admits; loaded again, the page looks again. */
+  device() {
+    const again = this.button("reload_button", () => location.reload(), "main");
+    const text = prose(this.say("device_text"));
+    this.show("device", this.say("device_title"), text, element("div", { class: "buttons" }, again));
   }
 
   async whileElsewhere(moved) {
@@ -147,21 +171,23 @@ export class Screens {
       if (another) buttons.push(this.button("another_person_button", resolve, "quiet"));
       const complete = outcome === "complete";
       const [name, key] = complete ? ["done", "debrief"] : [outcome, outcome];
-      this.#end(name, key, { code, redirect, session }, buttons);
+      this.#end(name, key, this.filled({ code, redirect, session }), buttons);
     });
   }
 
   #end(name, key, link, buttons) {
+    const recruiter = this.#recruiter?.title ?? "";
     if (link.redirect) {
       const attributes = { class: "button main", href: link.redirect, rel: "noreferrer" };
-      buttons.unshift(element("a", { ...attributes, text: this.say("return_button") }));
+      const text = this.say("return_button", { recruiter });
+      buttons.unshift(element("a", { ...attributes, text }));
     }
     this.show(
       name,
       this.say(`${key}_title`),
       prose(this.say(`${key}_text`)),
       this.#code(link.code),
-      prose(this.say(link.redirect ? "return_text" : "close_text")),
+      prose(this.say(link.redirect ? "return_text" : "close_text", { recruiter })),
       buttons.length ? element("div", { class: "buttons" }, buttons) : null,
       link.session ? this.#dataCode(link.session) : null,
     );
@@ -224,13 +250,13 @@ export class Screens {
   #moment = null; // the timer of what is said for a moment
 
   /** Say something at the foot of the page for a moment, whatever is said there otherwise. */
-  flash(text) {
+  flash(text, duration = FLASH_MS) {
     clearTimeout(this.#moment);
     this.#say(text);
     this.#moment = setTimeout(() => {
       this.#moment = null;
       this.#say(this.#lasting);
-    }, FLASH_MS);
+    }, duration);
   }
 
   /** Say something lasting at the foot of the page; an empty text takes it away. */

@@ -1,6 +1,8 @@
 // One participant's way through the study, from the first screen to the code.
 
+import { isStacked } from "./choice.js";
 import { element, pause, uuid } from "./dom.js";
+import { screensOut } from "./forms.js";
 import { Outbox } from "./outbox.js";
 import { Presence } from "./presence.js";
 import { takeTurn } from "./tabs.js";
@@ -12,6 +14,10 @@ const PATIENCE_MS = 20_000; // until the participant is told that answers do not
 const LEFTOVERS_PATIENCE_MS = 3_600_000;
 const DEADLINE_MARGIN_MS = 1000; // the server measures the time; it must agree that it is over
 const RETRY_MS = 1000;
+const WARNING_MS = 300_000; // before the time is over, or at its last quarter
+const WARNED_MS = 15_000;
+const SETTLED_MS = 500; // after a change of the window's size
+const MOST_CHANGES = 20; // of the window that are kept
 const RESUME_PATIENCE_MS = 6_000; // until the browser's own copy of a session serves
 
 export class Session {
@@ -33,6 +39,11 @@ export class Session {
     screens.onshow = (name) => this.#event("screen", name);
     for (const kind of ["offline", "online"]) addEventListener(kind, () => this.#event(kind, ""));
     store.onloss = () => this.#report();
+    let timer = null;
+    addEventListener("resize", () => {
+      clearTimeout(timer);
+      timer = setTimeout(() => this.#tellEnvironment(), SETTLED_MS);
+    });
   }
 
   get #key() {
@@ -82,6 +93,10 @@ export class Session {
   async #begin() {
     const kept = await this.#store.session(this.#key);
     if (kept && (await this.#resume(kept))) return true;
+    if (!admits(this.#info.device)) {
+      this.#screens.device();
+      return false;
+    }
     await this.#transport.check();
     const { consent } = this.#info;
     if (!(await this.#screens.consent(consent))) {
@@ -104,7 +119,10 @@ export class Session {
       stage: "instructions",
       end: null,
     });
-    if (began.consent) await this.#outbox.keep("consent", { id: uuid(), ...began.consent });
+    if (began.consent) {
+      const { materials } = this.#info;
+      await this.#outbox.keep("consent", { id: uuid(), ...began.consent, materials });
+    }
     // A recruiter's participant may have begun in another browser.
     if (this.#done().size) this.#record.stage = "trials";
     return true;
@@ -177,11 +195,15 @@ export class Session {
       // By then somebody else may be at it, with time of their own.
       const stop = () => this.#record && this.#over && this.#stop();
       if (left < LONGEST_TIMER_MS) setTimeout(stop, left + 1);
+      const warn = left - Math.min(WARNING_MS, (settings.time_limit_s * 1000) / 4);
+      if (warn > 0 && warn < LONGEST_TIMER_MS) setTimeout(() => this.#warn(), warn);
     }
     await this.#store.keepSession(record);
     this.#outbox = new Outbox(this.#store, this.#transport, record);
     this.#outbox.onchange = () => this.#report();
     await this.#outbox.open();
+    this.#told = "";
+    this.#tellEnvironment();
     this.#report();
   }
 
@@ -200,15 +222,30 @@ export class Session {
       text = refusal ? this.#screens.say("refused", { reason: refusal }) : this.#screens.say("offline");
     }
     this.#screens.notice(text);
-    if (this.#outbox.ended) this.#stop();
+    if (this.#outbox.ended || this.#outbox.over) this.#stop();
   }
 
   /** Whether the time is over, or the session was ended elsewhere: no more trials are shown. */
   get #over() {
-    return performance.now() >= this.#deadline || Boolean(this.#record.bundle.finished);
+    const ended = this.#outbox?.over || Boolean(this.#record.bundle.finished);
+    return ended || performance.now() >= this.#deadline;
   }
 
   #deadline = Infinity;
+
+  /** The minutes that are left, or null where there is no limit. */
+  get #minutes() {
+    const left = this.#deadline - DEADLINE_MARGIN_MS - performance.now();
+    return left < Infinity ? Math.max(0, Math.round(left / 60_000)) : null;
+  }
+
+  #warn() {
+    if (!this.#record?.bundle || this.#finishing || this.#over) return;
+    const left = this.#minutes;
+    const text = this.#screens.say("time_warning", { minutes: Math.max(1, left) });
+    this.#screens.flash(text, WARNED_MS);
+  }
+
   #finishing = false;
 
   /** Break off the trials; what was answered is sent all the same. */
@@ -216,9 +253,20 @@ export class Session {
     this.#jsPsych?.abortExperiment("");
   }
 
+  #told = ""; // the environment as it was last told
+  #changes = 0;
+
+  /** Keep what the study is shown on, when a session opens and when the window changes. */
+  #tellEnvironment() {
+    const found = JSON.stringify(environment());
+    if (!this.#outbox || found === this.#told || (this.#changes += 1) > MOST_CHANGES) return;
+    this.#told = found;
+    this.#event("environment", found);
+  }
+
   #event(kind, detail) {
-    if (!this.#outbox || this.#record?.end) return;
-    this.#outbox.keep("event", { id: uuid(), kind, at: new Date().toISOString(), detail });
+    if (!this.#outbox || this.#record?.end) return undefined;
+    return this.#outbox.keep("event", { id: uuid(), kind, at: new Date().toISOString(), detail });
   }
 
   /** The ids of the trials of this session that have an answer, here or at the receiver. */
@@ -242,16 +290,34 @@ export class Session {
       },
       onanswer: (trial, data) => this.#answer(trial, data),
       onbreak: (detail) => this.#event("break", detail),
+      minutes: () => this.#minutes,
       onstart: () => this.#enter("trials"),
+      onresponses: (questions, responses, rt) => this.#respond(questions, responses, rt),
     });
     const answered = new Set([...this.#outbox.answered, ...Object.keys(bundle.answered)]);
-    const nodes = timeline.build(stage === "instructions", answered);
+    const responded = new Set([...this.#outbox.responded, ...(bundle.responded ?? [])]);
+    const nodes = timeline.build(stage === "instructions", answered, responded);
     if (!nodes.length || this.#over) return;
     this.#jsPsych = window.initJsPsych({ display_element: this.#screens.clear() });
     await this.#jsPsych.run(nodes);
     this.#jsPsych = null;
     this.#screens.clear();
     if (this.#outbox.ended) throw this.#outbox.ended;
+  }
+
+  #screenedOut = false;
+
+  async #respond(questions, responses, rt_ms) {
+    await this.#event("responses", JSON.stringify({ responses, rt_ms }));
+    if (!screensOut(questions, responses)) return;
+    this.#screenedOut = true;
+    this.#stop();
+  }
+
+  /** How the session ends here, where it is not by answering everything. */
+  get #ending() {
+    if (this.#screenedOut) return "screened_out";
+    return this.#over ? "time_limit" : null;
   }
 
   async #enter(stage) {
@@ -286,7 +352,7 @@ export class Session {
       else await this.#sent();
       try {
         this.#screens.finishing();
-        const finish = () => this.#transport.finish(this.#record, this.#over);
+        const finish = () => this.#transport.finish(this.#record, this.#ending);
         const link = await persist(finish, this.#unreached);
         await this.#close(link);
         return;
@@ -329,7 +395,7 @@ export class Session {
 
   /** Everything is where it belongs: forget the answers here and show the end. */
   async #close(link) {
-    const { code = null, redirect = null, outcome = "complete" } = link;
+    const { code = null, redirect = null, outcome = "complete" } = this.#screens.filled(link);
     const download = this.#transport.collects ? null : this.#downloader();
     const end = { outcome, code, redirect, session: this.#record.session };
     this.#record.end = end;
@@ -357,6 +423,26 @@ export class Session {
     this.#screens.notice("");
     this.#screens.end(error.body);
   }
+}
+
+/** Whether the study admits this device. */
+function admits({ minimum_width: least, touch }) {
+  const onlyTouch = matchMedia("(hover: none) and (pointer: coarse)").matches;
+  return innerWidth >= least && !(touch === "refuse" && onlyTouch);
+}
+
+/** What the study is shown on. */
+function environment() {
+  return {
+    browser: navigator.userAgent,
+    languages: navigator.languages.slice(0, 3),
+    time_zone: Intl.DateTimeFormat().resolvedOptions().timeZone,
+    screen: [screen.width, screen.height],
+    viewport: [innerWidth, innerHeight],
+    pixel_ratio: Math.round(devicePixelRatio * 100) / 100,
+    layout: isStacked() ? "stacked" : "side by side",
+    touch: navigator.maxTouchPoints > 0,
+  };
 }
 
 function saveFile(name, lines) {

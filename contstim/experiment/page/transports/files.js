@@ -43,6 +43,7 @@ export class FilesTransport {
     const bundle = { ...this.info, ...own, session: uuid(), answered: {}, elapsed_s: 0 };
     delete bundle.seats;
     const began = { ...consent, given: true, at: new Date().toISOString() };
+    if (this.recruiter) began.recruiter = this.recruiter;
     return { credentials: null, bundle, consent: began };
   }
 
@@ -58,8 +59,8 @@ export class FilesTransport {
   }
 
   /** How the session ended: here nobody but the page measures the time. */
-  link(overtime) {
-    const outcome = overtime ? "time_limit" : "complete";
+  link(ending) {
+    const outcome = ending ?? "complete";
     return { outcome, ...this.info.links[outcome] };
   }
 

@@ -30,6 +30,17 @@ export class JatosTransport extends FilesTransport {
     return super.open();
   }
 
+  /** What JATOS knows of the run goes with the data: pay and exclusion must reach the right person. */
+  get recruiter() {
+    const names = this.info.recruiter?.parameters ?? [];
+    const given = names.filter((name) => this.parameters.has(name));
+    return {
+      participant: this.participant,
+      jatos_result: String(this.#jatos.studyResultId),
+      ...Object.fromEntries(given.map((name) => [name, this.parameters.get(name)])),
+    };
+  }
+
   /** One run of the study is one session: reloading the page goes on with it. */
   get identity() {
     return `run-${this.#jatos.studyResultId}`;
@@ -63,9 +74,9 @@ export class JatosTransport extends FilesTransport {
   }
 
   /** End the run; the page stays, with the code and the way back. */
-  async finish(session, overtime) {
+  async finish(session, ending) {
     await this.#end(true);
-    return this.link(overtime);
+    return this.link(ending);
   }
 
   async decline() {

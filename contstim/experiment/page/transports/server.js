@@ -86,6 +86,7 @@ export class ServerTransport {
         // A conflict is stored as well, beside the first answer.
         acknowledged: [...(reply.acknowledged ?? []), ...(reply.conflicts ?? [])],
         refused: (reply.refused ?? []).map((one) => one.id),
+        over: Boolean(reply.over),
       };
     } catch (error) {
       // Rows that cannot be read are kept here, for the download; the others go on.

@@ -84,8 +84,8 @@ export class StaticTransport extends FilesTransport {
     }
   }
 
-  async finish(session, overtime) {
-    return this.link(overtime);
+  async finish(session, ending) {
+    return this.link(ending);
   }
 
   async decline() {

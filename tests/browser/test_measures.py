@@ -1,0 +1,230 @@
+"""That what is measured is what was meant: layouts, practice, devices, limits, other scales."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import pytest
+from hosts import Server
+from playing import Player
+from studies import ATTENTION, add, edit
+from test_session import rows, wait_for_rows
+
+from contstim.experiment.collected import read_collected
+from contstim.experiment.schema import DATA_FILE
+from contstim.experiment.study import Study
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+pytestmark = pytest.mark.browser
+
+BUTTONS = """(buttons) => buttons.map((one) => {
+  const { x, y } = one.getBoundingClientRect();
+  return [Number(one.dataset.choice), Number(one.dataset.key), Math.round(x), Math.round(y),
+          one.getAttribute("aria-label")];
+})"""
+
+
+def buttons(page: Page) -> list[list[Any]]:
+    """The buttons of the trial: choice, key, x, y and what screen readers say."""
+    found: list[list[Any]] = page.eval_on_selector_all("[data-screen=trial] .answer", BUTTONS)
+    return found
+
+
+def events(study: Study, kind: str) -> list[dict[str, Any]]:
+    path = f"file:{study.folder / DATA_FILE}?mode=ro"
+    with closing(sqlite3.connect(path, uri=True)) as connection:
+        found = connection.execute("SELECT detail FROM events WHERE kind = ?", (kind,)).fetchall()
+    return [json.loads(detail) for (detail,) in found]
+
+
+def to_practice(page: Page, server: Server) -> Player:
+    player = Player(page)
+    page.goto(server.url)
+    for name in ("consent", "instructions", "practice"):
+        player.leave(name)
+    player.screen("trial")
+    return player
+
+
+def test_stacked_sentences_have_one_order_of_the_scale(
+    page: Page, make_study: Callable[..., Study], serve: Callable[[Study], Server]
+) -> None:
+    study = make_study()
+    page.set_viewport_size({"width": 390, "height": 844})
+    player = to_practice(page, serve(study))
+    found = buttons(page)
+    assert [one[0] for one in found] == [-1, -2, -3, 1, 2, 3]
+    assert [one[1] for one in found] == [1, 2, 3, 4, 5, 6]
+    # Read from left to right, the two rows mean the same.
+    assert [one[2] for one in found[:3]] == [one[2] for one in found[3:]]
+    assert found[0][3] < found[3][3]
+    assert found[0][4] == "Upper sentence, guess"
+    assert found[5][4] == "Lower sentence, certain"
+    # The layout may change while a trial is shown.
+    page.set_viewport_size({"width": 1280, "height": 800})
+    page.wait_for_selector("[data-key='1'][data-choice='-3']")
+    found = buttons(page)
+    assert [one[0] for one in found] == [-3, -2, -1, 1, 2, 3]
+    assert sorted(one[2] for one in found) == [one[2] for one in found]
+    assert len({one[3] for one in found}) == 1
+    assert found[0][4] == "Left sentence, certain"
+    page.wait_for_timeout(700)  # until the window has settled
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.wait_for_selector("[data-key='1'][data-choice='-1']")
+    player.answer("3")
+    player.answer("6")
+    player.leave("practice_done")
+    player.answer("1")
+    wait_for_rows(page, study, 1)
+    assert [row["choice"] for row in rows(study, "practice") + rows(study)] == [-3, 3, -1]
+    page.wait_for_timeout(700)
+    layouts = [one["layout"] for one in events(study, "environment")]
+    assert layouts == ["stacked", "side by side", "stacked"]
+    told = events(study, "environment")[0]
+    assert told["viewport"] == [390, 844]
+    assert {"browser", "languages", "time_zone", "screen", "pixel_ratio", "touch"} < told.keys()
+
+
+def test_practice_is_shown_again_until_it_is_right_and_feedback_can_be_read(
+    page: Page, make_study: Callable[..., Study], serve: Callable[[Study], Server]
+) -> None:
+    study = make_study()
+    player = to_practice(page, serve(study))
+    assert page.locator(".tag").inner_text() == "Practice."
+    sentences = page.locator(".sentence").all_text_contents()
+    player.answer("6")
+    page.wait_for_selector("#notice:not(:empty)")
+    page.wait_for_timeout(2500)
+    assert "clearly more likely" in page.inner_text("#notice")
+    assert page.locator(".sentence").all_text_contents() == sentences
+    player.answer("1")
+    player.screen("trial")
+    assert page.locator(".sentence").all_text_contents() != sentences
+    player.answer("6")
+    player.leave("practice_done")
+    player.answer("1")
+    wait_for_rows(page, study, 1)
+    practice = rows(study, "practice")
+    assert [(row["trial"], row["choice"], row["shown"]) for row in practice] == [
+        ("p1", -3, 2),
+        ("p2", 3, 1),
+    ]
+
+
+def test_what_was_chosen_is_marked_and_only_that(
+    page: Page, make_study: Callable[..., Study], serve: Callable[[Study], Server]
+) -> None:
+    player = to_practice(page, serve(make_study()))
+    page.evaluate(
+        """() => {
+          window.marked = [];
+          new MutationObserver((changes) => {
+            const found = changes.filter((one) => one.attributeName === "class")
+              .map((one) => one.target.dataset.choice);
+            window.marked.push(...found);
+          }).observe(document.body, { attributes: true, subtree: true });
+        }"""
+    )
+    player.answer("2")
+    player.answer("5")
+    assert page.evaluate("window.marked") == ["-2", "2"]
+    player.screen("practice_done")
+    assert page.locator(".chosen").count() == 0
+
+
+def test_a_forced_choice_has_two_buttons_and_goes_to_the_ends_of_the_scale(
+    page: Page, make_study: Callable[..., Study], serve: Callable[[Study], Server]
+) -> None:
+    study = edit(make_study(), "levels = 3", "levels = 1")
+    player = to_practice(page, serve(study))
+    assert [one[4] for one in buttons(page)] == [
+        "Left sentence, This one",
+        "Right sentence, This one",
+    ]
+    assert "Keys 1 to 2" in page.inner_text("main")
+    player.answer("1")
+    player.answer("2")
+    player.leave("practice_done")
+    for number in range(1, 9):
+        if player.screen("trial", "break") == "break":
+            player.leave("break")
+        page.keyboard.press("3")  # no key of this study
+        player.answer(str(number % 2 + 1))
+    player.screen("done")
+    choices = read_collected(study).choices
+    assert choices["choice"].tolist() == [1, -1] * 4
+    assert set(choices["rating"]) == {-2.5, 2.5}
+    assert isinstance(choices, pd.DataFrame)
+
+
+@pytest.mark.parametrize(
+    ("setting", "width", "touch", "admitted"),
+    [
+        ("minimum_width = 600", 390, False, False),
+        ("minimum_width = 600", 800, False, True),
+        ('touch = "refuse"', 800, True, False),
+        ('touch = "refuse"', 800, False, True),
+    ],
+)
+def test_devices_that_a_study_does_not_admit_are_told_before_consent(
+    browser: Browser,
+    make_study: Callable[..., Study],
+    serve: Callable[[Study], Server],
+    setting: str,
+    width: int,
+    touch: bool,
+    admitted: bool,
+) -> None:
+    study = make_study()
+    name = setting.split()[0]
+    old = {"minimum_width": "minimum_width = 0", "touch": 'touch = "allow"'}[name]
+    server = serve(edit(study, old, setting))
+    size = {"width": width, "height": 800}
+    context = browser.new_context(viewport=size, has_touch=touch, is_mobile=touch)
+    page = context.new_page()
+    page.goto(server.url)
+    Player(page).screen("consent" if admitted else "device")
+    context.close()
+
+
+def test_a_time_limit_is_told_before_in_breaks_and_near_its_end(
+    page: Page, make_study: Callable[..., Study], serve: Callable[[Study], Server]
+) -> None:
+    study = edit(make_study(break_every=2), "time_limit_minutes = 0", "time_limit_minutes = 1")
+    player = Player(page)
+    page.goto(serve(study).url)
+    player.leave("consent")
+    player.screen("instructions")
+    assert "You have 1 minutes for the whole study" in page.inner_text("main")
+    player.leave("instructions")
+    player.leave("practice")
+    player.answer("2")
+    player.answer("5")
+    player.leave("practice_done")
+    player.play(until=2)
+    player.screen("break")
+    assert "The time goes on: about 1 minutes are left." in page.inner_text("main")
+    page.wait_for_selector("#notice:text-is('About 1 minutes are left.')", timeout=60_000)
+    player.screen("time_limit", timeout=60)
+
+
+def test_failed_checks_end_the_session_at_once_where_the_study_says_so(
+    page: Page, make_study: Callable[..., Study], serve: Callable[[Study], Server]
+) -> None:
+    study = edit(add(make_study(), ATTENTION), "end_at_once = false", "end_at_once = true")
+    player = Player(page)
+    page.goto(serve(study).url)
+    player.begin()
+    for _ in range(4):  # the first and the fourth are checks, the second of them wants the left
+        player.screen("trial")
+        player.answer("1" if page.locator(".sentence").first.inner_text() == "Not this." else "6")
+    player.screen("failed_checks")
+    assert len(rows(study)) == 2
+    assert len(rows(study, "attention")) == 2

@@ -1,0 +1,169 @@
+"""Questions before and after the trials, on jsPsych's own plugins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hosts import FileHost, Server
+from playing import Player
+from studies import add
+from test_exports import expect_import
+from test_screens import look
+from test_session import rows
+
+from contstim.experiment.collected import read_collected
+from contstim.experiment.pages import write_static
+from contstim.experiment.study import Study
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+pytestmark = pytest.mark.browser
+
+QUESTIONS = """
+[[questions]]
+name = "native"
+prompt = "Is <b>English</b> your first language?"
+kind = "choice"
+options = ["yes", "no & \\"never\\""]
+admit = ["yes"]
+
+[[questions]]
+name = "age"
+prompt = "How old are you?"
+
+[[questions]]
+name = "task"
+when = "instructions"
+prompt = "What will you do?"
+kind = "choice"
+options = ["say how true sentences are", "say which sentence is likelier"]
+correct = "say which sentence is likelier"
+
+[[questions]]
+name = "languages"
+when = "after"
+prompt = "What else do you speak?"
+kind = "choices"
+options = ["German", "Hebrew", "Chinese"]
+
+[[questions]]
+name = "comment"
+when = "after"
+prompt = "Anything else?"
+required = false
+rows = 3
+
+[recruiter]
+name = "prolific"
+[recruiter.codes]
+complete = "C1"
+screened_out = "OUT1"
+"""
+
+
+def choose(page: Page, *texts: str) -> None:
+    Player(page).screen("form")
+    form = page.query_selector("form")
+    assert form is not None
+    for text in texts:
+        page.locator("label", has_text=text).click()
+    page.locator(".jspsych-btn").click()
+    form.wait_for_element_state("hidden")
+
+
+def write(page: Page, text: str) -> None:
+    form = page.wait_for_selector("form")
+    assert form is not None
+    page.locator("form input[type=text], form textarea").fill(text)
+    page.locator(".jspsych-btn").click()
+    form.wait_for_element_state("hidden")
+
+
+def through(page: Page, player: Player, until: int) -> None:
+    player.leave("consent")
+    look(page, "form")
+    assert "<b>English</b>" in page.inner_text("form")  # text, not HTML
+    page.locator(".jspsych-btn").click()  # nothing chosen: the page stays
+    choose(page, "yes")
+    look(page, "form_text")
+    write(page, "42")
+    player.leave("instructions")
+    choose(page, "how true")
+    assert "That is not quite right" in page.inner_text("#notice")
+    choose(page, "likelier")
+    player.leave("practice")
+    player.answer("2")
+    player.answer("5")
+    player.leave("practice_done")
+    player.play(until=until)
+
+
+def test_questions_before_within_and_after(
+    page: Page, make_study: Callable[..., Study], serve: Callable[[Study], Server]
+) -> None:
+    study = add(make_study(), QUESTIONS)
+    player = Player(page)
+    page.goto(serve(study).url)
+    through(page, player, until=8)
+    look(page, "form_choices")
+    choose(page, "German", "Chinese")
+    page.reload()  # what was answered is not asked again
+    write(page, "none\nat all")
+    player.screen("done")
+    responses = read_collected(study).responses
+    assert dict(zip(responses["question"], responses["response"], strict=True)) == {
+        "native": "yes",
+        "age": "42",
+        "task": "say which sentence is likelier",
+        "languages": '["German", "Chinese"]',
+        "comment": "none\nat all",
+    }
+    assert (responses["rt_ms"] > 0).all()
+    assert len(rows(study)) == 8
+
+
+def test_who_is_screened_out_ends_there_and_frees_the_assignment(
+    browser: Browser, make_study: Callable[..., Study], serve: Callable[[Study], Server]
+) -> None:
+    study = add(make_study(participants=1), QUESTIONS)
+    server = serve(study)
+    for _ in range(2):  # the one assignment is free again
+        page = browser.new_context().new_page()
+        page.goto(server.url)
+        Player(page).leave("consent")
+        choose(page, "never")
+        Player(page).screen("screened_out")
+        assert page.inner_text("output") == "OUT1"
+        page.context.close()
+    assert read_collected(study).sessions["outcome"].tolist() == ["screened_out"] * 2
+
+
+def test_questions_of_a_static_page_come_back_by_the_import(
+    page: Page,
+    make_study: Callable[..., Study],
+    host_files: Callable[[Path], FileHost],
+    tmp_path: Path,
+) -> None:
+    study = add(make_study(), QUESTIONS)
+    site = tmp_path / "site"
+    site.mkdir()
+    host = host_files(site)
+    write_static(study, site, f"{host.url}pipe", "exp1")
+    player = Player(page)
+    page.goto(host.url)
+    through(page, player, until=8)
+    choose(page, "Hebrew")
+    write(page, "")
+    player.screen("done", timeout=60)
+    folder = tmp_path / "files"
+    folder.mkdir()
+    for body in host.received:
+        (folder / body["filename"]).write_text(body["data"], "utf-8")
+    expect_import(study, folder)
+    responses = read_collected(study).responses
+    assert responses["question"].tolist() == ["native", "age", "task", "languages", "comment"]
+    assert responses["response"].tolist()[3:] == ['["Hebrew"]', ""]

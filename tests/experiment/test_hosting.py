@@ -1,0 +1,66 @@
+"""What a server needs: its packages, its health, its data apart in a pilot."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+from studies import add
+from talking import play
+
+from contstim.cli import main
+from contstim.experiment.server import make_app
+from contstim.experiment.store import Store
+from contstim.experiment.study import Study
+
+ROOT = Path(__file__).parents[2]
+
+#: What is imported, and by what name it is installed; these come with others of the list.
+OF_OTHERS = {
+    "annotated-types", "anyio", "click", "h11", "idna", "pydantic_core", "python-dateutil", "six",
+    "sniffio", "typing-inspection", "typing_extensions", "setuptools", "contstim",
+}  # fmt: skip
+
+IMPORTS = """
+import sys
+from importlib.metadata import packages_distributions
+import contstim.cli.experiment, contstim.experiment.serving, contstim.experiment.psychds
+known = packages_distributions()
+print(*sorted({d for n in {m.split(".")[0] for m in sys.modules} for d in known.get(n, [])}))
+"""
+
+
+def test_the_lean_requirements_are_what_a_server_imports() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", IMPORTS], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    lines = (ROOT / "deploy" / "requirements.txt").read_text("utf-8").splitlines()
+    named = {m[0] for line in lines if (m := re.match(r"[a-z]+", line))}
+    assert {*done.stdout.split()} - OF_OTHERS == named
+    # The same bounds as the package's own.
+    project = (ROOT / "pyproject.toml").read_text("utf-8")
+    assert all(f'"{line}"' in project for line in lines if line[:1].isalpha())
+
+
+def test_health_says_whether_data_can_be_stored(study: Study) -> None:
+    with TestClient(make_app(Store(study), "a-token-of-the-tests")) as client:
+        assert client.get("/health").json() == {"status": "ok"}
+        (study.folder / "collected.sqlite3").rename(study.folder / "away")
+        assert client.get("/health").status_code == 503
+        (study.folder / "away").rename(study.folder / "collected.sqlite3")
+        assert client.get("/health").status_code == 200
+
+
+def test_a_pilots_data_are_apart(
+    study: Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    study = add(study, "")
+    with Store(study, study.folder / "pilot.sqlite3") as store:
+        play(store, "ME")
+    out = ["--out", str(tmp_path / "out")]
+    assert main(["experiment", "export", str(study.folder), *out]) == 2
+    assert "there are no data" in capsys.readouterr().err
+    assert main(["experiment", "export", str(study.folder), "--pilot", *out]) == 0
+    assert "6 choices of 1 participants" in capsys.readouterr().out
