@@ -13,10 +13,10 @@ from typing import Any
 import uvicorn
 
 from contstim.errors import InputError, MissingExtraError, OutputError
-from contstim.experiment.server import PAGE, make_app
+from contstim.experiment.server import make_app
 from contstim.experiment.store import Store
 from contstim.experiment.study import Study
-from contstim.experiment.vendor import vendor_files
+from contstim.experiment.vendor import PAGE, vendor_files
 
 _SHORTEST = 16  # characters of a token
 
