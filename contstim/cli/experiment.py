@@ -47,7 +47,7 @@ from pathlib import Path
 from contstim.cli import experiment_data, experiment_pages
 from contstim.cli.common import output_folder, port
 from contstim.errors import MissingExtraError
-from contstim.experiment.study import PRESETS, Study, new_study, read_study
+from contstim.experiment.study import STUDY_PRESETS, Study, new_study, read_study
 from contstim.experiment.texts import LANGUAGES
 
 
@@ -58,7 +58,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     new.add_argument("study", type=output_folder, metavar="STUDY", help="the folder to make")
     new.add_argument("--trials", required=True, metavar="CSV", help="from `contstim design trials`")
     new.add_argument(
-        "--preset", choices=sorted(PRESETS), help="wording, limit and look of a published one"
+        "--preset", choices=sorted(STUDY_PRESETS), help="wording, limit and look of a published one"
     )
     new.add_argument(
         "--language", choices=sorted(LANGUAGES), default="en", help="of the page's texts (en)"
@@ -97,8 +97,10 @@ def run(args: argparse.Namespace) -> int:
         _describe(study)
         if args.preset is not None:
             own = [sum(t.condition == "catch" for t in ts) for ts in study.design.trials.values()]
-            if set(own) != {PRESETS[args.preset].catch}:
-                print(f"note: {args.preset} had {PRESETS[args.preset].catch} catch trials a person")
+            if set(own) != {STUDY_PRESETS[args.preset].catch}:
+                print(
+                    f"note: {args.preset} had {STUDY_PRESETS[args.preset].catch} catch trials a person"
+                )
         print(f"next: edit {args.study}/study.toml and {args.study}/consent.md")
         return 0
     study = read_study(args.study)

@@ -28,7 +28,7 @@ class _Counted:
     conflicts: int = 0
 
 
-class Counts:
+class AnswerCounts:
     """Answers counted so far; only those that came since are read again."""
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class Counts:
         return self._sessions
 
 
-def read_summary(path: Path, study: Study, counts: Counts, now: float) -> dict[str, Any]:
+def read_summary(path: Path, study: Study, counts: AnswerCounts, now: float) -> dict[str, Any]:
     """Return the state of a study, read over a connection of its own that cannot write.
 
     The server's writer is not held up by it.

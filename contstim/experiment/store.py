@@ -23,7 +23,7 @@ from contstim.experiment.allocation import (
     take_assignment,
 )
 from contstim.experiment.bundle import make_bundle, outcome_link
-from contstim.experiment.dashboard import Counts, read_summary
+from contstim.experiment.dashboard import AnswerCounts, read_summary
 from contstim.experiment.materials import keep_materials
 from contstim.experiment.messages import Opening, RefusedError
 from contstim.experiment.recording import (
@@ -104,7 +104,7 @@ class Store:
             held = self.path.with_name(f"{self.path.name}.lock")
             stack.enter_context(lock(held, f"the data file {self.path}"))
             self._reader = stack.enter_context(ThreadPoolExecutor(1, "contstim-reader"))
-            self._counts = Counts()
+            self._counts = AnswerCounts()
             self._stack = stack.pop_all()
 
     def __enter__(self) -> Self:

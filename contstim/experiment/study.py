@@ -237,7 +237,7 @@ class _Preset:
 #: Golan, Siegelman, Kriegeskorte & Baldassano (2023), Nature Machine Intelligence 5, 952-964,
 #: https://doi.org/10.1038/s42256-023-00718-1, Methods: question, levels, limit of time, and a bar
 #: of progress at the foot.
-PRESETS = {
+STUDY_PRESETS = {
     "golan2023": _Preset(
         catch=12,
         settings={
@@ -278,7 +278,7 @@ def new_study(
     trials
         What ``contstim design trials`` wrote; it is copied.
     preset
-        A published experiment to run it like, of `PRESETS`; its wording is English.
+        A published experiment to run it like, of `STUDY_PRESETS`; its wording is English.
     language
         One of `LANGUAGES`, in which the page's texts are written. Title, consent form and practice
         stay English, to be translated.
@@ -291,15 +291,15 @@ def new_study(
         If the place cannot be written to.
     """
     folder, trials = Path(folder), Path(trials)
-    if preset is not None and preset not in PRESETS:
-        raise UnknownNameError.among("preset", preset, PRESETS)
+    if preset is not None and preset not in STUDY_PRESETS:
+        raise UnknownNameError.among("preset", preset, STUDY_PRESETS)
     if language not in LANGUAGES:
         raise UnknownNameError.among("language", language, LANGUAGES)
     if preset is not None and language != "en":
         raise InputError(
             f"the wording of {preset} is English; leave out the language or the preset"
         )
-    like = _Preset(0, {}, {}) if preset is None else PRESETS[preset]
+    like = _Preset(0, {}, {}) if preset is None else STUDY_PRESETS[preset]
     try:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise InputError(f"{folder} is there already and not empty; choose another folder")
