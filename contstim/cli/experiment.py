@@ -97,10 +97,9 @@ def run(args: argparse.Namespace) -> int:
         _describe(study)
         if args.preset is not None:
             own = [sum(t.condition == "catch" for t in ts) for ts in study.design.trials.values()]
-            if set(own) != {STUDY_PRESETS[args.preset].catch}:
-                print(
-                    f"note: {args.preset} had {STUDY_PRESETS[args.preset].catch} catch trials a person"
-                )
+            catch = STUDY_PRESETS[args.preset].catch
+            if set(own) != {catch}:
+                print(f"note: {args.preset} had {catch} catch trials a person")
         print(f"next: edit {args.study}/study.toml and {args.study}/consent.md")
         return 0
     study = read_study(args.study)
