@@ -39,118 +39,17 @@ from contstim.text.vocabulary import ENGLISH_REPEATABLE
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the subcommands."""
-    from contstim.selection.constraints import CONSTRAINTS
-    from contstim.selection.sets import CRITERIA
-    from contstim.selection.triplets import OBJECTIVES
-
     kinds = parser.add_subparsers(dest="kind", metavar="KIND", required=True)
     natural = kinds.add_parser("natural", help="pairs of natural sentences")
     of_set = kinds.add_parser("set", help="pairs that separate every two of many models")
-    for sub in (natural, of_set):
-        sub.add_argument(
-            "table",
-            metavar="SCORES",
-            help="log-probabilities: CSV with a column a model or as `contstim score` writes it, "
-            ".parquet, or .npz with an array a model",
-        )
-        sub.add_argument(
-            "--distinct",
-            action="store_true",
-            help="leave out sentences in which a word occurs twice, repeatable ones excepted",
-        )
-        sub.add_argument(
-            "--repeatable",
-            metavar="FILE",
-            help="words that may occur twice all the same (default: English determiners and "
-            "prepositions)",
-        )
-    of_set.add_argument(
-        "--n", type=positive, default=360, metavar="N", help="number of pairs (default: 360)"
-    )
-    of_set.add_argument(
-        "--margin",
-        type=number(0, 1),
-        default=0.0,
-        metavar="RANK",
-        help="two models are separated only where fractional ranks differ by more than this under "
-        "both (default: 0)",
-    )
-    of_set.add_argument(
-        "--criterion",
-        choices=CRITERIA,
-        default=CRITERIA[0],
-        help="what is made large for the two models where it is least: how many pairs separate "
-        "them, or the expected log Bayes factor of people's answers (default: separation)",
-    )
-    add_people(of_set)
-    of_set.add_argument(
-        "--triplets",
-        metavar="CSV",
-        help="as `contstim synthesize` writes it; the scores are of its sentences too",
-    )
-    of_set.add_argument(
-        "--candidates",
-        choices=("natural", "synthetic", "both"),
-        help="with --triplets: pairs of natural sentences, those of a triplet, or both (default: "
-        "both)",
-    )
-    of_set.add_argument(
-        "--uses",
-        type=positive,
-        default=1,
-        metavar="N",
-        help="in how many pairs a sentence may be (default: 1)",
-    )
-    of_set.add_argument(
-        "--time-limit",
-        type=number(above=0),
-        default=60.0,
-        metavar="SECONDS",
-        help="for the integer programme (default: 60)",
-    )
-    add_seed(of_set)
-    natural.add_argument(
-        "--accept-from",
-        type=number(0, 1),
-        default=0.5,
-        metavar="RANK",
-        help="fractional rank from which a model accepts a sentence (default: 0.5, the median)",
-    )
-    forms = ", ".join(kind.usage() for kind in CONSTRAINTS.values())
-    for sub in (natural, of_set):
-        sub.add_argument(
-            "--constraint",
-            action="append",
-            default=[],
-            metavar="KIND:COLUMN:VALUE",
-            help=f"what the selection must keep, may be repeated: {forms}; columns are sentence, "
-            "words, characters, zipf (frequency) and those of --features",
-        )
-        sub.add_argument(
-            "--features",
-            metavar="CSV",
-            help="columns for constraints: the first holds the sentence",
-        )
-    natural.add_argument(
-        "--solver",
-        metavar="NAME",
-        help="go through PuLP with cbc, highs, gurobi or cplex (default: none is needed; with "
-        "constraints cbc)",
-    )
     triplets = kinds.add_parser("triplets", help="triplets of a natural and two synthetic ones")
-    triplets.add_argument("table", metavar="TRIPLETS", help="as `contstim synthesize` writes it")
-    triplets.add_argument(
-        "--objective",
-        default="controversiality",
-        metavar="NAME",
-        help=f"{', '.join(OBJECTIVES)} (default: controversiality)",
-    )
-    triplets.add_argument(
-        "--strata", type=positive, default=10, metavar="N", help="of each model (default: 10)"
-    )
-    triplets.add_argument(
-        "--reference", metavar="SCORES", help="log-probabilities of a corpus that define the strata"
-    )
+    for sub in (natural, of_set):
+        _add_scores(sub)
+    _add_natural(natural)
+    _add_set(of_set)
+    _add_triplets(triplets)
+    for sub in (natural, of_set):
+        _add_constraints(sub)
     for sub in (natural, triplets):
         sub.add_argument(
             "--per-pair",
@@ -163,6 +62,129 @@ def configure(parser: argparse.ArgumentParser) -> None:
         sub.add_argument(
             "--out", type=output_file, default="-", metavar="CSV", help="(default: standard output)"
         )
+
+
+def _add_scores(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "table",
+        metavar="SCORES",
+        help="log-probabilities: CSV with a column a model or as `contstim score` writes it, "
+        ".parquet, or .npz with an array a model",
+    )
+    parser.add_argument(
+        "--distinct",
+        action="store_true",
+        help="leave out sentences in which a word occurs twice, repeatable ones excepted",
+    )
+    parser.add_argument(
+        "--repeatable",
+        metavar="FILE",
+        help="words that may occur twice all the same (default: English determiners and "
+        "prepositions)",
+    )
+
+
+def _add_natural(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--accept-from",
+        type=number(0, 1),
+        default=0.5,
+        metavar="RANK",
+        help="fractional rank from which a model accepts a sentence (default: 0.5, the median)",
+    )
+    parser.add_argument(
+        "--solver",
+        metavar="NAME",
+        help="go through PuLP with cbc, highs, gurobi or cplex (default: none is needed; with "
+        "constraints cbc)",
+    )
+
+
+def _add_set(parser: argparse.ArgumentParser) -> None:
+    from contstim.selection.sets import CRITERIA
+
+    parser.add_argument(
+        "--n", type=positive, default=360, metavar="N", help="number of pairs (default: 360)"
+    )
+    parser.add_argument(
+        "--margin",
+        type=number(0, 1),
+        default=0.0,
+        metavar="RANK",
+        help="two models are separated only where fractional ranks differ by more than this under "
+        "both (default: 0)",
+    )
+    parser.add_argument(
+        "--criterion",
+        choices=CRITERIA,
+        default=CRITERIA[0],
+        help="what is made large for the two models where it is least: how many pairs separate "
+        "them, or the expected log Bayes factor of people's answers (default: separation)",
+    )
+    add_people(parser)
+    parser.add_argument(
+        "--triplets",
+        metavar="CSV",
+        help="as `contstim synthesize` writes it; the scores are of its sentences too",
+    )
+    parser.add_argument(
+        "--candidates",
+        choices=("natural", "synthetic", "both"),
+        help="with --triplets: pairs of natural sentences, those of a triplet, or both (default: "
+        "both)",
+    )
+    parser.add_argument(
+        "--uses",
+        type=positive,
+        default=1,
+        metavar="N",
+        help="in how many pairs a sentence may be (default: 1)",
+    )
+    parser.add_argument(
+        "--time-limit",
+        type=number(above=0),
+        default=60.0,
+        metavar="SECONDS",
+        help="for the integer programme (default: 60)",
+    )
+    add_seed(parser)
+
+
+def _add_constraints(parser: argparse.ArgumentParser) -> None:
+    from contstim.selection.constraints import CONSTRAINTS
+
+    forms = ", ".join(kind.usage() for kind in CONSTRAINTS.values())
+    parser.add_argument(
+        "--constraint",
+        action="append",
+        default=[],
+        metavar="KIND:COLUMN:VALUE",
+        help=f"what the selection must keep, may be repeated: {forms}; columns are sentence, "
+        "words, characters, zipf (frequency) and those of --features",
+    )
+    parser.add_argument(
+        "--features",
+        metavar="CSV",
+        help="columns for constraints: the first holds the sentence",
+    )
+
+
+def _add_triplets(parser: argparse.ArgumentParser) -> None:
+    from contstim.selection.triplets import OBJECTIVES
+
+    parser.add_argument("table", metavar="TRIPLETS", help="as `contstim synthesize` writes it")
+    parser.add_argument(
+        "--objective",
+        default="controversiality",
+        metavar="NAME",
+        help=f"{', '.join(OBJECTIVES)} (default: controversiality)",
+    )
+    parser.add_argument(
+        "--strata", type=positive, default=10, metavar="N", help="of each model (default: 10)"
+    )
+    parser.add_argument(
+        "--reference", metavar="SCORES", help="log-probabilities of a corpus that define the strata"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
