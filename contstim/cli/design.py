@@ -52,52 +52,62 @@ if TYPE_CHECKING:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the subcommands."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    trials = actions.add_parser("trials", help="make the trials of every participant")
-    trials.add_argument("--natural", metavar="CSV", help="from `contstim select natural`")
-    trials.add_argument("--triplets", metavar="CSV", help="from `contstim select triplets`")
-    trials.add_argument(
+    _add_trials(actions.add_parser("trials", help="make the trials of every participant"))
+    _add_simulate(actions.add_parser("simulate", help="let simulated people answer the trials"))
+    _add_power(actions.add_parser("power", help="say how often models would be told apart"))
+    _add_plan(actions.add_parser("plan", help="say what a design can show at best"))
+
+
+def _add_trials(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--natural", metavar="CSV", help="from `contstim select natural`")
+    parser.add_argument("--triplets", metavar="CSV", help="from `contstim select triplets`")
+    parser.add_argument(
         "--pool",
         metavar="FILE",
         help="natural sentences for random pairs and catch trials (default: the bundled pool)",
     )
-    trials.add_argument(
+    parser.add_argument(
         "--layout", metavar="NAME", help="a published layout: golan2023; or the four numbers below"
     )
-    trials.add_argument("--groups", type=positive, metavar="N", help="groups of participants")
-    trials.add_argument("--participants", type=positive, metavar="N", help="in each group")
-    trials.add_argument(
+    parser.add_argument("--groups", type=positive, metavar="N", help="groups of participants")
+    parser.add_argument("--participants", type=positive, metavar="N", help="in each group")
+    parser.add_argument(
         "--random-natural", type=whole_number(0), metavar="N", help="random pairs (0)"
     )
-    trials.add_argument(
+    parser.add_argument(
         "--catch", type=whole_number(0), metavar="N", help="shuffled-word trials (0)"
     )
-    trials.add_argument(
+    parser.add_argument(
         "--out", type=output_file, default="-", metavar="CSV", help="(default: standard output)"
     )
-    add_seed(trials)
-    simulate = actions.add_parser("simulate", help="let simulated people answer the trials")
-    simulate.add_argument("trials", help="from `contstim design trials`")
-    simulate.add_argument(
+    add_seed(parser)
+
+
+def _add_simulate(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("trials", help="from `contstim design trials`")
+    parser.add_argument(
         "--follow",
         action="append",
         default=[],
         metavar="SPEC[=WEIGHT]",
         help="a model that people follow; several make a mixture (default: none, all is noise)",
     )
-    _add_people(simulate)
-    simulate.add_argument(
+    _add_people(parser)
+    parser.add_argument(
         "--out", type=output_file, default="-", metavar="CSV", help="(default: standard output)"
     )
-    add_seed(simulate)
-    power = actions.add_parser("power", help="say how often models would be told apart")
-    power.add_argument(
+    add_seed(parser)
+
+
+def _add_power(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
         "trials",
         nargs="+",
         metavar="[NAME=]CSV",
         help="from `contstim design trials` or `contstim select`, or any pairs of sentences; "
         "several, side by side, with --scores",
     )
-    asked = power.add_mutually_exclusive_group(required=True)
+    asked = parser.add_mutually_exclusive_group(required=True)
     asked.add_argument("--compare", nargs=2, metavar="SPEC", help="tell these two apart")
     asked.add_argument(
         "--scores",
@@ -105,24 +115,24 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="name the right one of these models: log-probabilities of natural sentences and those "
         "of the designs, as for `contstim select`",
     )
-    power.add_argument(
+    parser.add_argument(
         "--follow",
         action="append",
         default=[],
         metavar="SPEC[=WEIGHT]",
         help="a model that people follow; several make a mixture (default: the first compared)",
     )
-    _add_people(power)
+    _add_people(parser)
     for option, unit in (
         ("--groups", "groups of participants (10)"),
         ("--participants", "participants a group (10); with --scores the most of all (100)"),
         ("--trials-each", "trials a group (all the pairs that a group has); with --scores (20)"),
     ):
-        power.add_argument(option, nargs="+", type=positive, metavar="N", help=unit)
-    power.add_argument(
+        parser.add_argument(option, nargs="+", type=positive, metavar="N", help=unit)
+    parser.add_argument(
         "--simulations", type=resamples, metavar="N", help="(500; with --scores 2000)"
     )
-    recovery = power.add_argument_group("with --scores")
+    recovery = parser.add_argument_group("with --scores")
     recovery.add_argument(
         "--random", type=positive, metavar="N", help="a design of N random pairs beside the others"
     )
@@ -140,18 +150,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
     recovery.add_argument(
         "--figure", type=new_file, metavar="FILE", help="curves and matrices, .svg, .pdf or .png"
     )
-    add_people(power, but=("lapse",))
-    power.add_argument(
+    add_people(parser, but=("lapse",))
+    parser.add_argument(
         "--out", type=output_file, default="-", metavar="CSV", help="(default: standard output)"
     )
-    add_seed(power)
-    plan = actions.add_parser("plan", help="say what a design can show at best")
-    plan.add_argument("--groups", type=positive, required=True, metavar="N")
-    plan.add_argument(
+    add_seed(parser)
+
+
+def _add_plan(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--groups", type=positive, required=True, metavar="N")
+    parser.add_argument(
         "--participants", type=positive, metavar="N", help="in each group (for fewer than 6 groups)"
     )
-    plan.add_argument("--comparisons", type=positive, required=True, metavar="N")
-    plan.add_argument(
+    parser.add_argument("--comparisons", type=positive, required=True, metavar="N")
+    parser.add_argument(
         "--alpha",
         type=number(above=0, most=1),
         default=0.05,
