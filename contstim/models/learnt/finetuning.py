@@ -134,12 +134,6 @@ def _policy(encoder: Encoder) -> str:
     return "unk" if can else "error"
 
 
-def label_loss(labels: IntArray, outputs: torch.Tensor, index: IntArray) -> torch.Tensor:
-    """Return the mean cross-entropy of a batch's labels."""
-    wanted = torch.from_numpy(labels[index]).to(outputs.device)
-    return torch.nn.functional.cross_entropy(outputs, wanted)
-
-
 def train_classifier(
     encoder: Encoder,
     rows: TokenRows,
@@ -153,7 +147,9 @@ def train_classifier(
     member = initial_member(encoder, 2, options.layers, seed)
 
     def loss(outputs: torch.Tensor, index: IntArray) -> torch.Tensor:
-        return label_loss(labels, outputs, index)
+        """Return the mean cross-entropy of a batch's labels."""
+        wanted = torch.from_numpy(labels[index]).to(outputs.device)
+        return torch.nn.functional.cross_entropy(outputs, wanted)
 
     return member, fit(member, rows, loss, options, order, label)
 
