@@ -199,7 +199,9 @@ def select_set(
         table["log_bayes_factor"] = problem.worth[chosen].mean(axis=1)
         for row, total in zip(separations, totals, strict=True):
             row["log_bayes_factor"] = float(total)
-    objective, bound = float(totals.min()), max(bound, float(totals.min()))
+    objective = float(totals.min())
+    if bound < objective <= bound * (1 + 1e-6):  # but for rounding
+        bound = objective
     if asked is None:
         objective, bound = int(objective), int(bound)
     table.attrs = {

@@ -247,10 +247,10 @@ def test_optimum_under_constraints_equals_brute_force(seed, criterion):
 
 
 @settings(max_examples=5, deadline=None)
-@given(st.integers(0, 10_000), st.integers(2, 5), st.integers(1, 2))
-def test_no_pairs_beat_the_bound_on_log_bayes_factors(seed, models, uses):
+@given(st.integers(0, 10_000), st.integers(2, 5), st.integers(1, 2), st.sampled_from([0.3, 3.0]))
+def test_no_pairs_beat_the_bound_on_log_bayes_factors(seed, models, uses, slope):
     frame = scores(200, models, seed) * np.random.default_rng(seed).uniform(1, 9, models)
-    people = People(slope=3.0, item_sd=0.1)
+    people = People(slope=slope, item_sd=0.1)
     attrs = select_set(
         frame, 20, criterion="log-bf", people=people, uses=uses, time_limit=2, seed=seed
     ).attrs
