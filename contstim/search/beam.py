@@ -48,7 +48,8 @@ class Beam(Bounded):
 
     def run(self, search: Search) -> bool:
         """Take the best sentence of the beam, then search by sweeps."""
-        reach = Reach.of(search)
+        # One word that may change is best found by trying all.
+        reach = None if search.problem.edits.most == 1 else Reach.of(search)
         if reach is not None:
             for changes in written(search, reach, self.width):
                 if search.take(changes):

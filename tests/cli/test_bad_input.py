@@ -160,7 +160,7 @@ def test_places_that_cannot_be_written(fail, tmp_path: Path, sentences: str) -> 
         ),
         (
             ["synthesize", *ONE_WAY, "--candidates", "contstim:rnn", "x y"],
-            "goes with the strategy 'paper', not 'bounded'; leave it out",
+            "goes with the strategy 'paper', not 'beam'; leave it out",
         ),
         (["synthesize", "--limit", "0"], "'0' is not a whole number from 1 up"),
         (["demo", "--seed", "-1"], "'-1' is not a whole number from 0 up"),
