@@ -19,8 +19,8 @@ demo: $(BIN)/.installed  ## install, then write controversial sentences with the
 	rm -rf demo-output
 	$(BIN)/contstim demo --out demo-output
 
-test: $(BIN)/.installed  ## run the tests
-	$(BIN)/python -m pytest
+test: $(BIN)/.installed  ## run the tests, two files at a time
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 test-browser: $(BIN)/.installed page  ## play the experiment in Chromium (chromium and npm needed)
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[dev,browser]"
