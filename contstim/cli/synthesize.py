@@ -206,6 +206,12 @@ def _add_sets(parser: argparse.ArgumentParser) -> None:
         help="a position whose word must change; may be given several times",
     )
     parser.add_argument(
+        "--certificate",
+        action="store_true",
+        help="add to each row at least what part of the lowest possible loss was reached, 0 to 1; "
+        "for models of n-grams",
+    )
+    parser.add_argument(
         "--words-at",
         action="append",
         metavar="POSITION=WORD,WORD",
@@ -269,6 +275,7 @@ def run(args: argparse.Namespace) -> int:
             fixed=args.fixed or (),
             changed=args.changed or (),
             words_at=dict(map(_words_at, args.words_at or ())),
+            certificate=args.certificate,
             **given,
         ),
         seed=args.seed,

@@ -10,6 +10,7 @@ import os
 import shlex
 import threading
 import uuid
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -20,28 +21,37 @@ from contstim.pipeline.engine import TaskResults
 from contstim.pipeline.executors import THREADS
 from contstim.pipeline.work import TRIES, RunContext, RunStore, Task, TaskResult, Worker
 
-#: Settings of a scheduler that is started here: a task that kills its worker is tried `TRIES`
-#: times, and a worker holds one task at a time, so that no other task is blamed for its death.
+#: Settings of a scheduler that is started here: workers hold one task at a time where there are
+#: many, and a worker's death is reported for every task that it held.
 SETTINGS = {
-    "distributed.scheduler.allowed-failures": TRIES - 1,
+    "distributed.scheduler.allowed-failures": 0,
     "distributed.scheduler.worker-saturation": 1.0,
 }
 
-_SECONDS_TO_CONNECT = 30
+_SECONDS_TO_CONNECT = 15
+_MOST_LOST = 10 * TRIES  # deaths reported for one task, begun or not
 
 _workers: dict[RunContext, Worker] = {}
 _one_at_a_time = threading.Lock()
 
 
-def _do(context: RunContext, task: Task) -> TaskResult:
-    """Do one task on a Dask worker; models stay loaded from task to task."""
+def _do(context: RunContext, task: Task, tries: Path) -> TaskResult:
+    """Do one task on a Dask worker and add a byte to `tries`; models stay loaded between tasks."""
     # A worker's threads share its working folder and its models.
     with _one_at_a_time:
         os.chdir(context.folder)
+        tries.parent.mkdir(parents=True, exist_ok=True)
+        with tries.open("ab") as file:
+            file.write(b".")
         if context not in _workers:
             _workers.clear()
             _workers[context] = Worker(context)
         return _workers[context].run(task)
+
+
+def _tries(context: RunContext, task: Task, run: str) -> Path:
+    """Return the file that holds a byte for each time that a task was begun in a run."""
+    return Path(context.store) / "tries" / f"{task.key}-{run}"
 
 
 class DaskWorkers:
@@ -135,31 +145,55 @@ class DaskWorkers:
         return cluster
 
     def run(self, context: RunContext, tasks: Sequence[Task]) -> TaskResults:
-        """Do `tasks`, those of the first pairs first."""
-        from distributed import as_completed
+        """Do `tasks`, those of the first pairs first; one that kills its worker is tried again.
 
-        of = {}
-        for number, task in enumerate(tasks):
+        A death is reported for every task that the worker held. It is charged to those that had
+        begun: a task is given up when it has begun `TRIES` times, or was lost a good deal oftener.
+        """
+        from distributed import KilledWorker, as_completed
+
+        run = uuid.uuid4().hex
+        lost = Counter[str]()
+
+        def submitted(number: int, task: Task) -> Any:
             # A name of its own: a scheduler may remember an earlier run's task of this key.
-            future = self.client.submit(
-                _do,
-                context,
-                task,
-                key=f"{task.key}-{uuid.uuid4().hex}",
-                priority=-number,
-                pure=False,
+            key = f"{task.key}-{uuid.uuid4().hex}"
+            tries = _tries(context, task, run)
+            of[key] = number, task
+            return self.client.submit(
+                _do, context, task, tries, key=key, priority=-number, pure=False
             )
-            of[future.key] = (future, task)
+
+        of: dict[str, tuple[int, Task]] = {}
+        futures = {}
+        for number, task in enumerate(tasks):
+            future = submitted(number, task)
+            futures[future.key] = future
         try:
-            waiting = as_completed([future for future, _ in of.values()], loop=self.client.loop)
+            waiting = as_completed([*futures.values()], loop=self.client.loop)
             for future in waiting:
-                _, task = of.pop(future.key)
-                yield self._result(future, task, context)
+                number, task = of.pop(future.key)
+                del futures[future.key]
+                tries = _tries(context, task, run)
+                if future.status == "error" and isinstance(future.exception(), KilledWorker):
+                    lost[task.key] += 1
+                    begun = tries.stat().st_size if tries.exists() else 0
+                    if begun < TRIES and lost[task.key] < _MOST_LOST:
+                        again = submitted(number, task)
+                        futures[again.key] = again
+                        waiting.add(again)
+                        continue
+                yield self._result(future, task, context, tries)
+                tries.unlink(missing_ok=True)
         finally:
-            self.client.cancel([future for future, _ in of.values()])
+            self.client.cancel([*futures.values()])
+            for _, task in of.values():
+                _tries(context, task, run).unlink(missing_ok=True)
 
     @staticmethod
-    def _result(future: Any, task: Task, context: RunContext) -> TaskResult:
+    def _result(future: Any, task: Task, context: RunContext, tries: Path) -> TaskResult:
+        from distributed import KilledWorker
+
         if future.status == "finished":
             result: TaskResult = future.result()
             return result
@@ -170,7 +204,11 @@ class DaskWorkers:
         if task.is_done(store):
             return TaskResult(task.key)
         message = "Dask gave the task up" if error is None else type(error).__name__
-        message += f": {' '.join(str(error).split())}" if error is not None else ""
+        if isinstance(error, KilledWorker):
+            begun = tries.stat().st_size if tries.exists() else 0
+            message = f"its worker process died each of the {begun} times that it was begun"
+        elif error is not None:
+            message += f": {' '.join(str(error).split())}"
         store.fail(task, message, "")
         return TaskResult(task.key, message)
 

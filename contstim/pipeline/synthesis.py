@@ -20,6 +20,7 @@ from typing import Any
 from contstim.errors import ContstimError, InfeasibleError, InputError, OutputError
 from contstim.files import digest, lock, remove
 from contstim.models.cache import versions
+from contstim.models.registry import load_model
 from contstim.pipeline.engine import Engine, Executor
 from contstim.pipeline.tasks import (
     OneWay,
@@ -31,6 +32,7 @@ from contstim.pipeline.tasks import (
     starts_of,
 )
 from contstim.pipeline.work import ModelRecord, RunContext, RunStore, StageTable, Task, csv_text
+from contstim.search.certificate import check_bounded
 from contstim.search.triplets import Triplet, check_request
 from contstim.text.sentences import pool
 from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
@@ -41,7 +43,7 @@ __all__ = ["FailedTasksError", "SynthesisRequest", "columns_of", "write_synthesi
 # falls of several rejecting models compare: else that many of the bundled ones.
 _WANTED = (
     *("reference", "loss", "margin", "floors"),
-    *("most_changes", "fixed", "changed", "words_at"),
+    *("most_changes", "fixed", "changed", "words_at", "certificate"),
 )
 _SCALED = 30
 
@@ -102,12 +104,14 @@ class SynthesisRequest:
         Raises
         ------
         InputError
-            If a model cannot be loaded or is paired with itself, a pair is given twice, or a
-            sentence has only one word.
+            If a model cannot be loaded or is paired with itself, a pair is given twice, a
+            sentence has only one word, or a certificate is asked for that a model does not have.
         """
         wanted = self.options.sides(self.models)
         specs = (*self.models, *itertools.chain(*self.pairs), *self.options.further)
         models = {spec: ModelRecord.of(spec) for spec in dict.fromkeys(specs)}
+        if self.options.certificate:
+            check_bounded(map(load_model, models))
         names = {spec: model.name for spec, model in models.items()}
         pairs = set()
         for one, two in ((names[a], names[b]) for a, b in self.pairs):

@@ -19,7 +19,7 @@ from contstim.models.base import SentenceModel
 from contstim.models.devices import torch_threads
 from contstim.pipeline.work import ModelRecord, RunStore, Task, Worker
 from contstim.search.problem import Edits, check_natural
-from contstim.search.search import Synthesis, synthesize
+from contstim.search.search import Synthesis, reached_columns, synthesize
 from contstim.search.strategies import DEFAULT, OPTION_OF, STRATEGIES, strategy, with_options
 from contstim.search.sweeps import Step
 from contstim.search.targets import (
@@ -135,6 +135,8 @@ class SynthesisTask(Task):
         The word search, and its options that are given.
     seed, attempt
         Of the search.
+    certificate
+        Whether it is to be said how much there was to find.
     """
 
     kind: ClassVar[str] = "synthesize"
@@ -146,6 +148,7 @@ class SynthesisTask(Task):
     options: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 0
     attempt: int = 0
+    certificate: bool = False
 
     @property
     def models(self) -> Sequence[ModelRecord]:  # noqa: D102 - as Task
@@ -172,6 +175,7 @@ class SynthesisTask(Task):
                 seed=self.seed,
                 attempt=self.attempt,
                 proposal=proposal,
+                certificate=self.certificate,
             )
         return asdict(result)
 
@@ -233,6 +237,8 @@ class SynthesisOptions:
     most_changes, fixed, changed, words_at
         What may change: at most so many words; positions that stay; positions that must change;
         by position, the words that may stand there. Positions count from 0.
+    certificate
+        Whether rows say how much there was to find (`Synthesis.reached`), of models of n-grams.
     """
 
     strategy: Annotated[str, one_of(STRATEGIES)] = DEFAULT
@@ -251,6 +257,7 @@ class SynthesisOptions:
     fixed: Several[Natural] = ()
     changed: Several[Natural] = ()
     words_at: dict[str, Several[str]] = field(default_factory=dict)
+    certificate: bool = False
 
     def __post_init__(self) -> None:
         self._check_target()
@@ -324,7 +331,10 @@ class SynthesisOptions:
 
 @dataclass(frozen=True)
 class OneWay:
-    """A sentence that one model rejects and one accepts; log-probabilities in nats."""
+    """A sentence that one model rejects and one accepts; log-probabilities in nats.
+
+    `others` are further columns: where it was asked for, what part of the possible was reached.
+    """
 
     reject: str
     accept: str
@@ -338,6 +348,7 @@ class OneWay:
     n_scores_reject: int
     n_scores_accept: int
     finished: bool
+    others: tuple[tuple[str, float], ...] = ()
 
     @classmethod
     def of(cls, result: Synthesis) -> OneWay:
@@ -356,11 +367,14 @@ class OneWay:
             n_rejecting,
             n_accepting,
             result.finished,
+            reached_columns({"reached": result}),
         )
 
     def row(self) -> dict[str, str | float | int]:
         """Return the table row, columns in order."""
-        return asdict(self)
+        values = asdict(self)
+        others = values.pop("others")
+        return {**values, **dict(others)}
 
 
 @dataclass(frozen=True)
@@ -378,7 +392,8 @@ class Written:
     n_replaced, finished
         As of `Synthesis`.
     others
-        Further columns: both sentences' scores by every model of the problem.
+        Further columns: both sentences' scores by every model of the problem; where it was asked
+        for, what part of the possible was reached.
     """
 
     reject: str
@@ -406,7 +421,8 @@ class Written:
                 (f"{which}_lp {model}", score)
                 for model, *both in scores
                 for which, score in zip(("natural", "synthetic"), both, strict=True)
-            ),
+            )
+            + reached_columns({"reached": result}),
         )
 
     def row(self) -> dict[str, str | float | int]:
@@ -497,6 +513,7 @@ class Searches:
             self.options.of_strategy,
             self.seed,
             attempt,
+            self.options.certificate,
         )
 
     def sides_of(self, wanted: tuple[str, str] | Sides) -> list[Sides]:

@@ -23,6 +23,8 @@ __all__ = ["Beam", "written"]
 _SETS, _WORDS = 3, 32
 # Stands for words that are not written with.
 _CLOSED = -2
+# Where no sentence keeps the constraints, they are given so many times the weight, in turn.
+_STRICTER = (1.0, 2**0.5, 2.0, 2**1.5, 4.0)
 # Beginnings looked through for each that is kept, since some repeat a word.
 _LOOKED_THROUGH = 6
 
@@ -94,7 +96,6 @@ def written(search: Search, reach: Reach, width: int) -> list[dict[int, str]]:
     list of dict
         By position the words that differ from those of the sentence as it is.
     """
-    sets = reach.under(_SETS)
     own = _Beginnings(
         np.array([reach.trellis.start]),
         np.zeros((1, len(reach.natural))),
@@ -109,12 +110,19 @@ def written(search: Search, reach: Reach, width: int) -> list[dict[int, str]]:
         # Another attempt writes with another half of the words.
         once[search.shuffled(len(once))[::2]] = _CLOSED
         once[reach.own] = np.where(once[reach.own] == _CLOSED, -1, once[reach.own])
-    for place in range(len(reach.slots)):
-        own = _longer(reach, sets, own, place, once, width)
-    room = (own.log_probs - reach.least >= -1e-6).all(axis=1)
-    losses = np.max((own.log_probs - reach.natural) @ reach.parts.T, axis=1)
-    order = np.argsort(losses, kind="stable")
-    return [_changes(search, reach, own.words[i]) for i in order[room[order]]]
+    sets, none = reach.under(_SETS), own
+    for factor in _STRICTER:
+        stricter = sets if factor == 1.0 else [reach.stricter(under, factor) for under in sets]
+        own = none
+        for place in range(len(reach.slots)):
+            own = _longer(reach, stricter, own, place, once, width)
+        room = (own.log_probs - reach.least >= -1e-6).all(axis=1)
+        losses = np.max((own.log_probs - reach.natural) @ reach.parts.T, axis=1)
+        order = np.argsort(losses, kind="stable")
+        found = [_changes(search, reach, own.words[i]) for i in order[room[order]]]
+        if found:
+            break
+    return found
 
 
 def _longer(

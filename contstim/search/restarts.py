@@ -34,20 +34,29 @@ class Restarts(Bounded):
         memory = Memory()
         search.sweep(lambda candidates: self.look(candidates, memory))
         for _ in range(self.restarts):
-            other = self._aside(search)
+            if self._spent(search, memory):
+                break
+            other = self._aside(search, memory)
             other.sweep(lambda candidates: self.look(candidates, memory))
             if other.loss(other.now) < search.loss(search.now):
                 changed = sorted(Edits.differences(search.sentence, other.sentence))
                 search.take({p: other.sentence.words[p] for p in changed})
         return memory.complete
 
-    def _aside(self, search: Search) -> Search:
+    def _spent(self, search: Search, memory: Memory) -> bool:
+        """Return whether the inputs of the sentence are spent, where its scores cost any."""
+        return memory.inputs is not None and search.spent.cost >= memory.inputs
+
+    def _aside(self, search: Search, memory: Memory) -> Search:
         """Return a search at a sentence near the best that keeps the constraints."""
         sentence = search.sentence
         for position in search.shuffled(len(search.positions))[: self.aside]:
             here = search.branch(sentence).candidates(search.positions[position])
             index = here.rng.permutation(np.flatnonzero(here.allowed))
-            for batch in np.array_split(index, max(1, len(index) // 256)):
+            at_once = all(table.exact for table in here.tables.values())
+            for batch in np.array_split(index, max(1, len(index) // (256 if at_once else 8))):
+                if self._spent(search, memory):
+                    break
                 changes = (
                     sentence.replace(here.position, here.words.words[i])
                     for i in here.admitted(batch)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from contstim.errors import InputError
@@ -15,7 +16,7 @@ from contstim.search.sweeps import Search, Step, Strategy
 from contstim.text.sentence import Sentence
 from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
 
-__all__ = ["Synthesis", "synthesize"]
+__all__ = ["Synthesis", "reached_columns", "synthesize"]
 
 
 @dataclass(frozen=True)
@@ -104,6 +105,12 @@ class Synthesis:
     def accept_log_prob(self) -> float:
         """Log p_accept(s)."""
         return self.scores[-1]
+
+
+def reached_columns(results: Mapping[str, Synthesis]) -> tuple[tuple[str, float], ...]:
+    """Return, by name of a column, what part of the possible was reached, where that is known."""
+    reached = {column: result.reached for column, result in results.items()}
+    return tuple((column, part) for column, part in reached.items() if part is not None)
 
 
 def synthesize(

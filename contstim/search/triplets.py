@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from contstim.errors import InputError
 from contstim.models.base import SentenceModel
 from contstim.search.proposals import WordReplacement
-from contstim.search.search import Synthesis, synthesize
+from contstim.search.search import Synthesis, reached_columns, synthesize
 from contstim.search.strategies import DEFAULT
 from contstim.search.sweeps import Strategy
 from contstim.text.vocabulary import Vocabulary
@@ -29,7 +29,8 @@ class Triplet:
 
     ``natural_lp_k``, ``synthetic_1_lp_k``, ``synthetic_2_lp_k`` are under model k. `repeat`
     counts the triplets made from one natural sentence and model pair, from 1. `others` are further
-    columns: the three sentences' scores by each model of a floor that is neither.
+    columns: the three sentences' scores by each model of a floor that is neither; where it was
+    asked for, what part of the possible each synthetic sentence reached.
     """
 
     model_1: str
@@ -70,7 +71,8 @@ class Triplet:
                     ("synthetic_1", first.scores[k]),
                     ("synthetic_2", second.scores[second.models.index(model)]),
                 )
-            ),
+            )
+            + reached_columns({"reached_1": first, "reached_2": second}),
         )
 
     @property

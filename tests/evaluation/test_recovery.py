@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import binom
+from scipy.stats import binom, norm
 
 from contstim.cli import main
 from contstim.errors import InputError
@@ -214,3 +214,15 @@ def test_the_command(tmp_path, capsys):
     assert capsys.readouterr().err == (
         "contstim: 1 model cannot be told from others; give two or more\n"
     )
+
+
+def test_a_pair_effect_is_not_averaged_out_by_more_people():
+    """On one pair the majority is right in the end as often as the effect leaves its sign."""
+    frame = pd.DataFrame({"a": [0.0, 1.0], "b": [1.0, 0.0]}, index=["x", "y"])
+    pair = pd.DataFrame({"sentence_1": ["x"], "sentence_2": ["y"]})
+    people = People(slope=1.0, slope_sd=0.0, side_sd=0.0, item_sd=3.0, lapse=0.0)
+    found = recovery(
+        {"one": pair}, frame, people, n_participants=801, trials_each=1, n_studies=4000
+    )
+    # Log-ratios are 2 standard deviations.
+    assert found.curve["recovery"].iloc[-1] == pytest.approx(norm.cdf(2 / 3), abs=0.025)

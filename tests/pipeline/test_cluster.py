@@ -64,6 +64,19 @@ def test_a_task_that_kills_its_dask_worker_fails(faulty: StudyPlan) -> None:
     ended = run_alone(str(faulty.folder / "study.toml"), "--dask", "local:2")
     assert ended.returncode == 1, ended.stderr
     assert ended.stderr.count("failed: synthesize from") == 2
-    assert ended.stderr.count("KilledWorker") == 2
+    assert ended.stderr.count("its worker process died each of the 3 times that it was begun") == 2
     assert (faulty.folder / "tries.log").read_text("utf-8") == "dies\n" * 6
     assert (faulty.out / "trials.csv").exists()
+
+
+def test_a_death_is_charged_to_tasks_that_had_begun(faulty: StudyPlan) -> None:
+    pytest.importorskip("distributed", reason="Dask is an optional extra, 'cluster'")
+    # Two tasks alone, which one worker is given together; each kills it.
+    file = faulty.folder / "study.toml"
+    text = file.read_text("utf-8").replace('    "ngram:1.arpa?punctuation=split",\n', "")
+    file.write_text(text.replace("[synthesis]\nper_pair = 4", "[synthesis]\nper_pair = 1"), "utf-8")
+    marked(read_study_plan(file), "dies")
+    ended = run_alone(str(file), "--dask", "local:1", "--stage", "synthesize")
+    assert ended.stderr.count("failed: synthesize from") == 2, ended.stderr
+    assert (faulty.folder / "tries.log").read_text("utf-8") == "dies\n" * 6
+    assert list((faulty.out / "tries").glob("*")) == []

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from small import Counting
+from toy_corpus import WORDS, write_random
 
 from contstim import load_model
 from contstim.errors import InputError, OutputError
@@ -241,3 +242,27 @@ def test_what_failed_is_tried_by_the_next_run(
     rows = _write(out, executor=executor)
     assert len(executor.given) == 2
     assert rows == _write(None)
+
+
+def test_certificates_are_columns(tmp_path: Path) -> None:
+    one, two = (f"ngram:{write_random(tmp_path / f'{n}.arpa', n, seed=n)}" for n in (2, 3))
+    words = WordList.of(WORDS)
+    request = SynthesisRequest(
+        [(one, two)],
+        ["cat a dog bee", "dog elephant cat a"],
+        Vocabulary(words, words, frozenset()),
+        SynthesisOptions(starts="all", certificate=True),
+    )
+    out = tmp_path / "triplets.csv"
+    rows = _write(out, request)
+    assert [name for row in rows for name, _ in row.others] == ["reached_1", "reached_2"] * 2
+    assert all(0 < part <= 1 for row in rows for _, part in row.others)
+    assert out.read_text("utf-8").splitlines()[0].endswith(",repeat,reached_1,reached_2")
+    assert _write(out, request) == rows
+    split = SynthesisOptions(
+        starts="all", target="split", reject=(one,), accept=(two,), certificate=True
+    )
+    (first, _) = _write(None, replace(request, pairs=[], options=split))
+    assert [name for name, _ in first.others] == ["reached"]
+    with pytest.raises(InputError, match=r"'table:11\?exact=all' has no certificate: its scores"):
+        _write(None, replace(request, pairs=[("table:11", one)]))
