@@ -288,13 +288,16 @@ def _master(cuts: FloatArray, n_parts: int) -> tuple[float, FloatArray]:
     return float(solution[0]), solution[1:]
 
 
-# The trellis of the models of each proposal, for all its sentences.
-_TRELLISES: WeakKeyDictionary[WordReplacement, Trellis] = WeakKeyDictionary()
+# The trellises of each proposal, one for the models in each order that they are named in.
+_TRELLISES: WeakKeyDictionary[WordReplacement, list[Trellis]] = WeakKeyDictionary()
 
 
 def _trellis(proposal: WordReplacement, tables: Sequence[BackOff]) -> Trellis:
     """Return the trellis of some models, the same for all sentences of one proposal."""
-    found = _TRELLISES.get(proposal)
-    if found is None or not found.joins([back_off.table for back_off in tables]):
-        found = _TRELLISES[proposal] = Trellis([back_off.table for back_off in tables])
-    return found
+    kept = _TRELLISES.setdefault(proposal, [])
+    ngrams = [back_off.table for back_off in tables]
+    for trellis in kept:
+        if trellis.joins(ngrams):
+            return trellis
+    kept.append(Trellis(ngrams))
+    return kept[-1]
