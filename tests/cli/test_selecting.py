@@ -119,7 +119,7 @@ def test_a_subcommand_shows_its_own_example(capsys: pytest.CaptureFixture[str]) 
         (["select", "natural", "{scores}", "--per-pair", "100"], "m1"),
         (["design", "trials", "--layout", "golan"], "unknown layout 'golan'"),
         (["design", "trials", "--layout", "golan2023", "--groups", "3"], "not both"),
-        (["design", "trials", "--natural", "{scores}", "--groups", "3"], "model_1"),
+        (["design", "trials", "--natural", "{scores}", "--groups", "3"], "sentence_1"),
         (["design", "trials", "--natural", "missing.csv"], "there is no file missing.csv"),
     ],
 )
