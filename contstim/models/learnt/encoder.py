@@ -17,12 +17,8 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_N
 
 from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InputError, ModelFileError, UnknownNameError
-from contstim.models.hf.checkpoint import (
-    device_of,
-    longest_input,
-    read_from,
-    source_of,
-)
+from contstim.models.devices import torch_device
+from contstim.models.hf.checkpoint import longest_input, read_from, source_of
 from contstim.models.registry import bundled_models, families
 from contstim.models.spec import ModelSpec
 from contstim.progress import track
@@ -112,11 +108,11 @@ def open_encoder(base: str, device: str = "cpu") -> Encoder:
     ------
     ModelFileError
         If there is no such checkpoint, or it has no trained encoder.
-    SpecError
+    InputError
         If the device cannot be used.
     """
     spec = _location(base)
-    where = device_of(ModelSpec("hf", spec.location, (("device", device),)))
+    where = torch_device(device)
     source = source_of(spec, Path(spec.location).expanduser(), spec.get("revision", "main"))
 
     def read(options: dict[str, Any]) -> tuple[Any, Any, Any]:

@@ -18,6 +18,7 @@ from contstim import Sentence, WordList, check_model, load_model
 from contstim.errors import InputError, ModelFileError, OutputError, SpecError
 from contstim.models.cache import ScoreCache
 from contstim.models.learnt.distilling import distill
+from contstim.models.learnt.encoder import open_encoder
 from contstim.models.learnt.fitting import FitOptions
 from contstim.models.registry import score_kind
 from contstim.models.toy import TableModel
@@ -226,3 +227,10 @@ def test_damaged_folders_are_named(student: Path, bert: Path, tmp_path: Path) ->
     shutil.copy(student / "contstim.json", copy)
     (copy / "student.safetensors").write_bytes(b"12345678")
     fails(copy, "the folder is damaged")
+
+
+@pytest.mark.parametrize("device", ["tpu:x", "\udcff"])
+def test_a_device_that_cannot_be_used_is_named(device: str) -> None:
+    with pytest.raises(InputError) as error:
+        open_encoder("contstim:bert", device)
+    assert str(error.value).startswith(f"the device {device!r} cannot be used here; write cpu")
