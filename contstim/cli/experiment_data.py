@@ -62,7 +62,12 @@ def add_data(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     )
     release = _study_parser(actions, "release", "give assignments to whoever comes next")
     release.add_argument(
-        "--session", action="append", default=[], metavar="ID", help="may be given several times"
+        "--session",
+        type=_words,
+        action="append",
+        default=[],
+        metavar="ID",
+        help="may be given several times",
     )
     release.add_argument(
         "--why", type=_words, default="excluded", metavar="TEXT", help="(excluded)"
@@ -142,7 +147,7 @@ def _words(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise InputError(f"{text!r} is no text; give letters and signs") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is no text; give letters and signs") from None
     return text
 
 

@@ -82,7 +82,7 @@ class Reach:
     own
         The natural sentence by symbol.
     most
-        How many words may change; None: any number.
+        How many words may change; None: all of them.
     natural, least
         The scores (M,) of the natural sentence, and the least that are accepted (M,), -inf where
         the model has no constraint.
@@ -95,7 +95,8 @@ class Reach:
         self.trellis, self.parts = trellis, parts
         self.natural = np.array([search.natural[name] for name in names])
         self.least = np.array([search.minimum.get(name, -np.inf) for name in names])
-        self.most = search.problem.edits.most
+        most = search.problem.edits.most
+        self.most = most if most is None or most < len(search.positions) else None
         self._constrained = np.flatnonzero(np.isfinite(self.least))
         self.slots: list[Choice] = []
         self.tokens: dict[int, tuple[int, IntArray]] = {}

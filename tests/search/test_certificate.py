@@ -182,6 +182,14 @@ def test_a_certificate_says_how_much_of_what_is_possible_was_reached(tmp_path: P
     assert stuck.bound <= stuck.loss
 
 
+def test_more_changes_than_there_are_words_are_no_limit(tmp_path: Path) -> None:
+    one, two = _models(tmp_path, (2, 3))
+    limits = (Edits(), Edits(most=10**9))
+    problems = [Problem((one, two), Fall((one.spec,)), (Accepted(two.spec),), e) for e in limits]
+    free, limited = [synthesize(NATURAL, problem=p, vocabulary=ONCE) for p in problems]
+    assert (limited.sentence, limited.loss) == (free.sentence, free.loss)
+
+
 def test_models_without_a_bounded_context_have_no_certificate(tmp_path: Path) -> None:
     (one,) = _models(tmp_path, (2,))
     with pytest.raises(InputError, match=r"table:1\?exact=all\W+ has no certificate"):
