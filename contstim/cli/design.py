@@ -174,7 +174,7 @@ def _add_plan(parser: argparse.ArgumentParser) -> None:
 
 def _add_people(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--noise", type=number(0), metavar="SD", help="against a preference of 1 (1)"
+        "--noise", type=number(0, 1e6), metavar="SD", help="against a preference of 1 (1)"
     )
     parser.add_argument(
         "--lapse", type=number(0, 1), metavar="SHARE", help="answers at random (0.02)"
