@@ -176,7 +176,7 @@ def _add_sets(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--margin",
-        type=number(0),
+        type=number(0, 1e6),
         default=0.0,
         metavar="NATS",
         help="by how much an accepting model's score may fall (default: 0)",

@@ -251,7 +251,7 @@ class SynthesisOptions:
     accept: Several[str] = ()
     reference: str | None = None
     loss: Annotated[str, one_of(LOSSES)] = "max"
-    margin: Annotated[float, Field(ge=0)] = 0.0
+    margin: Annotated[float, Field(ge=0, le=1e6)] = 0.0
     floors: Several[str] = ()
     most_changes: Count | None = None
     fixed: Several[Natural] = ()

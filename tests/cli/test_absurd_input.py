@@ -90,6 +90,10 @@ def fail(capsys: pytest.CaptureFixture[str], place: Path):
             ["design", "simulate", "t.csv", "--noise", "1e308"],
             "'1e308' is not a finite number from 0 to 1e+06",
         ),
+        (
+            ["synthesize", "--pair", *BOTH, "--margin", "1e308"],
+            "'1e308' is not a finite number from 0 to 1e+06",
+        ),
         (["synthesize", "--pair", *BOTH, "--per-sentence", "9999"], "the most is 1000"),
         (["score", *ONE, "s.txt", "--out=--"], "--out=-- gives no value; write one after the ="),
         (["experiment", "check", "x" * 300], f"cannot use {'x' * 300}: File name too long"),
