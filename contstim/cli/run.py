@@ -33,8 +33,9 @@ from contstim.cli.common import (
     whole_number,
 )
 from contstim.pipeline.cluster import slurm_script
-from contstim.pipeline.plan import STAGES, StudyPlan, read_study_plan
+from contstim.pipeline.plan import STAGES, read_study_plan
 from contstim.pipeline.running import run_status, run_study
+from contstim.pipeline.stage import StudyPlan
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

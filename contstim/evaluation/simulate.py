@@ -37,7 +37,7 @@ class Simulation:
     """
 
     weights: Several[tuple[str, float]] = ()
-    noise: Annotated[float, Field(ge=0)] = 1.0
+    noise: Annotated[float, Field(ge=0, le=1e6)] = 1.0
     lapse: Annotated[float, Field(ge=0, le=1)] = 0.02
     confident: float = 0.7
     very_confident: float = 1.4

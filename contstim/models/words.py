@@ -14,8 +14,6 @@ from contstim.models.base import Event
 from contstim.models.spec import ModelSpec
 from contstim.text.sentence import PUNCTUATION_POLICIES, Sentence, WordList, tokens_of_word
 
-__all__ = ["END", "START", "UNKNOWN", "WORD_OPTIONS", "EncodedWords", "Slot", "WordTokenizer"]
-
 #: Symbols of the beginning and the end of a sentence, and of unknown words.
 START, END, UNKNOWN = "<s>", "</s>", "<unk>"
 #: Spec options of word-level models and their defaults.

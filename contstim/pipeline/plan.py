@@ -22,8 +22,6 @@ from contstim.pipeline.stages.synthesize import SYNTHESIZE
 from contstim.pipeline.stages.triplets import TRIPLETS_STAGE
 from contstim.settings import build, read_toml
 
-__all__ = ["STAGES", "StudyPlan", "read_study_plan", "stages_of"]
-
 #: The stages in their order; one more is a file of `contstim.pipeline.stages` and a line here.
 STAGES: tuple[Stage, ...] = (
     SCORE,

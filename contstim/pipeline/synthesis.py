@@ -37,8 +37,6 @@ from contstim.search.triplets import Triplet, check_request
 from contstim.text.sentences import pool
 from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
 
-__all__ = ["FailedTasksError", "SynthesisRequest", "columns_of", "write_synthesis"]
-
 # Options that are noted where they are given, and the natural sentences, at least, by which the
 # falls of several rejecting models compare: else that many of the bundled ones.
 _WANTED = (

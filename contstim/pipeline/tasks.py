@@ -35,20 +35,6 @@ from contstim.search.triplets import Triplet, attempts, distinct_triplets
 from contstim.settings import Count, Natural, Several, one_of, settings
 from contstim.text.sentence import Sentence
 
-__all__ = [
-    "STARTS",
-    "OneWay",
-    "Row",
-    "ScoreTask",
-    "Searches",
-    "SynthesisOptions",
-    "SynthesisTask",
-    "Written",
-    "score_tasks",
-    "starts_of",
-    "synthesis_from",
-]
-
 #: Sentences that one task scores, and that are committed together.
 BATCH = 256
 

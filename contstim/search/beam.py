@@ -16,8 +16,6 @@ from contstim.search.certificate import Reach, Under
 from contstim.search.sweeps import Search, option
 from contstim.settings import Count, settings
 
-__all__ = ["Beam", "written"]
-
 # Sets of weights under which beginnings are bounded, and words tried at each place besides those
 # of n-grams, for each set.
 _SETS, _WORDS = 3, 32

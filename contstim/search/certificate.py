@@ -32,8 +32,6 @@ from contstim.search.proposals import WordReplacement
 from contstim.search.sweeps import Search
 from contstim.search.trellis import Choice, Trellis
 
-__all__ = ["Reach", "Under", "bound_of", "check_bounded"]
-
 # Largest weight beside the loss, and the grid of weights that sentences share: powers of two to
 # multiples of 1 / _GRID.
 _LARGEST, _GRID = 64.0, 8

@@ -16,8 +16,6 @@ from contstim.search.sweeps import Search, Step, Strategy
 from contstim.text.sentence import Sentence
 from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
 
-__all__ = ["Synthesis", "reached_columns", "synthesize"]
-
 
 @dataclass(frozen=True)
 class Synthesis:

@@ -18,8 +18,6 @@ from contstim.search.strategies import DEFAULT
 from contstim.search.sweeps import Strategy
 from contstim.text.vocabulary import Vocabulary
 
-__all__ = ["ModelPair", "Triplet", "attempts", "check_request", "distinct_triplets", "triplets"]
-
 _ATTEMPTS_PER_TRIPLET = 3
 
 

@@ -190,7 +190,7 @@ def _items(
 
 
 def _natural_items(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    what = "the natural pairs"
+    what = "the table of natural pairs"
     require_columns(frame, ("sentence_1", "sentence_2"), what)
     if "model_1" not in frame:  # pairs for a set of models
         frame = frame.assign(model_1=None, model_2=None)
@@ -199,7 +199,7 @@ def _natural_items(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 
 def _triplet_items(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    what = "the triplets"
+    what = "the table of triplets"
     names = ("natural", "synthetic_1", "synthetic_2")
     require_columns(frame, ("model_1", "model_2", *names), what)
     natural, first, second = (_text(frame, name, what) for name in names)

@@ -139,6 +139,7 @@ def test_groups_have_their_own_pairs():
     ("call", "message"),
     [
         (lambda d, s: Simulation(noise=-1), "noise is -1; give at least 0"),
+        (lambda d, s: Simulation(noise=1e308), "noise is 1e+308; give at most 1e+06"),
         (lambda d, s: Simulation(lapse=2), "lapse is 2; give at most 1"),
         (lambda d, s: Simulation(confident=3), "must rise from 0"),
         (lambda d, s: simulate_choices(d, s, Simulation.of("z")), "names 'z', which has no"),
