@@ -1,0 +1,351 @@
+"""The posterior over models, exact by small quadratures, from answers in the order of issue."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, logsumexp
+
+from contstim.arrays import FloatArray, IntArray
+from contstim.errors import InputError
+from contstim.selection.people import People
+from contstim.settings import Several, settings
+
+_FARTHEST = 30.0  # logits beyond which a choice is certain but for lapses
+_STEP = 0.0025  # of the tabled curve, whose error is below 1e-7
+_SPACING = 0.5  # of a quadrature's nodes, in standard deviations
+_REACH = 5.5  # of the outermost nodes
+_GRID = 257  # points of the curves from which trials are chosen
+_TINY = 1e-12
+
+Curves = NDArray[np.float32]
+
+#: The thresholds of six ratings, logits: where people became confident and very confident in the
+#: second experiment of Golan et al. (2023), by ``experiments/adaptive/ratings.py``.
+SIX_POINT = (2.16, 4.24)
+
+
+@settings
+class Link:
+    """How people answer if a model is right, and what is believed of it before there are answers.
+
+    A person chooses sentence 2 of a pair as `contstim.selection.People` says, with a slope of each
+    model's own: no model is punished for the scale of its log-probabilities. A pair is asked once,
+    so that its effect u ~ N(0, item_sd²) is integrated out of each answer by itself.
+
+    Attributes
+    ----------
+    people
+        The effects; their `slope` is not used, `slopes` stand in its place.
+    slopes
+        Values of the median slope, logits; each model has one of them, which is not known.
+    slope_weights
+        Prior weights of these values; none: equal ones.
+    thresholds
+        Of ratings, ascending, logits: a rating is so far from the middle as the person's leaning
+        to one side passes so many of them (cumulative link). None: only the side is used.
+    prior
+        Weights of the models, in their order; none: equal ones.
+
+    Notes
+    -----
+    With ratings, P(rating above the jth threshold) = F(beta g + b - t_j), t the thresholds on
+    both sides and 0 between them, F the logistic function averaged over u; lapses fall on all
+    ratings alike. Cumulative link: McCullagh (1980), doi 10.1111/j.2517-6161.1980.tb01109.x.
+    """
+
+    people: People = People()
+    slopes: Several[float] = (0.3, 0.45, 0.65, 0.91, 1.3, 1.9, 2.7)
+    slope_weights: Several[float] = ()
+    thresholds: Several[float] = ()
+    prior: Several[float] = ()
+
+    def __post_init__(self) -> None:
+        if not self.slopes or not all(0 < value <= 100 for value in self.slopes):
+            raise InputError(f"slopes are {self.slopes}; give numbers above 0, at most 100")
+        if not all(0 < t <= 20 for t in self.thresholds) or list(self.thresholds) != sorted(
+            set(self.thresholds)
+        ):
+            raise InputError(
+                f"thresholds are {self.thresholds}; give numbers that rise from above 0, at most 20"
+            )
+        for name, own in (("slope_weights", self.slope_weights), ("prior", self.prior)):
+            if own and not (all(0 <= w <= 1e6 for w in own) and sum(own) > 0):
+                raise InputError(f"{name} is {own}; give weights from 0 on, one of them above 0")
+        if self.slope_weights and len(self.slope_weights) != len(self.slopes):
+            raise InputError(
+                f"there are {len(self.slopes)} slopes and {len(self.slope_weights)} slope_weights; "
+                "give each slope its weight"
+            )
+
+    @property
+    def n_answers(self) -> int:
+        """The number C of answers that are told apart, from sure of sentence 1 on."""
+        return 2 * len(self.thresholds) + 2
+
+    def answer_of(self, rating: float) -> int:
+        """Return the number of a rating between -2.5 and 2.5, from 0.
+
+        Raises
+        ------
+        InputError
+            If it is no rating of the scale that the thresholds have.
+        """
+        if self.n_answers == 2 and 0 < abs(rating) <= 2.5:
+            return int(rating > 0)
+        place = (rating + 2.5) / 5 * (self.n_answers - 1)
+        if not abs(place - round(place)) < 1e-4 or not 0 <= round(place) < self.n_answers:
+            raise InputError(
+                f"rating {rating:g} is none of the {self.n_answers} of the link's scale; leave "
+                "out thresholds, or give as many as levels of confidence less one"
+            )
+        return round(place)
+
+    def weights_of(self, n_models: int) -> FloatArray:
+        """Return the prior weights of the models, shape (M,), sum 1.
+
+        Raises
+        ------
+        InputError
+            If `prior` has another number.
+        """
+        if self.prior and len(self.prior) != n_models:
+            raise InputError(
+                f"prior has {len(self.prior)} weights for {n_models} models; give each model one"
+            )
+        prior = np.array(self.prior or [1.0] * n_models)
+        return np.asarray(prior / prior.sum())
+
+
+class Nodes:
+    """The quadrature over a person's slope and leaning, H values of the median slope at once.
+
+    Attributes
+    ----------
+    slopes
+        Shape (H, K).
+    leanings
+        Shape (K,).
+    weights
+        Shape (K,), sum 1.
+    log_prior
+        Of the H median slopes, shape (H,).
+
+    Notes
+    -----
+    Nodes are equally far apart. For smooth integrands this is as exact as Gauss's rules, and stays
+    so where many answers make the integrand narrow (Trefethen and Weideman 2014, doi
+    10.1137/130932132).
+    """
+
+    def __init__(self, link: Link, spacing: float = _SPACING) -> None:
+        people = link.people
+        axis = np.arange(-np.ceil(_REACH / spacing), np.ceil(_REACH / spacing) + 1) * spacing
+        along = axis if people.slope_sd > 0 else np.zeros(1)
+        across = axis if people.side_sd > 0 else np.zeros(1)
+        self.link = link
+        z, side = (part.ravel() for part in np.meshgrid(along, across, indexing="ij"))
+        self.slopes = np.array(link.slopes)[:, None] * np.exp(people.slope_sd * z)
+        self.leanings = people.side_sd * side
+        weights = np.exp(-(z**2 + side**2) / 2)
+        self.weights = weights / weights.sum()
+        prior = np.array(link.slope_weights or [1.0] * len(link.slopes))
+        with np.errstate(divide="ignore"):
+            self.log_prior = np.log(prior / prior.sum())
+        self._cuts = np.array([-t for t in reversed(link.thresholds)] + [0.0, *link.thresholds])
+        self._curve = _logistic_normal(people.item_sd)
+
+    def chances(self, leaning: FloatArray) -> FloatArray:
+        """Return the probability of each answer, shape (..., C), at leanings, logits."""
+        people, n = self.link.people, self.link.n_answers
+        place = (
+            np.clip(leaning[..., None] - self._cuts, -_FARTHEST, _FARTHEST) + _FARTHEST
+        ) / _STEP
+        before = np.minimum(place.astype(np.int64), len(self._curve) - 2)
+        low = self._curve[before]
+        above = low + (place - before) * (self._curve[before + 1] - low)
+        ends = np.ones((*above.shape[:-1], 1))
+        both = np.concatenate([ends, above, 0 * ends], axis=-1)
+        chances = (1 - people.lapse) * -np.diff(both, axis=-1) + people.lapse / n
+        return np.asarray(np.maximum(chances, _TINY))
+
+    def likelihood(self, preferences: FloatArray, answers: IntArray) -> FloatArray:
+        """Return P(answer | model, median slope, person) at the nodes.
+
+        Parameters
+        ----------
+        preferences
+            g under the models, shape (..., M).
+        answers
+            Numbers of answers, shape (...).
+
+        Returns
+        -------
+        array
+            Shape (..., M, H, K).
+        """
+        leaning = preferences[..., None, None] * self.slopes + self.leanings
+        chances = self.chances(leaning)
+        return np.take_along_axis(chances, answers[..., None, None, None, None], axis=-1)[..., 0]
+
+    def update(
+        self, state: FloatArray, preferences: FloatArray, answers: IntArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return a person's posterior over the nodes after an answer, and log P(answer).
+
+        Parameters
+        ----------
+        state
+            Shape (..., M, H, K), sum 1 over K; at first `weights` throughout.
+        preferences, answers
+            As for `likelihood`.
+
+        Returns
+        -------
+        tuple
+            The new state, and shape (..., M, H).
+        """
+        joint = state * self.likelihood(preferences, answers)
+        evidence = joint.sum(axis=-1)
+        return joint / evidence[..., None], np.log(evidence)
+
+    @property
+    def grid(self) -> FloatArray:
+        """Preferences at which `curves` are given, shape (G,)."""
+        most = self.link.people.most
+        return np.linspace(-most, most, _GRID)
+
+    def curves(self, state: FloatArray, slope_weights: FloatArray) -> Curves:
+        """Return P(answer | model) of a person at the preferences of `grid`.
+
+        Parameters
+        ----------
+        state
+            Shape (..., M, H, K).
+        slope_weights
+            Of the median slopes under each model, shape (..., M, H), sum 1 over H.
+
+        Returns
+        -------
+        array
+            Shape (..., M, C, G).
+        """
+        table = self._table()
+        mixed = (state * slope_weights[..., None]).reshape(*state.shape[:-2], -1)
+        flat = mixed.astype(np.float32) @ table.reshape(len(table), -1)
+        return np.asarray(flat.reshape(*flat.shape[:-1], *table.shape[1:]))
+
+    def _table(self) -> Curves:
+        """Return P(answer) at each node and preference of the grid, shape (H K, C, G)."""
+        if not hasattr(self, "_tabled"):
+            leaning = self.slopes[..., None] * self.grid + self.leanings[:, None]
+            chances = self.chances(leaning.reshape(-1, _GRID))
+            self._tabled = np.ascontiguousarray(chances.swapaxes(-1, -2), dtype=np.float32)
+        return self._tabled
+
+
+@lru_cache(maxsize=8)
+def _logistic_normal(item_sd: float) -> FloatArray:
+    """Return the logistic function averaged over N(0, item_sd²), tabled within ±_FARTHEST."""
+    points = np.linspace(-_FARTHEST, _FARTHEST, round(2 * _FARTHEST / _STEP) + 1)
+    step = 0.1 / max(1.0, item_sd)
+    axis = np.arange(-8, 8 + step, step)
+    weights = np.exp(-(axis**2) / 2)
+    weights /= weights.sum()
+    curve = np.zeros(len(points))
+    for z, weight in zip(axis, weights, strict=True):
+        curve += weight * expit(points + item_sd * z)
+    return curve
+
+
+class Posterior:
+    """What answers say of M models; add them in the order in which the trials were issued.
+
+    The same answers in the same order give the same numbers, to the last bit.
+
+    Parameters
+    ----------
+    link
+        How people answer, and the priors.
+    n_models
+        M.
+    spacing
+        Of the quadrature's nodes, in standard deviations of the persons.
+
+    Notes
+    -----
+    A pair is asked once: answers to pairs that others were asked as well share the pair's effect,
+    and do not belong here. Persons are then independent given a model and its median slope, and
+    p(answers | model) = Σ_h P(h) Π_p ∬ Π_t P(y_t | x_t, beta, b) dF(beta, b).
+    Which trials were asked does not matter, if it depends on the answers before alone.
+    """
+
+    def __init__(self, link: Link, n_models: int, spacing: float = _SPACING) -> None:
+        self.nodes = Nodes(link, spacing)
+        self.n_models = n_models
+        self._log_prior = _log(link.weights_of(n_models))
+        self._log_likelihood = np.zeros((n_models, len(link.slopes)))
+        self._people: dict[Hashable, FloatArray] = {}
+        self.n_answers = 0
+
+    def add(self, participant: Hashable, preferences: FloatArray, answer: int) -> FloatArray:
+        """Take an answer in, and return log P(answer | model, answers before), shape (M,).
+
+        Parameters
+        ----------
+        participant
+            Who answered.
+        preferences
+            g of the pair under the models, shape (M,).
+        answer
+            Its number, from `Link.answer_of`.
+        """
+        before = self.log_evidence
+        state, log_chance = self.nodes.update(
+            self.person(participant), np.asarray(preferences), np.asarray(answer)
+        )
+        self._people[participant] = state
+        self._log_likelihood = self._log_likelihood + log_chance
+        self.n_answers += 1
+        return np.asarray(self.log_evidence - before)
+
+    def person(self, participant: Hashable) -> FloatArray:
+        """Return a person's state, shape (M, H, K); for somebody new that of all people."""
+        new = np.broadcast_to(
+            self.nodes.weights, (*self._log_likelihood.shape, len(self.nodes.weights))
+        )
+        return self._people.get(participant, new)
+
+    @property
+    def log_likelihood(self) -> FloatArray:
+        """Log p(answers | model, median slope), shape (M, H)."""
+        return self._log_likelihood
+
+    @property
+    def log_evidence(self) -> FloatArray:
+        """Log p(answers | model), shape (M,)."""
+        return np.asarray(logsumexp(self._log_likelihood + self.nodes.log_prior, axis=1))
+
+    @property
+    def weights(self) -> FloatArray:
+        """The posterior weights of the models, shape (M,), sum 1."""
+        return softmax(self._log_prior + self.log_evidence)
+
+    def curves(self, participant: Hashable) -> Curves:
+        """Return what a person answers to pairs by g under each model; see `Nodes.curves`."""
+        slopes = softmax(self._log_likelihood + self.nodes.log_prior)
+        return self.nodes.curves(self.person(participant), slopes)
+
+
+def softmax(values: FloatArray) -> FloatArray:
+    """Return weights, sum 1 over the last axis, from their logarithms."""
+    weights = np.exp(values - values.max(axis=-1, keepdims=True))
+    return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
+
+
+def _log(values: FloatArray) -> FloatArray:
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(values))

@@ -1,0 +1,229 @@
+"""Confidence sequences and e-values: what may be looked at after every answer.
+
+A confidence sequence covers at all times at once with probability 1 - alpha (Ville 1939), so that
+a study may be stopped whenever it says enough. Nothing here needs a model or a server.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import gammainc, gammaln, logsumexp
+
+from contstim.arrays import FloatArray, IntArray
+from contstim.errors import InputError
+
+_TRUNCATION = 0.75  # of bets, a share of the largest that could not be lost wholly
+_N_MEANS = 2001
+_HALVINGS = 52
+
+
+def mean_sequence(
+    values: FloatArray,
+    alpha: float,
+    bounds: tuple[float, float] = (-1.0, 1.0),
+    best_at: float = 30.0,
+) -> tuple[FloatArray, FloatArray]:
+    """Return a confidence sequence for running means, which may change from unit to unit.
+
+    Parameters
+    ----------
+    values
+        Bounded, shape (..., P): one value of each of P units (participants), in order.
+    alpha
+        How often a sequence may ever fail to cover, both sides together.
+    bounds
+        Of the values.
+    best_at
+        Number of units at which the interval is to be narrow, if a unit's standard deviation is a
+        tenth of the range; it is valid at all others too.
+
+    Returns
+    -------
+    tuple
+        Lower and upper ends after each unit, each of shape (..., P).
+
+    Raises
+    ------
+    InputError
+        If alpha or the bounds make no sense or a value lies outside them.
+
+    Notes
+    -----
+    After P units it covers (1/P) Σ E[value_p | units before], whatever the dependence: policies
+    that choose by the answers before are allowed. It is the empirical Bernstein sequence with the
+    gamma-exponential mixture (Howard, Ramdas, McAuliffe and Sekhon 2021, doi 10.1214/20-AOS1991,
+    Theorem 4 and Proposition 9), the predictions being the means of the values before.
+    """
+    scaled = _scaled(values, alpha, bounds)
+    total, spread = _running(scaled)
+    rho = _rho(best_at * 0.01, alpha / 2)
+    beyond = _boundary(spread, alpha / 2, rho)
+    return _ends(total, beyond, np.arange(1, scaled.shape[-1] + 1), bounds)
+
+
+def log_e_above(
+    values: FloatArray,
+    alpha: float,
+    bounds: tuple[float, float] = (-1.0, 1.0),
+    than: float = 0.0,
+    best_at: float = 30.0,
+) -> FloatArray:
+    """Return the log e-values against "the running mean is at most `than`", shape (..., P).
+
+    At or above log(2 / alpha) exactly where the lower end of `mean_sequence` is at or above `than`.
+    """
+    scaled = _scaled(values, alpha, bounds)
+    low, high = bounds
+    total, spread = _running(scaled)
+    above = total - np.arange(1, scaled.shape[-1] + 1) * (than - low) / (high - low)
+    return _log_mixture(above, spread, _rho(best_at * 0.01, alpha / 2))
+
+
+def betting_sequence(
+    values: FloatArray,
+    alpha: float,
+    bounds: tuple[float, float] = (-1.0, 1.0),
+    truncation: float = _TRUNCATION,
+    n_means: int = _N_MEANS,
+) -> tuple[FloatArray, FloatArray]:
+    """Return a confidence sequence for one mean, the same for all units.
+
+    It is narrower than `mean_sequence`, and holds where all units have the same expectation given
+    those before: for a fixed or random design, or with inverse-propensity weights.
+
+    Parameters
+    ----------
+    values, alpha, bounds
+        As in `mean_sequence`.
+    truncation
+        Bets are at most so large a share of the largest.
+    n_means
+        Number of candidate means; ends are put on the next one outside.
+
+    Returns
+    -------
+    tuple
+        Lower and upper ends after each unit, each of shape (..., P), running intersections.
+
+    Notes
+    -----
+    The hedged capital process of Waudby-Smith and Ramdas (2024), doi 10.1093/jrsssb/qkad009,
+    Theorem 3, with the bets of their Eq. 26 and half of the capital on each side.
+    """
+    scaled = _scaled(values, alpha, bounds)
+    means = np.linspace(0.0, 1.0, n_means)
+    with np.errstate(divide="ignore"):
+        most_up, most_down = truncation / means, truncation / (1 - means)
+    shape = scaled.shape[:-1]
+    up, down = np.zeros((*shape, n_means)), np.zeros((*shape, n_means))
+    total, deviations, variance = (np.full(shape, v) for v in (0.5, 0.25, 0.25))
+    lower, upper = np.empty(scaled.shape), np.empty(scaled.shape)
+    lowest, highest = np.zeros(shape, dtype=np.int64), np.full(shape, n_means - 1)
+    for t in range(scaled.shape[-1]):
+        x = scaled[..., t]
+        bet = np.sqrt(2 * np.log(2 / alpha) / (variance * (t + 1) * np.log1p(t + 1)))[..., None]
+        gap = x[..., None] - means
+        up += np.log1p(np.minimum(bet, most_up) * gap)
+        down += np.log1p(-np.minimum(bet, most_down) * gap)
+        capital = np.maximum(up, down) + np.log(0.5)
+        inside = capital < -np.log(alpha)
+        nearest = capital.argmin(axis=-1)
+        some = inside.any(axis=-1)
+        first = np.where(some, inside.argmax(axis=-1), nearest)
+        last = np.where(some, n_means - 1 - inside[..., ::-1].argmax(axis=-1), nearest)
+        lowest = np.maximum(lowest, np.maximum(first - 1, 0))
+        highest = np.minimum(highest, np.minimum(last + 1, n_means - 1))
+        lower[..., t], upper[..., t] = means[lowest], means[highest]
+        total = total + x
+        deviations = deviations + (x - total / (t + 2)) ** 2
+        variance = deviations / (t + 2)
+    low, high = bounds
+    return low + lower * (high - low), low + upper * (high - low)
+
+
+def room(spread: float, alpha: float, best_at: float = 30.0) -> float:
+    """Return how far a sum may lie from its expectation, once values have spread so far.
+
+    For foresight: in units of the range, one side of `mean_sequence` failing with `alpha`.
+    """
+    return float(_boundary(np.array([spread]), alpha, _rho(best_at * 0.01, alpha))[0])
+
+
+def fit_e_value(
+    log_evidence: FloatArray, log_weights: FloatArray, log_likelihood: FloatArray
+) -> float:
+    """Return the log e-value against "one of these", by universal inference.
+
+    Parameters
+    ----------
+    log_evidence
+        log p(answers) under J alternatives, fixed before the study, shape (J,).
+    log_weights
+        Log of their weights, which add up to 1.
+    log_likelihood
+        log p(answers) at each point of the null hypothesis: this model with this link, and any of
+        the median slopes.
+
+    Notes
+    -----
+    The mixture of the alternatives predicts each answer from those before; its likelihood over the
+    largest under the null hypothesis is at most an e-process, whatever was asked and when one looks
+    (Wasserman, Ramdas and Balakrishnan 2020, doi 10.1073/pnas.1922664117). Reject at log(1/alpha).
+    """
+    return float(logsumexp(log_evidence + log_weights) - np.max(log_likelihood))
+
+
+def _scaled(values: FloatArray, alpha: float, bounds: tuple[float, float]) -> FloatArray:
+    low, high = bounds
+    if not 0 < alpha < 1:
+        raise InputError(f"alpha is {alpha}; give a share between 0 and 1")
+    if not -np.inf < low < high < np.inf:
+        raise InputError(f"bounds are {low} and {high}; give two finite numbers that rise")
+    values = np.asarray(values, dtype=np.float64)
+    bad = ~((values >= low) & (values <= high))
+    if bad.any():
+        raise InputError(f"value {values[bad].flat[0]:g} is not between {low:g} and {high:g}")
+    return np.asarray((values - low) / (high - low))
+
+
+def _running(scaled: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return sums, and sums of squared distances to the means of the values before."""
+    total = scaled.cumsum(axis=-1)
+    # Begun with one half, so that the first value is predicted as well.
+    predicted = (total - scaled + 0.5) / np.arange(1, scaled.shape[-1] + 1)
+    return total, ((scaled - predicted) ** 2).cumsum(axis=-1)
+
+
+def _ends(
+    total: FloatArray, beyond: FloatArray, units: IntArray, bounds: tuple[float, float]
+) -> tuple[FloatArray, FloatArray]:
+    low, high = bounds
+    lower, upper = (np.clip((total + side * beyond) / units, 0.0, 1.0) for side in (-1, 1))
+    return low + lower * (high - low), low + upper * (high - low)
+
+
+def _rho(variance: float, alpha: float) -> float:
+    # Howard et al. (2021), Eq. 63, for the normal mixture, to which this is close.
+    level = 2 * np.log(1 / alpha)
+    return float(variance / (level + np.log1p(level)))
+
+
+def _log_mixture(above: FloatArray, spread: FloatArray, rho: float) -> FloatArray:
+    """Return log ∫ exp(l above - psi(l) spread) dF(l), psi(l) = -log(1 - l) - l, l in (0, 1)."""
+    shape, rate = spread + rho, np.maximum(above + spread + rho, 1e-300)
+    start = gammaln(rho) + np.log(gammainc(rho, rho)) - rho * np.log(rho) + rho
+    with np.errstate(divide="ignore"):
+        found = gammaln(shape) + np.log(gammainc(shape, rate)) - shape * np.log(rate) + rate
+    return np.where(above > 0, found - start, -np.inf)
+
+
+def _boundary(spread: FloatArray, alpha: float, rho: float) -> FloatArray:
+    """Return how far a sum must be above its expectation for an e-value of 1 / alpha."""
+    low, high = np.zeros(spread.shape), np.full(spread.shape, 1.0)
+    while (short := _log_mixture(high, spread, rho) < np.log(1 / alpha)).any():
+        high = np.where(short, 2 * high, high)
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        enough = _log_mixture(middle, spread, rho) >= np.log(1 / alpha)
+        low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+    return high

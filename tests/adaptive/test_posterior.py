@@ -1,0 +1,160 @@
+"""The posterior against integrals computed otherwise."""
+
+import numpy as np
+import pytest
+from scipy import integrate
+from scipy.special import expit, logsumexp
+from scipy.stats import norm
+
+from contstim.adaptive.posterior import SIX_POINT, Link, Nodes, Posterior
+from contstim.errors import InputError
+from contstim.selection.people import People
+
+PEOPLE = People(slope_sd=0.47, side_sd=0.29, item_sd=1.36, lapse=0.02)
+
+
+def brute_chance(g, answer, beta, b, people, cuts):
+    """P(answer) with the item effect integrated adaptively by SciPy."""
+
+    def chance(u):
+        above = [1.0, *(expit(beta * g + b + u - cut) for cut in cuts), 0.0]
+        return (above[answer] - above[answer + 1]) * norm.pdf(u, scale=people.item_sd)
+
+    inside = integrate.quad(chance, -9 * people.item_sd, 9 * people.item_sd, epsabs=1e-12)[0]
+    return (1 - people.lapse) * inside + people.lapse / (len(cuts) + 1)
+
+
+def brute_log_likelihood(trials, slope, people, cuts):
+    """One person's marginal likelihood on a dense grid of midpoints."""
+    z = (np.arange(-6, 6, 0.15) + 0.075)[:, None]
+    side = (np.arange(-6, 6, 0.15) + 0.075)[None, :]
+    total = norm.logpdf(z) + norm.logpdf(side) + 2 * np.log(0.15)
+    # The item effect by Gauss and Hermite's rule, another than the package's.
+    nodes, weights = np.polynomial.hermite_e.hermegauss(50)
+    weights = weights / weights.sum()
+    for g, answer in trials:
+        leaning = slope * np.exp(people.slope_sd * z) * g + people.side_sd * side
+        chance = np.full(leaning.shape, people.lapse / (len(cuts) + 1))
+        for u, w in zip(people.item_sd * nodes, weights, strict=True):
+            above = [np.ones(leaning.shape), *(expit(leaning + u - c) for c in cuts), 0.0]
+            chance += (1 - people.lapse) * w * (above[answer] - above[answer + 1])
+        total = total + np.log(chance)
+    return logsumexp(total)
+
+
+@pytest.mark.parametrize("thresholds", [(), SIX_POINT])
+def test_the_posterior_is_that_of_brute_force(thresholds):
+    rng = np.random.default_rng(3)
+    link = Link(
+        PEOPLE, slopes=(0.5, 1.4), slope_weights=(1, 2), thresholds=thresholds, prior=(2, 1)
+    )
+    cuts = [-t for t in reversed(thresholds)] + [0.0, *thresholds]
+    posterior = Posterior(link, 2)
+    trials = []
+    for t in range(8):
+        g, answer = rng.uniform(-3, 3, size=2), int(rng.integers(link.n_answers))
+        trials.append((t % 2, g, answer))
+        posterior.add(t % 2, g, answer)
+    log_evidence = []
+    for model in range(2):
+        of_slope = [
+            sum(
+                brute_log_likelihood(
+                    [(g[model], y) for who, g, y in trials if who == person], slope, PEOPLE, cuts
+                )
+                for person in range(2)
+            )
+            for slope in link.slopes
+        ]
+        log_evidence.append(logsumexp(np.log([1 / 3, 2 / 3]) + np.array(of_slope)))
+    np.testing.assert_allclose(posterior.log_evidence, log_evidence, rtol=0, atol=1e-6)
+    weights = np.exp(np.log([2 / 3, 1 / 3]) + np.array(log_evidence))
+    np.testing.assert_allclose(posterior.weights, weights / weights.sum(), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("thresholds", [(), (0.4,), SIX_POINT])
+def test_chances_of_answers_are_those_of_an_adaptive_integral(thresholds):
+    link = Link(PEOPLE, thresholds=thresholds)
+    cuts = [-t for t in reversed(thresholds)] + [0.0, *thresholds]
+    for beta, g, b in ((0.8, 1.3, 0.2), (3.0, -3.0, -0.5), (9.0, 3.0, 0.0)):
+        own = Nodes(link).chances(np.array(beta * g + b))
+        for answer in range(link.n_answers):
+            brute = brute_chance(g, answer, beta, b, PEOPLE, cuts)
+            assert own[answer] == pytest.approx(brute, abs=2e-7)
+        assert own.sum() == pytest.approx(1)
+
+
+def test_a_narrow_posterior_is_integrated_as_well():
+    rng = np.random.default_rng(5)
+    link = Link(PEOPLE, slopes=(1.0,))
+    posterior = Posterior(link, 1)
+    trials = [(float(rng.uniform(-3, 3)), int(rng.integers(2))) for _ in range(80)]
+    for g, answer in trials:
+        posterior.add("a", np.array([g]), answer)
+    brute = brute_log_likelihood(trials, 1.0, PEOPLE, [0.0])
+    assert posterior.log_evidence[0] == pytest.approx(brute, abs=1e-5)
+
+
+def test_predictions_add_up_to_the_evidence_and_the_same_order_gives_the_same_bits():
+    rng = np.random.default_rng(0)
+    answers = [
+        (int(rng.integers(4)), rng.uniform(-2, 2, 3), int(rng.integers(2))) for _ in range(40)
+    ]
+    one, two = Posterior(Link(), 3), Posterior(Link(), 3)
+    predicted = sum(one.add(*answer) for answer in answers)
+    for answer in answers:
+        two.add(*answer)
+    np.testing.assert_allclose(predicted, one.log_evidence, atol=1e-9)
+    assert one.weights.tobytes() == two.weights.tobytes()
+    assert one.curves(2).tobytes() == two.curves(2).tobytes()
+
+
+def test_curves_are_the_predictive_probabilities():
+    posterior = Posterior(Link(thresholds=SIX_POINT), 2)
+    for g, answer in (((1.0, -1.0), 5), ((2.0, 0.5), 4), ((-1.5, 0.3), 1)):
+        posterior.add("a", np.array(g), answer)
+    grid, curves = posterior.nodes.grid, posterior.curves("a")
+    for place in (0, 100, 200):
+        for answer in (0, 3, 5):
+            again = Posterior(Link(thresholds=SIX_POINT), 2)
+            for g, given in (((1.0, -1.0), 5), ((2.0, 0.5), 4), ((-1.5, 0.3), 1)):
+                again.add("a", np.array(g), given)
+            log_chance = again.add("a", np.full(2, grid[place]), answer)
+            np.testing.assert_allclose(curves[:, answer, place], np.exp(log_chance), atol=1e-5)
+
+
+def test_the_right_model_wins_whatever_the_scale_of_its_slope():
+    rng = np.random.default_rng(1)
+    for slope in (0.6, 2.0):
+        posterior = Posterior(Link(), 3)
+        for t in range(300):
+            g = rng.uniform(-2, 2, 3)
+            chance = expit(slope * g[1] + 1.36 * rng.normal())
+            posterior.add(t // 20, g, int(rng.random() < chance))
+        assert posterior.weights[1] > 0.99
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"slopes": ()}, "slopes are (); give numbers above 0, at most 100"),
+        ({"slopes": (1.0, float("nan"))}, "slopes are (1.0, nan); give numbers above 0"),
+        ({"thresholds": (2.0, 1.0)}, "thresholds are (2.0, 1.0); give numbers that rise"),
+        ({"prior": (0.0, 0.0)}, "prior is (0.0, 0.0); give weights from 0 on, one of them above 0"),
+        ({"slope_weights": (1.0,)}, "there are 7 slopes and 1 slope_weights; give each slope its"),
+    ],
+)
+def test_a_link_that_makes_no_sense_is_refused(given, message):
+    with pytest.raises(InputError) as error:
+        Link(**given)
+    assert message in str(error.value)
+
+
+def test_ratings_off_the_scale_are_refused():
+    assert [Link().answer_of(r) for r in (-2.5, -0.5, 0.5)] == [0, 0, 1]
+    six = Link(thresholds=SIX_POINT)
+    assert [six.answer_of(r) for r in (-2.5, -1.5, -0.5, 0.5, 1.5, 2.5)] == [0, 1, 2, 3, 4, 5]
+    with pytest.raises(InputError, match=r"rating 0.3 is none of the 6 of the link's scale"):
+        six.answer_of(0.3)
+    with pytest.raises(InputError, match=r"prior has 2 weights for 3 models; give each model one"):
+        Posterior(Link(prior=(1, 2)), 3)

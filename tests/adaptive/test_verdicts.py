@@ -1,0 +1,81 @@
+"""Verdicts: the best, equivalent, futile, or go on, and after whom."""
+
+import numpy as np
+import pytest
+
+from contstim.adaptive.sequences import mean_sequence
+from contstim.adaptive.verdicts import Stopping, person_means, verdicts
+from contstim.errors import InputError
+
+RNG = np.random.default_rng(11)
+
+
+def answers(chances, n_people, n_trials, rng=RNG):
+    """Participants' trials and, for each model, whether it predicts the answer."""
+    person = np.repeat(np.arange(n_people), n_trials)
+    right = rng.random((len(person), len(chances))) < np.array(chances)
+    return person, right.astype(float)
+
+
+def test_the_best_model_is_named_once_it_is_apart_from_all_others():
+    person, scores = answers((0.9, 0.5, 0.4), 60, 30)
+    found = verdicts(person, scores, ["a", "b", "c"], Stopping())
+    kinds = [verdict.kind for verdict in found]
+    first = kinds.index("best")
+    assert set(kinds[:first]) == {"go on"}
+    assert found[first].models == ("a",)
+    assert found[first].text == f"a is best, apart from all others, after {first + 1} participants"
+    # The ends are those of the confidence sequence at alpha / M on each side.
+    means = person_means(person, scores)
+    lower, upper = mean_sequence(means[:, 0] - means[:, 1], 2 * 0.05 / 3)
+    row = found[first].pairs.iloc[0]
+    assert (row["low"], row["high"]) == (lower[first], upper[first])
+    assert verdicts(person, scores, ["a", "b", "c"], Stopping(), every=False)[0].kind == kinds[-1]
+
+
+def test_two_models_that_answer_alike_are_never_told_apart_but_equivalent():
+    person, scores = answers((0.85, 0.3), 80, 40)
+    scores = scores[:, [0, 0, 1]]
+    found = verdicts(person, scores, ["a", "twin", "c"], Stopping(margin=0.2))
+    assert "best" not in {verdict.kind for verdict in found}
+    assert found[-1].kind == "equivalent"
+    assert found[-1].models == ("a", "twin")
+    assert "a and twin are equivalent within 0.2" in found[-1].text
+
+
+def test_constant_designs_are_settled_sooner():
+    person, scores = answers((0.8, 0.5), 60, 20)
+    adaptive, fixed = (
+        [v.kind for v in verdicts(person, scores, ["a", "b"], Stopping(constant=constant))]
+        for constant in (False, True)
+    )
+    assert fixed.index("best") < adaptive.index("best")
+
+
+def test_what_cannot_be_settled_within_the_budget_is_futile():
+    person, scores = answers((0.6, 0.58), 30, 10)
+    last = verdicts(person, scores, ["a", "b"], Stopping(margin=0.001, participants=40))[-1]
+    assert last.kind == "futile"
+    assert last.text.startswith("futile within 40 participants: a and b need")
+
+
+def test_more_trials_are_advised_where_they_help_and_more_people_where_not():
+    rng = np.random.default_rng(2)
+    person, scores = answers((0.8, 0.5), 20, 2, rng)
+    noisy = verdicts(person, scores, ["a", "b"], Stopping(participants=50))[-1]
+    assert noisy.kind == "go on"
+    assert "more trials a participant" in noisy.text
+    lots = verdicts(person, scores, ["a", "b"], Stopping(participants=5000))[-1]
+    assert lots.text.startswith("go on: a and b need about")
+    assert lots.text.endswith("more participants")
+
+
+def test_what_makes_no_sense_is_refused():
+    with pytest.raises(InputError, match=r"1 model cannot be told from others; give two or more"):
+        verdicts(np.zeros(3, dtype=int), np.zeros((3, 1)), ["a"], Stopping())
+    with pytest.raises(InputError, match=r"there are no answers; wait for some"):
+        verdicts(np.zeros(0, dtype=int), np.zeros((0, 2)), ["a", "b"], Stopping())
+    with pytest.raises(InputError, match=r"participant 1 has no answer; leave them out"):
+        verdicts(np.array([0, 2]), np.zeros((2, 2)), ["a", "b"], Stopping())
+    with pytest.raises(InputError, match=r"alpha is 1.0; give less than 1"):
+        Stopping(alpha=1.0)
