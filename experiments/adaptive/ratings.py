@@ -2,10 +2,10 @@
 
     python experiments/adaptive/ratings.py DATA
 
-DATA is a folder with `behavior_nov2022_raw.csv` and `natural_log_probs.npz`. The persons' and pairs'
-effects are those of `contstim.selection.People`, which `experiments/set-power/fit.py` found; the two
-thresholds maximise the likelihood of the ratings, each with persons and pairs averaged over. The
-result is `contstim.adaptive.SIX_POINT`.
+DATA is a folder with `behavior_nov2022_raw.csv` and `natural_log_probs.npz`. The effects of persons
+and pairs are those of `contstim.selection.People`, which `experiments/set-power/fit.py` found; the
+two thresholds maximise the likelihood of the ratings, each with persons and pairs averaged over.
+The result is `contstim.adaptive.SIX_POINT`.
 """
 
 from __future__ import annotations
