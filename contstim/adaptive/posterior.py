@@ -261,7 +261,7 @@ def _logistic_normal(item_sd: float) -> FloatArray:
     return curve
 
 
-class Posterior:
+class ModelPosterior:
     """What answers say of M models; add them in the order in which the trials were issued.
 
     The same answers in the same order give the same numbers, to the last bit.

@@ -16,7 +16,7 @@ from contstim.errors import InputError
 from contstim.settings import Count, one_of, settings
 
 #: What models are compared by.
-MEASURES = ("accuracy", "log-score")
+COMPARED_BY = ("accuracy", "log-score")
 #: Over what: trials as asked, or the whole pool, by inverse-propensity weights.
 ESTIMANDS = ("asked", "pool")
 
@@ -47,7 +47,7 @@ class Stopping:
         be false.
     """
 
-    measure: Annotated[str, one_of(MEASURES)] = "accuracy"
+    measure: Annotated[str, one_of(COMPARED_BY)] = "accuracy"
     over: Annotated[str, one_of(ESTIMANDS)] = "asked"
     alpha: Annotated[float, Field(gt=0, lt=1)] = 0.05
     margin: Annotated[float, Field(gt=0, le=10)] = 0.05

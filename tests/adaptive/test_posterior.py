@@ -6,7 +6,7 @@ from scipy import integrate
 from scipy.special import expit, logsumexp
 from scipy.stats import norm
 
-from contstim.adaptive.posterior import SIX_POINT, Link, Nodes, Posterior
+from contstim.adaptive.posterior import SIX_POINT, Link, ModelPosterior, Nodes
 from contstim.errors import InputError
 from contstim.selection.people import People
 
@@ -49,7 +49,7 @@ def test_the_posterior_is_that_of_brute_force(thresholds):
         PEOPLE, slopes=(0.5, 1.4), slope_weights=(1, 2), thresholds=thresholds, prior=(2, 1)
     )
     cuts = [-t for t in reversed(thresholds)] + [0.0, *thresholds]
-    posterior = Posterior(link, 2)
+    posterior = ModelPosterior(link, 2)
     trials = []
     for t in range(8):
         g, answer = rng.uniform(-3, 3, size=2), int(rng.integers(link.n_answers))
@@ -87,7 +87,7 @@ def test_chances_of_answers_are_those_of_an_adaptive_integral(thresholds):
 def test_a_narrow_posterior_is_integrated_as_well():
     rng = np.random.default_rng(5)
     link = Link(PEOPLE, slopes=(1.0,))
-    posterior = Posterior(link, 1)
+    posterior = ModelPosterior(link, 1)
     trials = [(float(rng.uniform(-3, 3)), int(rng.integers(2))) for _ in range(80)]
     for g, answer in trials:
         posterior.add("a", np.array([g]), answer)
@@ -100,7 +100,7 @@ def test_predictions_add_up_to_the_evidence_and_the_same_order_gives_the_same_bi
     answers = [
         (int(rng.integers(4)), rng.uniform(-2, 2, 3), int(rng.integers(2))) for _ in range(40)
     ]
-    one, two = Posterior(Link(), 3), Posterior(Link(), 3)
+    one, two = ModelPosterior(Link(), 3), ModelPosterior(Link(), 3)
     predicted = sum(one.add(*answer) for answer in answers)
     for answer in answers:
         two.add(*answer)
@@ -110,13 +110,13 @@ def test_predictions_add_up_to_the_evidence_and_the_same_order_gives_the_same_bi
 
 
 def test_curves_are_the_predictive_probabilities():
-    posterior = Posterior(Link(thresholds=SIX_POINT), 2)
+    posterior = ModelPosterior(Link(thresholds=SIX_POINT), 2)
     for g, answer in (((1.0, -1.0), 5), ((2.0, 0.5), 4), ((-1.5, 0.3), 1)):
         posterior.add("a", np.array(g), answer)
     grid, curves = posterior.nodes.grid, posterior.curves("a")
     for place in (0, 100, 200):
         for answer in (0, 3, 5):
-            again = Posterior(Link(thresholds=SIX_POINT), 2)
+            again = ModelPosterior(Link(thresholds=SIX_POINT), 2)
             for g, given in (((1.0, -1.0), 5), ((2.0, 0.5), 4), ((-1.5, 0.3), 1)):
                 again.add("a", np.array(g), given)
             log_chance = again.add("a", np.full(2, grid[place]), answer)
@@ -126,7 +126,7 @@ def test_curves_are_the_predictive_probabilities():
 def test_the_right_model_wins_whatever_the_scale_of_its_slope():
     rng = np.random.default_rng(1)
     for slope in (0.6, 2.0):
-        posterior = Posterior(Link(), 3)
+        posterior = ModelPosterior(Link(), 3)
         for t in range(300):
             g = rng.uniform(-2, 2, 3)
             chance = expit(slope * g[1] + 1.36 * rng.normal())
@@ -157,4 +157,4 @@ def test_ratings_off_the_scale_are_refused():
     with pytest.raises(InputError, match=r"rating 0.3 is none of the 6 of the link's scale"):
         six.answer_of(0.3)
     with pytest.raises(InputError, match=r"prior has 2 weights for 3 models; give each model one"):
-        Posterior(Link(prior=(1, 2)), 3)
+        ModelPosterior(Link(prior=(1, 2)), 3)
