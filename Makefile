@@ -3,7 +3,7 @@ PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test test-browser page check bench clean
+.PHONY: help demo test test-browser page check bench docs clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -40,5 +40,9 @@ check: $(BIN)/.installed  ## run the linters: format, style, types, import layer
 bench: $(BIN)/.installed  ## measure speed into benchmarks/RESULTS.md; DATA=FOLDER for real data
 	$(BIN)/python benchmarks/run.py $(if $(DATA),--data $(DATA))
 
+docs: $(BIN)/.installed  ## build the documentation into docs/_build/html; a warning is an error
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[dev,docs]"
+	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+
 clean:  ## remove the environment and what the commands made
-	rm -rf $(VENV) demo-output .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) demo-output docs/_build docs/gallery docs/api/generated .pytest_cache .mypy_cache .ruff_cache

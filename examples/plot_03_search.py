@@ -1,0 +1,39 @@
+"""
+A search, word by word
+======================
+
+A synthetic sentence begins as a natural one. Each step replaces the word that lowers the rejecting
+model's score most, while the accepting model's score may not fall below that of the natural
+sentence (dashed).
+"""
+
+import matplotlib.pyplot as plt
+
+import contstim
+from contstim.text.vocabulary import WordRules
+
+common = contstim.bundled_vocabulary().elsewhere.words[:1000]
+vocabulary = contstim.Vocabulary.from_words(common, rules=WordRules(derive_first=True))
+found = contstim.synthesize(
+    "The curtains she chose were much too dark.",
+    reject=contstim.load_model("contstim:bigram"),
+    accept=contstim.load_model("contstim:trigram"),
+    vocabulary=vocabulary,
+    strategy="exhaustive",
+)
+print(found.sentence)
+
+###################################################################################################
+# `found.steps` holds each replacement, with the scores after it.
+
+scores = [found.natural_scores, *(step.scores for step in found.steps)]
+labels = ["natural", *(f"{step.old} → {step.new}" for step in found.steps)]
+
+figure, ax = plt.subplots(figsize=(6.4, 4), layout="constrained")
+for number, name in enumerate(("bigram (rejects)", "trigram (accepts)")):
+    ax.plot([both[number] for both in scores], "o-", label=name)
+ax.axhline(found.natural_scores[1], color="0.5", linestyle="--", linewidth=1)
+ax.set_xticks(range(len(labels)), labels, rotation=40, ha="right")
+ax.set_ylabel("log-probability (nats)")
+ax.legend()
+plt.show()

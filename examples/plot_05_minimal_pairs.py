@@ -1,0 +1,35 @@
+"""
+Controversial minimal pairs
+===========================
+
+With `Edits(most=1)` one word alone may differ from the natural sentence's. Such a pair says which
+word two models are at odds about.
+"""
+
+import matplotlib.pyplot as plt
+
+import contstim
+from contstim.text.vocabulary import WordRules
+
+common = contstim.bundled_vocabulary().elsewhere.words[:1000]
+vocabulary = contstim.Vocabulary.from_words(common, rules=WordRules(derive_first=True))
+bigram, trigram = map(contstim.load_model, ("contstim:bigram", "contstim:trigram"))
+problem = contstim.problem_of([trigram], [bigram], edits=contstim.Edits(most=1))
+
+found = [
+    contstim.synthesize(sentence, problem=problem, vocabulary=vocabulary, strategy="exhaustive")
+    for sentence in contstim.pool()[:12]
+]
+found.sort(key=lambda synthesis: synthesis.loss, reverse=True)
+
+figure, ax = plt.subplots(figsize=(7, 5), layout="constrained")
+ax.barh([synthesis.sentence for synthesis in found], [-synthesis.loss for synthesis in found])
+ax.set_xlabel("by how many nats the trigram model's score falls")
+plt.show()
+
+###################################################################################################
+# What was changed:
+
+for synthesis in reversed(found):
+    for step in synthesis.steps:
+        print(f"{step.old:>10} → {step.new:<12} {synthesis.natural}")

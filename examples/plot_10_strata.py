@@ -1,0 +1,37 @@
+"""
+Stimuli from all strata
+=======================
+
+If only the most controversial triplets were taken, they might all come from very improbable
+sentences. Strata prevent that: each model's range is cut into as many parts as you ask for, and
+equally many triplets are taken from each. Here three strata of both models, one triplet each.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+
+import contstim
+from contstim.text.vocabulary import WordRules
+
+common = contstim.bundled_vocabulary().elsewhere.words[:500]
+vocabulary = contstim.Vocabulary.from_words(common, rules=WordRules(derive_first=True))
+models = [contstim.load_model("contstim:bigram"), contstim.load_model("contstim:trigram")]
+pair = contstim.ModelPair.of(*models, vocabulary)
+table = pd.DataFrame(
+    triplet.row()
+    for sentence in contstim.pool()[:24]
+    for triplet in contstim.triplets(pair, sentence, strategy="exhaustive")
+)
+chosen = contstim.select_triplets(table, per_pair=6, strata=3)
+
+figure, ax = plt.subplots(layout="constrained")
+ax.plot(table["natural_lp_1"], table["natural_lp_2"], "o", color="0.8", label="written")
+ax.plot(chosen["natural_lp_1"], chosen["natural_lp_2"], "o", label="chosen")
+for cut in (1 / 3, 2 / 3):
+    ax.axvline(np.quantile(table["natural_lp_1"], cut), color="0.7", linestyle=":")
+    ax.axhline(np.quantile(table["natural_lp_2"], cut), color="0.7", linestyle=":")
+ax.set_xlabel("natural sentence under the bigram model (nats)")
+ax.set_ylabel("natural sentence under the trigram model (nats)")
+ax.legend()
+plt.show()

@@ -1,0 +1,41 @@
+"""
+What sets the noise ceiling
+===========================
+
+People who answer more at random agree less with each other, and then no model can predict them
+well. The ceiling says how well the best one could. Its lower bound predicts each person from the
+others; its upper bound is the best that one answer to each pair could do for all.
+"""
+
+import matplotlib.pyplot as plt
+import pandas as pd
+
+import contstim
+from contstim.evaluation import Simulation, simulate_choices
+from contstim.selection import Layout
+
+sentences = contstim.pool()
+name = "contstim:trigram"
+scores = pd.DataFrame({name: contstim.load_model(name).score(sentences)}, index=sentences)
+layout = Layout(groups=1, participants=12, random_natural=60, conditions=())
+trials = contstim.design_trials(pool=sentences, layout=layout, seed=1)
+
+rows = []
+for noise in (0.25, 0.5, 1, 2, 4):
+    simulation = Simulation.of(name, noise=noise)
+    evaluation = contstim.evaluate(simulate_choices(trials, scores, simulation), scores)
+    found = evaluation.models.query("analysis == 'all' and measure == 'accuracy'").iloc[0]
+    rows.append({"noise": noise, **found[["value", "ceiling_lower", "ceiling_upper"]]})
+table = pd.DataFrame(rows)
+
+figure, ax = plt.subplots(layout="constrained")
+ax.fill_between(
+    table["noise"], table["ceiling_lower"], table["ceiling_upper"], color="0.85", label="ceiling"
+)
+ax.plot(table["noise"], table["value"], "o-", label="the model that people follow")
+ax.axhline(0.5, color="0.6", linestyle=":", label="chance")
+ax.set_xscale("log")
+ax.set_xlabel("noise of people's answers (the signal has size 1)")
+ax.set_ylabel("share of choices predicted")
+ax.legend()
+plt.show()

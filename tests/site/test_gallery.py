@@ -1,0 +1,23 @@
+"""Each example of the gallery runs as it stands and draws its picture."""
+
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import pytest
+
+EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("plot_*.py"))
+
+
+def test_there_is_a_gallery() -> None:
+    assert len(EXAMPLES) >= 12
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_draws_something(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plt, "show", lambda: None)
+    try:
+        exec(compile(path.read_text("utf-8"), path.name, "exec"), {"__name__": "__main__"})
+        drawn = [ax for n in plt.get_fignums() for ax in plt.figure(n).axes if ax.has_data()]
+        assert drawn, f"{path.name} draws nothing"
+    finally:
+        plt.close("all")

@@ -1,0 +1,115 @@
+"""The site is whole: every page is listed, every public name has its page, commands can be read."""
+
+import argparse
+import re
+import shlex
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import contstim
+import contstim.errors
+from contstim.cli import COMMANDS
+from contstim.cli.common import CommandParser
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+MADE = {"_build", "gallery", "generated"}
+PAGES = {
+    path.relative_to(DOCS).with_suffix("").as_posix(): path.read_text("utf-8")
+    for path in sorted(DOCS.rglob("*.md"))
+    if not MADE & set(path.parts)
+}
+API = PAGES["api/index"]
+#: Packages whose ``__all__`` is public besides the namespace itself.
+PACKAGES = ("contstim.evaluation", "contstim.report", "contstim.selection")
+
+
+def _listed() -> list[str]:
+    """Return the names that the page of the interface lists, from ``contstim`` on."""
+    return re.findall(r"^   (\w[\w.]*)$", API, flags=re.MULTILINE)
+
+
+def _public() -> dict[str, object]:
+    """Return the public objects by their names."""
+    found = {name: getattr(contstim, name) for name in contstim.__all__ if name != "__version__"}
+    for package in PACKAGES:
+        module = import_module(package)
+        found |= {
+            f"{package.removeprefix('contstim.')}.{name}": getattr(module, name)
+            for name in module.__all__
+        }
+    errors = vars(contstim.errors).items()
+    return found | {f"errors.{name}": item for name, item in errors if name.endswith("Error")}
+
+
+def _object(name: str) -> object:
+    module, _, last = f"contstim.{name}".rpartition(".")
+    return getattr(import_module(module), last)
+
+
+def test_every_page_is_in_a_list() -> None:
+    listed = set()
+    for page, text in PAGES.items():
+        folder = (DOCS / page).parent
+        for block in re.findall(r"```\{toctree\}\n(.*?)```", text, flags=re.DOTALL):
+            for line in re.findall(r"^(?![:\s])(\S+)$", block, flags=re.MULTILINE):
+                listed.add((folder / line).resolve().relative_to(DOCS).as_posix())
+    # Guides that no list names are added to the page of guides when the site is built.
+    missing = {page for page in PAGES if page not in listed and "/" in page}
+    assert not missing, f"no list of pages names {sorted(missing)}"
+    assert {"install", "glossary", "guides", "how-it-works", "rulebook"} <= listed
+    assert {page for page in listed if page not in PAGES} == {"gallery/index"}
+
+
+def test_every_public_name_has_its_page() -> None:
+    listed = _listed()
+    assert len(set(listed)) == len(listed)
+    objects = [_object(name) for name in listed]
+    missing = [n for n, item in _public().items() if not any(item is o for o in objects)]
+    assert not missing, f"add {missing} to docs/api/index.md"
+
+
+def test_every_listed_name_is_documented() -> None:
+    for name in _listed():
+        item = _object(name)
+        if callable(item):
+            text = item.__doc__ or ""
+            # A dataclass without a docstring has its signature for one.
+            assert text, name
+            assert not text.startswith(f"{name.rpartition('.')[2]}("), name
+
+
+def test_words_are_explained_where_a_reader_first_meets_them() -> None:
+    first = PAGES["tutorials/stimuli"]
+    for word in ("log-probability", "nats", "event", "controversiality", "Strata"):
+        assert f"**{word}**" in first, word
+    assert "**ceiling**" in PAGES["tutorials/choices"]
+    assert "*floor*" in first
+    for word in ("event", "budget", "strata", "noise ceiling", "nat", "floor"):
+        assert f"[{word}](" in PAGES["concepts/index"], word
+
+
+def _commands() -> list[str]:
+    found = []
+    for text in PAGES.values():
+        shell = re.findall(r"```sh\n(.*?)```", text, flags=re.DOTALL)
+        indented = re.findall(r"^(?: {4}| {7})(contstim .*)$", text, flags=re.MULTILINE)
+        lines = [line for block in shell for line in re.sub(r"\\\n", " ", block).splitlines()]
+        found += [line.strip() for line in [*lines, *indented]]
+    return [
+        line
+        for line in dict.fromkeys(found)
+        if line.startswith("contstim ") and not re.search(r"\.\.\.|\$\(|\\$", line)
+    ]
+
+
+@pytest.mark.parametrize("command", _commands())
+def test_a_command_can_be_read(command: str) -> None:
+    words = shlex.split(command.partition(" > ")[0])[1:]
+    parser = CommandParser(prog="contstim")
+    module = import_module(f"contstim.cli.{words[0]}")
+    assert words[0] in COMMANDS
+    module.configure(parser)
+    assert isinstance(parser.parse_args(words[1:]), argparse.Namespace)
