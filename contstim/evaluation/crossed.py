@@ -20,7 +20,7 @@ import numpy as np
 from scipy.special import ndtri, stdtr, stdtrit
 
 from contstim.arrays import FloatArray, IntArray
-from contstim.evaluation.ranks import segment_ranks, square_sum, square_sum_slope
+from contstim.evaluation.ranks import SegmentRanks, square_sum, square_sum_slope
 
 #: What a test speaks of: these sentences (people are sampled), or such sentences (both are).
 POPULATIONS = ("such sentences", "these sentences")
@@ -316,19 +316,13 @@ def accuracy_cells(rating: FloatArray, prediction: FloatArray) -> FloatArray:
     return np.asarray(0.5 + 0.5 * np.sign(rating) * np.sign(prediction))
 
 
-def cosine_cells(
-    rating: FloatArray, prediction: FloatArray, person: IntArray, n_people: int
-) -> FloatArray:
+def cosine_cells(human: SegmentRanks, model: SegmentRanks) -> FloatArray:
     """Return what each choice adds to its participant's signed-rank cosine, shape (C,).
 
     Parameters
     ----------
-    rating, prediction
-        Of C choices, sorted by participant.
-    person
-        The participant of each, 0 ... n_people - 1.
-    n_people
-        How many there are.
+    human, model
+        Ranks of the ratings and of the predictions of C choices, participants as segments.
 
     Returns
     -------
@@ -345,39 +339,16 @@ def cosine_cells(
     from derivatives; leaving choices out one by one overestimates the variance of ranks of few.
     The cosine is that of :func:`~contstim.evaluation.ranks.signed_rank_cosine`.
     """
-    r_human, n_human = segment_ranks(rating, person, n_people)
-    r_model, n_model = segment_ranks(prediction, person, n_people)
-    product = r_human * r_model
-    moved = product + _raised(rating, np.sign(rating) * r_model, person, n_people)
-    moved += _raised(prediction, np.sign(prediction) * r_human, person, n_people)
+    person, n_people = human.segment, len(human.counts)
+    product = human.ranks * model.ranks
+    moved = product + human.raised(np.sign(human.ranks) * model.ranks)
+    moved += model.raised(np.sign(model.ranks) * human.ranks)
     with np.errstate(invalid="ignore", divide="ignore"):
-        norm = np.sqrt(square_sum(n_human) * square_sum(n_model))
+        norm = np.sqrt(square_sum(human.counts) * square_sum(model.counts))
         value = np.bincount(person, product, n_people) / norm
-        steeper = square_sum_slope(n_human)[person] * (rating != 0)
-        steeper += square_sum_slope(n_model)[person] * (prediction != 0)
+        steeper = square_sum_slope(human.counts)[person] * (human.ranks != 0)
+        steeper += square_sum_slope(model.counts)[person] * (model.ranks != 0)
         slope = moved / norm[person] - value[person] * steeper / 2
     n = np.bincount(person, minlength=n_people)
     slope -= (np.bincount(person, slope, n_people) / n)[person]
     return np.asarray(value[person] + n[person] * slope)
-
-
-def _raised(values: FloatArray, weight: FloatArray, person: IntArray, n_people: int) -> FloatArray:
-    """Return for each choice the weights of those of its participant whose rank it raises, (C,).
-
-    All of the weight of those greater in size, half of that of those tied with it, itself
-    among them; nothing for a choice without size, which takes no rank.
-    """
-    size = np.abs(values)
-    order = np.lexsort((size, person))
-    where, ordered = person[order], size[order]
-    new = np.ones(len(values), dtype=bool)
-    new[1:] = (ordered[1:] != ordered[:-1]) | (where[1:] != where[:-1])
-    tie = np.cumsum(new) - 1
-    end_of_tie = np.append(np.flatnonzero(new)[1:], len(values))[tie]
-    end_of_person = np.cumsum(np.bincount(person, minlength=n_people))[where]
-    running = np.concatenate([[0.0], np.cumsum(weight[order])])
-    tied = np.bincount(tie, weight[order])[tie]
-    sums = running[end_of_person] - running[end_of_tie] + tied / 2
-    raised: FloatArray = np.empty(len(sums))
-    raised[order] = np.where(ordered > 0, sums, 0.0)
-    return raised

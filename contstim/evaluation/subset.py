@@ -12,7 +12,7 @@ from scipy import sparse
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import UnknownNameError
 from contstim.evaluation.crossed import CellDesign, accuracy_cells, cosine_cells
-from contstim.evaluation.ranks import segment_ranks, square_sum
+from contstim.evaluation.ranks import SegmentRanks, square_sum
 from contstim.evaluation.trials import TrialData
 
 #: The measures that are offered.
@@ -135,9 +135,12 @@ class Subset:
             yield members, shared.pair[shared.number == number], self.rating[np.stack(rows)]
 
     @cached_property
-    def _human_ranks(self) -> tuple[FloatArray, FloatArray]:
-        """Signed ranks of the ratings, shape (R,), and of how many for each, shape (N,)."""
-        return segment_ranks(self.rating, self.person, self.n_people)
+    def _human_ranks(self) -> SegmentRanks:
+        """Signed ranks of the ratings of each participant."""
+        return self._ranked(self.rating)
+
+    def _ranked(self, values: FloatArray) -> SegmentRanks:
+        return SegmentRanks(values, self.person, self.n_people)
 
     @cached_property
     def _signs(self) -> FloatArray:
@@ -169,10 +172,10 @@ class Subset:
             return np.asarray(0.5 + 0.5 * np.asarray(total @ self._signs) / trials[:, None])
         if measure != "signed_rank_cosine":
             raise UnknownNameError.among("measure", measure, MEASURES)
-        human, n_human = self._human_ranks
+        human = self._human_ranks
         model, n_model = self._model_ranks()
-        dot = self._row_matrix(human, self.shared.place, len(model)) @ model
-        norm = np.sqrt(square_sum(n_human)[:, None] * square_sum(n_model))
+        dot = self._row_matrix(human.ranks, self.shared.place, len(model)) @ model
+        norm = np.sqrt(square_sum(human.counts)[:, None] * square_sum(n_model))
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.asarray(dot / norm)
 
@@ -180,11 +183,11 @@ class Subset:
         """Signed ranks of the log-ratios in each set of pairs, (D, M), and counts, (N, M)."""
         shared = self.shared
         ratio = self.data.log_ratio[shared.pair]
-        ranked = [segment_ranks(ratio[:, m], shared.number, shared.n) for m in self.models]
+        ranked = [SegmentRanks(ratio[:, m], shared.number, shared.n) for m in self.models]
         if not ranked:
             return np.empty((len(shared.pair), 0)), np.empty((self.n_people, 0))
-        ranks, counts = zip(*ranked, strict=True)
-        return np.stack(ranks, axis=1), np.stack(counts, axis=1)[shared.set_of]
+        counts = np.stack([model.counts for model in ranked], axis=1)
+        return np.stack([model.ranks for model in ranked], axis=1), counts[shared.set_of]
 
     def _row_matrix(
         self, values: FloatArray, columns: IntArray, n_columns: int
@@ -223,7 +226,7 @@ class Subset:
         """
         if measure == "accuracy":
             return accuracy_cells(self.rating, prediction)
-        return cosine_cells(self.rating, prediction, self.person, self.n_people)
+        return cosine_cells(self._human_ranks, self._ranked(prediction))
 
     def _accuracy_ceilings(self, upper: str) -> tuple[FloatArray, ...]:
         sign = np.sign(self.rating)
@@ -249,22 +252,23 @@ class Subset:
         return *means, cells[0] + self._on_others(effect), cells[1]
 
     def _cosine_ceilings(self, upper: str) -> tuple[FloatArray, ...]:
-        ranks, counts = self._human_ranks
+        human = self._human_ranks
         with np.errstate(invalid="ignore", divide="ignore"):
-            own = ranks / np.sqrt(square_sum(counts))[self.person]
+            own = human.ranks / np.sqrt(square_sum(human.counts))[self.person]
         own = np.where(np.isnan(own), 0.0, own)
         seen = self._seen
         total = _sums(self.pair, own, self.data.n_pairs)[self.pair]
         others = np.round((total - own) / np.maximum(seen - 1, 1), _DECIMALS)
         everyone = np.round(total / seen, _DECIMALS)
-        defined = np.where(counts > 0, 1.0, np.nan)
-        lower = self._against_ranked(others, own) * defined
-        cells = self.cells("signed_rank_cosine", others)
+        defined = np.where(human.counts > 0, 1.0, np.nan)
+        ranked = self._ranked(others)
+        lower = self._against_ranked(ranked, own) * defined
+        cells = cosine_cells(human, ranked)
         cells = cells + self._on_others(self._mean_effect(others, own))
         if upper == "optimum":
-            best = self._optimum_order(own)
+            best = self._ranked(self._optimum_order(own))
             high = self._against_ranked(best, own) * defined
-            return lower, high, cells, self.cells("signed_rank_cosine", best)
+            return lower, high, cells, cosine_cells(human, best)
         squares = _sums(self.person, everyone**2, self.n_people)
         with np.errstate(invalid="ignore", divide="ignore"):
             dot = everyone * own / np.sqrt(squares)[self.person]
@@ -306,12 +310,11 @@ class Subset:
         mean = _sums(self.pair, effect, self.data.n_pairs)[self.pair] / self._seen
         return np.asarray(np.bincount(self.person)[self.person] * (effect - mean))
 
-    def _against_ranked(self, prediction: FloatArray, own: FloatArray) -> FloatArray:
-        """Cosine of each participant's normalised vector with a prediction, ranked first."""
-        ranks, counts = segment_ranks(prediction, self.person, self.n_people)
-        dot = _sums(self.person, ranks * own, self.n_people)
+    def _against_ranked(self, prediction: SegmentRanks, own: FloatArray) -> FloatArray:
+        """Cosine of each participant's normalised vector with the ranks of a prediction."""
+        dot = _sums(self.person, prediction.ranks * own, self.n_people)
         with np.errstate(invalid="ignore", divide="ignore"):
-            return np.asarray(dot / np.sqrt(square_sum(counts)))
+            return np.asarray(dot / np.sqrt(square_sum(prediction.counts)))
 
     def _optimum_order(self, own: FloatArray) -> FloatArray:
         """Return for each row the mean normalised rank of those who saw the same trials.

@@ -11,7 +11,7 @@ import pandas as pd
 from contstim.evaluation.contrasts import CHANCE
 from contstim.evaluation.crossed import CellDesign, SampledMean, difference_of
 from contstim.evaluation.inference import wilcoxon_signed_rank
-from contstim.evaluation.ranks import segment_ranks, square_sum
+from contstim.evaluation.ranks import SegmentRanks, square_sum
 from contstim.evaluation.subset import Subset
 from contstim.evaluation.trials import TrialData
 
@@ -118,8 +118,8 @@ def _crowd(
     rng: np.random.Generator,
 ) -> list[np.ndarray]:
     """Return the mean vote and mean normalised rank at each pair, but for one of its people."""
-    ranks, counts = segment_ranks(rating, person, int(person.max()) + 1)
-    ranks = ranks / np.sqrt(square_sum(counts))[person]
+    ranked = SegmentRanks(rating, person, int(person.max()) + 1)
+    ranks = ranked.ranks / np.sqrt(square_sum(ranked.counts))[person]
     order = np.lexsort((rng.random(len(pair)), pair))
     order = order[np.append(False, np.diff(pair[order]) == 0)]
     left = np.maximum(np.bincount(pair[order], minlength=n_pairs), 1)

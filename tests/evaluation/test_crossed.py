@@ -11,7 +11,7 @@ from contstim.evaluation.crossed import (
     cosine_cells,
     mean_of,
 )
-from contstim.evaluation.ranks import signed_rank_cosine
+from contstim.evaluation.ranks import SegmentRanks, signed_rank_cosine
 
 SUCH, THESE = POPULATIONS
 
@@ -114,7 +114,7 @@ def test_cells_of_the_cosine_are_its_derivatives_by_the_weight_of_each_choice() 
     rating = rng.choice([-2.5, -1.5, -0.5, 0.0, 0.5, 1.5, 2.5], size=len(person))
     prediction = np.round(rng.normal(size=len(person)), 1)  # some ties, some zeros
     prediction[3] = 0.0
-    cells = cosine_cells(rating, prediction, person, 3)
+    cells = cosine_cells(SegmentRanks(rating, person, 3), SegmentRanks(prediction, person, 3))
     for one in range(3):
         rows = np.flatnonzero(person == one)
         n, whole = len(rows), signed_rank_cosine(rating[rows], prediction[rows])
@@ -135,7 +135,8 @@ def test_cells_of_the_cosine_are_its_derivatives_by_the_weight_of_each_choice() 
 def test_a_person_without_direction_has_no_cells() -> None:
     rating = np.array([0.5, -0.5, 0.0, 0.0])
     person = np.array([0, 0, 1, 1])
-    cells = cosine_cells(rating, np.array([1.0, 2.0, 3.0, 4.0]), person, 2)
+    prediction = np.array([1.0, 2.0, 3.0, 4.0])
+    cells = cosine_cells(SegmentRanks(rating, person, 2), SegmentRanks(prediction, person, 2))
     assert np.isfinite(cells[:2]).all()
     assert np.isnan(cells[2:]).all()
 

@@ -6,7 +6,7 @@ from scipy.stats import rankdata
 
 from contstim.errors import InputError
 from contstim.evaluation import signed_rank_cosine, signed_ranks
-from contstim.evaluation.ranks import segment_ranks, square_sum
+from contstim.evaluation.ranks import SegmentRanks, square_sum
 
 ratings = st.lists(st.sampled_from([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5]), min_size=2, max_size=12)
 
@@ -69,15 +69,20 @@ def test_signed_ranks_are_scipys_among_the_non_zero(x):
 @given(st.lists(st.integers(-3, 3), min_size=1, max_size=12), st.randoms())
 def test_segments_are_ranked_apart(x, random):
     x = np.array(x, dtype=float)
-    segment = np.array([random.randrange(3) for _ in x])
-    ranks, counts = segment_ranks(x, segment, 3)
+    segment = np.sort([random.randrange(3) for _ in x])
+    ranked = SegmentRanks(x, segment, 3)
+    weight = np.array([random.random() for _ in x])
+    raised = ranked.raised(weight)
     for k in range(3):
         here = segment == k
         expected = np.zeros(here.sum())
         size = np.abs(x[here])
         expected[size > 0] = rankdata(size[size > 0]) * np.sign(x[here])[size > 0]
-        np.testing.assert_array_equal(ranks[here], expected)
-        assert counts[k] == (size > 0).sum()
+        np.testing.assert_array_equal(ranked.ranks[here], expected)
+        assert ranked.counts[k] == (size > 0).sum()
+        above = (size[:, None] < size) + (size[:, None] == size) / 2
+        expected = np.where(size > 0, above @ weight[here], 0.0)
+        np.testing.assert_allclose(raised[here], expected, atol=1e-12)
 
 
 @pytest.mark.parametrize(
