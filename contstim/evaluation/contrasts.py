@@ -33,6 +33,10 @@ CEILING_INTERVALS = (
 )
 
 _TOO_FEW = "too few participants or sentences to say anything of others like them"
+_TOO_FEW_JUDGES = (
+    "no interval of the ceilings and no test against them: most pairs were seen by two people, "
+    "who are judged by each other alone"
+)
 
 
 @dataclass(frozen=True)
@@ -282,6 +286,9 @@ class CrossedTests:
         if not subset.n_rows:
             return contrast
         matched = _Cells.of(subset, outcome.measure, outcome.data.log_ratio[subset.pair, m])
+        contrast = replace(contrast, n_units=len(matched.people), test="crossed")
+        if not part.ceilings.surveyed:
+            return replace(contrast, note=contrast.note or _TOO_FEW_JUDGES)
         lower, upper = (
             _Cells(subset, c) for c in (part.ceilings.lower_cells, part.ceilings.upper_cells)
         )
@@ -297,8 +304,6 @@ class CrossedTests:
             p=gap.p(),
             effect=_rank_biserial(outcome.matched[:, m] - outcome.lower[:, m]),
             side=float(np.sign(gap.value)),
-            n_units=len(matched.people),
-            test="crossed",
         )
 
     def _comparison(

@@ -11,8 +11,8 @@ from scipy import sparse
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import UnknownNameError
-from contstim.evaluation.crossed import CellDesign, accuracy_cells, cosine_cells
-from contstim.evaluation.ranks import SegmentRanks, square_sum
+from contstim.evaluation.crossed import FEWEST, CellDesign, accuracy_cells, cosine_cells
+from contstim.evaluation.ranks import SegmentRanks, square_sum, square_sum_slope
 from contstim.evaluation.trials import TrialData
 
 #: The measures that are offered.
@@ -21,6 +21,8 @@ MEASURES = ("accuracy", "signed_rank_cosine")
 UPPER_BOUNDS = ("published", "optimum")
 # Sums over participants that are equal but for the order of summation must tie.
 _DECIMALS = 12
+# How far `Subset._typical` goes.
+_MOST_APART = 1.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,8 +36,8 @@ class Ceilings:
     matched
         The subset they rest on: the trials that enough others saw.
     lower_cells, upper_cells
-        The same by choice, the lower ones with what the choice does to the ceilings of others,
-        shape (R of `matched`,); see `Subset.cells`.
+        The same by choice, shape (R of `matched`,), see `Subset.cells`: the lower ones with what
+        the choice does to the ceilings of others, both as far apart as people are.
     """
 
     lower: FloatArray
@@ -43,6 +45,18 @@ class Ceilings:
     matched: Subset
     lower_cells: FloatArray
     upper_cells: FloatArray
+
+    @property
+    def surveyed(self) -> bool:
+        """Whether most choices are on pairs that enough people saw to tell how people differ.
+
+        Of two people each is judged by the other alone, so that nobody can say whose part in their
+        agreement is whose.
+        """
+        if not self.matched.n_rows:
+            return False
+        people = np.bincount(self.matched.pair)[self.matched.pair]
+        return bool(np.median(people) >= FEWEST)
 
 
 @dataclass(frozen=True, eq=False)
@@ -245,11 +259,18 @@ class Subset:
         # The chance of that is the density of as many tosses of a coin at the votes counted; with
         # the votes themselves in its place, ties that chance makes and breaks would count.
         others = _sums(self.pair, share, n_pairs)[self.pair] - share
-        left = self._seen - 2
-        spread = np.sqrt(np.maximum(left, 1.0))
+        # (Of two votes either moves the majority by half, whatever the other.)
+        seen = self._seen
+        spread = np.sqrt(np.maximum(seen - 2, 1.0))
         decides = 2 * np.exp(-0.5 * ((votes - sign) / spread) ** 2) / spread / np.sqrt(2 * np.pi)
-        effect = np.where(left > 0, 0.5 * sign * decides * others, 0.0)
-        return *means, cells[0] + self._on_others(effect), cells[1]
+        effect = np.where(seen == 3, 0.25, 0.5 * decides) * sign * others * (seen > 2)
+        mean, apart = self._by_pair(cells[0] + self._on_others(effect))
+        typical = self._typical * apart
+        # A vote that makes a tie leaves the upper bound as it is, so that of an even number each
+        # counts too little. The upper bound of three is halfway from their lower one to 1.
+        higher, apart_there = self._by_pair(cells[1])
+        apart_there *= np.where(seen % 2 == 0, seen / np.maximum(seen - 1, 1), 1.0)
+        return *means, mean + typical, higher + np.where(seen == 3, typical / 2, apart_there)
 
     def _cosine_ceilings(self, upper: str) -> tuple[FloatArray, ...]:
         human = self._human_ranks
@@ -268,16 +289,24 @@ class Subset:
         if upper == "optimum":
             best = self._ranked(self._optimum_order(own))
             high = self._against_ranked(best, own) * defined
-            return lower, high, cells, cosine_cells(human, best)
+            mean, apart = self._by_pair(cosine_cells(human, best))
+            return lower, high, cells, mean + self._typical * apart
         squares = _sums(self.person, everyone**2, self.n_people)
         with np.errstate(invalid="ignore", divide="ignore"):
-            dot = everyone * own / np.sqrt(squares)[self.person]
+            norm = np.sqrt(squares)[self.person]
+            dot = everyone * own / norm
             high = _sums(self.person, dot, self.n_people) * defined
-            # The derivative of a cosine by the weight of a trial; own vectors have norm 1.
-            slope = dot - high[self.person] / 2 * (everyone**2 / squares[self.person] + own**2)
+            # The derivative by the weight of a trial: as in `cosine_cells`, but that the mean
+            # vector is not ranked.
+            norm = norm * np.sqrt(square_sum(human.counts))[self.person]
+            slope = dot + human.raised(np.sign(human.ranks) * everyone) / norm
+            steeper = square_sum_slope(human.counts)[self.person] * (human.ranks != 0)
+            steeper += everyone**2 / squares[self.person]
+            slope -= high[self.person] / 2 * steeper
         n = np.bincount(self.person, minlength=self.n_people)
         slope -= (_sums(self.person, slope, self.n_people) / n)[self.person]
-        return lower, high, cells, high[self.person] + n[self.person] * slope
+        mean, apart = self._by_pair(high[self.person] + n[self.person] * slope)
+        return lower, high, cells, mean + self._typical * apart
 
     @cached_property
     def _seen(self) -> FloatArray:
@@ -309,6 +338,26 @@ class Subset:
         """
         mean = _sums(self.pair, effect, self.data.n_pairs)[self.pair] / self._seen
         return np.asarray(np.bincount(self.person)[self.person] * (effect - mean))
+
+    @cached_property
+    def _typical(self) -> FloatArray:
+        """By how much the cells of a pair's people are too near to each other, shape (R,).
+
+        Let two people agree by the sum of how typical each is. Of k people one is judged by k - 1
+        others, who are the less typical, compared with the rest, the more that one is: so a person
+        who adds t to a mean of many seems to add t (k - 2) / (k - 1). Of three it is bounded, since
+        how well single people match counts too there.
+        """
+        k = np.maximum(self._seen, 3.0)
+        return np.where(self._seen > 2, np.minimum((k - 1) / (k - 2), _MOST_APART), 1.0)
+
+    def _by_pair(self, cells: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the mean of each cell's pair, and how far the cell is from it, both (R,)."""
+        weight = np.where(np.isnan(cells), 0.0, 1 / np.bincount(self.person)[self.person])
+        total = _sums(self.pair, weight * np.nan_to_num(cells), self.data.n_pairs)
+        size = _sums(self.pair, weight, self.data.n_pairs)
+        mean = (total / np.where(size > 0, size, 1.0))[self.pair]
+        return mean, cells - mean
 
     def _against_ranked(self, prediction: SegmentRanks, own: FloatArray) -> FloatArray:
         """Cosine of each participant's normalised vector with the ranks of a prediction."""

@@ -303,6 +303,8 @@ def answer_sentences(evaluation: Evaluation) -> list[str]:
         gap = best["ceiling_lower"] - best["value"]
         near = f"{abs(gap):.3f} {'below' if gap >= 0 else 'above'} the lower noise ceiling"
         certain = "" if best["q_ceiling"] < ALPHA else ", a difference that chance explains"
+        if best["q_ceiling"] != best["q_ceiling"]:
+            certain = ", which could not be tested"
         sentences.append(
             f"It lies {near} of {best['ceiling_lower']:.3f} (upper: "
             f"{best['ceiling_upper']:.3f}){certain}."

@@ -274,3 +274,67 @@ def test_the_standard_error_of_a_ceiling_counts_the_people_it_is_made_of(measure
         values.append(mean.value)
         errors.append(mean.stderr**2)
     assert np.mean(errors) == pytest.approx(np.var(values), rel=0.15)
+
+
+def shares_of_variance(n, items, measure, bound, studies=500, p=30):
+    """Estimated over true variance of a ceiling of `n` people who judge 30 pairs each."""
+    rng = np.random.default_rng(3)
+    values, errors = [], []
+    for _ in range(studies):
+        gain = np.exp(0.5 * rng.normal(size=(n, 1)))
+        felt = gain * rng.normal(size=p) + items * rng.normal(size=p) + rng.normal(size=(n, p))
+        subset = everything(study_of(np.digitize(felt, [-2, -1, 0, 1, 2]) - 2.5))
+        cells = getattr(subset.ceilings(measure), bound)
+        mean = subset.design(np.ones(n * p, dtype=bool)).mean(cells)
+        values.append(mean.value)
+        errors.append(mean.stderr**2)
+    return np.mean(errors) / np.var(values)
+
+
+@pytest.mark.parametrize(
+    ("n", "items", "measure", "bound"),
+    [
+        (4, 0.5, "signed_rank_cosine", "upper_cells"),  # 0.7 if people are as near as they seem
+        (10, 4.0, "signed_rank_cosine", "upper_cells"),  # 1.7 if tied ratings had vectors of norm 1
+        (4, 0.5, "accuracy", "lower_cells"),
+        (3, 0.5, "accuracy", "lower_cells"),
+        (6, 0.5, "accuracy", "upper_cells"),
+    ],
+)
+def test_the_variance_of_a_ceiling_is_found_where_few_judge_each_other(n, items, measure, bound):
+    assert 0.84 < shares_of_variance(n, items, measure, bound) < 1.25
+
+
+def test_the_upper_bound_of_three_is_halfway_from_their_lower_one_to_one():
+    rng = np.random.default_rng(4)
+    subset = everything(study_of(rng.choice([-1.0, 1.0], size=(3, 12))))
+    found = subset.ceilings("accuracy")
+    np.testing.assert_allclose(found.upper.mean(), (1 + found.lower.mean()) / 2)
+    deviations = [cells - cells.mean() for cells in (found.lower_cells, found.upper_cells)]
+    np.testing.assert_allclose(deviations[1], deviations[0] / 2)
+
+
+def test_cells_of_the_upper_cosine_are_its_derivatives_by_the_weight_of_each_choice():
+    """Of one person against a vector that stays: brute force over choices that count 1 +- h."""
+    rng = np.random.default_rng(5)
+    ratings = rng.choice([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5], size=(6, 9))
+    subset = everything(study_of(ratings))
+    found = subset.ceilings("signed_rank_cosine")
+    mean = np.mean([unit_ranks(row) for row in ratings], axis=0)
+
+    def weighted(weight):
+        size = np.abs(ratings[0])
+        below = ((size[:, None] > size) * weight).sum(axis=1)
+        tied = ((size[:, None] == size) * weight).sum(axis=1)
+        ranks = np.sign(ratings[0]) * (below + (tied + 1) / 2)
+        n = weight.sum()
+        norm = np.sqrt(n * (n + 1) * (2 * n + 1) / 6 * (weight @ mean**2))
+        return (weight * ranks) @ mean / norm
+
+    step = 1e-5 * np.eye(9)
+    slope = np.array([(weighted(1 + h) - weighted(1 - h)) / 2e-5 for h in step])
+    cells = found.upper_cells.reshape(6, 9)
+    mean_of_pair = cells.mean(axis=0)
+    own = mean_of_pair + (cells[0] - mean_of_pair) * 4 / 5  # six people: apart by 5 / 4
+    np.testing.assert_allclose(own - own.mean(), 9 * (slope - slope.mean()), atol=1e-6)
+    assert found.upper[0] == pytest.approx(weighted(np.ones(9)))

@@ -20,7 +20,9 @@ from contstim.evaluation import (
     signed_rank_cosine,
     wilcoxon_signed_rank,
 )
+from contstim.evaluation.contrasts import CEILING_INTERVALS
 from contstim.evaluation.result import COMPARISON_COLUMNS, MODEL_COLUMNS
+from contstim.evaluation.wording import answer_sentences
 
 
 def no_silent_gap(result):
@@ -457,3 +459,20 @@ def test_fewer_resamples_of_a_large_scattered_study_are_said(make_study, monkeyp
     complete, scores = make_study(n_people=12)
     whole = evaluate(complete, scores, inference="signed-rank", n_bootstrap=40)
     assert whole.provenance.notes == ()
+
+
+def test_two_people_a_pair_give_ceilings_without_intervals(make_study):
+    choices, scores = make_study(n_people=10, n_pairs=12, n_groups=5)
+    result = evaluate(choices, scores, analyses=(Analysis("all"),))
+    models = result.models
+    assert models["ceiling_lower"].notna().all()
+    unknown = [*CEILING_INTERVALS, "p_ceiling", "q_ceiling"]
+    assert models[unknown].isna().all(axis=None)
+    assert models[["ci_low", "p_chance"]].notna().all(axis=None)
+    assert set(models["note"]) == {
+        "no interval of the ceilings and no test against them: most pairs were seen by two people, "
+        "who are judged by each other alone"
+    }
+    assert answer_sentences(result)[-1].endswith(", which could not be tested.")
+    three = evaluate(*make_study(n_people=15, n_pairs=12, n_groups=5), analyses=(Analysis("all"),))
+    assert three.models[unknown].notna().all(axis=None)
