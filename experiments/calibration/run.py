@@ -6,15 +6,16 @@ import argparse
 import itertools
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import pandas as pd
 from public import differences
 from scipy.stats import binomtest, false_discovery_control
-from study import ITEMS, KINDS, PAIRS, PEOPLE, Cell, Said, studies
+from study import ITEMS, KINDS, PAIRS, PEOPLE, SHAPES, Cell, Said, studies
 
 from contstim.evaluation.contrasts import CHANCE
 from contstim.evaluation.inference import ALPHA
@@ -22,7 +23,10 @@ from contstim.evaluation.subset import MEASURES
 
 #: The commonest studies, simulated five times as often.
 COMMON = (("crossed", 10, 40, 1.0), ("crossed", 30, 40, 1.0), ("own pairs", 100, 40, 1.0))
+#: The columns that say which cell a row is of.
+PLACE = ("measure", "kind", "people", "pairs", "items", "shape")
 Row = dict[str, Any]
+Cells = Callable[[Sequence[int], Sequence[int]], Iterator[Cell]]
 # Shares that are right, of tests at 0.05 and of 95 % intervals.
 _ERRORS, _COVERAGE = (0.035, 0.065), (0.93, 0.97)
 # Wider than the default of 0.1, which studies of these sizes seldom show.
@@ -34,42 +38,73 @@ _DETECTED = 2.8
 def main() -> int:
     """Run the parts asked for, print each cell as it is done and the summary at the end."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("part", choices=("errors", "power", "public"), help="what to find out")
+    parser.add_argument("part", choices=tuple(PARTS), help="what to find out")
     parser.add_argument("--studies", type=int, default=400, help="a cell (400)")
     parser.add_argument("--measure", choices=MEASURES, help="only this one")
-    parser.add_argument("--out", type=Path, help="write a row a cell to this CSV file")
+    parser.add_argument("--people", type=int, choices=PEOPLE, help="only so many")
+    parser.add_argument("--pairs", type=int, choices=PAIRS, help="only so many")
+    parser.add_argument("--out", type=Path, help="write a row a cell to this CSV file; go on there")
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     measures = MEASURES if arguments.measure is None else (arguments.measure,)
-    sizes = list(itertools.product(measures, PEOPLE, PAIRS))
+    people = PEOPLE if arguments.people is None else (arguments.people,)
+    pairs = PAIRS if arguments.pairs is None else (arguments.pairs,)
+    cells, one = PARTS[arguments.part]
     rows: list[Row] = []
-    for measure, people, pairs in sizes:
+    if arguments.out and arguments.out.exists():
+        rows = cast(list[Row], pd.read_csv(arguments.out).to_dict("records"))
+    done = {tuple(row[name] for name in PLACE) for row in rows}
+    for measure, cell in itertools.product(measures, cells(people, pairs)):
+        if tuple(place(cell, measure).values()) in done:
+            continue
         start = time.process_time()
-        part = PARTS[arguments.part](measure, people, pairs, arguments.studies, arguments.seed)
-        for row in part:
-            rows.append(row)
-            print(line_of(row), flush=True)
-        print(f"{measure}, {people} people, {pairs} pairs: {time.process_time() - start:.0f} s")
-        if arguments.out and rows:
+        row = place(cell, measure) | one(cell, measure, arguments.studies, arguments.seed)
+        rows.append(row)
+        print(f"{line_of(row)}  ({time.process_time() - start:.1f} s)", flush=True)
+        if arguments.out:
             pd.DataFrame(rows).to_csv(arguments.out, index=False)
     table = pd.DataFrame(rows)
-    print(summary(table) if arguments.part == "errors" else table.to_string(index=False))
+    print(summary(table) if "error" in table and "naive" in table else table.to_string(index=False))
     return 0
 
 
-def errors(measure: str, people: int, pairs: int, n: int, seed: int) -> Iterator[Row]:
-    """Yield how often tests and intervals err in each design and with each effect of items.
+def every_cell(people: Sequence[int], pairs: Sequence[int]) -> Iterator[Cell]:
+    """Yield all designs and effects of pairs of these sizes."""
+    for n, k, kind, items in itertools.product(people, pairs, KINDS, ITEMS):
+        yield Cell(kind, n, k, items)
 
-    Cells whose share of errors lies outside the bounds are simulated again with another seed, five
-    times as often, and the second result stands.
+
+def other_shapes(people: Sequence[int], pairs: Sequence[int]) -> Iterator[Cell]:
+    """Yield cells whose effects of pairs are not normal, or whose noise is uneven."""
+    for n, k, kind, items in itertools.product(people, pairs, KINDS, (1.0, 4.0)):
+        for shape in SHAPES[1:]:
+            yield Cell(kind, n, k, items, shape=shape)
+
+
+def large_effects(people: Sequence[int], pairs: Sequence[int]) -> Iterator[Cell]:
+    """Yield the cells in which power is looked at."""
+    for n, k, kind, items in itertools.product(people, pairs, ("crossed", "own pairs"), (0.5, 2.0)):
+        yield Cell(kind, n, k, items)
+
+
+def errors(cell: Cell, measure: str, n: int, seed: int) -> Row:
+    """Return how often tests and intervals err.
+
+    A cell whose share of errors, or of intervals that hold, lies outside the bounds is simulated
+    again with another seed, three times as often, and the second result stands.
     """
-    for kind, items in itertools.product(KINDS, ITEMS):
-        cell = Cell(kind, people, pairs, items)
-        many = n * (5 if (kind, people, pairs, items) in COMMON else 1)
-        row = row_of(cell, measure, many, seed)
-        if not _ERRORS[0] <= row["error"] <= _ERRORS[1]:
-            row = row_of(cell, measure, 5 * n, seed + 1)
-        yield row
+    many = n * (5 if common(cell) else 1)
+    row = row_of(cell, measure, many, seed)
+    held = [row[name] for name in ("value", "lower", "upper") if row[name] == row[name]]
+    inside = _ERRORS[0] <= row["error"] <= _ERRORS[1]
+    if inside and all(_COVERAGE[0] <= share <= _COVERAGE[1] for share in held):
+        return row
+    return row_of(cell, measure, 3 * n, seed + 1)
+
+
+def common(cell: Cell) -> bool:
+    """Return whether a cell is one of the commonest studies."""
+    return (cell.kind, cell.people, cell.pairs, cell.items) in COMMON and cell.shape == "normal"
 
 
 def row_of(cell: Cell, measure: str, n: int, seed: int) -> Row:
@@ -77,12 +112,11 @@ def row_of(cell: Cell, measure: str, n: int, seed: int) -> Row:
     said = list(studies(cell, measure, n, generator(cell, measure, seed)))
     chance = CHANCE[measure]
     return {
-        **place(cell, measure),
         "studies": n,
         "error": float(np.mean([one.means["difference"].p() < ALPHA for one in said])),
         "naive": float(np.mean([one.naive < ALPHA for one in said])),
         **{name: coverage(said, name, chance) for name in ("value", "lower", "upper")},
-        "below": float(np.mean([one.means["gap"].p() < ALPHA for one in said])),
+        "below": share_below(said),
     }
 
 
@@ -94,52 +128,65 @@ def place(cell: Cell, measure: str) -> Row:
         "people": cell.people,
         "pairs": cell.pairs,
         "items": cell.items,
+        "shape": cell.shape,
     }
 
 
 def generator(cell: Cell, measure: str, seed: int) -> np.random.Generator:
     """Return the source of chance of a cell, another one for each."""
     where = [KINDS.index(cell.kind), cell.people, cell.pairs, ITEMS.index(cell.items)]
-    return np.random.default_rng([seed, MEASURES.index(measure), *where])
+    shape = SHAPES.index(cell.shape)
+    return np.random.default_rng([seed, MEASURES.index(measure), *where, *[shape] * (shape > 0)])
+
+
+def share_below(said: list[Said]) -> float:
+    """Return in which share of studies the crowd is found to differ from the lower ceiling."""
+    p = np.array([one.means["gap"].p() for one in said])
+    return float(np.mean(p < ALPHA)) if not np.isnan(p).all() else np.nan
 
 
 def coverage(said: list[Said], name: str, chance: float) -> float:
-    """Return in which share of studies the interval holds what is estimated on average."""
-    means = [one.means[name] for one in said]
+    """Return in which share of studies the interval holds what is estimated on average.
+
+    NaN where there are no intervals.
+    """
+    means = [one.means[name] for one in said if one.means[name].stderr == one.means[name].stderr]
+    if not means:
+        return np.nan
     truth = float(np.mean([mean.value for mean in means]))
     bounds = np.array([mean.bounded_interval(chance) for mean in means])
     return float(np.mean((bounds[:, 0] <= truth) & (truth <= bounds[:, 1])))
 
 
-def power(measure: str, people: int, pairs: int, n: int, seed: int) -> Iterator[Row]:
-    """Yield how often differences and equivalence are found, beside what an oracle finds.
+def power(cell: Cell, measure: str, n: int, seed: int) -> Row:
+    """Return how often differences and equivalence are found, beside what an oracle finds.
 
     The oracle knows the standard error, that of the estimates over all studies, and so tests by
     the normal distribution. The true difference is one that it finds in about 80 % of studies. For
     equivalence the true difference is at the margin, where every finding is an error, or 0.
     """
-    for kind, items in itertools.product(("crossed", "own pairs"), (0.5, 2.0)):
-        null = Cell(kind, people, pairs, items)
-        rng = generator(null, measure, seed + 2)
-        leads = {"found": 0.3, "margin": 0.3, "null": 0.0}
-        for name in ("found", "found", "margin", "margin"):  # the difference bends as it grows
-            pilot = Cell(kind, people, pairs, items, leads[name])
-            value, _, margin, _ = _differences(studies(pilot, measure, n // 2, rng), measure)
-            wanted = _DETECTED * value.std() if name == "found" else margin.mean()
-            leads[name] *= wanted / value.mean()
-        row = place(null, measure)
-        for name, lead in leads.items():
-            cell = Cell(kind, people, pairs, items, lead)
-            value, p, margin, p_equivalence = _differences(studies(cell, measure, n, rng), measure)
-            spread = value.std()
-            if name == "found":
-                row["oracle"] = float(np.mean(np.abs(value) > 1.96 * spread))
-                row["power"] = float(np.mean(p < ALPHA))
-            else:
-                row[f"equivalent at {name}"] = float(np.mean(p_equivalence < ALPHA))
-                inside = np.abs(value) + 1.645 * spread < margin.mean()
-                row[f"oracle at {name}"] = float(np.mean(inside))
-        yield row
+    rng = generator(cell, measure, seed + 2)
+    leads = {"found": 0.3, "margin": 0.3, "null": 0.0}
+    for name in ("found", "found", "margin", "margin", "margin"):  # it bends as it grows
+        pilot = replace(cell, lead=leads[name])
+        value, _, margin, _ = _differences(studies(pilot, measure, n // 2, rng), measure)
+        wanted = _DETECTED * value.std() if name == "found" else margin.mean()
+        leads[name] *= wanted / value.mean()
+    row: Row = {"studies": n}
+    for name, lead in leads.items():
+        said = studies(replace(cell, lead=lead), measure, n, rng)
+        value, p, margin, p_equivalence = _differences(said, measure)
+        spread = value.std()
+        if name == "found":
+            row["oracle"] = float(np.mean(np.abs(value) > 1.96 * spread))
+            row["power"] = float(np.mean(p < ALPHA))
+        else:
+            # The oracle of equivalence knows the margin too.
+            row[f"equivalent at {name}"] = float(np.mean(p_equivalence < ALPHA))
+            inside = np.abs(value) + 1.645 * spread < margin.mean()
+            row[f"oracle at {name}"] = float(np.mean(inside))
+            row[f"difference at {name}"] = float(value.mean() / margin.mean())
+    return row
 
 
 def _differences(said: Iterable[Said], measure: str) -> tuple[np.ndarray, ...]:
@@ -153,40 +200,50 @@ def _differences(said: Iterable[Said], measure: str) -> tuple[np.ndarray, ...]:
     return tuple(np.array(rows).T)
 
 
-def public(measure: str, people: int, pairs: int, n: int, seed: int) -> Iterator[Row]:
-    """Yield how far `evaluate` is from the fast path, and how often it errs.
+def public(cell: Cell, measure: str, n: int, seed: int) -> Row:
+    """Return how far `evaluate` is from the fast path, and how often it errs.
 
     One study a cell is evaluated; of the commonest cells `n`, whose errors are counted.
     """
-    for kind, items in itertools.product(KINDS, ITEMS):
-        cell = Cell(kind, people, pairs, items)
-        many = n if (kind, people, pairs, items) in COMMON else 1
-        found = differences(cell, measure, many, generator(cell, measure, seed + 3))
-        row = place(cell, measure) | {"studies": many, "largest difference": found["largest"]}
-        yield row | {name: found[name] for name in ("error", "value") if many > 1}
+    many = n if common(cell) else 1
+    found = differences(cell, measure, many, generator(cell, measure, seed + 3))
+    row: Row = {"studies": many, "largest difference": found["largest"]}
+    return row | {name: found[name] for name in ("error", "value") if many > 1}
 
 
-PARTS = {"errors": errors, "power": power, "public": public}
+#: What can be found out: of which cells, and how.
+PARTS: dict[str, tuple[Cells, Callable[[Cell, str, int, int], Row]]] = {
+    "errors": (every_cell, errors),
+    "shapes": (other_shapes, errors),
+    "power": (large_effects, power),
+    "public": (every_cell, public),
+}
 
 
 def line_of(row: Row) -> str:
     """Return a cell as a line."""
     said = [
         f"{name} {100 * value:.1f}" if name != "largest difference" else f"{name} {value:.1e}"
-        for name, value in list(row.items())[5:]
-        if isinstance(value, float)
+        for name, value in row.items()
+        if name not in PLACE and isinstance(value, float)
     ]
-    return "  ".join([*(str(value) for value in list(row.values())[:5]), *said])
+    return "  ".join([*(str(row[name]) for name in PLACE), *said])
 
 
 def summary(table: pd.DataFrame) -> str:
     """Return the table of the guide: per cent, mean and range over the effects of items."""
     names = ("error", "naive", "value", "lower", "upper", "below")
-    lines = [
-        "| measure | design | people | pairs | " + " | ".join(names) + " |",
-        "| --- | --- | ---: | ---: |" + " ---: |" * len(names),
+    keys = [
+        "measure",
+        "kind",
+        "people",
+        "pairs",
+        *["shape"] * bool((table["shape"] != SHAPES[0]).any()),
     ]
-    keys = ["measure", "kind", "people", "pairs"]
+    lines = [
+        "| " + " | ".join([*keys, *names]) + " |",
+        "| --- | --- |" + " ---: |" * (len(keys) - 2 + len(names)),
+    ]
     for key, block in table.groupby(keys, sort=False):
         shown = []
         for name in names:
@@ -207,6 +264,7 @@ def judged(block: pd.DataFrame, name: str, bounds: tuple[float, float]) -> str:
 
     Surely is by exact binomial tests of the nearer bound, at a false discovery rate of 0.05.
     """
+    block = block[block[name].notna()]
     share = block[name].to_numpy()
     counts = np.round(share * block["studies"]).astype(int)
     p = []

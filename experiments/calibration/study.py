@@ -19,6 +19,8 @@ KINDS = ("crossed", "own pairs", "shared pairs", "unequal trials")
 PEOPLE = (10, 30, 100)
 PAIRS = (20, 40, 120)
 ITEMS = (0.0, 0.5, 1.0, 2.0, 4.0)
+#: How effects of pairs are distributed; ``uneven`` ones are normal, of trials that vary in noise.
+SHAPES = ("normal", "heavy", "skewed", "uneven")
 # People's effects, in units of the noise of a trial: spread of the logarithm of how strongly they
 # follow both models, of their leaning to one side, and of how much more they follow one model.
 _GAIN, _LEANING, _TASTE = 0.5, 0.35, 0.25
@@ -46,6 +48,10 @@ class Cell:
     lead
         How much more people follow the first model than the second, in units of the noise of a
         trial; 0 where neither predicts people better.
+    shape
+        One of `SHAPES`: ``heavy`` is Student's distribution with 3 degrees of freedom, ``skewed``
+        the exponential one, both of standard deviation 1 and mean 0; with ``uneven`` people also
+        differ three times as much in their gain, and one pair in ten is pure guessing.
     """
 
     kind: str
@@ -53,11 +59,20 @@ class Cell:
     pairs: int
     items: float
     lead: float = 0.0
+    shape: str = "normal"
 
     @property
     def n_pairs(self) -> int:
         """How many pairs there are in all."""
         return self.pairs * {"own pairs": _GROUPS, "shared pairs": 2}.get(self.kind, 1)
+
+    def effects(self, n: int, rng: np.random.Generator) -> np.ndarray:
+        """Draw the effects of `n` pairs."""
+        if self.shape == "heavy":
+            return self.items * rng.standard_t(3, size=n) / np.sqrt(3)
+        if self.shape == "skewed":
+            return self.items * (rng.exponential(size=n) - 1)
+        return self.items * rng.normal(size=n)
 
     def design(self, rng: np.random.Generator) -> CellDesign:
         """Draw who judges what, sorted by participant."""
@@ -87,14 +102,16 @@ def simulate(cell: Cell, design: CellDesign, n: int, rng: np.random.Generator) -
     person = np.tile(design.person, n) + study * cell.people
     pair = np.tile(design.pair, n) + study * cell.n_pairs
     models = rng.normal(size=(n_pairs, 2))
-    item = cell.items * rng.normal(size=n_pairs)
+    item = cell.effects(n_pairs, rng)
+    uneven = cell.shape == "uneven"
+    noise = np.where(rng.random(n_pairs) < 0.1, 20.0, 1.0) if uneven else np.ones(n_pairs)
     both, rather = (models @ [[1, 1], [1, -1]] / np.sqrt(2)).T
 
     def ratings() -> np.ndarray:
-        gain = np.exp(_GAIN * rng.normal(size=n_people))
+        gain = np.exp((3 if uneven else 1) * _GAIN * rng.normal(size=n_people))
         leaning, taste = rng.normal(size=(2, n_people)) * [[_LEANING], [_TASTE]]
         felt = gain[person] * both[pair] + (cell.lead + taste[person]) * rather[pair]
-        felt += leaning[person] + item[pair] + rng.normal(size=len(pair))
+        felt += leaning[person] + item[pair] + noise[pair] * rng.normal(size=len(pair))
         return np.digitize(felt, _LIMITS) - 2.5
 
     return TrialData(
