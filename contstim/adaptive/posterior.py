@@ -161,16 +161,18 @@ class Nodes:
     def chances(self, leaning: FloatArray) -> FloatArray:
         """Return the probability of each answer, shape (..., C), at leanings, logits."""
         people, n = self.link.people, self.link.n_answers
-        place = (
-            np.clip(leaning[..., None] - self._cuts, -_FARTHEST, _FARTHEST) + _FARTHEST
-        ) / _STEP
-        before = np.minimum(place.astype(np.int64), len(self._curve) - 2)
-        low = self._curve[before]
-        above = low + (place - before) * (self._curve[before + 1] - low)
+        above = self._passes(leaning[..., None] - self._cuts)
         ends = np.ones((*above.shape[:-1], 1))
         both = np.concatenate([ends, above, 0 * ends], axis=-1)
         chances = (1 - people.lapse) * -np.diff(both, axis=-1) + people.lapse / n
         return np.asarray(np.maximum(chances, _TINY))
+
+    def _passes(self, leaning: FloatArray) -> FloatArray:
+        """Return the tabled logistic function, averaged over effects of pairs."""
+        place = (np.clip(leaning, -_FARTHEST, _FARTHEST) + _FARTHEST) * (1 / _STEP)
+        before = np.minimum(place.astype(np.int64), len(self._curve) - 2)
+        low = self._curve[before]
+        return np.asarray(low + (place - before) * (self._curve[before + 1] - low))
 
     def likelihood(self, preferences: FloatArray, answers: IntArray) -> FloatArray:
         """Return P(answer | model, median slope, person) at the nodes.
@@ -187,9 +189,12 @@ class Nodes:
         array
             Shape (..., M, H, K).
         """
+        people, n = self.link.people, self.link.n_answers
         leaning = preferences[..., None, None] * self.slopes + self.leanings
-        chances = self.chances(leaning)
-        return np.take_along_axis(chances, answers[..., None, None, None, None], axis=-1)[..., 0]
+        ends = np.array([-np.inf, *self._cuts, np.inf])[..., None, None, None]
+        above, below = (self._passes(leaning - ends[answers + k]) for k in (0, 1))
+        inside = (1 - people.lapse) * (above - below) + people.lapse / n
+        return np.asarray(np.maximum(inside, _TINY))
 
     def update(
         self, state: FloatArray, preferences: FloatArray, answers: IntArray

@@ -1,0 +1,224 @@
+"""Conducting an adaptive study: what is issued to whom, and what is known when it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Annotated
+
+import numpy as np
+from pydantic import Field
+
+from contstim.adaptive.policies import Choosing, Pool, View, choose_block, places_of
+from contstim.adaptive.posterior import Link, ModelPosterior
+from contstim.adaptive.verdicts import Stopping
+from contstim.arrays import FloatArray
+from contstim.errors import InputError
+from contstim.settings import Count, Natural, settings
+
+
+@settings
+class AdaptivePlan:
+    """What is fixed before an adaptive study begins.
+
+    Attributes
+    ----------
+    choosing, link, stopping
+        How trials are chosen, how people are taken to answer, and when the study may stop.
+    trials
+        Chosen trials of each participant.
+    anchors
+        Pairs that everybody is asked besides.
+    together
+        So many participants at most are at it at once: who entered before them and has not
+        finished has left.
+    patience
+        A block without all its answers holds up those issued after it until so many have been
+        issued; then it is passed over.
+    looks
+        When the results are looked at, in words.
+    seed
+        Of all choices.
+    """
+
+    choosing: Choosing = Choosing()
+    link: Link = Link()
+    stopping: Stopping = Stopping()
+    trials: Annotated[int, Field(ge=1, le=5000)] = 40
+    anchors: Natural = 24
+    together: Count = 50
+    patience: Count = 200
+    looks: str = "after every answer"
+    seed: Natural = 0
+
+    def __post_init__(self) -> None:
+        if self.stopping.over == "pool" and self.choosing.epsilon == 0:
+            raise InputError(
+                "stopping.over is 'pool' and choosing.epsilon is 0; give an epsilon above 0, so "
+                "that every pair of the pool can be asked"
+            )
+        steady = self.choosing.policy in ("fixed", "random") or self.stopping.over == "pool"
+        if self.stopping.constant and not steady:
+            raise InputError(
+                f"stopping.constant is true, but the policy {self.choosing.policy} chooses by the "
+                "answers; leave it out, or stop over the pool"
+            )
+
+
+@dataclass(frozen=True)
+class Block:
+    """Trials issued to a participant at once.
+
+    Attributes
+    ----------
+    number
+        From 0, in the order of issue.
+    participant
+        Who gets it.
+    pairs, propensities
+        Numbers of the pool's pairs, and how probable each choice was, given those before.
+    available
+        How many pairs could be chosen when the block was begun.
+    version
+        The answers to so many first blocks were known to the policy, but for those passed over.
+    passed_over
+        Blocks that were given up waiting for since the block before.
+    """
+
+    number: int
+    participant: str
+    pairs: tuple[int, ...]
+    propensities: tuple[float, ...]
+    available: int
+    version: int
+    passed_over: tuple[int, ...] = ()
+
+
+@dataclass
+class Conductor:
+    """Issues blocks and takes answers; the same log gives the same state, to the last bit.
+
+    Answers are taken in by the order of issue, not of arrival: the first answers in are those of
+    the fastest people. A block is taken in when all blocks before it are, or were passed over.
+
+    Parameters
+    ----------
+    plan
+        The plan.
+    pool
+        The pairs; the first `plan.anchors` of them are anchors, and never issued in blocks.
+    """
+
+    plan: AdaptivePlan
+    pool: Pool
+    posterior: ModelPosterior = field(init=False)
+    blocks: list[Block] = field(default_factory=list, init=False)
+    answers: dict[int, int] = field(default_factory=dict, init=False)
+    _version: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        if self.plan.anchors >= len(self.pool.pairs):
+            raise InputError(
+                f"{self.plan.anchors} anchors leave none of the pool's {len(self.pool.pairs)} "
+                "pairs to choose; give fewer, or a larger pool"
+            )
+        self.posterior = ModelPosterior(self.plan.link, len(self.pool.models))
+        self._places = places_of(self.pool.preferences, self.posterior.nodes)
+        self._available = np.ones(len(self.pool.pairs), dtype=bool)
+        self._available[: self.plan.anchors] = False
+        self._owner: dict[int, Block] = {}
+        self._passed_over: list[int] = []  # since the block that was last recorded
+        both = (self.pool.pairs["sentence_1"] + " " + self.pool.pairs["sentence_2"]).astype(str)
+        self._words = [frozenset(text.lower().split()) for text in both]
+
+    def issue(self, participant: str) -> Block:
+        """Choose a block for a participant, who has answered or not what was issued before.
+
+        The block counts as issued once it is recorded: write it down first, then call `record`.
+        """
+        number, version = len(self.blocks), self._version
+        passed_over = list(self._passed_over)
+        while version < number:
+            block = self.blocks[version]
+            if not all(pair in self.answers for pair in block.pairs):
+                if version + self.plan.patience > number:
+                    break
+                passed_over.append(version)
+            version += 1
+        self._take_in(version, passed_over)
+        self._passed_over = passed_over
+        view = View(
+            self._places,
+            self.pool.preferences,
+            self._available,
+            self.posterior.weights,
+            self.posterior.curves(participant),
+        )
+        rng = np.random.default_rng([self.plan.seed, number])
+        pairs, propensities = choose_block(self.plan.choosing, view, rng, self._words)
+        return Block(
+            number,
+            participant,
+            tuple(pairs),
+            tuple(propensities),
+            int(self._available.sum()),
+            version,
+            tuple(passed_over),
+        )
+
+    def record(self, block: Block) -> None:
+        """Take an issued block in, just made or read from a log.
+
+        Raises
+        ------
+        InputError
+            If it is not the next one, or a pair of it was issued already.
+        """
+        if block.number != len(self.blocks):
+            raise InputError(f"block {block.number} comes where {len(self.blocks)} is due")
+        for pair in block.pairs:
+            if not 0 <= pair < len(self._available) or not self._available[pair]:
+                raise InputError(f"block {block.number} issues pair {pair}, which is not available")
+        self._available[list(block.pairs)] = False
+        self._owner.update(dict.fromkeys(block.pairs, block))
+        self.blocks.append(block)
+        self._passed_over = []
+
+    def answer(self, pair: int, rating: float) -> None:
+        """Take the answer to an issued pair in; what comes twice counts once.
+
+        Raises
+        ------
+        InputError
+            If the pair was not issued or there is no such rating.
+        """
+        if pair not in self._owner:
+            raise InputError(f"pair {pair} was not issued")
+        self.answers.setdefault(pair, self.plan.link.answer_of(rating))
+
+    def replay(self, blocks: Sequence[Block], answers: dict[int, float]) -> None:
+        """Take a whole log in: blocks in the order of issue, and ratings by pair.
+
+        The posterior is then what it was when the last block was issued.
+        """
+        for block in blocks:
+            self.record(block)
+        for pair, rating in answers.items():
+            self.answer(pair, rating)
+        for block in blocks:
+            self._take_in(block.version, block.passed_over)
+
+    @property
+    def weights(self) -> FloatArray:
+        """The posterior weights of the models, as the last block's choice knew them."""
+        return self.posterior.weights
+
+    def _take_in(self, version: int, passed_over: Sequence[int]) -> None:
+        for number in range(self._version, version):
+            if number in passed_over:
+                continue
+            block = self.blocks[number]
+            for pair in block.pairs:
+                preferences = self.pool.preferences[pair]
+                self.posterior.add(block.participant, preferences, self.answers[pair])
+        self._version = version

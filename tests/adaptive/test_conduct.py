@@ -1,0 +1,102 @@
+"""A conducted study: nothing twice, in the order of issue, the same bits after a replay."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from contstim.adaptive.conduct import AdaptivePlan, Conductor
+from contstim.adaptive.policies import Choosing, Pool
+from contstim.adaptive.posterior import Link, Nodes
+from contstim.adaptive.verdicts import Stopping
+from contstim.errors import InputError
+
+PLAN = AdaptivePlan(
+    choosing=Choosing(block=3),
+    link=Link(slopes=(0.5, 1.5)),
+    anchors=5,
+    trials=9,
+    patience=6,
+    seed=4,
+)
+
+
+def make_pool(n=60, models=3, seed=0):
+    rng = np.random.default_rng(seed)
+    names = [f"sentence number {k}" for k in range(2 * n)]
+    scores = pd.DataFrame(
+        rng.normal(size=(2 * n, models)), index=names, columns=list("abc")[:models]
+    )
+    pairs = pd.DataFrame({"sentence_1": names[:n], "sentence_2": names[n:]})
+    return Pool.of(pairs, scores, Nodes(PLAN.link))
+
+
+def play(conductor, n_blocks, seed=0, slow=()):
+    """Issue blocks to four people; those in `slow` are answered late or never."""
+    rng = np.random.default_rng(seed)
+    weights = []
+    for number in range(n_blocks):
+        block = conductor.issue(f"p{number % 4}")
+        conductor.record(block)
+        weights.append(conductor.weights)
+        if number not in slow:
+            for pair in rng.permutation(block.pairs).tolist():
+                conductor.answer(pair, float(rng.choice([-2.5, 2.5])))
+    return weights
+
+
+def test_no_pair_is_issued_twice_and_no_anchor_ever():
+    conductor = Conductor(PLAN, make_pool())
+    play(conductor, 18)
+    issued = [pair for block in conductor.blocks for pair in block.pairs]
+    assert len(set(issued)) == len(issued) == 54
+    assert min(issued) >= 5
+    assert [block.available for block in conductor.blocks[:3]] == [55, 52, 49]
+
+
+def test_an_open_block_holds_up_those_after_it_until_it_is_passed_over():
+    conductor = Conductor(PLAN, make_pool())
+    play(conductor, 12, slow=(2,))
+    assert [block.version for block in conductor.blocks] == [0, 1, 2, 2, 2, 2, 2, 2, 8, 9, 10, 11]
+    assert [block.passed_over for block in conductor.blocks if block.passed_over] == [(2,)]
+    late = conductor.blocks[2].pairs[0]
+    conductor.answer(late, 2.5)  # counted where verdicts are made, not by the policy
+    before = conductor.posterior.n_answers
+    conductor.record(conductor.issue("p0"))
+    assert conductor.posterior.n_answers == before + 3
+
+
+def test_a_replay_gives_the_same_bits_whatever_the_order_of_arrival():
+    conductor = Conductor(PLAN, make_pool())
+    play(conductor, 15, slow=(1, 7))
+    again = Conductor(PLAN, make_pool())
+    ratings = {pair: 2.5 if answer else -2.5 for pair, answer in conductor.answers.items()}
+    again.replay(conductor.blocks, dict(sorted(ratings.items())))
+    assert again.weights.tobytes() == conductor.weights.tobytes()
+    assert again.issue("p1") == conductor.issue("p1")
+
+
+def test_a_block_that_could_not_be_written_down_is_chosen_again():
+    conductor, other = (Conductor(PLAN, make_pool()) for _ in range(2))
+    for one in (conductor, other):
+        play(one, 9, slow=(2,))
+    conductor.issue("p0")
+    conductor.issue("p1")  # neither was recorded
+    assert conductor.issue("p2") == other.issue("p2")
+
+
+def test_what_does_not_belong_is_refused():
+    conductor = Conductor(PLAN, make_pool())
+    block = conductor.issue("p0")
+    with pytest.raises(InputError, match=r"pair 7 was not issued"):
+        conductor.answer(7, 2.5)
+    conductor.record(block)
+    with pytest.raises(InputError, match=r"block 0 comes where 1 is due"):
+        conductor.record(block)
+    with pytest.raises(InputError, match=r"5 anchors leave none of the pool's 5 pairs to choose"):
+        Conductor(PLAN, make_pool(5))
+    with pytest.raises(
+        InputError, match=r"stopping.over is 'pool' and choosing.epsilon is 0; give"
+    ):
+        AdaptivePlan(choosing=Choosing(epsilon=0.0), stopping=Stopping(over="pool"))
+    with pytest.raises(InputError, match=r"stopping.constant is true, but the policy information"):
+        AdaptivePlan(stopping=Stopping(constant=True))

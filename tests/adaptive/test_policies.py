@@ -1,0 +1,141 @@
+"""Policies: information by brute force, propensities that are true, blocks that do not repeat."""
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from contstim.adaptive.policies import (
+    POLICIES,
+    Choosing,
+    Pool,
+    View,
+    choose_block,
+    information,
+    places_of,
+)
+from contstim.adaptive.posterior import SIX_POINT, Link, ModelPosterior
+from contstim.errors import InputError
+
+
+def make_view(n=40, models=3, thresholds=(), seed=0, weights=None):
+    rng = np.random.default_rng(seed)
+    posterior = ModelPosterior(Link(thresholds=thresholds), models, spacing=1.0)
+    for _ in range(4):
+        answer = int(rng.integers(posterior.nodes.link.n_answers))
+        posterior.add("a", rng.uniform(-2, 2, models), answer)
+    preferences = rng.uniform(-3, 3, (n, models))
+    own = posterior.weights if weights is None else weights
+    places = places_of(preferences, posterior.nodes)
+    return View(places, preferences, np.ones(n, dtype=bool), own, posterior.curves("a"))
+
+
+def joint_information(view, pairs):
+    """Mutual information of several answers and the model, by listing all answers."""
+    chances = [view.curves[np.arange(len(view.weights)), :, view.places[pair]] for pair in pairs]
+    total = 0.0
+    for answers in itertools.product(range(view.curves.shape[1]), repeat=len(pairs)):
+        given = np.prod([c[:, y] for c, y in zip(chances, answers, strict=True)], axis=0)
+        mixed = view.weights @ given
+        total += (view.weights * given * np.log(given / mixed)).sum()
+    return total
+
+
+@pytest.mark.parametrize("thresholds", [(), SIX_POINT])
+def test_information_is_that_of_all_answers_listed(thresholds):
+    view = make_view(thresholds=thresholds)
+    brute = [joint_information(view, [pair]) for pair in range(40)]
+    np.testing.assert_allclose(information(view), brute, atol=1e-6)
+
+
+def test_a_block_is_greedy_in_joint_information():
+    view = make_view(n=12)
+    choosing = Choosing(epsilon=0.0, temperature=1e-7, block=4)
+    chosen, propensities = choose_block(choosing, view, np.random.default_rng(0))
+    assert propensities == pytest.approx([1.0] * 4)
+    for k in range(4):
+        left = [pair for pair in range(12) if pair not in chosen[:k]]
+        best = max(left, key=lambda pair: joint_information(view, [*chosen[:k], pair]))
+        assert chosen[k] == best
+
+
+@pytest.mark.parametrize("policy", sorted(POLICIES))
+def test_propensities_are_the_frequencies_of_choices(policy):
+    view = make_view(n=6)
+    choosing = Choosing(policy=policy, epsilon=0.3, temperature=0.02, block=2, shortlist=4)
+    found: dict[tuple[int, ...], list[float]] = {}
+    rng = np.random.default_rng(4)
+    n = 4000
+    for _ in range(n):
+        chosen, propensities = choose_block(choosing, view, rng)
+        assert len(set(chosen)) == 2
+        found.setdefault(tuple(chosen), []).append(float(np.prod(propensities)))
+    total = 0.0
+    for propensities in found.values():
+        assert np.ptp(propensities) == 0
+        total += propensities[0]
+        expected = n * propensities[0]
+        assert len(propensities) == pytest.approx(expected, abs=5 * np.sqrt(expected) + 3)
+    assert total == pytest.approx(1, abs=0.02)
+
+
+def test_a_policy_of_ones_own_is_one_more_entry(monkeypatch):
+    monkeypatch.setitem(POLICIES, "third", lambda view: -abs(np.arange(len(view.places)) - 2.0))
+    chosen, _ = choose_block(
+        Choosing(policy="third", epsilon=0.0, temperature=0.01, block=1),
+        make_view(),
+        np.random.default_rng(0),
+    )
+    assert chosen == [2]
+
+
+def test_repeated_words_cost():
+    view = make_view(n=3, weights=np.array([0.5, 0.5, 0.0]))
+    view = View(
+        np.repeat(view.places[:1], 3, axis=0),
+        view.preferences,
+        view.available,
+        view.weights,
+        view.curves,
+    )
+    words = [frozenset("ab"), frozenset("ab"), frozenset("cd")]
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        choosing = Choosing(epsilon=0.0, temperature=1e-6, block=2, repeats=0.9)
+        chosen, _ = choose_block(choosing, view, rng, words)
+        assert 2 in chosen
+
+
+def test_nothing_is_chosen_that_is_not_available_and_the_pool_may_run_out():
+    view = make_view(n=5)
+    view.available[:3] = False
+    for policy in POLICIES:
+        chosen, propensities = choose_block(
+            Choosing(policy=policy, block=4), view, np.random.default_rng(0)
+        )
+        assert sorted(chosen) == [3, 4]
+        assert propensities[1] == pytest.approx(1.0)
+
+
+def test_a_pool_that_cannot_be_used_is_refused():
+    nodes = ModelPosterior(Link(), 2).nodes
+    scores = pd.DataFrame({"x": [-1.0, -2.0, -np.inf], "y": [-3.0, -1.0, -2.0]}, index=list("abc"))
+    pairs = pd.DataFrame({"sentence_1": ["a"], "sentence_2": ["b"]})
+    pool = Pool.of(pairs, scores, nodes)
+    assert pool.ratios.tolist() == [[-1.0, 2.0]]
+    assert len(pool.digest) == 64
+    for table, message in (
+        (pairs.drop(columns="sentence_2"), "the pool has no column 'sentence_2'; give pairs"),
+        (pairs.iloc[:0], "the pool has no pairs; give some"),
+        (pairs.assign(sentence_2="c"), "sentence 'c' of the pool has no finite score under every"),
+        (pairs.assign(sentence_2="z"), "sentence 'z' of the pool has no finite score under every"),
+        (pd.concat([pairs, pairs]), "the pool has a pair twice; keep one"),
+    ):
+        with pytest.raises(InputError) as error:
+            Pool.of(table, scores, nodes)
+        assert message in str(error.value)
+    with pytest.raises(
+        InputError, match=r"unknown policy 'informatio'; did you mean 'information'"
+    ):
+        Choosing(policy="informatio")
