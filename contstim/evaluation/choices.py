@@ -148,6 +148,11 @@ def rescale(codes: Sequence[float] | pd.Series, low: float, high: float) -> pd.S
     ------
     InputError
         If a code is not a number or lies outside the scale; the message names the rows.
+
+    Examples
+    --------
+    >>> rescale([1, 4, 7], low=1, high=7).to_list()
+    [-2.5, 0.0, 2.5]
     """
     if low == high:
         raise InputError(f"a rating scale needs two different ends, got {low} and {high}")

@@ -130,6 +130,11 @@ def benjamini_hochberg(p_values: ArrayLike) -> FloatArray:
     Source
     ------
     Benjamini and Hochberg (1995), doi 10.1111/j.2517-6161.1995.tb02031.x.
+
+    Examples
+    --------
+    >>> benjamini_hochberg([0.01, 0.02, 0.5])
+    array([0.03, 0.03, 0.5 ])
     """
     q = np.array(p_values, dtype=np.float64)
     there = ~np.isnan(q)

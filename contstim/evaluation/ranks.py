@@ -121,6 +121,13 @@ def signed_rank_cosine(x: ArrayLike, y: ArrayLike) -> float:
     ------
     Golan et al. (2023), Eq. 10 and 11: the dot product of average-tie signed ranks over the
     product of the two norms, each sqrt(1 + 4 + ... + n^2) with n the vector's non-zero entries.
+
+    Examples
+    --------
+    >>> signed_rank_cosine([1.5, -0.5, 2.5], [10.0, -3.0, 30.0])
+    1.0
+    >>> signed_rank_cosine([1.5, -0.5, 2.5], [-10.0, 3.0, -30.0])
+    -1.0
     """
     first, second = signed_ranks(x), signed_ranks(y)
     if len(first) != len(second):

@@ -250,6 +250,12 @@ def load_model(spec: str | ModelSpec) -> SentenceModel:
         If the package that brings the family cannot be imported.
     ModelFileError
         If the model's file is missing or damaged.
+
+    Examples
+    --------
+    >>> model = load_model("contstim:trigram")
+    >>> model.score(["The dog slept.", "The slept dog."]).round(1)
+    array([-22.2, -25.5])
     """
     parsed = ModelSpec.parse(spec) if isinstance(spec, str) else spec
     family = _family(parsed)

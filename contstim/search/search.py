@@ -169,6 +169,19 @@ def synthesize(
         sentence has one word only, if no vocabulary word may stand at a position, or if a model's
         score is not higher for more acceptable sentences (``reduction=ppl``); if a certificate is
         asked for that there is none of.
+
+    Examples
+    --------
+    >>> from contstim import Vocabulary, load_model
+    >>> words = Vocabulary.from_words(["The", "A", "dog", "cat", "sat", "ran", "away", "here"])
+    >>> found = synthesize(
+    ...     "The cat sat here.",
+    ...     reject=load_model("contstim:bigram"),
+    ...     accept=load_model("contstim:trigram"),
+    ...     vocabulary=words,
+    ... )
+    >>> found.sentence, round(found.loss, 1)
+    ('A dog away here.', -0.9)
     """
     if problem is None and reject is not None and accept is not None:
         problem = Problem.pair(reject, accept)

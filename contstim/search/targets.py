@@ -201,6 +201,13 @@ def one_against_all(
     ------
     InputError
         If there are not at least two models.
+
+    Examples
+    --------
+    >>> for reject, accept in one_against_all(["a", "b", "c"])[:2]:
+    ...     print(reject, accept)
+    ('a',) ('b', 'c')
+    ('b', 'c') ('a',)
     """
     _check_several("one-against-all", models)
     sides = []
@@ -222,6 +229,11 @@ def common_failure(
     ------
     InputError
         If there are not at least two models.
+
+    Examples
+    --------
+    >>> common_failure(["a", "b"], "c")
+    (('c',), ('a', 'b'))
     """
     _check_several("common-failure", models)
     return (reference,), tuple(models)

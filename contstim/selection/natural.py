@@ -91,6 +91,18 @@ def select_natural_pairs(
     infinite score is left out; equal ranks are settled by a rule that knows nothing of the order
     of rows or columns, so the same sentences are found in any order. The sentences of a pair,
     which the paper leaves open, are put together by rank: lowest with lowest.
+
+    Examples
+    --------
+    >>> scores = pd.DataFrame(
+    ...     {"a": [-9.0, -8.0, -3.0, -2.0], "b": [-2.0, -3.0, -8.0, -9.0]},
+    ...     index=["Fine.", "Good.", "Odd.", "Strange."],
+    ... )
+    >>> pairs = select_natural_pairs(scores, per_pair=1)
+    >>> pairs.loc[0, ["sentence_1", "sentence_2"]].to_list()
+    ['Strange.', 'Fine.']
+    >>> pairs.attrs["status"]
+    'optimal'
     """
     ranked = rank_scores(log_probs)
     wanted = _wanted([str(name) for name in log_probs.columns], per_pair)

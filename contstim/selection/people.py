@@ -77,6 +77,11 @@ class People:
         array
             Probabilities, of the same shape: the mean over effects, by Gauss and Hermite's
             quadrature.
+
+        Examples
+        --------
+        >>> People().probabilities(np.array([-1.0, 0.0, 1.0])).round(2)
+        array([0.33, 0.5 , 0.67])
         """
         _, curve = _curve(self)
         # Linear interpolation between equally spaced points.

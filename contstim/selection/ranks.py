@@ -62,6 +62,14 @@ def fractional_ranks(log_probs: pd.DataFrame) -> pd.DataFrame:
     Source: Golan et al. (2023), Supplementary Section 6.2. The ranks are taken over all
     sentences, before any filter. All models are ranked over the same sentences, so that their
     ranks compare; the published scores had none missing.
+
+    Examples
+    --------
+    >>> scores = pd.DataFrame({"a": [-30.0, -40.0], "b": [-35.0, -31.0]}, index=["One.", "Two."])
+    >>> fractional_ranks(scores)
+            a    b
+    One.  1.0  0.5
+    Two.  0.5  1.0
     """
     values = _scores(log_probs)
     scored = ~(np.isnan(values) | np.isposinf(values)).any(axis=1)

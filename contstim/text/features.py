@@ -83,6 +83,11 @@ def repeats_no_word(sentences: Iterable[str], repeatable: Collection[str] = ()) 
     Notes
     -----
     Source: Golan et al. (2023), Supplementary Section 6.2, where only prepositions may recur.
+
+    Examples
+    --------
+    >>> repeats_no_word(["The dog saw the cat.", "The dog saw a cat."]).to_list()
+    [False, True]
     """
     free = {word.lower() for word in repeatable}
     labels = list(sentences)

@@ -15,6 +15,11 @@ def pool() -> list[str]:
     """Return the natural English sentences that come with contstim, most of eight words.
 
     They were written for this project and are free to use (CC0).
+
+    Examples
+    --------
+    >>> pool()[0]
+    'The curtains she chose were much too dark.'
     """
     text = (files("contstim") / "data" / "pool.txt").read_text(encoding="utf-8")
     return text.splitlines()

@@ -213,6 +213,11 @@ class Vocabulary:
             Relative frequencies, or counts: if one exceeds 1, all are divided by their sum.
         rules
             What to admit; by default `WordRules()`.
+
+        Examples
+        --------
+        >>> Vocabulary.from_words(["The", "dog", "barks", "it's"]).elsewhere.words
+        ('dog', 'barks')
         """
         rules = rules or WordRules()
         admitted = rules.admit(words)
@@ -557,6 +562,11 @@ def bundled_vocabulary() -> Vocabulary:
 
     They are the most frequent lower-case words of the books that the bundled models are trained
     on, and the capitalised words that open sentences there.
+
+    Examples
+    --------
+    >>> bundled_vocabulary()
+    <Vocabulary 1812 words first, 20000 elsewhere, 55 repeatable>
     """
     with as_file(files("contstim") / "data" / "vocabulary.csv") as path:
         return Vocabulary.read(path)

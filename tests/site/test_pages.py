@@ -23,7 +23,7 @@ PAGES = {
 }
 API = PAGES["api/index"]
 #: Packages whose ``__all__`` is public besides the namespace itself.
-PACKAGES = ("contstim.evaluation", "contstim.report", "contstim.selection")
+PACKAGES = ("contstim.adaptive", "contstim.evaluation", "contstim.report", "contstim.selection")
 
 
 def _listed() -> list[str]:

@@ -1,0 +1,25 @@
+"""The examples in docstrings give what they say."""
+
+import doctest
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+MODULES = [
+    path.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".").removesuffix(".__init__")
+    for path in sorted((ROOT / "contstim").rglob("*.py"))
+    if "\n    >>> " in path.read_text("utf-8")
+]
+
+
+def test_there_are_examples() -> None:
+    assert len(MODULES) >= 8
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_the_examples_of_a_module(name: str) -> None:
+    found = doctest.testmod(import_module(name))
+    assert found.attempted > 0
+    assert found.failed == 0
