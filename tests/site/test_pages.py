@@ -81,6 +81,12 @@ def test_every_listed_name_is_documented() -> None:
             assert not text.startswith(f"{name.rpartition('.')[2]}("), name
 
 
+def test_every_command_has_its_help_on_the_page_of_commands() -> None:
+    assert set(re.findall(r'^show\("(\w+)"\)$', PAGES["api/commands"], re.MULTILINE)) == set(
+        COMMANDS
+    )
+
+
 def test_words_are_explained_where_a_reader_first_meets_them() -> None:
     first = PAGES["tutorials/stimuli"]
     for word in ("log-probability", "nats", "event", "controversiality", "Strata"):
