@@ -141,7 +141,7 @@ class WordTokenizer:
         known = np.zeros(len(words), dtype=np.bool_)
         for i, word in enumerate(words):
             tokens = tokens_of_word(word.lower() if lower else word, self.punctuation)
-            known[i] = bool(tokens) and all(token in self.ids for token in tokens)
+            known[i] = bool(tokens) and all(map(self.ids.__contains__, tokens))
         return known
 
     def slot(self, sentence: Sentence, position: int, words: WordList) -> Slot:

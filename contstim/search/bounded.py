@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from functools import cache
 
 import numpy as np
-from scipy.special import ndtr
-from scipy.stats import norm, qmc
+from scipy.special import ndtr, ndtri
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.search.candidates import SLACK, Candidates
@@ -405,4 +404,6 @@ def _cost_of_present(candidates: Candidates) -> float:
 @cache
 def _normals(n: int) -> FloatArray:
     """Return draws (n, 2^k) of n independent standard normal variables, always the same."""
-    return np.asarray(norm.ppf(qmc.Sobol(n, seed=0).random_base2(_LOG_DRAWS)).T)
+    from scipy.stats.qmc import Sobol  # takes as long to load as a search; few need it
+
+    return np.asarray(ndtri(Sobol(n, seed=0).random_base2(_LOG_DRAWS)).T)

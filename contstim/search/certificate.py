@@ -21,7 +21,6 @@ from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from scipy.optimize import linprog
 
 from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InputError
@@ -34,7 +33,9 @@ from contstim.search.trellis import Choice, Trellis
 
 # Largest weight beside the loss, and the grid of weights that sentences share: powers of two to
 # multiples of 1 / _GRID.
-_LARGEST, _GRID = 64.0, 8
+_LARGEST, _GRID = 64.0, 4
+# Weights beside the loss change by this factor at most from the best so far.
+_STEP = 2.0
 # Part of the bound that is left open, and nats that arithmetic may be off.
 _OPEN, _ROUNDING = 0.002, 1e-4
 _MOST_ROUNDS = 80
@@ -89,7 +90,7 @@ class Reach:
     """
 
     def __init__(self, search: Search, trellis: Trellis, parts: FloatArray) -> None:
-        names = list(search.natural)
+        names = _names(search)
         self.trellis, self.parts = trellis, parts
         self.natural = np.array([search.natural[name] for name in names])
         self.least = np.array([search.minimum.get(name, -np.inf) for name in names])
@@ -107,13 +108,13 @@ class Reach:
         It is known where every model's scores are sums over n-grams, all models read words alike,
         and the loss is the greatest of weighted sums of falls.
         """
-        models = search.problem.by_name
+        models, names = search.problem.by_name, _names(search)
         parts = search.problem.objective.parts
-        found = [model.back_off() for model in models.values()]
+        found = [models[name].back_off() for name in names]
         tables = [table for table in found if table is not None]
         if parts is None or len(tables) < len(found):
             return None
-        rows = np.array([[part.get(name, 0.0) for name in models] for part in parts])
+        rows = np.array([[part.get(name, 0.0) for name in names] for part in parts])
         reach = cls(search, _trellis(search.proposal, tables), rows)
         return reach if reach._find_slots(search, tables) else None
 
@@ -183,9 +184,9 @@ class Reach:
             tried.add(tuple(at))
             found.append(self._under(at))
             cuts.append(found[-1].cut)
-            open_, at = _master(np.array(cuts), n_parts)
-            best = max(under.bound for under in found)
-            if open_ - best <= max(_OPEN * abs(best), _ROUNDING):
+            best = max(found, key=lambda under: under.bound)
+            open_, at = _master(np.array(cuts), n_parts, best.at[n_parts:])
+            if open_ - best.bound <= max(_OPEN * abs(best.bound), _ROUNDING):
                 break
             if shared:
                 powers = np.log2(np.maximum(at[n_parts:], 1 / _LARGEST))
@@ -258,9 +259,25 @@ def bound_of(search: Search) -> float:
     )
 
 
-def _master(cuts: FloatArray, n_parts: int) -> tuple[float, FloatArray]:
-    """Return the highest bound that cuts (n, W) leave open, and the weights (W,) that give it."""
+def _master(cuts: FloatArray, n_parts: int, best: FloatArray) -> tuple[float, FloatArray]:
+    """Return the highest bound that cuts leave open near weights, and the weights that give it.
+
+    Far from all cuts a bound promises much and keeps little, so that steps are limited (Marsten,
+    Hogan & Blankenship 1975). What is highest near the best weights is highest of all, since the
+    bound is concave in the weights.
+
+    Parameters
+    ----------
+    cuts
+        Shape (n, W).
+    n_parts
+        How many of the weights are those of the parts.
+    best
+        The weights beside those of the parts under which the bound is highest so far.
+    """
     n_weights = cuts.shape[1]
+    lowest = np.where(best < _STEP / _LARGEST, 0.0, best / _STEP)
+    highest = np.clip(best * _STEP, 1 / _LARGEST, _LARGEST)
     if n_weights == n_parts == 1:
         return float(cuts.min()), np.ones(1)
     if n_weights == 2 and n_parts == 1:
@@ -268,10 +285,13 @@ def _master(cuts: FloatArray, n_parts: int) -> tuple[float, FloatArray]:
         slopes, heights = cuts[:, 1], cuts[:, 0]
         with np.errstate(divide="ignore", invalid="ignore"):
             crossed = np.subtract.outer(heights, heights) / np.subtract.outer(slopes, slopes).T
-        at = np.concatenate([[0.0, _LARGEST], crossed[(crossed > 0) & (crossed < _LARGEST)]])
+        inside = crossed[(crossed > lowest) & (crossed < highest)]
+        at = np.concatenate([lowest, highest, inside])
         values = (heights + np.outer(at, slopes)).min(axis=1)
-        best = int(values.argmax())
-        return float(values[best]), np.array([1.0, at[best]])
+        chosen = int(values.argmax())
+        return float(values[chosen]), np.array([1.0, at[chosen]])
+    from scipy.optimize import linprog  # takes as long to load as a search; few need it
+
     rows = np.hstack([np.ones((len(cuts), 1)), -cuts])
     sums = np.zeros((1, n_weights + 1))
     sums[0, 1 : 1 + n_parts] = 1.0
@@ -281,13 +301,18 @@ def _master(cuts: FloatArray, n_parts: int) -> tuple[float, FloatArray]:
         b_ub=np.zeros(len(rows)),
         A_eq=sums,
         b_eq=[1.0],
-        bounds=[(None, None), *[(0.0, 1.0)] * n_parts, *[(0.0, _LARGEST)] * (n_weights - n_parts)],
+        bounds=[(None, None), *[(0.0, 1.0)] * n_parts, *zip(lowest, highest, strict=True)],
     )
     solution = np.asarray(found.x)
     return float(solution[0]), solution[1:]
 
 
-# The trellises of each proposal, one for the models in each order that they are named in.
+def _names(search: Search) -> list[str]:
+    """Return the models in one order whatever their sides, so that these share a trellis."""
+    return sorted(search.natural)
+
+
+# The trellises of each proposal, one for each set of models.
 _TRELLISES: WeakKeyDictionary[WordReplacement, list[Trellis]] = WeakKeyDictionary()
 
 

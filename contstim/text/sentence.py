@@ -51,9 +51,12 @@ def tokens_of_word(word: str, punctuation: str) -> list[str]:
         its own (``said...`` is ``said`` and ``...``). ``drop``: the core alone; a word of
         punctuation alone has no token.
     """
-    # Most words are letters alone; for them all policies agree, and this is much the faster way.
+    # Most words are letters alone, for which all policies agree, or letters and one mark; this is
+    # much the faster way.
     if punctuation == "keep" or word.isalpha():
         return [word]
+    if word[-1:] in _CLOSING and word[:-1].isalpha():
+        return [word[:-1]] if punctuation == "drop" else [word[:-1], word[-1]]
     before, core, after = split_word(word)
     if punctuation == "drop":
         return [core] if any(c.isalnum() for c in core) else []
