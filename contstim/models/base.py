@@ -339,6 +339,14 @@ class SentenceModel(ABC):
         """
         return None
 
+    @property
+    def at_once(self) -> bool:
+        """Whether `replacements` knows all exact scores at once and at little cost.
+
+        Searches ask such models first, and others only of the words that these leave.
+        """
+        return False
+
     def replacements(self, sentence: Sentence, position: int, words: WordList) -> Replacements:
         """Score `sentence` with the word at `position` replaced by each of `words`.
 

@@ -135,6 +135,11 @@ class TableModel(SentenceModel):
             found.append(SentenceParts(tuple(units), values, np.array(word_of), encoded.n_words))
         return found
 
+    @property
+    def at_once(self) -> bool:
+        """If `exact` says so."""
+        return self.exact == "all"
+
     def replacements(self, sentence: Sentence, position: int, words: WordList) -> Replacements:
         """Score candidates, at once or on demand as `exact` says."""
         general = super().replacements(sentence, position, words)

@@ -28,6 +28,8 @@ _INPUTS, _SCORES = 25_000, 48
 # what scores have brought so far.
 _LEAST = 1 / 8
 _LARGEST_BATCH = 256
+# Candidates of known losses that are asked about at once.
+_CHECKED = 8
 _NO_LIMIT = 2**40
 # Sampled losses of a candidate, where their distribution has no closed form: two to this power.
 _LOG_DRAWS = 5
@@ -92,7 +94,7 @@ class Bounded(Strategy):
     def run(self, search: Search) -> bool:
         """Search by sweeps, learning from each position for the next."""
         memory = Memory()
-        search.sweep(lambda candidates: self.look(candidates, memory))
+        search.sweep(lambda candidates: self.look(candidates, memory), sifted=True)
         return memory.complete
 
     def look(self, candidates: Candidates, memory: Memory | None = None) -> bool:
@@ -214,6 +216,10 @@ class _WordSearch:
             if not ready.any() or self._enough(most):
                 return False
             size = min(room, 1 + self._n_scored(expensive) // 8, _LARGEST_BATCH)
+            if self.candidates.losses_known:
+                # Only whether constraints are kept is asked, in the order of what losses promise;
+                # for a network some sentences together cost little more than one.
+                size = min(room, max(size, _CHECKED))
             order = np.argsort(-promise, kind="stable")
             self._ask(expensive, running[order[ready[order]][:size]])
 

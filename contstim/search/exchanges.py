@@ -52,7 +52,7 @@ class Exchanges(Bounded):
         """Search word by word, and by two where that brings nothing, in turns."""
         memory = Memory()
         while True:
-            search.sweep(lambda candidates: self.look(candidates, memory))
+            search.sweep(lambda candidates: self.look(candidates, memory), sifted=True)
             places = [search.candidates(position) for position in search.positions]
             at_once = all(table.exact for table in places[0].tables.values())
             exchanged = self._exchange if at_once else _Guess(self, memory).exchange

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from contstim.search.candidates import Candidates, batches, propose_in_order
-from contstim.search.sweeps import Strategy
+from contstim.search.sweeps import Search, Strategy
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,11 @@ class Exhaustive(Strategy):
     @property
     def complete(self) -> bool:
         """Whether no single replacement improves a result: always."""
+        return True
+
+    def run(self, search: Search) -> bool:
+        """Search by sweeps."""
+        search.sweep(self.look, sifted=True)
         return True
 
     def look(self, candidates: Candidates) -> bool:

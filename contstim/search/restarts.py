@@ -32,12 +32,12 @@ class Restarts(Bounded):
     def run(self, search: Search) -> bool:
         """Climb, and climb again from sentences near the best."""
         memory = Memory()
-        search.sweep(lambda candidates: self.look(candidates, memory))
+        search.sweep(lambda candidates: self.look(candidates, memory), sifted=True)
         for _ in range(self.restarts):
             if self._spent(search, memory):
                 break
             other = self._aside(search, memory)
-            other.sweep(lambda candidates: self.look(candidates, memory))
+            other.sweep(lambda candidates: self.look(candidates, memory), sifted=True)
             if other.loss(other.now) < search.loss(search.now):
                 changed = sorted(Edits.differences(search.sentence, other.sentence))
                 search.take({p: other.sentence.words[p] for p in changed})

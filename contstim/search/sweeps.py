@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass, field
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ import numpy as np
 from contstim.arrays import BoolArray, FloatArray
 from contstim.errors import InfeasibleError
 from contstim.models.base import Replacements
-from contstim.search.candidates import Candidates, Spent
+from contstim.search.candidates import SLACK, Candidates, Spent
 from contstim.search.problem import Edits, Problem, check_natural, most_broken
 from contstim.search.proposals import WordReplacement
 from contstim.text.sentence import Sentence, WordList
@@ -119,6 +120,30 @@ class _Place:
     tables: dict[str, Replacements]
     known: dict[str, FloatArray]
 
+    def with_tables(self, tables: Mapping[str, Replacements], order: Iterable[str]) -> _Place:
+        """Return the place with what further models say, models in this order."""
+        found = {**self.tables, **tables}
+        known = dict(self.known)
+        for name, table in tables.items():
+            known[name] = table.estimate if table.exact else np.full(len(self.words), np.nan)
+        names = [name for name in order if name in found]
+        return _Place(
+            self.words,
+            self.allowed,
+            {name: found[name] for name in names},
+            {name: known[name] for name in names},
+        )
+
+    def of(self, kept: BoolArray) -> _Place:
+        """Return the place with some of its words (V,), all scores known."""
+        scores = {name: values[kept] for name, values in self.known.items()}
+        return _Place(
+            WordList(tuple(compress(self.words, kept))),
+            self.allowed[kept],
+            {name: Replacements(v, v, True, v.__getitem__) for name, v in scores.items()},
+            scores,
+        )
+
 
 @dataclass(eq=False)
 class Search:
@@ -162,7 +187,7 @@ class Search:
         self.positions = self._positions()
         self.natural = self.now = self.scores(self.sentence)
         self.minimum = self.problem.minima(self.natural, len(self.sentence))
-        self._places: dict[tuple[int, Sentence], _Place] = {}
+        self._places: dict[tuple[int, Sentence], dict[str, _Place]] = {}
         self._n_sweeps = 0
         # Chance depends on the task alone, so a task gives the same result in any order of tasks.
         key = "\n".join([str(self.sentence), *self._models])
@@ -182,10 +207,18 @@ class Search:
         arrays = {name: np.array([scores[name]]) for name in self.problem.objective.models}
         return float(self.problem.objective.loss(arrays, self.natural)[0])
 
-    def sweep(self, look: Callable[[Candidates], bool]) -> None:
+    def sweep(self, look: Callable[[Candidates], bool], *, sifted: bool = False) -> None:
         """Visit positions in random sweeps until a word search brings nothing at any of them.
 
         Word searches that would look further (`Strategy.look`) are called again then.
+
+        Parameters
+        ----------
+        look
+            The word search.
+        sifted
+            Whether to leave out, before other models are asked anything, the candidates that
+            models rule out whose scores are known at once.
         """
         positions = self.positions
         # Positions that brought nothing since the last replacement; all of them, and it is over,
@@ -201,7 +234,9 @@ class Search:
                 n_steps = len(self.steps)
                 more = False
                 for base in self._bases(position):
-                    more |= look(self.candidates(position, round_, base))
+                    if sifted and not self._left(self._known(position, base)).any():
+                        continue
+                    more |= look(self.candidates(position, round_, base, sifted=sifted))
                     if len(self.steps) > n_steps:
                         break
                 if len(self.steps) > n_steps:
@@ -221,11 +256,20 @@ class Search:
         return self.proposal.words(self.start, position, listed)
 
     def candidates(
-        self, position: int, round_: int = 0, base: Sentence | None = None
+        self,
+        position: int,
+        round_: int = 0,
+        base: Sentence | None = None,
+        *,
+        sifted: bool = False,
     ) -> Candidates:
-        """Return the words that may stand at `position` of the sentence as it is, or of `base`."""
+        """Return the words that may stand at `position` of the sentence as it is, or of `base`.
+
+        `sifted` leaves out those that models rule out whose scores are known at once, where the
+        problem has others.
+        """
         sentence = self.sentence if base is None else base
-        place = self._place(position, sentence)
+        place = self._place(position, sentence, sifted)
         back = {p: sentence.words[p] for p in Edits.differences(self.sentence, sentence)}
         return Candidates(
             objective=self.problem.objective,
@@ -262,9 +306,14 @@ class Search:
             changed = changed.replace(position, word)
         if not self.may(changed):
             return False
-        scores = self.scores(changed)
-        kept = all(scores[name] >= minimum for name, minimum in self.minimum.items())
-        if not kept or not self.loss(scores) < self.loss(self.now):
+        text, scores = [str(changed)], dict[str, float]()
+        # What costs little first.
+        for name, model in sorted(self._models.items(), key=lambda item: not item[1].at_once):
+            scores[name] = float(model.score(text)[0])
+            if scores[name] < self.minimum.get(name, -np.inf):
+                return False
+        scores = {name: scores[name] for name in self._models}
+        if not self.loss(scores) < self.loss(self.now):
             return False
         self._go(changed, scores)
         return True
@@ -390,27 +439,61 @@ class Search:
         word = candidates.words.words[index[best]]
         return sentence.replace(position, word), float(rooms[best])
 
-    def _place(self, position: int, sentence: Sentence) -> _Place:
+    def _place(self, position: int, sentence: Sentence, sifted: bool) -> _Place:
         """Return what is known of a position, computing estimates and bounds if they are not."""
+        at_once = self._known(position, sentence)
+        others = {m: model for m, model in self._models.items() if m not in at_once.tables}
+        if not others:
+            return at_once
+        # The loss only falls, so that what was left out once stays out.
+        kept = self._places[_without(sentence, position)]
+        kind = "sifted" if sifted and at_once.tables else "whole"
+        if kind not in kept:
+            place = at_once
+            if kind == "sifted":
+                left = self._left(at_once)
+                present = at_once.words.index.get(sentence.words[position])
+                if present is not None:
+                    left[present] = True
+                # What models keep of whole lists is worth more than a few words less.
+                place = at_once.of(left) if 2 * left.sum() < len(left) else at_once
+            kept[kind] = place.with_tables(
+                {
+                    m: model.replacements(sentence, position, place.words)
+                    for m, model in others.items()
+                },
+                self._models,
+            )
+        return kept[kind]
+
+    def _known(self, position: int, sentence: Sentence) -> _Place:
+        """Return what is known of a position at once, by the models that know it so."""
         key = _without(sentence, position)
-        place = self._places.get(key)
-        if place is None:
+        kept = self._places.get(key, {})
+        if "at once" not in kept:
             words = self.words(position)
+            allowed = self.proposal.allowed(sentence, position, words)
             tables = {
                 name: model.replacements(sentence, position, words)
                 for name, model in self._models.items()
+                if model.at_once
             }
-            known = {
-                name: table.estimate if table.exact else np.full(len(words), np.nan)
-                for name, table in tables.items()
-            }
-            allowed = self.proposal.allowed(sentence, position, words)
-            place = _Place(words, allowed, tables, known)
+            kept["at once"] = _Place(words, allowed, {}, {}).with_tables(tables, self._models)
             # What is known at once is known again at once.
-            at_once = all(table.exact for table in tables.values())
-            if not at_once or len(self._places) < _KEPT:
-                self._places[key] = place
-        return place
+            if len(tables) < len(self._models) or len(self._places) < _KEPT:
+                self._places[key] = kept
+        return kept["at once"]
+
+    def _left(self, place: _Place) -> BoolArray:
+        """Return which words may stand at a place for all that is known at once, (V,)."""
+        left = place.allowed.copy()
+        for name, minimum in self.minimum.items():
+            if name in place.tables:
+                left &= place.known[name] >= minimum - SLACK
+        if all(name in place.tables for name in self.problem.objective.models):
+            losses = self.problem.objective.loss(place.known, self.natural)
+            left &= losses < self.loss(self.now) + SLACK
+        return left
 
 
 def _without(sentence: Sentence, position: int) -> tuple[int, Sentence]:

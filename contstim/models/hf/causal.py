@@ -33,6 +33,8 @@ from contstim.text.sentence import Sentence, WordList
 #: The bounds of all candidates may cost as much as the scores of this many sentences like the
 #: present one, each computed as one input.
 BOUND_COST_IN_SENTENCES = 100
+# Nor may they cost more than the scores of one in so many of the candidates.
+_ONE_IN = 50
 # Trees cost more a token than plain rows: they are used if they leave at most this share of them.
 _LARGEST_SHARE_OF_TREES = 0.7
 
@@ -425,18 +427,19 @@ class CausalModel(TransformerModel):
     ) -> tuple[FloatArray, IntArray]:
         """Return log p(token | tokens above it) of the trie's nodes, and the nodes looked beyond.
 
-        Below the nodes that `BOUND_COST_IN_SENTENCES` of `length` tokens allow the values are
+        Below the nodes that `BOUND_COST_IN_SENTENCES` of `length` tokens allow, values are
         known; elsewhere they stay 0, so that sums along a word's way bound its log-probability.
         """
         steps = np.zeros(len(trie.parent), dtype=np.float64)
         top = np.flatnonzero(trie.depth == 1)
         steps[top] = beginning.first[trie.token[top]]
-        if beginning.branch is None or len(trie.end) <= BOUND_COST_IN_SENTENCES:
-            # So few candidates cost no more to score than to bound.
+        most = min(BOUND_COST_IN_SENTENCES, len(trie.end) // _ONE_IN)
+        if beginning.branch is None or most < 2:
+            # So few candidates cost little more to score than to bound.
             return steps, np.zeros(0, dtype=np.int64)
         body, head = self.network.weights
         spent = len(frame.left) * (body + head)
-        budget = BOUND_COST_IN_SENTENCES * (length * body + head) - spent
+        budget = most * (length * body + head) - spent
         chosen = trie.choose(beginning.first, (body, head), budget)
         for group in trie.rows(chosen):
             for batch, logits in self.network.batches(

@@ -331,6 +331,11 @@ class TokenUnigram(SentenceModel):
             for e in self.model.encode(sentences)
         ]
 
+    @property
+    def at_once(self) -> bool:
+        """Always: no word's share depends on the others."""
+        return True
+
     def replacements(self, sentence: Sentence, position: int, words: WordList) -> Replacements:
         """Score candidates, all at once: they change the units of one word alone."""
         parts = self.parts([str(sentence)])[0]

@@ -225,6 +225,11 @@ class NgramModel(SentenceModel):
             return None
         return BackOff(self._table, self._tokenizer, self.scores_end)
 
+    @property
+    def at_once(self) -> bool:
+        """Always: all candidates are looked up."""
+        return True
+
     def replacements(self, sentence: Sentence, position: int, words: WordList) -> Replacements:
         """Score `sentence` with the word at `position` replaced by each of V `words`, all exactly.
 

@@ -11,6 +11,7 @@ import pytest
 import torch
 from tiny_transformers import tokens_computed
 
+from contstim.models.hf import causal
 from contstim.models.hf.causal import BOUND_COST_IN_SENTENCES
 from contstim.models.hf.trie import TokenTrie, guessed_steps
 from contstim.models.registry import load_model
@@ -113,6 +114,7 @@ def test_a_bound_is_the_probability_up_to_the_candidate(
     tiny: Tiny, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = load_model(f"hf:{tiny(name)}")
+    monkeypatch.setattr(causal, "_ONE_IN", 1)
     some = model.replacements(SENTENCE, 3, WORDS).upper
     # A price that all nodes together do not reach.
     monkeypatch.setattr(model.network, "weights", (1, 0))
@@ -124,9 +126,10 @@ def test_a_bound_is_the_probability_up_to_the_candidate(
 
 def test_bounds_keep_to_their_price(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
     model = load_model(f"hf:{tiny('gpt2')}")
-    table = model.replacements(SENTENCE, 3, MANY)
     few = WordList.of(MANY.words[:60])
     first_alone = model.replacements(SENTENCE, 3, few).upper
+    monkeypatch.setattr(causal, "_ONE_IN", 1)
+    table = model.replacements(SENTENCE, 3, MANY)
     work: list[tuple[int, int]] = []
     real = model.network.logits
 
