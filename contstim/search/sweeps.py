@@ -234,7 +234,7 @@ class Search:
                 n_steps = len(self.steps)
                 more = False
                 for base in self._bases(position):
-                    if sifted and not self._left(self._known(position, base)).any():
+                    if sifted and not self._left(position, base).any():
                         continue
                     more |= look(self.candidates(position, round_, base, sifted=sifted))
                     if len(self.steps) > n_steps:
@@ -451,7 +451,7 @@ class Search:
         if kind not in kept:
             place = at_once
             if kind == "sifted":
-                left = self._left(at_once)
+                left = self._left(position, sentence)
                 present = at_once.words.index.get(sentence.words[position])
                 if present is not None:
                     left[present] = True
@@ -484,9 +484,12 @@ class Search:
                 self._places[key] = kept
         return kept["at once"]
 
-    def _left(self, place: _Place) -> BoolArray:
-        """Return which words may stand at a place for all that is known at once, (V,)."""
+    def _left(self, position: int, sentence: Sentence) -> BoolArray:
+        """Return which words may improve the sentence for all that is known at once, (V,)."""
+        place = self._known(position, sentence)
         left = place.allowed.copy()
+        if sentence == self.sentence and sentence.words[position] in place.words:
+            left[place.words.index[sentence.words[position]]] = False
         for name, minimum in self.minimum.items():
             if name in place.tables:
                 left &= place.known[name] >= minimum - SLACK

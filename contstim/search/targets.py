@@ -90,15 +90,16 @@ class Sides:
             )
         if self.loss not in LOSSES:
             raise InputError(f"the loss is {self.loss!r}; give {' or '.join(LOSSES)}")
-        if not isinstance(self.margin, float) and len(self.margin) != len(self.accept):
+        if isinstance(self.margin, tuple) and len(self.margin) != len(self.accept):
             raise InputError(
                 f"{len(self.accept)} accepting models have {len(self.margin)} margins; give one "
                 "for all, or one each"
             )
-        for margin in (self.margin,) if isinstance(self.margin, float) else self.margin:
-            if not 0 <= margin < math.inf:  # also refuses NaN
+        for margin in self._margins:
+            # Also refuses NaN.
+            if not (isinstance(margin, float | int) and 0 <= margin < math.inf):
                 raise InputError(
-                    f"the margin is {margin}; give the nats by which an accepting model's score "
+                    f"the margin is {margin!r}; give the nats by which an accepting model's score "
                     "may fall, from 0 up"
                 )
 
@@ -121,12 +122,17 @@ class Sides:
         return kind(self.reject, self.scales)
 
     @property
+    def _margins(self) -> tuple[float, ...]:
+        """One for each of A; at least one, to be checked."""
+        if isinstance(self.margin, tuple):
+            return self.margin
+        return (self.margin,) * max(1, len(self.accept))
+
+    @property
     def constraints(self) -> tuple[Constraint, ...]:
         """The scores to keep: the floors, then those of A."""
-        margins = self.margin
-        if isinstance(margins, float):
-            margins = (margins,) * len(self.accept)
-        return (*self.floors, *map(Accepted, self.accept, margins))
+        accepted = map(Accepted, self.accept, self._margins)
+        return (*self.floors, *accepted)
 
     def problem(self, models: Sequence[SentenceModel]) -> Problem:
         """Return the problem, given its models."""

@@ -11,6 +11,7 @@ from contstim import (
     Accepted,
     Constraint,
     Fall,
+    Floor,
     Problem,
     Synthesis,
     Vocabulary,
@@ -18,9 +19,12 @@ from contstim import (
     synthesize,
 )
 from contstim.errors import InputError
+from contstim.models.base import Replacements
 from contstim.models.reductions import ReducedModel
 from contstim.models.spec import ModelSpec
 from contstim.models.toy import TableModel
+from contstim.search.sweeps import Search
+from contstim.text.sentence import Sentence
 
 WORDS = ["ab", "cd", "ef", "gh", "ij", "kl"]
 FREE = Vocabulary(WordList.of(WORDS), WordList.of(WORDS), frozenset(WORDS))
@@ -158,3 +162,50 @@ def test_bad_problems() -> None:
 def test_the_smallest_drop_has_no_closed_form() -> None:
     assert SmallestDrop(("a", "b")).weights is None
     assert Fall(("a", "b")).weights == {"a": 0.5, "b": 0.5}
+
+
+class _Asked(TableModel):
+    """A model whose scores must be asked for, and which keeps what it was asked."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(WORDS, seed, exact="none")
+        self.asked: list[tuple[str, set[str]]] = []
+
+    def replacements(self, sentence: Sentence, position: int, words: WordList) -> Replacements:
+        self.asked += [(str(sentence), {str(sentence.replace(position, w)) for w in words})]
+        return super().replacements(sentence, position, words)
+
+
+@pytest.mark.parametrize("strategy", ["exhaustive", "bounded", "exchanges", "restarts"])
+def test_others_are_asked_only_of_words_that_models_known_at_once_leave(strategy: str) -> None:
+    reject, accept = _models("all", "all")
+    floor = _Asked(2)
+    floors = Floor(floor.spec, -1.0, natural=True)
+    problem = Problem(
+        (reject, accept, floor), Fall((reject.spec,)), (Accepted(accept.spec), floors)
+    )
+    whole: dict[str, Synthesis] = {}
+    sizes: set[int] = set()
+    for start in ALL[::7]:
+        floor.asked.clear()
+        found = synthesize(start, problem=problem, vocabulary=FREE, strategy=strategy)
+        least = accept.score([start])[0]
+        if strategy in ("exhaustive", "bounded"):
+            for sentence, texts in floor.asked:
+                others = sorted(texts - {sentence})
+                fewer = 2 * (len(others) + 1) < len(WORDS)
+                falls = reject.score(others) < reject.score([sentence])[0]
+                assert not fewer or (falls & (accept.score(others) >= least)).all()
+            # Nothing is asked where nothing is left.
+            assert all(len(texts) > 1 for _, texts in floor.asked)
+            sizes.update(len(texts) for _, texts in floor.asked)
+        whole[start] = found
+    assert strategy not in ("exhaustive", "bounded") or min(sizes) < len(WORDS) / 2
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            Search, "_left", lambda search, p, text: search._known(p, text).allowed.copy()
+        )
+        for start, found in whole.items():
+            if strategy == "exhaustive":
+                again = synthesize(start, problem=problem, vocabulary=FREE, strategy=strategy)
+                assert (again.sentence, again.scores) == (found.sentence, found.scores)

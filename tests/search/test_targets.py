@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Sequence
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -145,6 +146,17 @@ def test_one_and_one_is_the_pair() -> None:
     for start in STARTS:
         one = synthesize(start, problem=problem, vocabulary=FREE)
         assert one == synthesize(start, reject=reject, accept=accept, vocabulary=FREE)
+
+
+def test_a_margin_is_any_number() -> None:
+    reject, accept = _models(2)
+    assert problem_of([reject], [accept], margin=1) == problem_of([reject], [accept], margin=1.0)
+    text: Any = "1"
+    with pytest.raises(InputError) as error:
+        Sides(("a",), ("b",), margin=text)
+    assert str(error.value) == (
+        "the margin is '1'; give the nats by which an accepting model's score may fall, from 0 up"
+    )
 
 
 def test_one_against_all_isolates_each_model_both_ways() -> None:
