@@ -178,11 +178,9 @@ def test_bounded_spends_its_budget_on_the_most_promising(budget: int) -> None:
 def test_bounded_asks_for_nothing_that_cannot_improve_on_what_it_knows() -> None:
     # The rejecting model's scores are known, so a candidate is of use only if it is lower than
     # the best one known to be feasible; without a budget all of those are looked at.
-    rng = np.random.default_rng(7)
-    reject, accept = (
-        rng.uniform(-60.0, -16.0, size=400),
-        rng.choice([-5.0, -90.0], 400, p=[0.02, 0.98]),
-    )
+    reject = np.random.default_rng(7).uniform(-60.0, -16.0, size=400)
+    accept = np.full(400, -90.0)
+    accept[np.argsort(reject)[[40, 150, 300]]] = -5.0
     planted = Planted(at_once(reject), on_demand(accept))
     planted.play(Bounded(None).look)
     best = 0.0
