@@ -3,7 +3,7 @@ PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test test-browser page check bench docs clean
+.PHONY: help demo test test-browser page page-check check bench docs clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -29,6 +29,9 @@ test-browser: $(BIN)/.installed page  ## play the experiment in Chromium (chromi
 
 page: $(BIN)/.installed  ## fetch the npm files of the experiment's page, by lock file
 	$(BIN)/contstim experiment build
+
+page-check:  ## check the page's scripts: types, style, units without a browser (npm needed)
+	cd tests/page && npm ci --ignore-scripts --no-audit --no-fund && npm run --silent check
 
 check: $(BIN)/.installed  ## run the linters: format, style, types, import layers, names
 	$(BIN)/ruff format --check .

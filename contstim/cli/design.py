@@ -23,6 +23,7 @@ import math
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,6 +41,8 @@ from contstim.cli.common import (
     write_output,
 )
 from contstim.errors import InputError
+from contstim.experiment.study import write_record
+from contstim.files import is_stream
 from contstim.models.spec import ModelSpec
 from contstim.tables import read_table
 from contstim.text.sentences import pool, read_sentences
@@ -348,6 +351,8 @@ def _trials(args: argparse.Namespace) -> int:
     with write_output(args.out, [args.natural, args.triplets, args.pool]) as out:
         trials.to_csv(out, index=False, lineterminator="\n")
     resolved = LAYOUTS[layout] if isinstance(layout, str) else layout
+    if args.out != "-" and not is_stream(Path(args.out)):
+        write_record(Path(args.out), {"layout": asdict(resolved), "seed": args.seed})
     models = {*trials["model_1"].dropna(), *trials["model_2"].dropna()}
     print(f"{trials.attrs['trials']} trials a participant", file=sys.stderr)
     if len(models) > 1:

@@ -1,13 +1,14 @@
 """Run the experiment with people in a browser, and bring their choices back as tables.
 
-A study is a folder. new: writes it around the trials of `contstim design trials`: study.toml (all
-settings), consent.md, texts.toml (every text of the page, to translate) and trials.csv. check: says
-what is wrong with a study folder, or what it holds. build: fetches the npm files of the page, once.
+A study is a folder. new: writes it around the trials of `contstim design trials`, or around
+sentences to rate or to read at one's own pace: study.toml (all settings), consent.md, texts.toml
+(every text of the page, to translate) and trials.csv. check: says what is wrong with a study
+folder, or what it holds. build: fetches the npm files of the page, once.
 
 Three ways to run it. serve: on this machine, for the lab or behind a web server with TLS; nothing
 is acknowledged to the page before it is on the disk, and whoever comes back goes on as they left.
 static: as a folder for any web host, data by a DataPipe-style endpoint or saved by participants.
-jatos: as a study archive that JATOS imports. trial-lists: CSV for PCIbex, Gorilla and others.
+jatos: as a study archive that JATOS imports.
 
 And back. import: adds raw logs of static pages and JATOS to the study's data. export: writes
 choices.csv, as `contstim evaluate` reads it, further tables and a Psych-DS data set; the raw log
@@ -19,12 +20,12 @@ participants who follow one model suspiciously well, and other patterns.
 
 Examples:
   contstim experiment new my-study --trials trials.csv
+  contstim experiment new reading --presentation reading --sentences items.csv --participants 24
   contstim experiment check my-study
   contstim experiment build
   contstim experiment serve my-study
   contstim experiment static my-study --out site
   contstim experiment jatos my-study --out my-study.jzip
-  contstim experiment trial-lists my-study --for pcibex --out lists
   contstim experiment import my-study jatos_results.txt
   contstim experiment export my-study --out collected
   contstim experiment check-psychds collected/psychds
@@ -41,14 +42,19 @@ from __future__ import annotations
 
 import argparse
 import os
+import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 
 from contstim.cli import experiment_data, experiment_pages
-from contstim.cli.common import output_folder, port
-from contstim.errors import MissingExtraError
+from contstim.cli.common import add_seed, output_folder, port, positive
+from contstim.errors import InputError, MissingExtraError
+from contstim.experiment.options import PRESENTATIONS
+from contstim.experiment.sentences import write_sentence_trials
 from contstim.experiment.study import STUDY_PRESETS, Study, new_study, read_study
 from contstim.experiment.texts import LANGUAGES
+
+_PARTICIPANTS = 24
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -56,7 +62,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     new = actions.add_parser("new", help="write a study folder, to edit")
     new.add_argument("study", type=output_folder, metavar="STUDY", help="the folder to make")
-    new.add_argument("--trials", required=True, metavar="CSV", help="from `contstim design trials`")
+    source = new.add_mutually_exclusive_group(required=True)
+    source.add_argument("--trials", metavar="CSV", help="from `contstim design trials`")
+    source.add_argument(
+        "--sentences",
+        metavar="CSV",
+        help="to rate or read: sentence, item and condition (a Latin square), question, expected",
+    )
+    new.add_argument(
+        "--presentation", choices=PRESENTATIONS, default="choice", help="of a trial (choice)"
+    )
+    new.add_argument(
+        "--participants", type=positive, metavar="N", help="to lay out --sentences for (24)"
+    )
+    add_seed(new)
     new.add_argument(
         "--preset", choices=sorted(STUDY_PRESETS), help="wording, limit and look of a published one"
     )
@@ -93,7 +112,7 @@ def run(args: argparse.Namespace) -> int:
     if args.action in experiment_data.DATA_ACTIONS:
         return experiment_data.run_data(args)
     if args.action == "new":
-        study = new_study(args.study, args.trials, args.preset, args.language)
+        study = _new(args)
         _describe(study)
         if args.preset is not None:
             own = [sum(t.condition == "catch" for t in ts) for ts in study.design.trials.values()]
@@ -107,6 +126,20 @@ def run(args: argparse.Namespace) -> int:
     if args.action == "serve":
         serve_study(study, args.host, args.port, args.token, experiment_data.data_file(args))
     return 0
+
+
+def _new(args: argparse.Namespace) -> Study:
+    if args.sentences is None:
+        if args.participants is not None:
+            raise InputError("--participants belongs to --sentences; --trials has its own")
+        return new_study(args.study, args.trials, args.preset, args.language, args.presentation)
+    if args.presentation == "choice":
+        raise InputError("--sentences are for --presentation rating or reading; say which")
+    with tempfile.TemporaryDirectory() as folder:
+        trials = write_sentence_trials(
+            Path(args.sentences), Path(folder), args.participants or _PARTICIPANTS, args.seed
+        )
+        return new_study(args.study, trials, args.preset, args.language, args.presentation)
 
 
 def serve_study(

@@ -21,11 +21,10 @@ from contstim.cli.common import (
 from contstim.errors import InputError
 from contstim.experiment.collected import Collected, read_collected, recruiter_ids
 from contstim.experiment.importing import import_logs
-from contstim.experiment.lists import PLATFORMS, write_trial_lists
 from contstim.experiment.payment import Bonus, pay_table, release_sessions, replacement_table
 from contstim.experiment.psychds import check_psychds, write_psychds
 from contstim.experiment.schema import PILOT_FILE
-from contstim.experiment.study import Study, read_study
+from contstim.experiment.study import read_study
 from contstim.experiment.upkeep import backup_data, extend_study, forget_participant
 
 
@@ -113,12 +112,6 @@ def add_data(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         "--out", required=True, type=output_folder, metavar="DIR", help="where to write"
     )
     add_seed(auditing)
-    lists = actions.add_parser("trial-lists", help="write trial lists for other platforms")
-    lists.add_argument("study", metavar="STUDY", help="the study's folder")
-    lists.add_argument("--for", required=True, dest="platform", choices=sorted(PLATFORMS))
-    lists.add_argument(
-        "--out", required=True, type=output_folder, metavar="DIR", help="where to write"
-    )
     check = actions.add_parser("check-psychds", help="check a Psych-DS data set")
     check.add_argument("folder", metavar="DIR", help="with dataset_description.json")
 
@@ -164,23 +157,17 @@ def _export(args: argparse.Namespace) -> int:
     folder = Path(args.out)
     write_psychds(study, collected, folder / "psychds")
     whole = collected.whole
-    chosen = collected.choices
-    if not args.all:
-        chosen = chosen[chosen["participant"].isin(whole)]
-    tables = {
-        "choices": chosen,
-        "checks": collected.checks,
-        "sessions": collected.sessions,
-        "conflicts": collected.conflicts,
-        "events": collected.events,
-        "responses": collected.responses,
-    }
+    tables = collected.tables
+    main = "choices" if "choices" in tables else "answers"
+    for name in (main, "words") if not args.all else ():
+        tables[name] = tables[name][tables[name]["participant"].isin(whole)]
+    chosen = tables[main]
     for name, table in tables.items():
         with write_output(str(folder / f"{name}.csv")) as out:
             table.to_csv(out, index=False, lineterminator="\n")
     n_left = len(collected.sessions) - len(whole)
     print(
-        f"{folder / 'choices.csv'}: {len(chosen)} choices of {chosen['participant'].nunique()} "
+        f"{folder / main}.csv: {len(chosen)} {main} of {chosen['participant'].nunique()} "
         f"participants; {n_left} sessions are not whole"
         + (" and stand there too" if args.all else " and left out (--all keeps them)")
     )
@@ -296,13 +283,6 @@ def _audit(args: argparse.Namespace) -> int:
     return 0
 
 
-def _lists(args: argparse.Namespace) -> int:
-    study: Study = read_study(args.study)
-    for path in write_trial_lists(study, args.platform, Path(args.out)):
-        print(path)
-    return 0
-
-
 def _check(args: argparse.Namespace) -> int:
     for name, n in check_psychds(args.folder).items():
         print(f"{name}: {n} rows")
@@ -324,7 +304,6 @@ _RUN = {
     "backup": _backup,
     "forget": _forget,
     "audit": _audit,
-    "trial-lists": _lists,
     "check-psychds": _check,
 }
 

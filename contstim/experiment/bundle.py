@@ -14,8 +14,10 @@ from typing import Any
 from contstim.errors import InputError
 from contstim.experiment.materials import materials_digest
 from contstim.experiment.options import OUTCOMES
+from contstim.experiment.presentations import is_right
 from contstim.experiment.study import Study
 from contstim.experiment.trials import Trial
+from contstim.files import digest
 
 #: The format of bundles and of what the page sends.
 FORMAT = 1
@@ -32,11 +34,12 @@ def study_info(study: Study) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "study": _study(study),
-        "texts": dict(study.texts),
+        "texts": _texts(study),
         "consent": {
             "version": study.consent.version,
             "sha256": study.consent_sha256,
             "text": study.consent_text,
+            "boxes": [asdict(box) for box in study.consent.boxes],
         },
         "settings": _settings(study, study.design.n_trials),
         "recruiter": _recruiter(study),
@@ -74,8 +77,8 @@ def make_bundle(
     -------
     dict
         As in `study_info`, and ``session``, ``seat``, ``group``, ``questions``, ``responded``,
-        ``practice`` and ``trials`` (each ``trial, number, kind, left, right``; ``kind`` tells
-        practice from all others, which of them are catch trials or checks the page never learns),
+        ``practice`` and ``trials`` (each ``trial, number, kind, shown``; ``kind`` tells practice
+        from all others, which of them are catch trials or checks the page never learns),
         ``answered``, ``elapsed_s``.
 
     Raises
@@ -101,6 +104,39 @@ def make_bundle(
     }
 
 
+def page_checks(study: Study, assignment: int) -> dict[str, Any] | None:
+    """Return what a page needs that no server of ours tells whether attention checks fail.
+
+    The page learns digests of the answers that fail one, by which it does not know the trials; see
+    ``page/checks.js``. None if sessions do not end so, or if any number can be answered.
+    """
+    checks = [t for t in study.design.trials[assignment] if t.kind == "attention"]
+    enough = study.session.failed_checks_from
+    if not checks or not enough:
+        return None
+    salt = f"{study.study.name}:{assignment}"
+    failed = []
+    for trial in checks:
+        choices = study.presentation.choices(trial.shown)
+        if choices is None:
+            return None
+        failed += [
+            fnv1a(f"{salt}:{trial.page_id}:{choice}")
+            for choice in choices
+            if not is_right(choice, str(trial.expected))
+        ]
+    at_once = study.session.end_at_once
+    return {"failed": sorted(failed), "salt": salt, "from": enough, "at_once": at_once}
+
+
+def fnv1a(text: str) -> int:
+    """Return the 32-bit FNV-1a digest (Fowler, Noll & Vo) of a text's UTF-8 bytes, as the page."""
+    found = 0x811C9DC5
+    for byte in text.encode():
+        found = (found ^ byte) * 0x01000193 % 2**32
+    return found
+
+
 def outcome_link(study: Study, outcome: str, suffix: str = "") -> dict[str, str | None]:
     """Return the completion ``code`` of an outcome and the address to ``redirect`` to, or None.
 
@@ -123,6 +159,18 @@ def _study(study: Study) -> dict[str, str]:
     }
 
 
+def _texts(study: Study) -> dict[str, str]:
+    """Return the page's texts; a presentation has some of its own in place of the general ones."""
+    own = {key: study.texts[name] for key, name in study.presentation.texts.items()}
+    return {**study.texts, **own}
+
+
+def module_path(study: Study) -> str:
+    """Return the address of the presentation's module, relative to the page's scripts."""
+    module = study.presentation.module
+    return module if study.module is None else f"study/{digest(study.module)[:12]}/{module}"
+
+
 def _settings(study: Study, n_trials: int) -> dict[str, Any]:
     limit = study.session.time_limit_minutes
     return {
@@ -130,7 +178,12 @@ def _settings(study: Study, n_trials: int) -> dict[str, Any]:
         "breaks": study.session.breaks(n_trials),
         "time_limit_s": round(limit * 60) if limit else None,
         "feedback": study.session.feedback,
-        "levels": study.trial.levels,
+        "presentation": {
+            "module": module_path(study),
+            "levels": study.trial.levels,
+            "points": study.trial.points,
+        },
+        "checks": None,
         "progress": study.trial.progress,
         "n_trials": n_trials,
     }
@@ -157,8 +210,7 @@ def _shown(trial: Trial) -> dict[str, Any]:
     shown = {
         "trial": trial.page_id,
         "number": trial.number,
-        "kind": "practice" if practice else "choice",
-        "left": trial.left,
-        "right": trial.right,
+        "kind": "practice" if practice else "trial",
+        "shown": dict(trial.shown),
     }
     return {**shown, "expected": trial.expected} if practice else shown

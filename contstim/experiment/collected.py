@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,27 +13,37 @@ from typing import Any
 import pandas as pd
 
 from contstim.experiment.messages import read_responses
-from contstim.experiment.schema import code_suffix, data_path, open_data, read_salt
+from contstim.experiment.presentations import TwoSentences, is_right, read_detail
+from contstim.experiment.schema import (
+    code_suffix,
+    data_path,
+    open_data,
+    read_salt,
+    session_code,
+)
 from contstim.experiment.study import Study
 from contstim.experiment.trials import Trial, rating_of
 from contstim.files import digest
 from contstim.tables import CHOICES
 
-#: Columns of the choices table after those of `CHOICES`.
-_EXTRA = (
-    "expected",
-    "seat",
-    "item",
-    "side_1",
+#: What a trial has beside its own columns, and what its answer has, in every table of trials.
+_PLACE = ("seat", "item")
+_ANSWER = (
     "choice",
+    "rt_ms",
     "input",
     "focus_losses",
     "hidden_ms",
     "shown",
     "answered_at",
+    "received_at",
     "late",
 )
-_ANSWER = ("choice", "rt_ms", "input", "focus_losses", "hidden_ms", "shown", "answered_at", "late")
+#: Columns of the choices table after those of `CHOICES`.
+_EXTRA = ("expected", *_PLACE, "side_1", *(one for one in _ANSWER if one not in CHOICES))
+_OF_ANSWERS = ("participant", "group", "trial", "condition", *_PLACE, "expected", "right", *_ANSWER)
+_OF_WORDS = ("participant", "group", "trial", "condition", *_PLACE, "position", "word", "rt_ms")
+_OF_CHECKS = ("participant", "group", "trial", "expected", "choice", "right", "rt_ms")
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,31 +53,58 @@ class Collected:
     Attributes
     ----------
     choices
-        One row a trial and participant, the columns of `CHOICES` and others: ``expected`` (1 in
-        catch trials, whose sentence 1 is the right one), ``seat``, ``item``, ``side_1``,
-        ``choice`` (by side, -3 to 3), ``input``, ``focus_losses``, ``hidden_ms``, ``shown`` (how
-        often the trial was), ``answered_at`` (the participant's clock), ``late``, and further
-        columns of the design.
+        One row a pair of sentences and participant, the columns of `CHOICES` and others:
+        ``expected`` (1 in catch trials, whose sentence 1 is the right one), ``seat``, ``item``,
+        ``side_1``, ``choice`` (by side, -3 to 3), ``input``, ``focus_losses``, ``hidden_ms``,
+        ``shown`` (how often the trial was), ``answered_at`` (the participant's clock),
+        ``received_at`` (the server's), ``late``, and further columns of the design.
+    answers
+        The same of studies that show something else: what was shown, ``choice``, and ``right``
+        where something was expected.
+    words
+        Of self-paced reading, one row a word: ``position`` from 1, ``word``, ``rt_ms``.
+    practice
+        One row a practice trial: ``participant, trial, expected, choice, right, rt_ms,
+        received_at``.
     checks
         One row an attention check: ``participant, group, trial, expected, choice, right, rt_ms``.
     sessions
         One row a session; ``n_trials`` of the design, ``n_answered`` of them,
-        catch trials and checks ``right`` and shown.
+        catch trials and checks ``right`` and shown, versions of what was shown.
+    allocations
+        What became of assignments: ``at, action, seat, participant, why``.
     conflicts
-        Second, different answers to a trial: ``participant, trial, choice, rt_ms, answered_at``.
+        Second, different answers to a trial: ``participant, trial, choice, rt_ms, answered_at,
+        received_at``.
     events
-        ``participant, kind, at, detail``.
+        ``participant, kind, at, detail, received_at``.
     responses
         Answers to the study's questions: ``participant, question, response, rt_ms, at``; a response
         of several options is a JSON list, and the time is that of the whole screen.
+    materials
+        What was shown besides the trials, JSON texts by their SHA-256.
     """
 
     choices: pd.DataFrame
+    answers: pd.DataFrame
+    words: pd.DataFrame
+    practice: pd.DataFrame
     checks: pd.DataFrame
     sessions: pd.DataFrame
+    allocations: pd.DataFrame
     conflicts: pd.DataFrame
     events: pd.DataFrame
     responses: pd.DataFrame
+    materials: Mapping[str, str]
+
+    @property
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """All tables by name; of `choices` and `answers` the one that the study has."""
+        made = {
+            one.name: getattr(self, one.name) for one in fields(self) if one.name != "materials"
+        }
+        del made["answers" if self.answers.columns.empty else "choices"]
+        return made
 
     @property
     def whole(self) -> list[str]:
@@ -107,74 +144,45 @@ def read_collected(study: Study, data: Path | None = None) -> Collected:
         connection.execute("BEGIN")
         salt = read_salt(connection)
         sessions = connection.execute(
-            "SELECT * FROM sessions JOIN participants USING (participant)"
-            " ORDER BY started_at, session"
+            "SELECT *, (SELECT content FROM materials WHERE sha256 = sessions.materials) AS content"
+            " FROM sessions JOIN participants USING (participant) ORDER BY started_at, session"
         ).fetchall()
         answers = connection.execute("SELECT * FROM answers ORDER BY sequence").fetchall()
         events = connection.execute("SELECT * FROM events ORDER BY sequence").fetchall()
+        moves = connection.execute("SELECT * FROM allocations ORDER BY sequence").fetchall()
     finally:
         connection.close()
     names = {
         row["session"]: participant_hash(salt, row["session"], row["recruiter_id"])
         for row in sessions
     }
-    return _tables(study, sessions, answers, events, names)
-
-
-def _tables(
-    study: Study,
-    sessions: Iterable[sqlite3.Row],
-    answers: Iterable[sqlite3.Row],
-    events: Iterable[sqlite3.Row],
-    names: Mapping[str, str],
-) -> Collected:
-    first: dict[str, dict[str, sqlite3.Row]] = {}
-    conflicts = []
-    for answer in answers:
-        if answer["conflict"]:
-            conflicts.append(
-                {
-                    "participant": names[answer["session"]],
-                    **{name: answer[name] for name in ("trial", "choice", "rt_ms", "answered_at")},
-                }
-            )
-        else:
-            first.setdefault(answer["session"], {})[answer["trial"]] = answer
-    choices, checks, rows = [], [], []
-    for session in sessions:
-        own = first.get(session["session"], {})
-        name = names[session["session"]]
-        answered, tests = [], []
-        for trial in study.design.trials[session["seat"]]:
-            if trial.trial not in own:
-                continue
-            answer = own[trial.trial]
-            if trial.kind == "choice":
-                answered.append(_choice(name, session, trial, answer, study.trial.levels))
-            else:
-                tests.append(_check(name, session, trial, answer))
-        choices += answered
-        checks += tests
-        rows.append(_session(study, name, session, answered, tests))
-    others = [c for c in study.design.columns if c not in (*CHOICES, *_EXTRA, "catch")]
-    check_columns = ["participant", "group", "trial", "expected", "choice", "right", "rt_ms"]
+    parts = _of_sessions(study, sessions, answers, names)
     return Collected(
-        choices=pd.DataFrame(choices, columns=[*CHOICES, *_EXTRA, *others]),
-        checks=pd.DataFrame(checks, columns=check_columns),
-        sessions=pd.DataFrame(rows, columns=list(_session_columns())),
-        conflicts=pd.DataFrame(
-            conflicts, columns=["participant", "trial", "choice", "rt_ms", "answered_at"]
+        **parts,
+        materials={row["materials"]: row["content"] for row in sessions if row["content"]},
+        allocations=pd.DataFrame(
+            [
+                {
+                    "at": _iso(row["at"]),
+                    **{name: row[name] for name in ("action", "seat")},
+                    "participant": names.get(row["session"], ""),  # deleted on request
+                    "why": row["why"],
+                }
+                for row in moves
+            ],
+            columns=["at", "action", "seat", "participant", "why"],
         ),
         events=pd.DataFrame(
             [
                 {
                     "participant": names[event["session"]],
                     **{name: event[name] for name in ("kind", "at", "detail")},
+                    "received_at": _iso(event["received_at"]),
                 }
                 for event in events
                 if event["kind"] != "responses"
             ],
-            columns=["participant", "kind", "at", "detail"],
+            columns=["participant", "kind", "at", "detail", "received_at"],
         ),
         responses=pd.DataFrame(
             [row for event in events for row in _responses(names[event["session"]], event)],
@@ -183,8 +191,123 @@ def _tables(
     )
 
 
+def _of_sessions(
+    study: Study,
+    sessions: Iterable[sqlite3.Row],
+    answers: Iterable[sqlite3.Row],
+    names: Mapping[str, str],
+) -> dict[str, pd.DataFrame]:
+    """Return the tables that are made of sessions and answers."""
+    first: dict[str, dict[str, dict[str, Any]]] = {}
+    rows: dict[str, list[dict[str, Any]]] = {
+        name: []
+        for name in ("choices", "answers", "words", "practice", "checks", "sessions", "conflicts")
+    }
+    for row in answers:
+        answer = {**dict(row), "received_at": _iso(row["received_at"])}
+        if answer["conflict"]:
+            kept = ("trial", "choice", "rt_ms", "answered_at", "received_at")
+            own = {name: answer[name] for name in kept}
+            rows["conflicts"].append({"participant": names[answer["session"]], **own})
+        else:
+            first.setdefault(answer["session"], {})[answer["trial"]] = answer
+    pairs = isinstance(study.presentation, TwoSentences)
+    for session in sessions:
+        own = first.get(session["session"], {})
+        name = names[session["session"]]
+        answered = []
+        for trial in study.practice_trials:
+            if trial.trial in own:
+                rows["practice"].append(_practice(name, trial, own[trial.trial]))
+        tests = []
+        for trial in study.design.trials[session["seat"]]:
+            if trial.trial not in own:
+                continue
+            answer = own[trial.trial]
+            if trial.kind != "choice":
+                tests.append(_check(name, session, trial, answer))
+            elif pairs:
+                answered.append(_choice(name, session, trial, answer, study.trial.levels))
+            else:
+                answered.append(_answer(name, session, trial, answer))
+                rows["words"] += _words(answered[-1], answer["detail"])
+        rows["choices" if pairs else "answers"] += answered
+        rows["checks"] += tests
+        rows["sessions"].append(_session(study, name, session, answered, tests))
+    known = (*CHOICES, *_EXTRA, "catch") if pairs else (*_OF_ANSWERS, "participant")
+    others = [column for column in study.design.columns if column not in known]
+    conflicts = ("participant", "trial", "choice", "rt_ms", "answered_at", "received_at")
+    practice = ("participant", "trial", "expected", "choice", "right", "rt_ms", "received_at")
+    columns = {
+        "choices": (*CHOICES, *_EXTRA, *others) if pairs else (),
+        "answers": () if pairs else _of_answers(rows["answers"], others),
+        "words": _OF_WORDS,
+        "practice": practice,
+        "checks": _OF_CHECKS,
+        "sessions": tuple(_session_columns()),
+        "conflicts": conflicts,
+    }
+    return {name: pd.DataFrame(rows[name], columns=list(columns[name])) for name in rows}
+
+
+def _of_answers(rows: Iterable[Mapping[str, Any]], others: Iterable[str]) -> tuple[str, ...]:
+    """Return the columns of the answers, those of their details last."""
+    return tuple(dict.fromkeys((*_OF_ANSWERS, *others, *(name for row in rows for name in row))))
+
+
+def _answer(
+    name: str, session: sqlite3.Row, trial: Trial, answer: Mapping[str, Any]
+) -> dict[str, Any]:
+    detail = read_detail(answer["detail"])
+    # Lists are tables of their own, or stay in the data file.
+    plain = {key: value for key, value in detail.items() if isinstance(value, str | int | float)}
+    return {
+        **plain,
+        **trial.row,
+        **trial.shown,
+        "participant": name,
+        "group": session["group_number"],
+        "trial": int(trial.row["trial"]),
+        "condition": trial.condition,
+        "seat": session["seat"],
+        "item": int(trial.trial[1:]),
+        **_right(trial, answer),
+        **{key: answer[key] for key in _ANSWER},
+    }
+
+
+def _words(row: Mapping[str, Any], detail: str) -> list[dict[str, Any]]:
+    found = read_detail(detail)
+    words, times = found.get("words"), found.get("rt_ms")
+    if not isinstance(words, list) or not isinstance(times, list):
+        return []
+    place = {name: row[name] for name in _OF_WORDS if name in row and name != "rt_ms"}
+    return [
+        {**place, "position": number, "word": word, "rt_ms": rt}
+        for number, (word, rt) in enumerate(zip(words, times, strict=True), start=1)
+    ]
+
+
+def _practice(name: str, trial: Trial, answer: Mapping[str, Any]) -> dict[str, Any]:
+    kept = ("choice", "rt_ms", "received_at")
+    own = {key: answer[key] for key in kept}
+    return {"participant": name, "trial": trial.trial, **_right(trial, answer), **own}
+
+
+def _right(trial: Trial, answer: Mapping[str, Any]) -> dict[str, Any]:
+    right = None if trial.expected is None else is_right(answer["choice"], trial.expected)
+    return {"expected": trial.expected, "right": right}
+
+
+def _iso(seconds: float | None) -> str | None:
+    """Return a time of the server, ISO 8601 in UTC."""
+    if seconds is None:
+        return None
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
+
+
 def _choice(
-    name: str, session: sqlite3.Row, trial: Trial, answer: sqlite3.Row, levels: int
+    name: str, session: sqlite3.Row, trial: Trial, answer: Mapping[str, Any], levels: int
 ) -> dict[str, Any]:
     side = str(trial.side_1)
     left = side == "left"
@@ -194,8 +317,8 @@ def _choice(
         "group": session["group_number"],
         "trial": int(trial.row["trial"]),
         "condition": trial.condition,
-        "sentence_1": trial.left if left else trial.right,
-        "sentence_2": trial.right if left else trial.left,
+        "sentence_1": trial.shown["left" if left else "right"],
+        "sentence_2": trial.shown["right" if left else "left"],
         "model_1": trial.row.get("model_1") or None,
         "model_2": trial.row.get("model_2") or None,
         "rating": rating_of(answer["choice"], side, levels),
@@ -207,14 +330,15 @@ def _choice(
     }
 
 
-def _check(name: str, session: sqlite3.Row, trial: Trial, answer: sqlite3.Row) -> dict[str, Any]:
+def _check(
+    name: str, session: sqlite3.Row, trial: Trial, answer: Mapping[str, Any]
+) -> dict[str, Any]:
     return {
         "participant": name,
         "group": session["group_number"],
         "trial": trial.trial,
-        "expected": trial.expected,
         "choice": answer["choice"],
-        "right": (answer["choice"] < 0) == (trial.expected == "left"),
+        **_right(trial, answer),
         "rt_ms": answer["rt_ms"],
     }
 
@@ -239,12 +363,14 @@ def _session_columns() -> tuple[str, ...]:
     return (
         "participant",
         "session",
+        "code",
         "group",
         "seat",
         "outcome",
         "released",
         "source",
         "started_at",
+        "finished_at",
         "minutes",
         "n_trials",
         "n_answered",
@@ -255,6 +381,8 @@ def _session_columns() -> tuple[str, ...]:
         "consent_version",
         "consent_sha256",
         "materials_sha256",
+        "contstim_version",
+        "page_version",
     )
 
 
@@ -266,29 +394,33 @@ def _session(
     checks: list[dict[str, Any]],
 ) -> dict[str, Any]:
     catch = [row for row in choices if row["expected"] is not None]
+    right = sum(row["rating"] < 0 if "rating" in row else bool(row["right"]) for row in catch)
+    versions = {} if session["content"] is None else json.loads(session["content"])
     own = study.design.trials[session["seat"]]
     last = session["finished_at"] or session["last_at"]
     return {
         "participant": name,
         "session": session["session"],
+        "code": session_code(session["session"]),
         "group": session["group_number"],
         "seat": session["seat"],
         "outcome": session["outcome"] or "unfinished",
         "released": session["released_why"] or "",
         "source": session["source"],
-        "started_at": datetime.fromtimestamp(session["started_at"], UTC).isoformat(
-            timespec="seconds"
-        ),
+        "started_at": _iso(session["started_at"]),
+        "finished_at": _iso(session["finished_at"]),
         "minutes": round((last - session["started_at"]) / 60, 2),
         "n_trials": sum(trial.kind == "choice" for trial in own),
         "n_answered": len(choices),
-        "catch_right": sum(row["rating"] < 0 for row in catch),
+        "catch_right": right,
         "catch_shown": len(catch),
         "checks_right": sum(row["right"] for row in checks),
         "checks_shown": len(checks),
         "consent_version": session["consent_version"],
         "consent_sha256": session["consent_sha256"],
         "materials_sha256": session["materials"],
+        "contstim_version": versions.get("contstim"),
+        "page_version": versions.get("page"),
     }
 
 

@@ -12,6 +12,7 @@ from statistics import median_high
 from typing import Any
 
 from contstim.errors import OutputError
+from contstim.experiment.presentations import is_right
 from contstim.experiment.schema import session_code
 from contstim.experiment.study import Study
 from contstim.experiment.vendor import page_version
@@ -123,8 +124,7 @@ def _session(
     right: dict[str, list[bool]] = {"choice": [], "attention": []}
     for trial in own:
         if trial.expected is not None and trial.trial in counted.choices:
-            left = counted.choices[trial.trial] < 0
-            right[trial.kind].append(left == (trial.expected == "left"))
+            right[trial.kind].append(is_right(counted.choices[trial.trial], trial.expected))
     return {
         "session": row["session"],
         "code": session_code(row["session"]),

@@ -202,8 +202,8 @@ def _store(connection: sqlite3.Connection, study: Study, session: str, log: _Log
             for answer in log.answers
             if is_over(study, started, _at(answer), GRACE_S) == late
         ]
-        choices = study.trial.choices
-        received = record_answers(connection, session, trials, answers, last, late, choices)
+        shown = study.presentation
+        received = record_answers(connection, session, trials, answers, last, late, shown)
         refused += received.refused
     events = record_events(connection, session, trials, log.events, last)
     outcome, _ = outcome_of(connection, study, session, last)

@@ -42,6 +42,7 @@ def _content(study: Study) -> str:
         "contstim": version("contstim"),
         "page": page_version(),
         "texts": dict(study.texts),
+        **({} if study.module is None else {"module": study.module}),
     }
     for name in _PARTS:
         part = getattr(study, name)

@@ -25,6 +25,10 @@ def _text_of(longest: int) -> AfterValidator:
 
 _Sentence = Annotated[str, _text_of(2000)]
 
+_Name = Annotated[
+    str, matching(r"[A-Za-z]\w{0,63}", "use up to 64 letters, digits and '_'; a letter first")
+]
+
 _Code = Annotated[
     str, matching(r"[A-Za-z0-9._-]{1,64}", "use up to 64 letters, digits, '.', '-' and '_'")
 ]
@@ -69,11 +73,31 @@ class PageOptions:
 
 
 @settings
+class ConsentBox:
+    """One ``[[consent.boxes]]``: something to tick below the consent form.
+
+    Attributes
+    ----------
+    name
+        What the data call it; whether it was ticked is an answer among ``responses.csv``.
+    text
+        What stands beside it; ``[words](https://...)`` is a link.
+    required
+        Whether nobody takes part who does not tick it.
+    """
+
+    name: _Name
+    text: _Sentence
+    required: bool = True
+
+
+@settings
 class ConsentOptions:
-    """``[consent]``: the version that is stored with each consent, and the file of the text."""
+    """``[consent]``: the version that is stored with each consent, the file of the text, boxes."""
 
     version: Annotated[str, matching(r".*\S.*", "give the version that your board approved")]
     file: str = "consent.md"
+    boxes: Several[ConsentBox] = ()
 
 
 @settings
@@ -87,7 +111,7 @@ class SessionOptions:
     minimum_rt_ms
         Answers given sooner after the sentences appear are ignored by the page.
     break_every
-        A break after each so many trials; 0 for none.
+        At most so many trials without a break: they are parted evenly; 0 for none.
     break_after
         Breaks after these trials (counted as participants see them), besides.
     feedback
@@ -96,8 +120,7 @@ class SessionOptions:
         A session with this many failed attention checks (``[[attention]]``; catch trials do not
         count) ends with the outcome ``failed_checks``; 0 for never.
     end_at_once
-        Whether it ends at the check that was one too many, or after the last trial. Only the
-        study's own server can tell at once.
+        Whether it ends at the check that was one too many, or after the last trial.
     """
 
     time_limit_minutes: Annotated[float, Field(ge=0, le=100_000)] = 0
@@ -110,29 +133,54 @@ class SessionOptions:
 
     def breaks(self, n_trials: int) -> list[int]:
         """Return the numbers of the trials after which there is a break, the last excluded."""
-        regular = range(self.break_every, n_trials, self.break_every) if self.break_every else ()
+        parts = -(-n_trials // self.break_every) if self.break_every else 1
+        regular = (round(part * n_trials / parts) for part in range(1, parts))
         return sorted({number for number in (*regular, *self.break_after) if number < n_trials})
+
+
+#: How trials can be shown, besides by a module of the study's own.
+PRESENTATIONS = ("choice", "rating", "reading")
 
 
 @settings
 class TrialOptions:
-    """``[trial]``: how a pair of sentences is asked about.
+    """``[trial]``: how a trial is shown and asked about.
 
     Attributes
     ----------
+    presentation
+        ``choice``: which of two sentences; ``rating``: one sentence on a scale; ``reading``:
+        self-paced reading, with a question afterwards where the design has one. Or a module of
+        JavaScript in the study's folder, such as ``mine.js``.
     levels
-        Levels of confidence for each sentence: 3 for six buttons, 1 for a forced choice.
+        Of a choice, levels of confidence for each sentence: 3 for six buttons, 1 for a forced
+        choice.
+    points
+        Of a rating, points of the scale.
+    columns
+        Columns of the design that a module of the study's own is given.
     progress
         Where the page says how far the session is: ``top`` or ``foot``.
     """
 
+    presentation: str = "choice"
     levels: Annotated[int, Field(ge=1, le=4)] = 3
+    points: Annotated[int, Field(ge=2, le=9)] = 7
+    columns: Several[Annotated[str, _text_of(64)]] = ()
     progress: Annotated[str, one_of(("top", "foot"), "trial.progress")] = "top"
 
-    @property
-    def choices(self) -> tuple[int, ...]:
-        """What the page sends, from left, surest, to right, surest; never 0."""
-        return (*range(-self.levels, 0), *range(1, self.levels + 1))
+    def __post_init__(self) -> None:
+        own = re.fullmatch(r"[A-Za-z0-9_-]{1,64}\.js", self.presentation)
+        if not own and self.presentation not in PRESENTATIONS:
+            raise InputError(
+                f"trial.presentation is {self.presentation!r}; give one of "
+                f"{', '.join(PRESENTATIONS)}, or a file of the study's folder such as 'mine.js'"
+            )
+        if bool(own) != bool(self.columns):
+            raise InputError(
+                f"trial.columns is {list(self.columns)} with presentation {self.presentation!r}; "
+                "give the columns that a module of your own shows, and no others"
+            )
 
 
 @settings
@@ -324,7 +372,7 @@ class Question:
         A check of understanding: the screen is shown again until this is the answer.
     """
 
-    name: Annotated[str, matching(r"[A-Za-z]\w{0,63}", "use up to 64 letters, digits and '_'")]
+    name: _Name
     prompt: _Sentence
     kind: Annotated[str, one_of(("text", "choice", "choices"), "questions.kind")] = "text"
     when: Annotated[str, one_of(("before", "instructions", "after"), "questions.when")] = "before"
@@ -353,32 +401,55 @@ class Question:
 
 
 @settings
-class PracticePair:
-    """One ``[[practice]]``: two sentences to try the keys on.
+class _Shown:
+    """What a trial that is no trial of the design shows; which of it depends on the presentation.
 
-    With `expected`, ``left`` or ``right``, the trial is shown again until that side is chosen.
+    Attributes
+    ----------
+    left, right
+        Two sentences.
+    sentence, question
+        One sentence, and what is asked about it.
+    shown
+        What a module of the study's own shows, by the names of its columns.
     """
 
-    left: _Sentence
-    right: _Sentence
-    expected: Annotated[str, one_of(("left", "right"), "practice.expected")] | None = None
+    left: _Sentence | None = None
+    right: _Sentence | None = None
+    sentence: _Sentence | None = None
+    question: _Sentence | None = None
+    shown: dict[str, _Sentence] = field(default_factory=dict)
+
+    @property
+    def given(self) -> dict[str, str]:
+        """What is shown, by its names."""
+        names = ("left", "right", "sentence", "question")
+        own = {name: value for name in names if (value := getattr(self, name)) is not None}
+        return own | self.shown
 
 
 @settings
-class AttentionCheck:
+class PracticeTrial(_Shown):
+    """One ``[[practice]]``: a trial to try the keys on.
+
+    With `expected` (``left`` or ``right``, ``yes`` or ``no``, or a number), it is shown again until
+    that is answered.
+    """
+
+    expected: str | None = None
+
+
+@settings
+class AttentionCheck(_Shown):
     """One ``[[attention]]``: a trial whose text says what to answer.
 
     Attributes
     ----------
     after
         It is shown after this trial of the design (0: before the first).
-    left, right
-        What stands on the two sides.
     expected
-        The side to choose, ``left`` or ``right``.
+        What to answer, as of `PracticeTrial`.
     """
 
-    after: Natural
-    left: _Sentence
-    right: _Sentence
-    expected: Annotated[str, one_of(("left", "right"), "attention.expected")]
+    after: Natural = field(kw_only=True)
+    expected: str = field(kw_only=True)

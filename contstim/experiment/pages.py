@@ -10,7 +10,13 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from contstim.errors import InputError, OutputError
-from contstim.experiment.bundle import make_bundle, outcome_link, study_info
+from contstim.experiment.bundle import (
+    make_bundle,
+    module_path,
+    outcome_link,
+    page_checks,
+    study_info,
+)
 from contstim.experiment.study import Study
 from contstim.experiment.vendor import OWN_FILES, PAGE, page_version, vendor_files
 from contstim.files import replacing
@@ -18,7 +24,7 @@ from contstim.files import replacing
 #: Texts that the page shows before, or in place of, what its scripts do.
 _BEFORE_SCRIPTS = ("loading", "no_script", "not_loaded", "reload_button")
 #: How a session can end where no server of ours decides.
-_OUTCOMES = ("complete", "declined", "screened_out", "time_limit", "unsent")
+_OUTCOMES = ("complete", "declined", "screened_out", "failed_checks", "time_limit", "unsent")
 #: What a page without a server ships in the folder `bundles`, one file an assignment.
 _OF_ASSIGNMENT = ("seat", "group", "settings", "questions", "responded", "practice", "trials")
 
@@ -100,8 +106,11 @@ def study_files(study: Study, index: str, collect: Mapping[str, Any]) -> dict[st
     info["collect"] = dict(collect)
     files = {"index.html": index.encode(), "study.json": _json(info)}
     files |= {path: source.read_bytes() for path, source in page_files().items()}
+    if study.module is not None:
+        files[f"static/{page_version()}/{module_path(study)}"] = study.module.encode()
     for assignment in study.design.trials:
         bundle = make_bundle(study, assignment)
+        bundle["settings"]["checks"] = page_checks(study, assignment)
         files[f"bundles/{assignment}.json"] = _json({name: bundle[name] for name in _OF_ASSIGNMENT})
     return files
 

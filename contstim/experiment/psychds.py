@@ -9,7 +9,8 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,75 +18,202 @@ import pandas as pd
 
 from contstim.errors import InputError, ValidationError
 from contstim.experiment.collected import Collected
-from contstim.experiment.study import Study
+from contstim.experiment.messages import EVENT_KINDS
+from contstim.experiment.options import OUTCOMES
+from contstim.experiment.presentations import OwnModule
+from contstim.experiment.study import Study, record_path
 from contstim.files import write_whole
 
 _NAME = re.compile(r"([a-z]+-[a-zA-Z0-9]+)(_[a-z]+-[a-zA-Z0-9]+)*_data\.csv")
 _REQUIRED = ("@context", "@type", "name", "description", "variableMeasured")
 
-#: What the columns hold, for the data dictionary.
-DICTIONARY = {
-    "participant": "salted hash that stands for a participant, the same in all tables",
-    "group": "group of participants who saw the same pairs of sentences",
-    "trial": "number of the trial in the participant's order; of a check its id",
-    "condition": "how the pair of sentences was made",
-    "sentence_1": "the sentence that model 1 prefers; in catch trials the natural one",
-    "sentence_2": "the sentence that model 2 prefers; in catch trials the shuffled one",
-    "model_1": "model 1 of the pair of models that the sentences were chosen for",
-    "model_2": "model 2 of the pair of models that the sentences were chosen for",
-    "rating": "choice and confidence from -2.5 (sure of sentence 1) to 2.5 (sure of sentence 2)",
-    "rt_ms": "milliseconds from the appearance of the sentences to the answer",
-    "expected": "the sentence (1 or 2) or side that is right, where one is",
-    "seat": "assignment: the participant of the design whose order and sides were shown",
-    "item": "number of the pair of sentences in the design",
-    "side_1": "side on which sentence 1 stood",
-    "choice": "choice by side, from -3 (left, certain) to 3 (right, certain)",
-    "input": "key, mouse, touch or pen",
-    "focus_losses": "how often the page lost the focus during the trial",
-    "hidden_ms": "milliseconds for which the page was hidden during the trial",
-    "shown": "how often the trial was shown, 1 unless the page was loaded again",
-    "answered_at": "time of the answer by the participant's clock",
-    "late": "1 if the answer came after the time limit",
-    "right": "whether the attention check was answered as asked",
-    "session": "id of the session",
-    "outcome": "how the session ended",
-    "released": "why the assignment was given to somebody else, if it was",
-    "source": "server, or import for data that came as files",
-    "started_at": "time of consent",
-    "minutes": "minutes from consent to the end of the session",
-    "n_trials": "trials of the design",
-    "n_answered": "trials of the design that were answered",
-    "catch_right": "catch trials answered with the natural sentence",
-    "catch_shown": "catch trials answered",
-    "checks_right": "attention checks answered as asked",
-    "checks_shown": "attention checks answered",
-    "consent_version": "version of the consent form",
-    "consent_sha256": "SHA-256 of the consent form",
-    "materials_sha256": "SHA-256 of settings, texts and versions of the programs, in materials/",
-    "question": "name of the question",
-    "response": "what was answered; several options as a JSON list",
-    "kind": "what happened",
-    "at": "when, by the participant's clock",
-    "detail": "more about it",
+_SIDES = ("left", "right")
+
+
+@dataclass(frozen=True)
+class Column:
+    """What a column holds, for the data dictionary.
+
+    Attributes
+    ----------
+    description
+        In words.
+    kind
+        ``string``, ``integer``, ``number``, ``boolean`` or ``datetime`` (ISO 8601).
+    unit
+        Of a number.
+    levels
+        All values that it can have, where they are few.
+    least, most
+        Bounds of a number.
+    """
+
+    description: str
+    kind: str = "string"
+    unit: str = ""
+    levels: tuple[str | int | bool, ...] = ()
+    least: float | None = None
+    most: float | None = None
+
+    def variable(self, name: str) -> dict[str, Any]:
+        """Return it as a ``PropertyValue`` of the name."""
+        found: dict[str, Any] = {"@type": "PropertyValue", "name": name}
+        found |= {"description": self.description, "value": self.kind}
+        more = {
+            "unitText": self.unit,
+            "levels": list(self.levels),
+            "minValue": self.least,
+            "maxValue": self.most,
+        }
+        return found | {key: value for key, value in more.items() if value not in ("", [], None)}
+
+
+def _count(description: str) -> Column:
+    return Column(description, "integer", "1", least=0)
+
+
+def _milliseconds(description: str) -> Column:
+    return Column(description, "number", "ms", least=0)
+
+
+_COLUMNS = {
+    "participant": Column("salted hash that stands for a participant, the same in all tables"),
+    "group": Column("group of participants who saw the same sentences", "integer", least=1),
+    "condition": Column("how the sentences were made, or which version of an item they are"),
+    "sentence_1": Column("the sentence that model 1 prefers; in catch trials the natural one"),
+    "sentence_2": Column("the sentence that model 2 prefers; in catch trials the shuffled one"),
+    "model_1": Column("model 1 of the pair of models that the sentences were chosen for"),
+    "model_2": Column("model 2 of the pair of models that the sentences were chosen for"),
+    "sentence": Column("the sentence that was shown; bars part the regions that were read"),
+    "question": Column("what was asked about the sentence; in responses.csv the question's name"),
+    "set": Column("the item of which the sentence is one version"),
+    "rating": Column(
+        "choice and confidence, from sure of sentence 1 to sure of sentence 2",
+        "number",
+        "1",
+        least=-2.5,
+        most=2.5,
+    ),
+    "rt_ms": _milliseconds(
+        "from the appearance of what was shown to the answer; of a word from its "
+        "uncovering to the next press, of a sentence that was read the sum"
+    ),
+    "question_rt_ms": _milliseconds("from the appearance of a sentence's question to the answer"),
+    "position": Column("number of the word or region in its sentence", "integer", least=1),
+    "word": Column("the word or region that was uncovered"),
+    "seat": Column(
+        "assignment: the participant of the design whose trials were shown", "integer", least=1
+    ),
+    "item": Column("number of the sentences in the design", "integer", least=1),
+    "side_1": Column("side on which sentence 1 stood", levels=_SIDES),
+    "catch": Column("whether the trial is a catch trial", "boolean", levels=(True, False)),
+    "input": Column(
+        "what the answer was given with", levels=("key", "mouse", "touch", "pen", "unknown")
+    ),
+    "focus_losses": _count("how often the page lost the focus during the trial"),
+    "hidden_ms": _milliseconds("for which the page was hidden during the trial"),
+    "shown": _count("how often the trial was shown, 1 unless the page was loaded again"),
+    "answered_at": Column("time of the answer by the participant's clock", "datetime"),
+    "received_at": Column(
+        "time by the server's clock at which the data had it; of data that came as "
+        "files the time of the session's last row",
+        "datetime",
+    ),
+    "late": Column("whether the answer came after the time limit", "integer", levels=(0, 1)),
+    "right": Column(
+        "whether the answer was the expected one; empty where none is",
+        "boolean",
+        levels=(True, False),
+    ),
+    "session": Column("id of the session"),
+    "code": Column("code of the session, as the last screen showed it to the participant"),
+    "outcome": Column(
+        "how the session ended",
+        levels=(
+            *(one for one in OUTCOMES if one not in ("declined", "full", "unsent")),
+            "unfinished",
+        ),
+    ),
+    "released": Column("why the assignment was given to somebody else, if it was"),
+    "source": Column("where the data came from: the server, or files", levels=("server", "import")),
+    "started_at": Column("time of consent", "datetime"),
+    "finished_at": Column("time of the end of the session", "datetime"),
+    "minutes": Column("from consent to the end of the session", "number", "min", least=0),
+    "n_trials": _count("trials of the design"),
+    "n_answered": _count("trials of the design that were answered"),
+    "catch_right": _count("catch trials, or trials with an expected answer, answered rightly"),
+    "catch_shown": _count("catch trials, or trials with an expected answer, answered"),
+    "checks_right": _count("attention checks answered as asked"),
+    "checks_shown": _count("attention checks answered"),
+    "consent_version": Column("version of the consent form"),
+    "consent_sha256": Column("SHA-256 of the consent form"),
+    "materials_sha256": Column(
+        "SHA-256 of settings, texts and versions of the programs, which names "
+        "their file in materials/"
+    ),
+    "contstim_version": Column("version of contstim that showed the study"),
+    "page_version": Column("digest of the page's scripts"),
+    "response": Column("what was answered; several options as a JSON list"),
+    "kind": Column("what happened", levels=tuple(k for k in EVENT_KINDS if k != "responses")),
+    "at": Column(
+        "when: of events and responses by the participant's clock, of allocations by the server's",
+        "datetime",
+    ),
+    "detail": Column("more about it"),
+    "action": Column("what became of the assignment", levels=("taken", "released", "returned")),
+    "why": Column("the reason"),
 }
+
+
+def data_dictionary(study: Study, tables: Iterable[pd.DataFrame]) -> dict[str, Column]:
+    """Return what each column of the tables holds; of a column of several, the same in all."""
+    shown = study.presentation
+    own = {
+        "choice": Column(
+            f"what was chosen: {shown.answers}",
+            "integer",
+            levels=() if isinstance(shown, OwnModule) else _all_choices(study),
+        ),
+        "expected": Column(
+            "what is right, where anything is: a sentence (1 or 2), a side or answer"
+        ),
+        "trial": Column(
+            "number of the trial in the participant's order; of a check, of practice and "
+            "of a second answer its id"
+        ),
+    }
+    known = _COLUMNS | own
+    found: dict[str, Column] = {}
+    for table in tables:
+        for name in map(str, table.columns):
+            found.setdefault(name, known.get(name) or _of_design(table[name]))
+    return found
+
+
+def _all_choices(study: Study) -> tuple[int, ...]:
+    trials = [*study.practice_trials, *(t for own in study.design.trials.values() for t in own)]
+    return tuple(sorted({c for t in trials for c in study.presentation.choices(t.shown) or ()}))
+
+
+def _of_design(column: pd.Series[Any]) -> Column:
+    types = pd.api.types
+    if types.is_bool_dtype(column):
+        kind = "boolean"
+    elif types.is_integer_dtype(column):
+        kind = "integer"
+    else:
+        kind = "number" if types.is_numeric_dtype(column) else "string"
+    return Column("a column of the design's table, or of what the study's own module sent", kind)
 
 
 def data_files(study: Study, collected: Collected) -> dict[str, pd.DataFrame]:
     """Return the tables by the names that they have in the data set."""
     # Values of the names' keywords are letters and digits only.
     name = re.sub(r"[^A-Za-z0-9]", "", study.study.name) or "study"
-    tables = {
-        "choices": collected.choices,
-        "checks": collected.checks,
-        "sessions": collected.sessions,
-        "conflicts": collected.conflicts,
-        "events": collected.events,
-        "responses": collected.responses,
-    }
     return {
         f"study-{name}_task-{task}_data.csv": table
-        for task, table in tables.items()
-        if len(table) or task == "choices"
+        for task, table in collected.tables.items()
+        if len(table) or task in ("choices", "answers")
     }
 
 
@@ -111,35 +239,36 @@ def write_psychds(study: Study, collected: Collected, folder: Path) -> None:
     files = data_files(study, collected)
     for name, table in files.items():
         write_whole(folder / "data" / name, table.to_csv(index=False, lineterminator="\n"))
-    columns = dict.fromkeys(column for table in files.values() for column in table.columns)
     description = {
         "@context": "https://schema.org/",
         "@type": "Dataset",
         "name": study.study.title,
         "description": study.study.description
-        or f"Choices between pairs of sentences, from the experiment {study.study.name}.",
+        or f"Answers of people to sentences, from the experiment {study.study.name}.",
         "inLanguage": study.study.language,
-        "variableMeasured": [_variable(str(column)) for column in columns],
+        "variableMeasured": [
+            column.variable(name) for name, column in data_dictionary(study, files.values()).items()
+        ],
     }
     text = json.dumps(description, ensure_ascii=False, indent=2) + "\n"
     write_whole(folder / "dataset_description.json", text)
     write_whole(folder / "README.md", _readme(study, files))
-    for source in ("study.toml", "texts.toml", study.consent.file, "trials.csv"):
+    trials = record_path(study.folder / "trials.csv").name
+    module = [] if study.module is None else [study.presentation.module]
+    sources = ("study.toml", "texts.toml", study.consent.file, "trials.csv", trials, *module)
+    for source in sources:
         path = study.folder / source
         if path.exists():
             write_whole(folder / "materials" / source, path.read_text("utf-8"))
+    for name, content in collected.materials.items():
+        write_whole(folder / "materials" / f"{name}.json", content + "\n")
     check_psychds(folder)
-
-
-def _variable(column: str) -> dict[str, str]:
-    value = {"@type": "PropertyValue", "name": column}
-    return {**value, "description": DICTIONARY.get(column, "a column of the design's table")}
 
 
 def _readme(study: Study, files: Mapping[str, pd.DataFrame]) -> str:
     lines = [f"# {study.study.title}", "", study.study.description, ""]
     lines += [f"- `data/{name}`: {len(table)} rows" for name, table in files.items()]
-    lines += ["- `materials/`: the study as it was run", ""]
+    lines += ["- `materials/`: the study as it is, and what was shown, by its digest", ""]
     return "\n".join(lines)
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from contstim.errors import InputError
 from contstim.experiment.messages import Answer, named_id, read_answer, read_event, read_responses
+from contstim.experiment.presentations import Presentation, is_right
 from contstim.experiment.study import Study
 from contstim.experiment.trials import Trial
 
@@ -58,7 +59,7 @@ def record_answers(
     answers: Sequence[Any],
     now: float,
     late: bool,
-    choices: Collection[int],
+    presentation: Presentation,
 ) -> Received:
     """Store answers; a repeat is acknowledged again, a second one to a trial is a conflict.
 
@@ -76,8 +77,8 @@ def record_answers(
         When they came, seconds since 1970.
     late
         Whether the time limit had passed.
-    choices
-        What can be chosen.
+    presentation
+        How trials were shown, which says what can be answered.
     """
     room = _ANSWERS_A_TRIAL * _n_trials(trials) - _count(connection, "answers", session)
     acknowledged: list[str] = []
@@ -86,7 +87,7 @@ def record_answers(
     for value in answers:
         try:
             answer = read_answer(value)
-            trial = _trial_of(answer, trials, choices)
+            trial = _trial_of(answer, trials, presentation)
             conflict = _stored(connection, session, trial, answer)
         except InputError as error:
             refused.append((named_id(value), str(error)))
@@ -159,7 +160,7 @@ def outcome_of(
     trials = study.design.trials[row["seat"]]
     missing = [trial.page_id for trial in trials if trial.trial not in choices]
     checks = [t for t in trials if t.kind == "attention" and t.trial in choices]
-    failed = sum((choices[trial.trial] < 0) != (trial.expected == "left") for trial in checks)
+    failed = sum(not is_right(choices[trial.trial], str(trial.expected)) for trial in checks)
     enough = study.session.failed_checks_from
     too_many = bool(enough) and failed >= enough
     if any(answer["late"] for answer in answers):
@@ -181,13 +182,12 @@ def _n_trials(trials: Mapping[str, Trial]) -> int:
     return len({id(trial) for trial in trials.values()})
 
 
-def _trial_of(answer: Answer, trials: Mapping[str, Trial], choices: Collection[int]) -> Trial:
+def _trial_of(answer: Answer, trials: Mapping[str, Trial], presentation: Presentation) -> Trial:
     if answer.trial not in trials:
         raise InputError("trial is none of this session's trials")
-    if answer.choice not in choices:
-        shown = ", ".join(map(str, choices))
-        raise InputError(f"choice is {answer.choice}; it is one of {shown}")
-    return trials[answer.trial]
+    trial = trials[answer.trial]
+    presentation.check_answer(trial.shown, answer.choice, answer.detail)
+    return trial
 
 
 def responses_of(connection: sqlite3.Connection, session: str) -> dict[str, Any]:

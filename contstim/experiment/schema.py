@@ -129,7 +129,7 @@ def _digests(study: Study) -> dict[int, str]:
 
 def _content(study: Study, assignment: int) -> list[Any]:
     own = study.design.trials[assignment]
-    return [study.design.groups[assignment], *([t.trial, t.left, t.right, t.side_1] for t in own)]
+    return [study.design.groups[assignment], *([t.trial, *t.shown.values(), t.side_1] for t in own)]
 
 
 def _json(value: Any) -> str:
@@ -253,7 +253,7 @@ def _refuse_other_data(path: Path, study: Study | None) -> None:
             raise InputError(f"{path} does not hold the data of a study; choose another file")
         if tables and study is not None and not _agree(connection, about, study):
             raise InputError(
-                f"the trials or trial.levels of {study.folder} are not those for which {path} was "
+                f"the trials or [trial] of {study.folder} are not those for which {path} was "
                 "made; put them back (more trials come by `contstim experiment extend`), or make "
                 "another study for the new ones"
             )
@@ -261,7 +261,7 @@ def _refuse_other_data(path: Path, study: Study | None) -> None:
 
 def _agree(connection: sqlite3.Connection, about: Mapping[str, str], study: Study) -> bool:
     """Return whether the study has every assignment of the data as it was."""
-    if about.get("levels", "3") != str(study.trial.levels):
+    if about.get("levels", "3") != study.presentation.scale:
         return False
     if "design" in about:  # made in format 1, and not opened with its study since
         design = {a: _content(study, a) for a in study.design.trials}
@@ -286,7 +286,7 @@ def _bring_up_to_date(connection: sqlite3.Connection, study: Study | None) -> No
                 "format": _FORMAT,
                 "salt": secrets.token_hex(32),
                 "study": study.study.name,
-                "levels": str(study.trial.levels),
+                "levels": study.presentation.scale,
             }
             connection.executemany("INSERT INTO about VALUES (?, ?)", rows.items())
         if connection.execute(about).fetchone()[0] == "1":

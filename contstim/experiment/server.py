@@ -27,7 +27,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from contstim.errors import InputError, MissingExtraError, OutputError
-from contstim.experiment.bundle import study_info
+from contstim.experiment.bundle import module_path, study_info
 from contstim.experiment.dashboard import dashboard_page, login_page
 from contstim.experiment.messages import RefusedError, parse_json, read_opening
 from contstim.experiment.pages import index_html
@@ -81,13 +81,17 @@ class _SafeHeaders:
         await self._app(scope, receive, with_headers if scope["type"] == "http" else send)
 
 
+#: Of files whose address changes with their content, so that browsers need not ask again.
+_UNCHANGING = {"cache-control": "public, max-age=31536000, immutable"}
+
+
 class _Kept(StaticFiles):
     """Files whose address changes with their content, so that browsers need not ask again."""
 
     def file_response(self, *args: Any, **more: Any) -> Response:
         """Return a file, or that the browser has it."""
         reply = super().file_response(*args, **more)
-        reply.headers["cache-control"] = "public, max-age=31536000, immutable"
+        reply.headers.update(_UNCHANGING)
         return reply
 
 
@@ -170,11 +174,17 @@ def make_app(store: Store, token: str, page: Path = PAGE) -> Starlette:
             return _refusal(503, str(error))
         return HTMLResponse(index_html(store.study, "server", page=page))
 
+    async def module(_: Request) -> Response:
+        return Response(store.study.module, headers=_UNCHANGING, media_type="text/javascript")
+
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         yield
         await asyncio.to_thread(store.close)
 
+    # A presentation's module of the study's own lies among the page's scripts.
+    address = f"/static/{page_version(page)}/{module_path(store.study)}"
+    own = [] if store.study.module is None else [Route(address, module)]
     routes = [
         Route("/", index),
         Route("/health", _safely(api.health)),
@@ -188,6 +198,7 @@ def make_app(store: Store, token: str, page: Path = PAGE) -> Starlette:
         Route("/dashboard", _safely(board.page)),
         Route("/dashboard", _safely(board.log_in), methods=["POST"]),
         Route("/api/dashboard", _safely(board.data)),
+        *own,
         Mount(f"/static/{page_version(page)}", _Kept(directory=page, check_dir=False)),
     ]
     return Starlette(

@@ -188,8 +188,8 @@ class Store:
         row = _session(connection, session)
         late = is_over(self.study, row["started_at"], now, GRACE_S)
         trials = self._trials[row["seat"]]
-        choices = self.study.trial.choices
-        received = record_answers(connection, session, trials, answers, now, late, choices)
+        shown = self.study.presentation
+        received = record_answers(connection, session, trials, answers, now, late, shown)
         if self.study.session.end_at_once and row["outcome"] is None:
             outcome, _ = outcome_of(connection, self.study, session, now)
             if outcome == "failed_checks":
@@ -349,7 +349,8 @@ class Store:
 
     def _reload(self) -> None:
         """Read the trials again, to which `contstim experiment extend` has added."""
-        design = read_design(self.study.folder / "trials.csv", self.study.attention)
+        path = self.study.folder / "trials.csv"
+        design = read_design(path, self.study.attention, self.study.presentation)
         self.study = replace(self.study, design=design)
         self._trials = _by_assignment(self.study)
 

@@ -7,26 +7,29 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from contstim.errors import InputError, OutputError, UnknownNameError, near_matches
 from contstim.experiment.options import (
+    PRESENTATIONS,
     AllocationOptions,
     AttentionCheck,
     ConsentOptions,
     DeviceOptions,
     PageOptions,
-    PracticePair,
+    PracticeTrial,
     Question,
     Recruiter,
     SessionOptions,
     TrialOptions,
 )
+from contstim.experiment.presentations import OwnModule, Presentation, presentation_of
 from contstim.experiment.texts import LANGUAGES, default_source, default_texts, read_texts
 from contstim.experiment.trials import Design, Trial, practice_trials, read_design
-from contstim.files import digest, write_whole
+from contstim.files import digest, file_digest, write_whole
 from contstim.settings import build, read_toml
 from contstim.tables import numbered_lines
 
@@ -42,8 +45,9 @@ _TABLES = {
     "allocation": AllocationOptions,
     "recruiter": Recruiter,
 }
-_LISTS = {"practice": PracticePair, "attention": AttentionCheck, "questions": Question}
+_LISTS = {"practice": PracticeTrial, "attention": AttentionCheck, "questions": Question}
 _LONGEST_CONSENT = 50_000
+_LONGEST_MODULE = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,8 @@ class Study:
         The assignments and their trials.
     folder
         Where all this was read from.
+    module
+        The text of the presentation's module, if it is the study's own.
     """
 
     study: PageOptions
@@ -73,11 +79,17 @@ class Study:
     session: SessionOptions = field(default_factory=SessionOptions)
     allocation: AllocationOptions = field(default_factory=AllocationOptions)
     recruiter: Recruiter | None = None
-    practice: tuple[PracticePair, ...] = ()
+    practice: tuple[PracticeTrial, ...] = ()
     attention: tuple[AttentionCheck, ...] = ()
     questions: tuple[Question, ...] = ()
     texts: Mapping[str, str] = field(default_factory=default_texts)
     folder: Path = field(default_factory=Path.cwd)
+    module: str | None = None
+
+    @property
+    def presentation(self) -> Presentation:
+        """How trials are shown."""
+        return presentation_of(self.trial)
 
     @property
     def consent_sha256(self) -> str:
@@ -131,13 +143,19 @@ def read_study(folder: str | Path) -> Study:
         raise type(error)(f"{path}: {error}") from None
     consent: ConsentOptions = parts["consent"]
     texts = folder / "texts.toml"
-    design = read_design(folder / "trials.csv", parts.get("attention", ()))
+    presentation = presentation_of(parts.get("trial", TrialOptions()))
+    for name in ("practice", "attention"):
+        for number, one in enumerate(parts[name], start=1):
+            _check_shown(presentation, one, f"{path}: [[{name}]] {number}")
+    design = read_design(folder / "trials.csv", parts["attention"], presentation)
+    own = isinstance(presentation, OwnModule)
     study = Study(
         **parts,
         consent_text=_consent(folder, consent.file),
         texts=read_texts(texts) if texts.exists() else default_texts(),
         design=design,
         folder=folder,
+        module=_module(folder / presentation.module) if own else None,
     )
     check_places(study, design)
     return study
@@ -162,11 +180,39 @@ def _parts(table: Mapping[str, Any]) -> dict[str, Any]:
         if not isinstance(given, list):
             raise InputError(f"{name} is {given!r}; write [[{name}]] above each")
         parts[name] = tuple(build(item, one, name) for one in given)
-    names = [question.name for question in parts["questions"]]
+    names = [one.name for one in (*parts["consent"].boxes, *parts["questions"])]
     for question in names:
         if names.count(question) > 1:
             raise InputError(f"two questions have the name {question!r}; give each its own")
     return parts
+
+
+def _check_shown(
+    presentation: Presentation, one: PracticeTrial | AttentionCheck, where: str
+) -> None:
+    for name in presentation.needed:
+        if name not in one.given:
+            raise InputError(f"{where} has no {name!r}; this presentation shows one")
+    for name in one.given:
+        if name not in (*presentation.needed, *presentation.optional):
+            raise InputError(f"{where} has {name!r}, which this presentation does not show")
+    if one.expected is not None:
+        try:
+            presentation.check_expected(one.given, one.expected)
+        except InputError as error:
+            raise InputError(f"{where}: {error}") from None
+
+
+def _module(path: Path) -> str:
+    try:
+        text = path.read_text("utf-8")
+    except FileNotFoundError:
+        raise InputError(f"there is no file {path}, which trial.presentation names") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot read the presentation {path}: {error}") from None
+    if len(text) > _LONGEST_MODULE:
+        raise InputError(f"{path} has {len(text)} characters; give at most {_LONGEST_MODULE}")
+    return text
 
 
 def _consent(folder: Path, name: str) -> str:
@@ -225,6 +271,60 @@ Questions: [[name and address]]. Approval: [[board and number]].
 """
 
 
+_TITLES = {
+    "choice": "Which sentence is more likely?",
+    "rating": "How likely are these sentences?",
+    "reading": "Reading sentences",
+}
+
+_PRACTICE = {
+    "choice": """\
+[[practice]]
+left = "The dog barked at the postman."
+right = "The postman barked dog the at."
+expected = "left"
+
+[[practice]]
+left = "We painted the kitchen a quick blue."
+right = "We painted the kitchen a quiet blue."
+expected = "right"
+""",
+    "rating": """\
+[[practice]]
+sentence = "The dog barked at the postman."
+
+[[practice]]
+sentence = "The postman barked dog the at."
+""",
+    "reading": """\
+[[practice]]
+sentence = "The dog that lives next door barked at the postman."
+question = "Did the postman bark?"
+expected = "no"
+
+[[practice]]
+sentence = "We painted the kitchen a quiet blue before the guests arrived."
+""",
+}
+
+
+def record_path(trials: Path) -> Path:
+    """Return where the record lies of how a table of trials was laid out: seed and options."""
+    return trials.with_name(f"{trials.name}.meta.json")
+
+
+def write_record(trials: Path, options: Mapping[str, Any]) -> None:
+    """Write beside a table of trials how it was laid out: version, options and seed, its digest.
+
+    Raises
+    ------
+    OutputError
+        If the place cannot be written to.
+    """
+    made = {"contstim": version("contstim"), "options": options, "sha256": file_digest(trials)}
+    write_whole(record_path(trials), json.dumps(made, indent=2) + "\n")
+
+
 @dataclass(frozen=True)
 class _Preset:
     """How a published experiment was run, as lines of ``study.toml`` and ``texts.toml``."""
@@ -267,7 +367,11 @@ def _changed(source: str, values: Mapping[str, str]) -> str:
 
 
 def new_study(
-    folder: str | Path, trials: str | Path, preset: str | None = None, language: str = "en"
+    folder: str | Path,
+    trials: str | Path,
+    preset: str | None = None,
+    language: str = "en",
+    presentation: str = "choice",
 ) -> Study:
     """Write a study folder around a table of trials and return the study.
 
@@ -276,12 +380,15 @@ def new_study(
     folder
         Where; it must not exist or be empty. Its name becomes the study's.
     trials
-        What ``contstim design trials`` wrote; it is copied.
+        What ``contstim design trials`` wrote, or of the other presentations `sentence_trials`; it
+        is copied, with the record beside it of how it was made.
     preset
         A published experiment to run it like, of `STUDY_PRESETS`; its wording is English.
     language
         One of `LANGUAGES`, in which the page's texts are written. Title, consent form and practice
         stay English, to be translated.
+    presentation
+        One of `PRESENTATIONS`.
 
     Raises
     ------
@@ -299,22 +406,37 @@ def new_study(
         raise InputError(
             f"the wording of {preset} is English; leave out the language or the preset"
         )
+    if presentation not in PRESENTATIONS:
+        raise UnknownNameError.among("presentation", presentation, PRESENTATIONS)
+    if preset is not None and presentation != "choice":
+        raise InputError(f"{preset} showed pairs; leave out the presentation or the preset")
     like = _Preset(0, {}, {}) if preset is None else STUDY_PRESETS[preset]
     try:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise InputError(f"{folder} is there already and not empty; choose another folder")
     except OSError as error:
         raise OutputError(f"cannot write to {folder}: {error.strerror}") from None
-    read_design(trials)  # says what is wrong before anything is written
+    # Says what is wrong before anything is written.
+    read_design(trials, presentation=presentation_of(TrialOptions(presentation)))
     name = os.path.basename(os.path.realpath(folder))  # a loop of links has no Path.resolve()
     name = re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-_")[:64] or "study"
     template = (files("contstim.experiment") / "template.toml").read_text("utf-8")
     table = "".join(f"{line}\n" for _, line in numbered_lines(trials))
     write_whole(folder / "trials.csv", table)
+    record = record_path(trials)
+    if record.is_file():
+        write_whole(record_path(folder / "trials.csv"), record.read_text("utf-8"))
     write_whole(folder / "consent.md", _CONSENT)
     texts = {key: json.dumps(text, ensure_ascii=False) for key, text in like.texts.items()}
     write_whole(folder / "texts.toml", _changed(default_source(language), texts))
-    own = {"language": f'"{language}"', "direction": f'"{LANGUAGES[language]}"', **like.settings}
-    template = _changed(template, own).replace("{name}", json.dumps(name), 1)
+    own = {
+        "language": f'"{language}"',
+        "direction": f'"{LANGUAGES[language]}"',
+        "presentation": f'"{presentation}"',
+        **like.settings,
+    }
+    practice, title = _PRACTICE[presentation], _TITLES[presentation]
+    template = _changed(template, own).replace("{practice}", practice, 1)
+    template = template.replace("{title}", title, 1).replace("{name}", json.dumps(name), 1)
     write_whole(folder / "study.toml", template)
     return read_study(folder)

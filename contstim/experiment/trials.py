@@ -7,13 +7,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from contstim.errors import InputError
-from contstim.experiment.options import AttentionCheck, PracticePair
+from contstim.experiment.options import AttentionCheck, PracticeTrial, TrialOptions
+from contstim.experiment.presentations import Presentation, TwoSentences, presentation_of
 from contstim.tables import csv_rows, numbered_lines
 
-_NEEDED = ("participant", "group", "trial", "condition", "sentence_1", "sentence_2", "side_1")
+_LAYOUT = ("participant", "group", "trial", "condition")
+_PAIR = ("sentence_1", "sentence_2", "side_1")
 _MODELS = ("model_1", "model_2")
 _LONGEST = 2000  # characters of a sentence or a name
 _MOST = 5000  # trials of one participant
+_CHOICE = presentation_of(TrialOptions())
 
 
 @dataclass(frozen=True)
@@ -23,20 +26,21 @@ class Trial:
     Attributes
     ----------
     trial
-        Its id: ``t`` and the number of the item, the same for all of a group who see the same two
+        Its id: ``t`` and the number of the item, the same for all of a group who see the same
         sentences; ``a1`` ... for attention checks, ``p1`` ... for practice.
     number
         Its place in the session, from 1; practice is counted apart.
     kind
-        ``choice``, ``attention`` or ``practice``.
+        ``choice`` (of the design, whatever its presentation), ``attention`` or ``practice``.
     condition
         As in the design; for the others the kind.
-    left, right
-        What stands on the two sides.
+    shown
+        What the page shows of it, by the names of the presentation.
     side_1
-        Where sentence 1 of the design stands; None unless it is a choice.
+        Where sentence 1 of a pair stands, ``left`` or ``right``.
     expected
-        The side that is right: of an attention check, and in a catch trial that of sentence 1.
+        What is right, if anything is (see `is_right`): of an attention check; in a catch trial the
+        side of sentence 1; else as the design's column ``expected`` says.
     row
         The design's row, for the tables that are made in the end.
     """
@@ -45,8 +49,7 @@ class Trial:
     number: int
     kind: str
     condition: str
-    left: str
-    right: str
+    shown: Mapping[str, str]
     side_1: str | None = None
     expected: str | None = None
     row: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
@@ -113,33 +116,29 @@ def rating_of(choice: int, side_1: str, levels: int = 3) -> float:
     return rating if side_1 == "left" else -rating
 
 
-def practice_trials(pairs: Sequence[PracticePair]) -> tuple[Trial, ...]:
+def practice_trials(given: Sequence[PracticeTrial]) -> tuple[Trial, ...]:
     """Return the practice trials."""
     return tuple(
-        Trial(
-            f"p{number}",
-            number,
-            "practice",
-            "practice",
-            pair.left,
-            pair.right,
-            expected=pair.expected,
-        )
-        for number, pair in enumerate(pairs, start=1)
+        Trial(f"p{number}", number, "practice", "practice", one.given, expected=one.expected)
+        for number, one in enumerate(given, start=1)
     )
 
 
-def read_design(path: Path, checks: Sequence[AttentionCheck] = ()) -> Design:
+def read_design(
+    path: Path, checks: Sequence[AttentionCheck] = (), presentation: Presentation = _CHOICE
+) -> Design:
     """Read the table that ``contstim design trials`` wrote.
 
     Parameters
     ----------
     path
-        A CSV file with a row a participant and trial: ``participant, group, trial, condition,
-        sentence_1, sentence_2, side_1``, mostly ``model_1, model_2``, and others; ``item`` says
-        which rows show the same two sentences, failing which equal rows do.
+        A CSV file with a row a participant and trial: ``participant, group, trial, condition``,
+        what is shown (of pairs ``sentence_1, sentence_2, side_1``), mostly ``model_1, model_2``,
+        and others; ``item`` says which rows show the same, failing which equal rows do.
     checks
         Attention checks to put between.
+    presentation
+        How trials are shown.
 
     Raises
     ------
@@ -147,12 +146,11 @@ def read_design(path: Path, checks: Sequence[AttentionCheck] = ()) -> Design:
         Naming the file and, of a fault in a row, its number (1: the first after the header).
     """
     rows, columns = read_rows(path)
-    for name in _NEEDED:
-        if name not in columns:
-            raise InputError(
-                f"{path} has no column {name!r}; give what `contstim design trials` writes"
-            )
-    assignments = _Assignments()
+    pairs = isinstance(presentation, TwoSentences)
+    for column in (*_LAYOUT, *(_PAIR if pairs else presentation.needed)):
+        if column not in columns:
+            raise InputError(f"{path} has no column {column!r}; {_source(pairs)}")
+    assignments = _Assignments(presentation)
     for number, row in enumerate(rows, start=1):
         try:
             assignments.add(row)
@@ -178,7 +176,8 @@ def read_design(path: Path, checks: Sequence[AttentionCheck] = ()) -> Design:
 class _Assignments:
     """The assignments of a table, filled row by row."""
 
-    def __init__(self) -> None:
+    def __init__(self, presentation: Presentation) -> None:
+        self._presentation = presentation
         self.trials: dict[int, dict[int, Trial]] = {}  # by assignment and place
         self.groups: dict[int, int] = {}
         self._seen: set[tuple[int, str]] = set()
@@ -187,7 +186,7 @@ class _Assignments:
 
     def add(self, row: Mapping[str, str]) -> None:
         assignment, group, place = (_whole(row, name) for name in ("participant", "group", "trial"))
-        trial = _trial(row, place, self._items, self._contents)
+        trial = self._trial(row, place)
         own = self.trials.setdefault(assignment, {})
         if self.groups.setdefault(assignment, group) != group:
             raise InputError(
@@ -199,6 +198,36 @@ class _Assignments:
             raise InputError(f"participant {assignment} has item {trial.trial[1:]} twice")
         self._seen.add((assignment, trial.trial))
         own[place] = trial
+
+    def _trial(self, row: Mapping[str, str], place: int) -> Trial:
+        _check_text("condition", row["condition"])
+        pair = isinstance(self._presentation, TwoSentences)
+        shown, identity = _pair(row) if pair else _single(row, self._presentation)
+        content = (*identity, row["condition"], *(row.get(name, "") for name in _MODELS))
+        side = row["side_1"] if pair else None
+        # In a catch trial of pairs sentence 1 is the natural one.
+        expected = (side if row["condition"] == "catch" else None) if pair else row.get("expected")
+        if not pair and expected:
+            self._presentation.check_expected(shown, expected)
+        return Trial(
+            trial=f"t{self._item(row, content)}",
+            number=place,
+            kind="choice",
+            condition=row["condition"],
+            shown=shown,
+            side_1=side,
+            expected=expected or None,
+            row=row,
+        )
+
+    def _item(self, row: Mapping[str, str], content: tuple[str, ...]) -> str:
+        if not row.get("item"):
+            return self._items.setdefault(content, str(len(self._items) + 1))
+        item = str(_whole(row, "item"))
+        # The same item must be the same sentences, or answers could not be told apart.
+        if self._contents.setdefault(item, content) != content:
+            raise InputError(f"item {item} has other sentences, condition or models before")
+        return item
 
 
 def read_rows(path: Path) -> tuple[list[dict[str, str]], tuple[str, ...]]:
@@ -224,43 +253,41 @@ def _whole(row: Mapping[str, str], name: str) -> int:
     return int(text)
 
 
-def _trial(
-    row: Mapping[str, str],
-    place: int,
-    items: dict[tuple[str, ...], str],
-    contents: dict[str, tuple[str, ...]],
-) -> Trial:
+def _check_text(name: str, text: str) -> None:
+    if not text.strip() or len(text) > _LONGEST:
+        raise InputError(f"{name} is {text[:40]!r}; give 1 to {_LONGEST} characters")
+
+
+def _pair(row: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Return what a pair of sentences shows, and what makes it that pair."""
     one, two = (" ".join(row[name].split()) for name in ("sentence_1", "sentence_2"))
-    for name, text in (("sentence_1", one), ("sentence_2", two), ("condition", row["condition"])):
-        if not text.strip() or len(text) > _LONGEST:
-            raise InputError(f"{name} is {text[:40]!r}; give 1 to {_LONGEST} characters")
+    _check_text("sentence_1", one)
+    _check_text("sentence_2", two)
     if one == two:
         raise InputError(f"both sentences are {one[:40]!r}")
     side = row["side_1"]
     if side not in ("left", "right"):
         raise InputError(f"side_1 is {side!r}, not 'left' or 'right'")
-    models = tuple(row.get(name, "") for name in _MODELS)
-    content = (one, two, row["condition"], *models)
-    if row.get("item"):
-        item = str(_whole(row, "item"))
-        # The same item must be the same sentences, or answers could not be told apart.
-        if contents.setdefault(item, content) != content:
-            raise InputError(f"item {item} has other sentences, condition or models before")
-    else:
-        item = items.setdefault(content, str(len(items) + 1))
     left, right = (one, two) if side == "left" else (two, one)
-    return Trial(
-        trial=f"t{item}",
-        number=place,
-        kind="choice",
-        condition=row["condition"],
-        left=left,
-        right=right,
-        side_1=side,
-        # In a catch trial of the design sentence 1 is the natural one.
-        expected=side if row["condition"] == "catch" else None,
-        row=row,
-    )
+    return {"left": left, "right": right}, (one, two)
+
+
+def _single(
+    row: Mapping[str, str], presentation: Presentation
+) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Return what another trial shows, and the same as what makes it that trial."""
+    shown = {name: " ".join(row[name].split()) for name in presentation.needed}
+    for name, text in shown.items():
+        _check_text(name, text)
+    more = {name: " ".join(row.get(name, "").split()) for name in presentation.optional}
+    shown |= {name: text for name, text in more.items() if text}
+    return shown, tuple(shown.values())
+
+
+def _source(pairs: bool) -> str:
+    if pairs:
+        return "give what `contstim design trials` writes"
+    return "lay trials out with `contstim experiment new --sentences`, or add it"
 
 
 def _with_checks(own: Mapping[int, Trial], checks: Sequence[AttentionCheck]) -> tuple[Trial, ...]:
@@ -269,7 +296,6 @@ def _with_checks(own: Mapping[int, Trial], checks: Sequence[AttentionCheck]) -> 
     shown.sort(key=lambda trial: trial.number)
     # From the last to the first, so that those before keep their places.
     for k, check in sorted(enumerate(checks, start=1), key=lambda pair: -pair[1].after):
-        texts = (check.left, check.right)
-        trial = Trial(f"a{k}", 0, "attention", "attention", *texts, expected=check.expected)
+        trial = Trial(f"a{k}", 0, "attention", "attention", check.given, expected=check.expected)
         shown.insert(check.after, trial)
     return tuple(replace(trial, number=number) for number, trial in enumerate(shown, start=1))

@@ -20,6 +20,9 @@ from contstim.files import digest, replacing
 
 _Row = Mapping[str, str]
 
+#: What makes two trials the same, besides what else is shown.
+_PAIR = ("condition", "sentence_1", "sentence_2", "model_1", "model_2")
+
 
 def backup_data(study: Study, copy: Path, data: Path | None = None) -> None:
     """Copy the data of a study as they are at one moment, also while a server writes.
@@ -150,7 +153,8 @@ def extend_study(study: Study, trials: Path, data: Path | None = None) -> list[i
         If study or data cannot be written.
     """
     path = study.folder / "trials.csv"
-    read_design(trials)  # says what is wrong with it
+    shown = study.presentation
+    read_design(trials, presentation=shown)  # says what is wrong with it
     old, columns = read_rows(path)
     new, given = read_rows(trials)
     if set(given) != set(columns):
@@ -158,7 +162,7 @@ def extend_study(study: Study, trials: Path, data: Path | None = None) -> list[i
         raise InputError(f"{trials} and {path} have not the same columns ({odd}); make them so")
     if data_path(study, data).exists():
         open_data(data_path(study, data), study).close()  # the study is still that of its data
-    rows = _added(old, new)
+    rows = _added(old, new, (*_PAIR, *shown.needed, *shown.optional))
     if not rows:
         raise InputError(f"{trials} holds no assignment that {study.folder} has not; nothing to do")
     stream = io.StringIO()
@@ -167,39 +171,53 @@ def extend_study(study: Study, trials: Path, data: Path | None = None) -> list[i
     writer.writerows([*old, *rows])
     with replacing(path) as temporary:
         temporary.write_text(stream.getvalue(), "utf-8")
-        check_places(study, read_design(temporary, study.attention))
+        check_places(study, read_design(temporary, study.attention, shown))
     if data_path(study, data).exists():
         with writing(data_path(study, data), read_study(study.folder)):
             pass  # opening the data has given the new assignments their seats
     return sorted({int(row["participant"]) for row in rows})
 
 
-def _added(old: Sequence[_Row], new: Sequence[_Row]) -> list[dict[str, str]]:
-    """Return the rows of `new` whose lists `old` lacks, with groups, numbers and items of `old`."""
-    lists = Counter(_order(own) for own in _by(old, "participant").values())
-    groups = {_pairs(own): number for number, own in _by(old, "group").items()}
-    items = {_pair(row): row.get("item", "") for row in old}
+def _added(old: Sequence[_Row], new: Sequence[_Row], names: Sequence[str]) -> list[dict[str, str]]:
+    """Return the rows of `new` whose lists `old` lacks, with groups, numbers and items of `old`.
+
+    Columns of `names` make a trial what it is.
+    """
+
+    def of_row(row: _Row) -> tuple[str, ...]:
+        return tuple(row.get(name, "") for name in names)
+
+    def of_group(rows: Sequence[_Row]) -> frozenset[tuple[str, ...]]:
+        return frozenset(map(of_row, rows))
+
+    def of_list(rows: Sequence[_Row]) -> tuple[tuple[str, ...], ...]:
+        ordered = sorted(rows, key=lambda row: int(row["trial"]))
+        return tuple((*of_row(row), row.get("side_1", "")) for row in ordered)
+
+    lists = Counter(of_list(own) for own in _by(old, "participant").values())
+    groups = {of_group(own): number for number, own in _by(old, "group").items()}
+    items = {of_row(row): row.get("item", "") for row in old}
     last = max(int(row["participant"]) for row in old)
     last_item = max((int(item) for item in items.values() if item), default=0)
-    of_group = {number: _pairs(own) for number, own in _by(new, "group").items()}
+    group_of = {number: of_group(own) for number, own in _by(new, "group").items()}
     last_group = max(int(row["group"]) for row in old)
     added = []
     for own in _by(new, "participant").values():
-        if lists[_order(own)]:
-            lists[_order(own)] -= 1
+        if lists[of_list(own)]:
+            lists[of_list(own)] -= 1
             continue
         last += 1
-        pairs = of_group[own[0]["group"]]
+        pairs = group_of[own[0]["group"]]
         if pairs not in groups:
             last_group += 1
             groups[pairs] = str(last_group)
         for row in own:
-            if _pair(row) not in items:
+            if of_row(row) not in items:
                 last_item += 1
-                items[_pair(row)] = str(last_item) if row.get("item") else ""
+                items[of_row(row)] = str(last_item) if row.get("item") else ""
             renamed = {"participant": str(last), "group": groups[pairs]}
             if "item" in row:
-                renamed["item"] = items[_pair(row)]
+                renamed["item"] = items[of_row(row)]
             added.append({**row, **renamed})
     return added
 
@@ -209,18 +227,3 @@ def _by(rows: Sequence[_Row], column: str) -> dict[str, list[_Row]]:
     for row in rows:
         found.setdefault(row[column], []).append(row)
     return found
-
-
-def _pair(row: _Row) -> tuple[str, ...]:
-    names = ("condition", "sentence_1", "sentence_2", "model_1", "model_2")
-    return tuple(row.get(name, "") for name in names)
-
-
-def _pairs(rows: Sequence[_Row]) -> frozenset[tuple[str, ...]]:
-    return frozenset(_pair(row) for row in rows)
-
-
-def _order(rows: Sequence[_Row]) -> tuple[tuple[str, ...], ...]:
-    """Return what a participant sees, in order."""
-    ordered = sorted(rows, key=lambda row: int(row["trial"]))
-    return tuple((*_pair(row), row["side_1"]) for row in ordered)

@@ -30,7 +30,14 @@ VENDORED = {
 }
 
 #: The page's own files, all but ``index.html``.
-OWN_FILES = ("*.js", "page.css", "*.svg", "transports/*.js", "THIRD_PARTY.txt")
+OWN_FILES = (
+    "*.js",
+    "page.css",
+    "*.svg",
+    "transports/*.js",
+    "presentations/*.js",
+    "THIRD_PARTY.txt",
+)
 
 _HOW = "run `contstim experiment build`, which needs npm (in a checkout: make page)"
 _SOURCE_MAP = re.compile(r"^//# sourceMappingURL=.*$", re.MULTILINE)

@@ -61,6 +61,9 @@ class Player:
     def begin(self, practice: int = 2) -> None:
         """Consent, read the instructions and do the practice."""
         self.leave("consent")
+        self.begin_after_consent(practice)
+
+    def begin_after_consent(self, practice: int = 2) -> None:
         self.leave("instructions")
         if practice:
             self.leave("practice")

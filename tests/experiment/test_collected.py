@@ -1,6 +1,7 @@
 """From the store and from raw logs to the tables of the analysis."""
 
 import json
+from dataclasses import fields
 import re
 import uuid
 from pathlib import Path
@@ -18,10 +19,9 @@ from contstim.evaluation.importers.formats import read_choices
 from contstim.experiment.bundle import make_bundle
 from contstim.experiment.collected import Collected, participant_hash, read_collected, recruiter_ids
 from contstim.experiment.importing import import_logs
-from contstim.experiment.lists import trial_lists
 from contstim.experiment.messages import RefusedError
 from contstim.experiment.payment import Bonus, pay_table, release_sessions, replacement_table
-from contstim.experiment.psychds import DICTIONARY, check_psychds, write_psychds
+from contstim.experiment.psychds import check_psychds, write_psychds
 from contstim.experiment.schema import open_data, writing
 from contstim.experiment.store import Store
 from contstim.experiment.study import Study
@@ -169,7 +169,7 @@ def test_raw_logs_give_the_tables_that_the_server_gives(study: Study, tmp_path: 
     collected = read_collected(study)
     assert collected.sessions["outcome"].tolist() == ["complete", "unfinished"]
     assert collected.sessions["source"].tolist() == ["import"] * 2
-    assert collected.sessions["started_at"].iloc[0] == "2026-11-21T11:58:00+00:00"
+    assert collected.sessions["started_at"].iloc[0] == "2026-11-21T11:58:00.000+00:00"
     assert collected.sessions["minutes"].iloc[0] == 2.0
     assert collected.sessions["consent_sha256"].iloc[0] == study.consent_sha256
     with Store(study, tmp_path / "other.sqlite3") as store:
@@ -368,8 +368,8 @@ def test_who_is_to_be_asked_before_pay(study: Study) -> None:
             "catch_shown": 2,
         }
     )
-    none = pd.DataFrame()
-    collected = Collected(none, none, sessions, none, none, none)
+    none = dict.fromkeys(field.name for field in fields(Collected))
+    collected = Collected(**{**none, "sessions": sessions})
     ids = pd.DataFrame({"participant": list("abc"), "recruiter_id": list("ABC")})
     table = pay_table(collected, ids)
     assert table["pay"].tolist() == ["review"] * 3
@@ -432,7 +432,6 @@ def test_psychds_names_what_is_wrong(filled: Study, tmp_path: Path) -> None:
     assert {"README.md", "materials"} < {path.name for path in folder.iterdir()}
     described = json.loads((folder / "dataset_description.json").read_text("utf-8"))
     known = {v["name"]: v["description"] for v in described["variableMeasured"]}
-    assert all(known[name] == text for name, text in DICTIONARY.items() if name in known)
     assert "the design's table" not in " ".join(known.values())
     text = (folder / "dataset_description.json").read_text("utf-8")
     data = folder / "data" / "study-study_task-choices_data.csv"
@@ -493,29 +492,6 @@ def test_row_ids_of_other_data_sets_are_unique(filled: Study, tmp_path: Path) ->
         check_psychds(folder)
 
 
-def test_trial_lists_for_other_platforms(
-    study: Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    generic = trial_lists(study, "generic")["study_generic.csv"]
-    assert len(generic) == 4 * (2 + 6)
-    for assignment, own in generic.groupby("seat"):
-        shown = own[own["kind"] == "choice"]
-        wanted = study.design.trials[int(str(assignment))]
-        assert shown["left"].tolist() == [t.left for t in wanted]
-        one_left = [t.side_1 == "left" for t in wanted]
-        assert (shown["left_is"] == "1").tolist() == one_left
-    (pcibex,) = trial_lists(study, "pcibex").values()
-    assert sorted(set(pcibex["Group"])) == [1, 2, 3, 4]
-    assert len(trial_lists(study, "gorilla")) == 4
-    command = ["experiment", "trial-lists", str(study.folder), "--for", "gorilla"]
-    assert main([*command, "--out", str(tmp_path / "lists")]) == 0
-    files = capsys.readouterr().out.split()
-    assert len(files) == 4
-    assert set(pd.read_csv(files[0])["display"]) == {"practice", "choice"}
-    with pytest.raises(InputError, match="unknown platform 'pc'"):
-        trial_lists(study, "pc")
-
-
 def test_the_audit_of_a_study(
     study: Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -527,8 +503,8 @@ def test_the_audit_of_a_study(
             play(store, name)
     assert main(command) == 2
     assert "give --scores, or --model" in capsys.readouterr().err
-    sentences = {t.left for own in study.design.trials.values() for t in own}
-    sentences |= {t.right for own in study.design.trials.values() for t in own}
+    trials = [trial for own in study.design.trials.values() for trial in own]
+    sentences = {sentence for trial in trials for sentence in trial.shown.values()}
     scores = pd.DataFrame({"sentence": sorted(sentences)})
     scores["m1"] = np.arange(len(scores), dtype=float)
     scores["m2"] = -scores["m1"]

@@ -17,12 +17,16 @@ from contstim.cli import main
 from contstim.errors import InputError, MissingExtraError, ValidationError
 from contstim.experiment import vendor
 from contstim.experiment.jatos import check_jatos_archive, jatos_archive
+from contstim.experiment.options import PRESENTATIONS, TrialOptions
 from contstim.experiment.pages import index_html, page_files, write_static
+from contstim.experiment.presentations import presentation_of
 from contstim.experiment.study import Study
 from contstim.experiment.texts import default_texts
 from contstim.experiment.vendor import PAGE, VENDORED, fetch_vendor, vendor_files
 
-SOURCES = [*PAGE.glob("*.js"), *PAGE.glob("transports/*.js")]
+SOURCES = [
+    path for place in ("", "transports/", "presentations/") for path in PAGE.glob(f"{place}*.js")
+]
 
 
 @pytest.fixture
@@ -131,6 +135,8 @@ def test_every_text_is_used_and_every_text_that_is_used_is_there() -> None:
     titles = "instructions practice practice_done break"
     used |= {f"{name}_{part}" for name in ends.split() for part in ("title", "text")}
     used |= {f"{name}_title" for name in titles.split()}
+    for name in PRESENTATIONS:
+        used |= {*presentation_of(TrialOptions(name)).texts.values()}
     texts = {*default_texts()}
     assert texts - used == set()
     assert set(re.findall(r'say\("(\w+)"', code)) <= texts
@@ -168,11 +174,11 @@ def test_a_static_site_has_a_bundle_for_each_seat(
         bundle = json.loads((site / "bundles" / f"{one['seat']}.json").read_text("utf-8"))
         assert bundle["group"] == one["group"]
         own = study.design.trials[one["seat"]]
-        assert [(t["number"], t["left"]) for t in bundle["trials"]] == [
-            (t.number, t.left) for t in own
+        assert [(t["number"], t["shown"]) for t in bundle["trials"]] == [
+            (t.number, t.shown) for t in own
         ]
         # The page never learns which side is which, nor which trials are catch trials.
-        assert {*bundle["trials"][0]} == {"trial", "number", "kind", "left", "right"}
+        assert {*bundle["trials"][0]} == {"trial", "number", "kind", "shown"}
     index = (site / "index.html").read_text("utf-8")
     assert "connect-src &#x27;self&#x27; https://pipe.example;" in index
     assert {*page_files()} <= {path.relative_to(site).as_posix() for path in site.rglob("*")}

@@ -221,7 +221,7 @@ def test_script_in_texts_and_ids_stays_text(study: Study, page: Path) -> None:
     with TestClient(make_app(Store(study), TOKEN, page)) as client:
         headers, bundle = start(client, study, f"{nasty}\"'")
         assert nasty in bundle["consent"]["text"]
-        assert any(nasty in trial["left"] + trial["right"] for trial in bundle["trials"])
+        assert any(nasty in "".join(trial["shown"].values()) for trial in bundle["trials"])
         reply = client.get("/api/session", headers=headers)
         assert reply.headers["content-type"] == "application/json"
         shown = client.get("/dashboard", headers={"authorization": f"Bearer {TOKEN}"}).text

@@ -203,9 +203,9 @@ def test_failed_checks_end_a_session_at_once_where_the_study_says_so(study: Stud
         assert store.resume(token).result()["finished"] == "failed_checks"
         # Nothing in the bundle tells checks and catch trials from other trials.
         assert {frozenset(one) for one in bundle["trials"]} == {
-            frozenset({"trial", "number", "kind", "left", "right"})
+            frozenset({"trial", "number", "kind", "shown"})
         }
-        assert {one["kind"] for one in bundle["trials"]} == {"choice"}
+        assert {one["kind"] for one in bundle["trials"]} == {"trial"}
         assert [one["trial"] for one in bundle["trials"]] == [f"n{k}" for k in range(1, 9)]
 
 
@@ -229,7 +229,7 @@ def test_what_was_shown_is_kept_once_for_each_change(study: Study) -> None:
 
 def test_levels_of_confidence_stay_while_there_are_data(study: Study) -> None:
     Store(study).close()
-    with pytest.raises(InputError, match=r"the trials or trial.levels of .* are not those for"):
+    with pytest.raises(InputError, match=r"the trials or \[trial\] of .* are not those for"):
         Store(edit(study, "levels = 3", "levels = 1"))
 
 

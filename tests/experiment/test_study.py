@@ -20,6 +20,7 @@ from contstim.experiment.bundle import make_bundle, outcome_link, study_info
 from contstim.experiment.collected import read_collected, recruiter_ids
 from contstim.experiment.options import Codes, Recruiter, Redirects, TrialOptions
 from contstim.experiment.payment import pay_table
+from contstim.experiment.presentations import presentation_of
 from contstim.experiment.store import Store
 from contstim.experiment.study import Study, new_study, read_study
 from contstim.experiment.texts import LANGUAGES, default_source, default_texts, read_texts
@@ -37,8 +38,8 @@ def test_a_new_study_is_read_back_as_the_design_says(study: Study, trials: pd.Da
         for trial, row in zip(shown, own.to_dict("records"), strict=True):
             assert trial.trial == f"t{row['item']}"
             assert trial.condition == row["condition"]
-            one = trial.left if row["side_1"] == "left" else trial.right
-            two = trial.right if row["side_1"] == "left" else trial.left
+            one = trial.shown[row["side_1"]]
+            two = trial.shown["right" if row["side_1"] == "left" else "left"]
             assert (one, two) == (row["sentence_1"], row["sentence_2"])
             assert trial.expected == (row["side_1"] if row["catch"] else None)
     assert study.texts == default_texts()
@@ -52,7 +53,8 @@ def test_items_are_found_where_the_table_does_not_number_them(
     trials.drop(columns="item").to_csv(path, index=False)
     design = read_study(study.folder).design
     ids = [
-        {t.trial: {t.left, t.right} for t in design.trials[assignment]} for assignment in (1, 2, 3)
+        {t.trial: {*t.shown.values()} for t in design.trials[assignment]}
+        for assignment in (1, 2, 3)
     ]
     assert ids[0] == ids[1]
     assert not set(ids[0]) & set(ids[2])
@@ -84,7 +86,7 @@ def test_ratings_by_side(side: str) -> None:
 
 @pytest.mark.parametrize("levels", [1, 2, 3, 4])
 def test_ratings_of_other_numbers_of_levels_are_those_of_the_evaluation(levels: int) -> None:
-    choices = TrialOptions(levels=levels).choices
+    choices = presentation_of(TrialOptions(levels=levels)).choices({})
     wanted = rescale([*range(1, 2 * levels + 1)], 1, 2 * levels).tolist()
     assert [rating_of(choice, "left", levels) for choice in choices] == wanted
 
@@ -103,7 +105,7 @@ def test_the_bundle_is_whole_and_says_nothing_of_sentence_1(study: Study) -> Non
     assert (bundle["format"], bundle["session"], bundle["group"], bundle["seat"]) == (1, "s", 2, 3)
     assert bundle["answered"] == answered
     assert [t["trial"] for t in bundle["trials"]] == [f"n{k}" for k in range(1, 7)]
-    keys = frozenset({"trial", "number", "kind", "left", "right"})
+    keys = frozenset({"trial", "number", "kind", "shown"})
     assert {frozenset(t) for t in bundle["trials"]} == {keys}
     assert {frozenset(t) for t in bundle["practice"]} == {keys | {"expected"}}
     text = (study.folder / "consent.md").read_text("utf-8").strip()
@@ -163,7 +165,11 @@ def test_without_a_recruiter_there_is_no_code(study: Study) -> None:
         ("format = 1", "forms = 1", "unknown key forms"),
         ("[session]", "[[session]]", "make it a table"),
         ('left = "The dog barked at the postman."', 'left = ""', "practice.left is ''"),
-        ('left = "The dog barked at the postman."', "", "practice.left is missing"),
+        (
+            'left = "The dog barked at the postman."',
+            "",
+            r"\[\[practice\]\] 1 has no 'left'; this presentation shows one",
+        ),
         ("[study]", "study", "cannot read .*study.toml as TOML"),
     ],
 )
@@ -186,7 +192,10 @@ def test_faults_in_study_toml(study: Study, old: str, new: str, message: str) ->
         ('[recruiter]\nname = "x"\nrequired = true', "say which parameter"),
         ('recruiter = "prolific"', "recruiter is 'prolific'|unknown key practice.recruiter"),
         (ATTENTION.replace("after = 2", "after = 9"), "attention.after is 9, but there are 6"),
-        (ATTENTION.replace('"left"', '"up"'), "unknown attention.expected 'up'"),
+        (
+            ATTENTION.replace('"left"', '"up"'),
+            r"\[\[attention\]\] 1: expected is 'up'; here it is 'left' or 'right'",
+        ),
     ],
 )
 def test_faults_in_further_tables(study: Study, text: str, message: str) -> None:
@@ -403,4 +412,4 @@ def test_texts_that_come_with_the_package_are_whole(
     for key, text in own.items():
         # Every name that the page fills in is there, and nothing was left in English.
         assert sorted(re.findall(r"\{\w+\}", text)) == sorted(re.findall(r"\{\w+\}", english[key]))
-        assert text.strip() != english[key] or key == "progress", key
+        assert text.strip() != english[key] or key in ("progress", "question_no"), key

@@ -25,7 +25,8 @@ from contstim.experiment.upkeep import backup_data, extend_study
 
 def lists(study: Study) -> dict[int, list[tuple[str, str, str]]]:
     return {
-        seat: [(t.trial, t.left, t.right) for t in own] for seat, own in study.design.trials.items()
+        seat: [(t.trial, *t.shown.values()) for t in own]
+        for seat, own in study.design.trials.items()
     }
 
 
@@ -164,7 +165,7 @@ def test_a_participant_is_forgotten_and_the_assignment_is_free(
 def to_format_1(study: Study) -> None:
     """Turn the data into what the first format held."""
     design = {
-        seat: [study.design.groups[seat], *([t.trial, t.left, t.right, t.side_1] for t in own)]
+        seat: [study.design.groups[seat], *([t.trial, *t.shown.values(), t.side_1] for t in own)]
         for seat, own in study.design.trials.items()
     }
     import hashlib

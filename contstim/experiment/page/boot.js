@@ -3,6 +3,7 @@
 // takes the message away.
 
 (function () {
+  /** @param {Event} event */
   function tell(event) {
     var late = document.getElementById("late");
     if (late) late.className = "wait late now";

@@ -1,6 +1,12 @@
 // Building the page from texts. Whatever comes from a study is set as text, never as HTML.
 
-/** Make an element; `attributes` named `on…` are listeners, `text` is its text. */
+/**
+ * Make an element; `attributes` named `on…` are listeners, `text` is its text.
+ * @param {string} tag
+ * @param {Record<string, any>} attributes
+ * @param {...(Node | string | null | undefined | (Node | string | null | undefined)[])} children
+ * @returns {HTMLElement}
+ */
 export function element(tag, attributes = {}, ...children) {
   const made = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -13,7 +19,11 @@ export function element(tag, attributes = {}, ...children) {
   return made;
 }
 
-/** Fill in `{name}` in a text; names that are not given stay as they are. */
+/**
+ * Fill in `{name}` in a text; names that are not given stay as they are.
+ * @param {string} text
+ * @param {Record<string, unknown>} values
+ */
 export function fill(text, values = {}) {
   return text.replace(/\{(\w+)\}/g, (whole, name) =>
     Object.hasOwn(values, name) ? String(values[name]) : whole,
@@ -21,12 +31,35 @@ export function fill(text, values = {}) {
 }
 
 /**
+ * A line of text, in which `[words](address)` is a link to a page or a mail address.
+ * @param {string} text
+ * @returns {(Node | string)[]}
+ */
+export function linked(text) {
+  // Between texts, every two parts are a link's words and address.
+  const parts = text.split(/\[([^\]]+)\]\(((?:https?:\/\/|mailto:)[^\s)]+)\)/);
+  /** @type {(Node | string)[]} */
+  const made = [];
+  for (let place = 0; place < parts.length; place += 3) {
+    if (place) {
+      const [words, href] = parts.slice(place - 2, place);
+      made.push(element("a", { href, target: "_blank", rel: "noreferrer noopener", text: words }));
+    }
+    if (parts[place]) made.push(parts[place]);
+  }
+  return made;
+}
+
+/**
  * Turn plain text into elements: a blank line starts a paragraph, lines that begin with `#` are
- * headings, lines that begin with `- ` or `* ` a list.
+ * headings, lines that begin with `- ` or `* ` a list; links as in `linked`.
+ * @param {string} text
  */
 export function prose(text) {
+  /** @type {HTMLElement[]} */
   const made = [];
   for (const block of text.replace(/\r\n?/g, "\n").split(/\n\s*\n/)) {
+    /** @type {HTMLElement | null} */
     let open = null; // the paragraph or list that further lines belong to
     for (const line of block.split("\n").map((one) => one.trim())) {
       const heading = /^(#{1,6})\s+(.*)$/.exec(line);
@@ -38,13 +71,13 @@ export function prose(text) {
         open = null;
       } else if (item) {
         if (open?.tagName !== "UL") made.push((open = element("ul")));
-        open.append(element("li", { text: item[1] }));
+        open.append(element("li", {}, linked(item[1])));
       } else if (open?.tagName === "UL") {
-        open.lastElementChild.append(` ${line}`);
+        open.lastElementChild?.append(" ", ...linked(line));
       } else if (open) {
-        open.append(` ${line}`);
+        open.append(" ", ...linked(line));
       } else {
-        made.push((open = element("p", { text: line })));
+        made.push((open = element("p", {}, linked(line))));
       }
     }
   }
@@ -60,7 +93,10 @@ export function uuid() {
   return [8, 12, 16, 20].reduceRight((id, at) => `${id.slice(0, at)}-${id.slice(at)}`, hex);
 }
 
-/** Resolve after some milliseconds. */
+/**
+ * Resolve after some milliseconds.
+ * @param {number} milliseconds
+ */
 export function pause(milliseconds) {
   return new Promise((resolve) => setTimeout(resolve, milliseconds));
 }

@@ -1,19 +1,29 @@
 // Questions before and after the trials, on jsPsych's own plugins.
 
+/** @typedef {import("./types").Question} Question */
+
 const PLUGINS = {
   text: () => window.jsPsychSurveyText,
   choice: () => window.jsPsychSurveyMultiChoice,
   choices: () => window.jsPsychSurveyMultiSelect,
 };
 
-/** The plugins take HTML; what comes from a study is text. */
+/**
+ * The plugins take HTML; what comes from a study is text.
+ * @param {string} text
+ */
 function escaped(text) {
+  /** @type {Record<string, string>} */
   const signs = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;" };
   return text.replace(/[&<>"']/g, (sign) => signs[sign]);
 }
 
-/** Questions of one kind that follow each other, screen by screen. */
+/**
+ * Questions of one kind that follow each other, screen by screen.
+ * @param {Question[]} questions
+ */
 export function screensOf(questions) {
+  /** @type {Question[][]} */
   const screens = [];
   for (const question of questions) {
     const last = screens.at(-1);
@@ -23,14 +33,26 @@ export function screensOf(questions) {
   return screens;
 }
 
-/** Whether who answers so cannot take part. */
+/**
+ * Whether who answers so cannot take part.
+ * @param {Question[]} questions
+ * @param {Record<string, unknown>} responses
+ */
 export function screensOut(questions, responses) {
-  return questions.some((one) => one.admit.length && !one.admit.includes(responses[one.name]));
+  return questions.some(
+    (one) => one.admit.length > 0 && !one.admit.includes(String(responses[one.name])),
+  );
 }
 
 /**
- * A screen of questions for jsPsych. `hooks`: `say`, `onshow()`, `again()` says that something was
- * not understood, `onresponses(responses, rt)` returns when they are kept.
+ * A screen of questions for jsPsych.
+ * @param {Question[]} questions
+ * @param {object} hooks
+ * @param {import("./types").Say} hooks.say
+ * @param {() => void} hooks.onshow
+ * @param {() => void} hooks.again says that something was not understood
+ * @param {(responses: Record<string, unknown>, rt: number) => Promise<void>} hooks.onresponses
+ *   returns when they are kept
  */
 export function form(questions, hooks) {
   let right = true;
@@ -49,7 +71,7 @@ export function form(questions, hooks) {
     })),
     on_start: () => hooks.onshow(),
     on_load: () => label(hooks.say("form_title")),
-    on_finish: async ({ response, rt }) => {
+    on_finish: async (/** @type {any} */ { response, rt }) => {
       if (!response) return; // jsPsych was stopped
       right = questions.every((one) => one.correct === null || response[one.name] === one.correct);
       if (right) await hooks.onresponses(response, rt);
@@ -59,18 +81,21 @@ export function form(questions, hooks) {
   return { timeline: [node], loop_function: () => !right };
 }
 
-/** Tell screen readers which words belong to which field; the plugins do not. */
+/**
+ * Tell screen readers which words belong to which field; the plugins do not.
+ * @param {string} title
+ */
 function label(title) {
-  const page = document.getElementById("page");
+  const page = /** @type {HTMLElement} */ (document.getElementById("page"));
   const heading = document.createElement("h1");
   heading.textContent = title;
   heading.tabIndex = -1;
-  const found = page.querySelector("form");
+  const found = /** @type {HTMLFormElement} */ (page.querySelector("form"));
   found.classList.add("screen");
   found.dataset.screen = "form";
   found.prepend(heading);
   for (const [number, question] of page.querySelectorAll("[class*=-question]").entries()) {
-    const prompt = question.querySelector("p");
+    const prompt = /** @type {HTMLElement} */ (question.querySelector("p"));
     prompt.id = `question-${number}`;
     const field = question.querySelector("input[type=text], textarea");
     if (!field) question.setAttribute("role", "group");

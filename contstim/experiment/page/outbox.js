@@ -1,15 +1,27 @@
 // Rows on their way: kept by the browser first, then sent until they are acknowledged.
 
-import { Final } from "./transports/errors.js";
+import { pause } from "./dom.js";
+import { Final, Passing } from "./transports/errors.js";
 
-/** Kinds of rows, in the order in which they are sent. */
+/**
+ * @typedef {import("./types").Row} Row
+ * @typedef {import("./types").Transport} Transport
+ */
+
+/**
+ * Kinds of rows, in the order in which they are sent.
+ * @type {import("./types").RowKind[]}
+ */
 const KINDS = ["consent", "answer", "event"];
 
 const FIRST_PAUSE_MS = 500;
 const LONGEST_PAUSE_MS = 20_000;
 const LEAST_PAUSE_MS = 500;
 
-/** Whether a row is what the study is for, and not only what happened meanwhile. */
+/**
+ * Whether a row is what the study is for, and not only what happened meanwhile.
+ * @param {Row} row
+ */
 function isData(row) {
   return row.kind !== "event" || row.body.kind === "responses";
 }
@@ -18,11 +30,13 @@ export class Outbox {
   #store;
   #transport;
   #session;
+  /** @type {Row[]} */
   #rows = [];
   #last = 0; // the order of the newest row
   #wake = () => {};
   #woken = false;
   #hurry = false;
+  /** @type {Row[]} */
   #failed = []; // the rows of the last attempt, if it failed
   #running = false;
   #closing = new AbortController();
@@ -30,15 +44,26 @@ export class Outbox {
   /** Told after every change; reads `waiting` and `failing`. */
   onchange = () => {};
 
-  /** Set once the receiver will take no more of this session; see `Final`. */
+  /**
+   * Set once the receiver will take no more of this session.
+   * @type {Final | null}
+   */
   ended = null;
 
   /** Whether the receiver has said that the session is over; what is left is still sent. */
   over = false;
 
-  /** Why the last attempt to send failed, or null. */
+  /**
+   * Why the last attempt to send failed, or null.
+   * @type {unknown}
+   */
   failing = null;
 
+  /**
+   * @param {import("./store.js").Store} store
+   * @param {Transport} transport
+   * @param {import("./types").Kept} session
+   */
   constructor(store, transport, session) {
     this.#store = store;
     this.#transport = transport;
@@ -62,6 +87,11 @@ export class Outbox {
     this.#start();
   }
 
+  /** What a receiver of files said that takes none, or null. */
+  get refusal() {
+    return this.failing instanceof Passing ? this.failing.refusal : null;
+  }
+
   /** Answers to trials and questions (and the consent, where it is a row) not acknowledged yet. */
   get waiting() {
     return this.#rows.filter((row) => row.state === "waiting" && isData(row)).length;
@@ -78,10 +108,13 @@ export class Outbox {
     return new Set(found.flatMap((row) => Object.keys(JSON.parse(row.body.detail).responses)));
   }
 
-  /** The ids of the trials that have an answer. */
+  /**
+   * The trials that have an answer and what was chosen first.
+   * @returns {Map<string, number>}
+   */
   get answered() {
-    const answers = this.#rows.filter((row) => row.kind === "answer");
-    return new Set(answers.map((row) => row.body.trial));
+    const answers = this.#rows.filter((row) => row.kind === "answer").reverse();
+    return new Map(answers.map((row) => [row.body.trial, row.body.choice]));
   }
 
   /** All rows as JSON lines, for a download. */
@@ -89,9 +122,14 @@ export class Outbox {
     return this.#rows.map((row) => JSON.stringify(this.#transport.line(this.#session, row)));
   }
 
-  /** Keep a row; when this returns it outlives the page. `kind` is one of `KINDS`. */
+  /**
+   * Keep a row; when this returns it outlives the page.
+   * @param {import("./types").RowKind} kind
+   * @param {Record<string, any>} body
+   */
   async keep(kind, body) {
     const { session } = this.#session;
+    /** @type {Row} */
     const row = { id: body.id, session, order: ++this.#last, kind, body, state: "waiting" };
     await this.#store.keepRow(row);
     this.#rows.push(row);
@@ -99,7 +137,10 @@ export class Outbox {
     this.#rouse();
   }
 
-  /** Send again what the receiver turns out not to have. */
+  /**
+   * Send again what the receiver turns out not to have.
+   * @param {Set<string>} missing ids of trials
+   */
   async resend(missing) {
     const lost = this.#rows.filter(
       (row) => row.kind === "answer" && row.state !== "waiting" && missing.has(row.body.trial),
@@ -112,13 +153,14 @@ export class Outbox {
   /**
    * Wait until every answer is acknowledged, at most so many milliseconds.
    * Returns whether they all are.
+   * @param {number} patience
    */
   async flush(patience) {
     this.#hurry = true;
     this.#rouse();
     const end = performance.now() + patience;
     while (this.waiting && !this.ended && performance.now() < end) {
-      await new Promise((resolve) => setTimeout(resolve, 100));
+      await pause(100);
     }
     return this.waiting === 0;
   }
@@ -177,6 +219,7 @@ export class Outbox {
     }
   }
 
+  /** @param {Row[]} batch */
   async #deliver(batch) {
     const reply = await this.#transport.send(this.#session, batch);
     if (reply.over) this.over = true;
@@ -188,16 +231,18 @@ export class Outbox {
     await this.#store.changeRows(settled);
   }
 
-  /** Pause between attempts, longer after each failure; a new row or the network shortens it. */
+  /**
+   * Pause between attempts, longer after each failure; a new row or the network shortens it.
+   * @param {number} failures
+   */
   async #rest(failures) {
     const longest = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** failures);
-    const timer = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
-    await timer(LEAST_PAUSE_MS * (0.5 + Math.random()));
+    await pause(LEAST_PAUSE_MS * (0.5 + Math.random()));
     if (this.#woken) return;
     await Promise.race([
-      timer(longest * (0.5 + Math.random() / 2)),
+      pause(longest * (0.5 + Math.random() / 2)),
       new Promise((resolve) => {
-        this.#wake = resolve;
+        this.#wake = () => resolve(undefined);
       }),
     ]);
   }

@@ -1,11 +1,15 @@
 // Whether the participant is with the page: how often and how long it was left.
 
 export class Presence {
+  /** @type {number | null} */
   #left = null;
   #losses = 0;
   #away = 0;
 
-  /** Told of `blur` and `focus`. */
+  /**
+   * Told of `blur` and `focus`.
+   * @type {(kind: string) => void}
+   */
   onchange = () => {};
 
   constructor() {
@@ -21,7 +25,7 @@ export class Presence {
       this.#left = performance.now();
       this.#losses += 1;
     } else {
-      this.#away += performance.now() - this.#left;
+      this.#away += performance.now() - /** @type {number} */ (this.#left);
       this.#left = null;
     }
     this.onchange(away ? "blur" : "focus");

@@ -1,13 +1,20 @@
 // One participant's way through the study, from the first screen to the code.
 
-import { isStacked } from "./choice.js";
+import { failedChecks } from "./checks.js";
 import { element, pause, uuid } from "./dom.js";
 import { screensOut } from "./forms.js";
 import { Outbox } from "./outbox.js";
 import { Presence } from "./presence.js";
+import { isStacked } from "./presentations/common.js";
 import { takeTurn } from "./tabs.js";
 import { Timeline } from "./timeline.js";
 import { Final, persist } from "./transports/errors.js";
+
+/**
+ * @typedef {import("./types").Kept} Kept
+ * @typedef {import("./types").Bundle} Bundle
+ * @typedef {import("./types").Trial} Trial
+ */
 
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 const PATIENCE_MS = 20_000; // until the participant is told that answers do not arrive
@@ -25,25 +32,46 @@ export class Session {
   #store;
   #screens;
   #info;
-  #record; // what the store keeps: key, session, credentials, bundle, stage, end
-  #outbox;
+  #presentation;
+  /** @type {Kept | null} */
+  #kept = null; // the session that is going on, as the store has it
+  /** @type {Outbox | null} */
+  #box = null;
   #presence = new Presence();
   #trial = ""; // the id of the trial that is shown
 
-  constructor(transport, store, screens, info) {
+  /**
+   * @param {import("./types").Transport} transport
+   * @param {import("./store.js").Store} store
+   * @param {import("./screens.js").Screens} screens
+   * @param {import("./types").Info} info
+   * @param {import("./types").Presentation} presentation
+   */
+  constructor(transport, store, screens, info, presentation) {
     this.#transport = transport;
     this.#store = store;
     this.#screens = screens;
     this.#info = info;
+    this.#presentation = presentation;
     this.#presence.onchange = (kind) => this.#event(kind, this.#trial);
     screens.onshow = (name) => this.#event("screen", name);
     for (const kind of ["offline", "online"]) addEventListener(kind, () => this.#event(kind, ""));
     store.onloss = () => this.#report();
-    let timer = null;
+    /** @type {ReturnType<typeof setTimeout> | undefined} */
+    let timer;
     addEventListener("resize", () => {
       clearTimeout(timer);
       timer = setTimeout(() => this.#tellEnvironment(), SETTLED_MS);
     });
+  }
+
+  /** What `#open` has opened. */
+  get #record() {
+    return /** @type {Kept} */ (this.#kept);
+  }
+
+  get #outbox() {
+    return /** @type {Outbox} */ (this.#box);
   }
 
   get #key() {
@@ -58,7 +86,7 @@ export class Session {
         this.#screens.end({ outcome: "participant_missing" });
         return;
       }
-      const elsewhere = (turn) => this.#screens.whileElsewhere(turn);
+      const elsewhere = (/** @type {Promise<unknown>} */ turn) => this.#screens.whileElsewhere(turn);
       await takeTurn(`contstim ${this.#key}`, elsewhere);
       this.#sendLeftovers();
       if (!(await this.#begin())) return;
@@ -79,6 +107,7 @@ export class Session {
     }
   }
 
+  /** @param {Kept} record */
   async #forward(record) {
     const outbox = new Outbox(this.#store, this.#transport, record);
     await outbox.open();
@@ -99,7 +128,8 @@ export class Session {
     }
     await this.#transport.check();
     const { consent } = this.#info;
-    if (!(await this.#screens.consent(consent))) {
+    const ticked = await this.#screens.consent(consent);
+    if (!ticked) {
       this.#screens.wait();
       const link = await persist(() => this.#transport.decline(), this.#unreached);
       this.#screens.notice("");
@@ -123,23 +153,29 @@ export class Session {
       const { materials } = this.#info;
       await this.#outbox.keep("consent", { id: uuid(), ...began.consent, materials });
     }
+    if (consent.boxes.length) {
+      await this.#event("responses", JSON.stringify({ responses: ticked, rt_ms: null }));
+    }
     // A recruiter's participant may have begun in another browser.
     if (this.#done().size) this.#record.stage = "trials";
     return true;
   }
 
-  /** Go on with a session that this browser has; false if there is none to go on with. */
+  /**
+   * Go on with a session that this browser has; false if there is none to go on with.
+   * @param {Kept} kept
+   */
   async #resume(kept) {
     const mayBeAnother = this.#transport.identity === "";
     if (kept.end) {
-      this.#record = kept;
+      this.#kept = kept;
       // This is over only when somebody else wants to begin.
       await this.#screens.end(kept.end, null, mayBeAnother);
       await this.#store.dropSession(kept.key);
-      this.#record = null;
+      this.#kept = null;
       return false;
     }
-    let bundle = kept.bundle;
+    let bundle;
     try {
       bundle = await this.#refreshed(kept);
     } catch (error) {
@@ -166,19 +202,28 @@ export class Session {
     return this.#putAside(kept);
   }
 
-  /** The bundle with what the server has of it; the browser's copy if it does not answer. */
+  /**
+   * The bundle with what the server has of it; the browser's copy if it does not answer.
+   * @param {Kept} kept
+   * @returns {Promise<Bundle>}
+   */
   async #refreshed(kept) {
+    /** @type {Promise<Bundle>} */
     const late = new Promise((resolve) => {
       setTimeout(() => resolve(kept.bundle), RESUME_PATIENCE_MS);
     });
-    return Promise.race([persist(() => this.#transport.resume(kept)), late]);
+    const found = await Promise.race([persist(() => this.#transport.resume(kept)), late]);
+    return brought(found, this.#info);
   }
 
-  /** Keep a session under another key, so that its answers are still sent. */
+  /**
+   * Keep a session under another key, so that its answers are still sent.
+   * @param {Kept} kept
+   */
   async #putAside(kept) {
-    this.#outbox?.close();
-    this.#outbox = null;
-    this.#record = null;
+    this.#box?.close();
+    this.#box = null;
+    this.#kept = null;
     const aside = { ...kept, key: `${kept.key}:${kept.session}` };
     await this.#store.keepSession(aside);
     await this.#store.dropSession(kept.key);
@@ -186,21 +231,22 @@ export class Session {
     return false;
   }
 
+  /** @param {Kept} record */
   async #open(record) {
-    this.#record = record;
+    this.#kept = record;
     const { elapsed_s: elapsed, settings } = record.bundle;
     if (settings.time_limit_s) {
       const left = Math.max(0, settings.time_limit_s - elapsed) * 1000 + DEADLINE_MARGIN_MS;
       this.#deadline = performance.now() + left;
       // By then somebody else may be at it, with time of their own.
-      const stop = () => this.#record && this.#over && this.#stop();
+      const stop = () => this.#kept && this.#over && this.#stop();
       if (left < LONGEST_TIMER_MS) setTimeout(stop, left + 1);
       const warn = left - Math.min(WARNING_MS, (settings.time_limit_s * 1000) / 4);
       if (warn > 0 && warn < LONGEST_TIMER_MS) setTimeout(() => this.#warn(), warn);
     }
     await this.#store.keepSession(record);
-    this.#outbox = new Outbox(this.#store, this.#transport, record);
-    this.#outbox.onchange = () => this.#report();
+    this.#box = new Outbox(this.#store, this.#transport, record);
+    this.#box.onchange = () => this.#report();
     await this.#outbox.open();
     this.#told = "";
     this.#tellEnvironment();
@@ -211,14 +257,14 @@ export class Session {
 
   /** Tell the participant what there is to know about the way of the answers. */
   #report() {
-    if (!this.#outbox) return;
+    if (!this.#box) return;
     const { collects } = this.#transport;
     // The last screens speak of it themselves.
     const unsent = collects && !this.#finishing && this.#outbox.failing && this.#outbox.waiting;
     let text = "";
     if (!this.#store.lasting) text = this.#screens.say("storage_unavailable");
     else if (unsent) {
-      const { refusal } = this.#outbox.failing;
+      const { refusal } = this.#outbox;
       text = refusal ? this.#screens.say("refused", { reason: refusal }) : this.#screens.say("offline");
     }
     this.#screens.notice(text);
@@ -227,8 +273,19 @@ export class Session {
 
   /** Whether the time is over, or the session was ended elsewhere: no more trials are shown. */
   get #over() {
-    const ended = this.#outbox?.over || Boolean(this.#record.bundle.finished);
-    return ended || performance.now() >= this.#deadline;
+    const ended = this.#box?.over || Boolean(this.#record.bundle.finished);
+    return ended || this.#failed("at_once") || performance.now() >= this.#deadline;
+  }
+
+  /**
+   * Whether the session fails by its attention checks, as far as the page is to see to that:
+   * `at_once`, or when all trials are answered.
+   * @param {"at_once" | "in_the_end"} when
+   */
+  #failed(when) {
+    const { checks } = this.#record.bundle.settings;
+    if (!checks || (when === "at_once" && !checks.at_once)) return false;
+    return failedChecks(checks, this.#outbox.answered) >= checks.from;
   }
 
   #deadline = Infinity;
@@ -240,9 +297,8 @@ export class Session {
   }
 
   #warn() {
-    if (!this.#record?.bundle || this.#finishing || this.#over) return;
-    const left = this.#minutes;
-    const text = this.#screens.say("time_warning", { minutes: Math.max(1, left) });
+    if (!this.#kept?.bundle || this.#finishing || this.#over) return;
+    const text = this.#screens.say("time_warning", { minutes: Math.max(1, this.#minutes ?? 0) });
     this.#screens.flash(text, WARNED_MS);
   }
 
@@ -259,29 +315,34 @@ export class Session {
   /** Keep what the study is shown on, when a session opens and when the window changes. */
   #tellEnvironment() {
     const found = JSON.stringify(environment());
-    if (!this.#outbox || found === this.#told || (this.#changes += 1) > MOST_CHANGES) return;
+    if (!this.#box || found === this.#told || (this.#changes += 1) > MOST_CHANGES) return;
     this.#told = found;
     this.#event("environment", found);
   }
 
-  #event(kind, detail) {
-    if (!this.#outbox || this.#record?.end) return undefined;
+  /**
+   * @param {string} kind
+   * @param {string} detail
+   */
+  async #event(kind, detail) {
+    if (!this.#box || this.#kept?.end) return undefined;
     return this.#outbox.keep("event", { id: uuid(), kind, at: new Date().toISOString(), detail });
   }
 
   /** The ids of the trials of this session that have an answer, here or at the receiver. */
   #done() {
     const { trials, answered } = this.#record.bundle;
-    const known = new Set([...Object.keys(answered), ...this.#outbox.answered]);
+    const known = new Set([...Object.keys(answered), ...this.#outbox.answered.keys()]);
     return new Set(trials.map((one) => one.trial).filter((id) => known.has(id)));
   }
 
+  /** @type {import("jspsych").JsPsych | null} */
   #jsPsych = null;
 
-  /** Show instructions and practice if they are still to come, and every trial without answer. */
+  /** Show instructions and practice if they are still to come, then trials, then questions. */
   async #trials() {
     const { bundle, stage } = this.#record;
-    const timeline = new Timeline(this.#screens, bundle, {
+    const timeline = new Timeline(this.#screens, bundle, this.#presentation, {
       presence: this.#presence,
       done: () => this.#done().size,
       onshow: (trial) => {
@@ -289,24 +350,42 @@ export class Session {
         if (trial) this.#shown = this.#store.countShown(this.#record.session, trial.trial);
       },
       onanswer: (trial, data) => this.#answer(trial, data),
-      onbreak: (detail) => this.#event("break", detail),
+      onbreak: (what) => this.#event("break", what),
       minutes: () => this.#minutes,
       onstart: () => this.#enter("trials"),
       onresponses: (questions, responses, rt) => this.#respond(questions, responses, rt),
     });
-    const answered = new Set([...this.#outbox.answered, ...Object.keys(bundle.answered)]);
-    const responded = new Set([...this.#outbox.responded, ...(bundle.responded ?? [])]);
-    const nodes = timeline.build(stage === "instructions", answered, responded);
-    if (!nodes.length || this.#over) return;
+    const answered = () => {
+      return new Set([...this.#outbox.answered.keys(), ...Object.keys(bundle.answered)]);
+    };
+    const responded = () => new Set([...this.#outbox.responded, ...(bundle.responded ?? [])]);
+    if (stage === "instructions") {
+      await this.#play(timeline.introduction(answered(), responded()));
+    }
+    await this.#play(timeline.trials(bundle.trials.filter((one) => !answered().has(one.trial))));
+    await this.#play(timeline.forms("after", responded()));
+    if (this.#outbox.ended) throw this.#outbox.ended;
+  }
+
+  /**
+   * Have jsPsych play nodes, unless the session has come to its end.
+   * @param {any[]} nodes
+   */
+  async #play(nodes) {
+    if (!nodes.length || this.#over || this.#screenedOut || this.#outbox.ended) return;
     this.#jsPsych = window.initJsPsych({ display_element: this.#screens.clear() });
     await this.#jsPsych.run(nodes);
     this.#jsPsych = null;
     this.#screens.clear();
-    if (this.#outbox.ended) throw this.#outbox.ended;
   }
 
   #screenedOut = false;
 
+  /**
+   * @param {import("./types").Question[]} questions
+   * @param {Record<string, unknown>} responses
+   * @param {number} rt_ms
+   */
   async #respond(questions, responses, rt_ms) {
     await this.#event("responses", JSON.stringify({ responses, rt_ms }));
     if (!screensOut(questions, responses)) return;
@@ -317,9 +396,13 @@ export class Session {
   /** How the session ends here, where it is not by answering everything. */
   get #ending() {
     if (this.#screenedOut) return "screened_out";
+    if (this.#failed("at_once")) return "failed_checks";
+    const whole = this.#done().size === this.#record.bundle.trials.length;
+    if (whole && this.#failed("in_the_end")) return "failed_checks";
     return this.#over ? "time_limit" : null;
   }
 
+  /** @param {Kept["stage"]} stage */
   async #enter(stage) {
     this.#record.stage = stage;
     await this.#store.keepSession(this.#record);
@@ -327,19 +410,19 @@ export class Session {
 
   #shown = Promise.resolve(1); // how often the trial has been shown
 
+  /**
+   * @param {Trial} trial
+   * @param {import("./types").Answer} data
+   */
   async #answer(trial, data) {
-    if (data.choice === undefined) return; // jsPsych was stopped
     await this.#outbox.keep("answer", {
       id: uuid(),
       trial: trial.trial,
-      choice: data.choice,
-      rt_ms: data.rt_ms,
-      answered_at: data.answered_at,
-      input: data.input,
-      focus_losses: data.focus_losses,
-      hidden_ms: data.hidden_ms,
+      ...data,
+      detail: data.detail === null ? "" : JSON.stringify(data.detail),
       shown: await this.#shown,
     });
+    if (this.#failed("at_once")) this.#stop();
   }
 
   /** Send what is left and end the session; trials that turn out to be missing are shown. */
@@ -363,6 +446,7 @@ export class Session {
     }
   }
 
+  /** @param {Set<string>} ids */
   async #missing(ids) {
     for (const id of ids) delete this.#record.bundle.answered[id];
     this.#finishing = false;
@@ -382,7 +466,7 @@ export class Session {
       // Shown again, it would take the focus from its buttons.
       if (told !== this.#outbox.waiting) {
         told = this.#outbox.waiting;
-        this.#screens.unsent(told, this.#outbox.failing?.refusal, link, () => this.#download(), again);
+        this.#screens.unsent(told, this.#outbox.refusal, link, () => this.#download(), again);
       }
     }
     if (this.#outbox.refused) {
@@ -393,13 +477,16 @@ export class Session {
     }
   }
 
-  /** Everything is where it belongs: forget the answers here and show the end. */
+  /**
+   * Everything is where it belongs: forget the answers here and show the end.
+   * @param {import("./types").End} link
+   */
   async #close(link) {
     const { code = null, redirect = null, outcome = "complete" } = this.#screens.filled(link);
     const download = this.#transport.collects ? null : this.#downloader();
     const end = { outcome, code, redirect, session: this.#record.session };
     this.#record.end = end;
-    await this.#store.keepSession({ ...this.#record, bundle: null, credentials: null });
+    await this.#store.keepSession(withoutBundle(this.#record));
     if (this.#transport.collects) await this.#store.dropRows(this.#record.session);
     this.#outbox.close();
     this.#screens.notice("");
@@ -417,7 +504,10 @@ export class Session {
     this.#downloader()();
   }
 
-  /** The receiver has ended the session. */
+  /**
+   * The receiver has ended the session.
+   * @param {Final} error
+   */
   #ended(error) {
     this.#screens.hideProgress();
     this.#screens.notice("");
@@ -425,7 +515,33 @@ export class Session {
   }
 }
 
-/** Whether the study admits this device. */
+/**
+ * A bundle that an earlier version of the page kept, as this version reads it.
+ * @param {any} bundle
+ * @param {import("./types").Info} info
+ * @returns {Bundle}
+ */
+function brought(bundle, { settings }) {
+  const trial = (/** @type {any} */ one) => {
+    return one.shown ? one : { ...one, shown: { left: one.left, right: one.right } };
+  };
+  const [trials, practice] = [bundle.trials.map(trial), bundle.practice.map(trial)];
+  return { ...bundle, trials, practice, settings: { ...settings, ...bundle.settings } };
+}
+
+/**
+ * A session that has ended, as it is kept: the sentences need not be.
+ * @param {Kept} record
+ * @returns {Kept}
+ */
+function withoutBundle(record) {
+  return { ...record, bundle: /** @type {any} */ (null), credentials: null };
+}
+
+/**
+ * Whether the study admits this device.
+ * @param {import("./types").Info["device"]} device
+ */
 function admits({ minimum_width: least, touch }) {
   const onlyTouch = matchMedia("(hover: none) and (pointer: coarse)").matches;
   return innerWidth >= least && !(touch === "refuse" && onlyTouch);
@@ -445,6 +561,10 @@ function environment() {
   };
 }
 
+/**
+ * @param {string} name
+ * @param {string[]} lines
+ */
 function saveFile(name, lines) {
   const url = URL.createObjectURL(new Blob([`${lines.join("\n")}\n`], { type: "text/plain" }));
   element("a", { href: url, download: name }).click();

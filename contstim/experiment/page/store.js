@@ -9,6 +9,16 @@
 
 const DATABASE = "contstim";
 
+/**
+ * @typedef {import("./types").Kept} Kept
+ * @typedef {import("./types").Row} Row
+ */
+
+/**
+ * @template T
+ * @param {IDBRequest<T>} request
+ * @returns {Promise<T>}
+ */
 function promised(request) {
   return new Promise((resolve, reject) => {
     request.onsuccess = () => resolve(request.result);
@@ -16,6 +26,7 @@ function promised(request) {
   });
 }
 
+/** @returns {Promise<IDBDatabase>} */
 function opened() {
   return new Promise((resolve, reject) => {
     const request = indexedDB.open(DATABASE, 1);
@@ -45,11 +56,19 @@ export async function openStore() {
 
 export class Store {
   #database;
-  #memory = { sessions: new Map(), shown: new Map(), rows: new Map() };
+  #memory = {
+    /** @type {Map<string, Kept>} */
+    sessions: new Map(),
+    /** @type {Map<string, number>} */
+    shown: new Map(),
+    /** @type {Map<string, Row>} */
+    rows: new Map(),
+  };
 
   /** Told when the browser no longer keeps what it is given. */
   onloss = () => {};
 
+  /** @param {IDBDatabase | null} database */
   constructor(database) {
     this.#database = database;
   }
@@ -65,11 +84,17 @@ export class Store {
     this.onloss();
   }
 
-  /** Run `work` on an object store and return its result when the transaction is complete. */
+  /**
+   * Run `work` on an object store; it is complete when this returns.
+   * @param {string} name
+   * @param {(store: IDBObjectStore) => void} work
+   * @param {IDBTransactionDurability} durability
+   */
   async #write(name, work, durability = "relaxed") {
-    if (!this.#database) return undefined;
+    if (!this.#database) return;
     try {
       const transaction = this.#database.transaction(name, "readwrite", { durability });
+      /** @type {Promise<void>} */
       const complete = new Promise((resolve, reject) => {
         transaction.oncomplete = () => resolve();
         transaction.onabort = () => reject(transaction.error);
@@ -80,9 +105,15 @@ export class Store {
     } catch {
       this.#lose();
     }
-    return undefined;
   }
 
+  /**
+   * @template T
+   * @param {string} name
+   * @param {(store: IDBObjectStore) => IDBRequest<T>} work
+   * @param {() => T} otherwise
+   * @returns {Promise<T>}
+   */
   async #read(name, work, otherwise) {
     if (!this.#database) return otherwise();
     try {
@@ -93,29 +124,42 @@ export class Store {
     }
   }
 
-  /** The session that was kept under a key, or undefined. */
+  /**
+   * The session that was kept under a key, if there is one.
+   * @param {string} key
+   * @returns {Promise<Kept | undefined>}
+   */
   session(key) {
     const { sessions } = this.#memory;
     return this.#read("sessions", (store) => store.get(key), () => sessions.get(key));
   }
 
-  /** All sessions that were kept. */
+  /**
+   * All sessions that were kept.
+   * @returns {Promise<Kept[]>}
+   */
   sessions() {
     const { sessions } = this.#memory;
     return this.#read("sessions", (store) => store.getAll(), () => [...sessions.values()]);
   }
 
+  /** @param {Kept} record */
   async keepSession(record) {
     this.#memory.sessions.set(record.key, record);
     await this.#write("sessions", (store) => store.put(record), "strict");
   }
 
+  /** @param {string} key */
   async dropSession(key) {
     this.#memory.sessions.delete(key);
     await this.#write("sessions", (store) => store.delete(key));
   }
 
-  /** Count that a trial of a session is shown; return how often it has been. */
+  /**
+   * Count that a trial of a session is shown; return how often it has been.
+   * @param {string} session
+   * @param {string} trial
+   */
   async countShown(session, trial) {
     const key = `${session}/${trial}`;
     const { shown } = this.#memory;
@@ -126,19 +170,29 @@ export class Store {
     return count;
   }
 
-  /** Keep a row; it is on the disk when this returns. */
+  /**
+   * Keep a row; it is on the disk when this returns.
+   * @param {Row} row
+   */
   async keepRow(row) {
     this.#memory.rows.set(row.id, row);
     await this.#write("rows", (store) => store.put(row), "strict");
   }
 
-  /** Change rows that were kept. */
+  /**
+   * Change rows that were kept.
+   * @param {Row[]} rows
+   */
   async changeRows(rows) {
     for (const row of rows) this.#memory.rows.set(row.id, row);
     await this.#write("rows", (store) => rows.forEach((row) => store.put(row)));
   }
 
-  /** The rows of a session in the order in which they were made. */
+  /**
+   * The rows of a session in the order in which they were made.
+   * @param {string} session
+   * @returns {Promise<Row[]>}
+   */
   async rows(session) {
     const { rows } = this.#memory;
     const found = await this.#read(
@@ -149,7 +203,10 @@ export class Store {
     return found.sort((one, two) => one.order - two.order);
   }
 
-  /** Forget the rows of a session, whatever became of them. */
+  /**
+   * Forget the rows of a session, whatever became of them.
+   * @param {string} session
+   */
   async dropRows(session) {
     const rows = await this.rows(session);
     for (const row of rows) this.#memory.rows.delete(row.id);

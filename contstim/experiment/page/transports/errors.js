@@ -2,6 +2,11 @@
 
 /** The receiver has answered that it will not do this; `status` is HTTP's. */
 export class Final extends Error {
+  /**
+   * @param {string} message
+   * @param {number} status
+   * @param {Record<string, any>} body
+   */
   constructor(message, status, body = {}) {
     super(message);
     this.status = status;
@@ -14,12 +19,18 @@ export class Final extends Error {
  * that takes none for a reason of its own, which its owner may mend while the session runs.
  */
 export class Passing extends Error {
+  /** @type {string | null} */
   refusal = null;
 }
 
 const TIMEOUT_MS = 20_000;
 
-/** Ask for JSON; `Passing` if there was no answer or a server in trouble, `Final` if refused. */
+/**
+ * Ask for JSON; `Passing` if there was no answer or a server in trouble, `Final` if refused.
+ * @param {string} url
+ * @param {{method?: string, body?: unknown, headers?: Record<string, string>}} options
+ * @returns {Promise<any>}
+ */
 export async function requestJson(url, { method = "GET", body, headers = {} } = {}) {
   const abort = new AbortController();
   const timer = setTimeout(() => abort.abort(), TIMEOUT_MS);
@@ -40,6 +51,7 @@ export async function requestJson(url, { method = "GET", body, headers = {} } = 
   } finally {
     clearTimeout(timer);
   }
+  /** @type {Record<string, any>} */
   let value = {};
   try {
     value = text ? JSON.parse(text) : {};
@@ -54,7 +66,13 @@ export async function requestJson(url, { method = "GET", body, headers = {} } = 
   throw new Final(message, response.status, value);
 }
 
-/** Repeat until it succeeds or fails for good; `told` hears of each failure that passes. */
+/**
+ * Repeat until it succeeds or fails for good; `told` hears of each failure that passes.
+ * @template T
+ * @param {() => Promise<T>} work
+ * @param {(error: Passing) => void} told
+ * @returns {Promise<T>}
+ */
 export async function persist(work, told = () => {}) {
   for (let failures = 0; ; failures += 1) {
     try {

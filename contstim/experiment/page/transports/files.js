@@ -3,7 +3,16 @@
 import { Final, Passing, requestJson } from "./errors.js";
 import { uuid } from "../dom.js";
 
-/** Read a file of the study; files that are missing stay missing. */
+/**
+ * @typedef {import("../types").Kept} Kept
+ * @typedef {import("../types").Row} Row
+ * @typedef {import("../types").Info} Info
+ */
+
+/**
+ * Read a file of the study; files that are missing stay missing.
+ * @param {string} path
+ */
 function readFile(path) {
   return requestJson(path).catch((error) => {
     if (error instanceof Final && error.status !== 404) throw new Passing(error.message);
@@ -12,6 +21,12 @@ function readFile(path) {
 }
 
 export class FilesTransport {
+  /** @type {Info} */
+  info = /** @type {any} */ (null);
+
+  /** @type {import("../types").Parameters} */
+  parameters = new Map();
+
   knows = false;
 
   /** Whether rows of all kinds go together. */
@@ -36,12 +51,31 @@ export class FilesTransport {
     return this.participant ?? "";
   }
 
-  /** Begin a session on the assignment that `seat()` of the class draws. */
+  /** What is known of the person beside the recruiter's id, to be kept with the consent. */
+  get recruiter() {
+    return /** @type {Record<string, unknown> | null} */ (null);
+  }
+
+  /**
+   * Draw an assignment.
+   * @param {Info["seats"]} seats
+   * @returns {Promise<number>}
+   */
+  async seat(seats) {
+    return seats[0].seat;
+  }
+
+  /**
+   * Begin a session on the assignment that `seat()` of the class draws.
+   * @param {import("../types").Agreed} consent
+   * @returns {Promise<import("../types").Began>}
+   */
   async start(consent) {
     const seat = await this.seat(this.info.seats);
     const own = await readFile(`bundles/${seat}.json`);
     const bundle = { ...this.info, ...own, session: uuid(), answered: {}, elapsed_s: 0 };
     delete bundle.seats;
+    /** @type {Record<string, unknown>} */
     const began = { ...consent, given: true, at: new Date().toISOString() };
     if (this.recruiter) began.recruiter = this.recruiter;
     return { credentials: null, bundle, consent: began };
@@ -53,18 +87,30 @@ export class FilesTransport {
     return unsent.code ? unsent : complete;
   }
 
+  /**
+   * @param {Kept} session
+   * @returns {Promise<import("../types").Bundle>}
+   */
   async resume(session) {
     const elapsed = (Date.now() - session.began) / 1000;
     return { ...session.bundle, elapsed_s: Math.max(0, elapsed) };
   }
 
-  /** How the session ended: here nobody but the page measures the time. */
+  /**
+   * How the session ended: here nobody but the page measures the time.
+   * @param {string | null} ending
+   */
   link(ending) {
     const outcome = ending ?? "complete";
     return { outcome, ...this.info.links[outcome] };
   }
 
-  /** A row as a line of the raw log that `contstim experiment import` reads. */
+  /**
+   * A row as a line of the raw log that `contstim experiment import` reads.
+   * @param {Kept} session
+   * @param {Row} row
+   * @returns {Record<string, unknown>}
+   */
   line(session, row) {
     const { study, group, seat } = session.bundle;
     const line = { study: study.name, session: session.session, group, seat };
@@ -72,6 +118,10 @@ export class FilesTransport {
     return { ...line, [`${row.kind}s`]: [row.body] };
   }
 
+  /**
+   * @param {Kept} session
+   * @param {Row[]} rows
+   */
   lines(session, rows) {
     return rows.map((row) => `${JSON.stringify(this.line(session, row))}\n`).join("");
   }

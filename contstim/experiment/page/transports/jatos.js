@@ -17,6 +17,7 @@ export class JatosTransport extends FilesTransport {
 
   #jatos;
 
+  /** @param {import("../types").Jatos} jatos */
   constructor(jatos) {
     super();
     this.#jatos = jatos;
@@ -49,6 +50,7 @@ export class JatosTransport extends FilesTransport {
   /**
    * The next assignment: the batch session counts how many were given, and its versions make sure that
    * two runs never read the same count. Without a batch channel the run's id says it.
+   * @param {import("../types").Info["seats"]} seats
    */
   async seat(seats) {
     const { batchSession } = this.#jatos;
@@ -64,6 +66,10 @@ export class JatosTransport extends FilesTransport {
     return seats[Number(this.#jatos.studyResultId) % seats.length].seat;
   }
 
+  /**
+   * @param {import("../types").Kept} session
+   * @param {import("../types").Row[]} rows
+   */
   async send(session, rows) {
     try {
       await this.#jatos.appendResultData(this.lines(session, rows));
@@ -73,7 +79,11 @@ export class JatosTransport extends FilesTransport {
     return { acknowledged: rows.map((row) => row.id), refused: [] };
   }
 
-  /** End the run; the page stays, with the code and the way back. */
+  /**
+   * End the run; the page stays, with the code and the way back.
+   * @param {import("../types").Kept} session
+   * @param {string | null} ending
+   */
   async finish(session, ending) {
     await this.#end(true);
     return this.link(ending);
@@ -84,13 +94,16 @@ export class JatosTransport extends FilesTransport {
     return this.info.links.declined;
   }
 
-
+  /**
+   * @param {boolean} successful
+   * @param {string} [message]
+   */
   async #end(successful, message) {
     // Named endStudyAjax before JATOS 3.9.
     const jatos = this.#jatos;
-    const end = (jatos.endStudyWithoutRedirect ?? jatos.endStudyAjax).bind(jatos);
+    const end = (jatos.endStudyWithoutRedirect ?? jatos.endStudyAjax)?.bind(jatos);
     try {
-      await (message === undefined ? end(successful) : end(successful, message));
+      await (message === undefined ? end?.(successful) : end?.(successful, message));
     } catch (error) {
       throw new Passing(String(error));
     }

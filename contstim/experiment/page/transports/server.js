@@ -3,6 +3,11 @@
 import { uuid } from "../dom.js";
 import { Final, requestJson } from "./errors.js";
 
+/**
+ * @typedef {import("../types").Kept} Kept
+ * @typedef {import("../types").Row} Row
+ */
+
 const UNACCEPTABLE = [400, 413, 422];
 
 export class ServerTransport {
@@ -24,9 +29,11 @@ export class ServerTransport {
   /** The server was asked for the study already. */
   async check() {}
 
-  #info;
+  /** @type {import("../types").Info} */
+  #info = /** @type {any} */ (null);
   #request = uuid(); // the same in every attempt to begin: a reply that is lost costs no assignment
 
+  /** @param {URLSearchParams} parameters */
   constructor(parameters) {
     this.parameters = parameters;
   }
@@ -48,7 +55,11 @@ export class ServerTransport {
     return this.participant ?? "";
   }
 
-  /** Begin a session, or come back to it by the recruiter's id. */
+  /**
+   * Begin a session, or come back to it by the recruiter's id.
+   * @param {import("../types").Agreed} consent
+   * @returns {Promise<import("../types").Began>}
+   */
   async start(consent) {
     const names = this.#info.recruiter?.parameters ?? [];
     const given = names.filter((name) => this.parameters.has(name));
@@ -63,17 +74,27 @@ export class ServerTransport {
       return { credentials: token, bundle };
     } catch (error) {
       if (error instanceof Final && error.status === 503) error.body.outcome = "full";
-      if (error.body?.outcome === "complete") error.body.outcome = "already_complete";
+      if (error instanceof Final && error.body.outcome === "complete") {
+        error.body.outcome = "already_complete";
+      }
       throw error;
     }
   }
 
-  /** The bundle of a session that was begun earlier. */
+  /**
+   * The bundle of a session that was begun earlier.
+   * @param {Kept} session
+   * @returns {Promise<import("../types").Bundle>}
+   */
   resume(session) {
     return requestJson("api/session", { headers: bearer(session) });
   }
 
-  /** Send rows of one kind; return the ids that were stored, and those that never will be. */
+  /**
+   * Send rows of one kind; return the ids that were stored, and those that never will be.
+   * @param {Kept} session
+   * @param {Row[]} rows
+   */
   async send(session, rows) {
     const plural = `${rows[0].kind}s`;
     try {
@@ -85,7 +106,7 @@ export class ServerTransport {
       return {
         // A conflict is stored as well, beside the first answer.
         acknowledged: [...(reply.acknowledged ?? []), ...(reply.conflicts ?? [])],
-        refused: (reply.refused ?? []).map((one) => one.id),
+        refused: (reply.refused ?? []).map((/** @type {{id: string}} */ one) => one.id),
         over: Boolean(reply.over),
       };
     } catch (error) {
@@ -97,7 +118,11 @@ export class ServerTransport {
     }
   }
 
-  /** End a session whose answers are all stored: the completion code and where to return to. */
+  /**
+   * End a session whose answers are all stored: the completion code and where to return to.
+   * @param {Kept} session
+   * @returns {Promise<import("../types").End>}
+   */
   finish(session) {
     return requestJson("api/finish", { method: "POST", headers: bearer(session), body: {} });
   }
@@ -113,7 +138,11 @@ export class ServerTransport {
     return this.#info.recruiter?.unsent ?? {};
   }
 
-  /** A row as a line of a raw log, for a download. */
+  /**
+   * A row as a line of a raw log, for a download.
+   * @param {Kept} session
+   * @param {Row} row
+   */
   line(session, row) {
     const { study, group, seat } = session.bundle;
     const line = { study: study.name, session: session.session, group, seat };
@@ -121,6 +150,7 @@ export class ServerTransport {
   }
 }
 
+/** @param {Kept} session */
 function bearer(session) {
   return { Authorization: `Bearer ${session.credentials}` };
 }

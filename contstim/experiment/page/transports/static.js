@@ -12,6 +12,7 @@ const FULL = "SESSION_LIMIT_REACHED";
 export class StaticTransport extends FilesTransport {
   kind = "static";
 
+  /** @param {URLSearchParams} parameters */
   constructor(parameters) {
     super();
     this.parameters = parameters;
@@ -31,16 +32,24 @@ export class StaticTransport extends FilesTransport {
     return Boolean(this.info?.collect.endpoint);
   }
 
-  /** The assignment that the address names, or one of the group that it names, or any. */
+  /**
+   * The assignment that the address names, or one of the group that it names, or any.
+   * @param {import("../types").Info["seats"]} seats
+   */
   async seat(seats) {
-    const wanted = ["seat", "group"].find((name) => this.parameters.has(name));
-    const value = Number(this.parameters.get(wanted));
+    const names = /** @type {const} */ (["seat", "group"]);
+    const wanted = names.find((name) => this.parameters.has(name));
+    const value = wanted && Number(this.parameters.get(wanted));
     const open = wanted ? seats.filter((one) => one[wanted] === value) : seats;
     if (!open.length) throw new Final(`the study has no ${wanted} ${value}`, 404);
     const [random] = crypto.getRandomValues(new Uint32Array(1));
     return open[random % open.length].seat;
   }
 
+  /**
+   * @param {import("../types").Kept} session
+   * @param {import("../types").Row[]} rows
+   */
   async send(session, rows) {
     const { name } = session.bundle.study;
     // The same batch always has the same name: sent twice, it is stored once.
@@ -63,27 +72,36 @@ export class StaticTransport extends FilesTransport {
     try {
       await this.#upload(`${this.info.study.name}_check.json`, [{ trial_type: "contstim-check" }]);
     } catch (error) {
-      if (!error.refusal) return; // no connection: that is told where it matters
+      if (!(error instanceof Passing) || !error.refusal) return; // no connection: that is told where it matters
       const body = error.refusal === FULL ? { outcome: "full", ...this.info.recruiter?.full } : {};
       throw new Final(error.message, 400, body);
     }
   }
 
+  /**
+   * @param {string} filename
+   * @param {Record<string, unknown>[]} rows
+   */
   async #upload(filename, rows) {
     const { endpoint, experiment_id: experimentID } = this.info.collect;
+    if (!endpoint) return;
     const body = { experimentID, filename, data: JSON.stringify(rows) };
     try {
       await requestJson(endpoint, { method: "POST", body });
     } catch (error) {
       const said = error instanceof Final ? error.body.error : null;
       if (STORED_BEFORE.includes(said)) return;
-      const passing = new Passing(error.message);
+      const passing = new Passing(error instanceof Error ? error.message : String(error));
       // Its owner may yet mend what it refuses, so it is asked again.
       if (error instanceof Final && !PASSING.includes(said)) passing.refusal = error.message;
       throw passing;
     }
   }
 
+  /**
+   * @param {import("../types").Kept} session
+   * @param {string | null} ending
+   */
   async finish(session, ending) {
     return this.link(ending);
   }

@@ -1,0 +1,221 @@
+"""How a trial is shown and answered: two sentences, one to rate, one to read, or a study's own way.
+
+Each is a module of the page's scripts (``page/presentations``; its interface is `Presentation` in
+``page/types.d.ts``) and a class here, which says what a trial of it holds and checks the answers.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import isfinite
+from typing import Any
+
+from contstim.errors import InputError
+from contstim.experiment.options import TrialOptions
+
+_YES_NO = {"yes": 1, "no": 2}
+_LONGEST_MS = 1e10
+_SINGLE_TEXTS = {"practice_again": "single_again", "debrief_text": "single_debrief"}
+
+
+@dataclass(frozen=True)
+class Presentation:
+    """How the trials of a study are shown.
+
+    Attributes
+    ----------
+    module
+        The page's module, relative to its scripts; a study's own is in the study's folder.
+    needed, optional
+        What is shown of a trial: columns of the design's table, keys of practice and checks.
+    texts
+        Texts of the page that it has of its own, by the keys in whose place they are shown.
+    answers
+        What can be chosen, for messages.
+    """
+
+    module: str
+    needed: tuple[str, ...]
+    optional: tuple[str, ...] = ()
+    texts: Mapping[str, str] = field(default_factory=dict)
+    answers: str = "a whole number"
+
+    @property
+    def scale(self) -> str:
+        """What makes answers mean the same; data are of one scale only."""
+        return self.module
+
+    def choices(self, shown: Mapping[str, str]) -> Sequence[int] | None:
+        """Return what can be chosen in a trial; None for any whole number."""
+        return None
+
+    def expectations(self, shown: Mapping[str, str]) -> Sequence[str] | None:
+        """Return what `expected` can be of a trial; None for any whole number."""
+        return None
+
+    def check_expected(self, shown: Mapping[str, str], expected: str) -> None:
+        """Refuse an expectation that no answer can meet.
+
+        Raises
+        ------
+        InputError
+            Saying what can be expected.
+        """
+        offered = self.expectations(shown)
+        if offered is None and re.fullmatch(r"-?\d{1,6}", expected):
+            return
+        if offered is None or expected not in offered:
+            those = "a whole number" if offered is None else " or ".join(map(repr, offered))
+            raise InputError(f"expected is {expected!r}; here it is {those or 'nothing'}")
+
+    def check_answer(self, shown: Mapping[str, str], choice: int, detail: str) -> None:
+        """Refuse an answer that the trial cannot have.
+
+        Raises
+        ------
+        InputError
+            Naming the field.
+        """
+        offered = self.choices(shown)
+        if offered is not None and choice not in offered:
+            raise InputError(f"choice is {choice}; it is one of {', '.join(map(str, offered))}")
+
+
+@dataclass(frozen=True)
+class TwoSentences(Presentation):
+    """Two sentences with levels of confidence for each (``choice``)."""
+
+    levels: int = 3
+
+    @property
+    def scale(self) -> str:
+        """The number of levels."""
+        return str(self.levels)
+
+    def choices(self, shown: Mapping[str, str]) -> Sequence[int]:
+        """Return from left, surest, to right, surest; never 0."""
+        return (*range(-self.levels, 0), *range(1, self.levels + 1))
+
+    def expectations(self, shown: Mapping[str, str]) -> Sequence[str]:
+        """Return the sides."""
+        return ("left", "right")
+
+
+@dataclass(frozen=True)
+class OneSentence(Presentation):
+    """One sentence, rated from 1 to `points` (``rating``)."""
+
+    points: int = 7
+
+    @property
+    def scale(self) -> str:
+        """The number of points."""
+        return f"rating of {self.points}"
+
+    def choices(self, shown: Mapping[str, str]) -> Sequence[int]:
+        """Return the points."""
+        return range(1, self.points + 1)
+
+    def expectations(self, shown: Mapping[str, str]) -> Sequence[str]:
+        """Return the points."""
+        return [str(point) for point in self.choices(shown)]
+
+
+@dataclass(frozen=True)
+class SelfPacedReading(Presentation):
+    """A sentence read word by word, and then a question of yes or no if it has one (``reading``).
+
+    The choice is 1 for yes, 2 for no, and 0 without a question; the detail has the regions that
+    were uncovered (``words``) and for how many milliseconds each was (``rt_ms``).
+    """
+
+    def choices(self, shown: Mapping[str, str]) -> Sequence[int]:
+        """Return yes and no, where there is a question."""
+        return tuple(_YES_NO.values()) if shown.get("question") else (0,)
+
+    def expectations(self, shown: Mapping[str, str]) -> Sequence[str]:
+        """Return yes and no, where there is a question."""
+        return tuple(_YES_NO) if shown.get("question") else ()
+
+    def check_answer(self, shown: Mapping[str, str], choice: int, detail: str) -> None:
+        """Refuse an answer without a time for each word."""
+        super().check_answer(shown, choice, detail)
+        found = read_detail(detail)
+        words, times = found.get("words"), found.get("rt_ms")
+        if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+            raise InputError("detail has no list of words")
+        if not isinstance(times, list) or len(times) != len(words) or not all(map(_is_time, times)):
+            raise InputError(f"detail has not a time for each of its {len(words)} words")
+
+
+@dataclass(frozen=True)
+class OwnModule(Presentation):
+    """A module in the study's folder; the choice is any whole number, the detail any JSON value."""
+
+    def check_answer(self, shown: Mapping[str, str], choice: int, detail: str) -> None:
+        """Refuse a choice that no column of whole numbers holds."""
+        if abs(choice) > 10**9:
+            raise InputError(f"choice is {choice}; give at most nine digits")
+
+
+def presentation_of(options: TrialOptions) -> Presentation:
+    """Return how trials are shown by the options of a study."""
+    name = options.presentation
+    if name == "choice":
+        return TwoSentences(
+            "presentations/choice.js",
+            ("left", "right"),
+            answers="-levels (left, surest) to levels (right, surest), never 0",
+            levels=options.levels,
+        )
+    if name == "rating":
+        return OneSentence(
+            "presentations/rating.js",
+            ("sentence",),
+            texts={
+                "instructions_text": "rating_instructions",
+                "trial_prompt": "rating_prompt",
+                **_SINGLE_TEXTS,
+            },
+            answers="1 (lowest) to the number of points",
+            points=options.points,
+        )
+    if name == "reading":
+        return SelfPacedReading(
+            "presentations/reading.js",
+            ("sentence",),
+            ("question",),
+            {
+                "instructions_text": "reading_instructions",
+                "instructions_keys": "reading_keys",
+                "trial_prompt": "reading_prompt",
+                **_SINGLE_TEXTS,
+            },
+            answers="1 for yes, 2 for no; 0 without a question",
+        )
+    return OwnModule(name, options.columns)
+
+
+def is_right(choice: int, expected: str) -> bool:
+    """Return whether a choice is what was expected: a side, yes or no, or a number."""
+    if expected in ("left", "right"):
+        return (choice < 0) == (expected == "left")
+    return choice == (_YES_NO[expected] if expected in _YES_NO else int(expected))
+
+
+def read_detail(detail: str) -> dict[str, Any]:
+    """Return the detail of an answer, a JSON object; empty if it is none."""
+    try:
+        value = json.loads(detail)
+    except (ValueError, RecursionError):
+        value = None
+    return value if isinstance(value, dict) else {}
+
+
+def _is_time(value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return isfinite(value) and 0 <= value <= _LONGEST_MS

@@ -1,0 +1,241 @@
+"""Presentations besides the pair, consent with boxes, and pages that end sessions by themselves."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hosts import FileHost, Server
+from playing import Player
+from studies import add, edit
+from test_screens import look
+
+from contstim.cli import main
+from contstim.experiment.collected import read_collected
+from contstim.experiment.importing import import_logs
+from contstim.experiment.pages import write_static
+from contstim.experiment.study import Study, read_study
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+pytestmark = pytest.mark.browser
+
+ITEMS = """sentence,item,condition,question,expected
+The key to the cabinets were on the table.,1,attracted,Was the key on the table?,yes
+The keys to the cabinet was on the table.,1,other,Was the key on the table?,no
+The old man | the boats.,2,filler,,
+"""
+
+BOXES = """
+[[consent.boxes]]
+name = "adult"
+text = "I am [18 years](https://example.org/why) old or older."
+[[consent.boxes]]
+name = "contact"
+text = "I may be asked again."
+required = false
+"""
+
+CHECKS = """
+[[attention]]
+after = 1
+left = "Choose this."
+right = "Not this."
+expected = "left"
+"""
+
+
+def lay_out(folder: Path, presentation: str, table: str = ITEMS) -> Study:
+    (folder / "items.csv").write_text(table, "utf-8")
+    new = ["experiment", "new", str(folder / "study"), "--presentation", presentation]
+    assert main([*new, "--sentences", str(folder / "items.csv"), "--participants", "2"]) == 0
+    (folder / "study" / "consent.md").write_text("Taking part is voluntary.\n", "utf-8")
+    return read_study(folder / "study")
+
+
+def read(page: Page, words: int) -> None:
+    """Press the space bar once more than there are words."""
+    Player(page).screen("trial")
+    for number in range(words + 1):
+        assert page.locator(".word.open").count() == min(number, 1)
+        page.keyboard.press("Space")
+        page.wait_for_timeout(60)
+
+
+def test_reading_at_ones_own_pace(
+    page: Page, serve: Callable[[Study], Server], tmp_path: Path
+) -> None:
+    study = lay_out(tmp_path, "reading")
+    page.goto(serve(study).url)
+    player = Player(page)
+    player.leave("consent")
+    player.screen("instructions")
+    look(page, "reading_instructions")
+    player.leave("instructions")
+    player.leave("practice")
+    for attempt in ("1", "2"):  # yes is wrong: the sentence comes again
+        read(page, 10)
+        page.wait_for_selector(".question")
+        page.wait_for_timeout(260)
+        page.keyboard.press(attempt)
+        page.wait_for_selector(".question", state="detached")
+        if attempt == "1":
+            assert (
+                page.inner_text("#notice") == "That was not right. Please read the sentence again."
+            )
+    read(page, 11)
+    player.leave("practice_done")
+    for _ in range(2):
+        player.screen("trial")
+        look(page, "reading_trial")
+        words = page.locator(".word")
+        count = words.count()
+        # Covered words keep their places, and are neither to be seen nor to be marked.
+        boxes = [words.nth(place).bounding_box() for place in range(count)]
+        assert {
+            words.nth(place).locator("span").evaluate("one => getComputedStyle(one).visibility")
+            for place in range(count)
+        } == {"hidden"}
+        page.locator(".next").click()
+        assert [words.nth(place).bounding_box() for place in range(count)] == boxes
+        page.wait_for_timeout(120)
+        for _ in range(count - 1):
+            page.keyboard.press("Space")
+            page.wait_for_timeout(60)
+        page.keyboard.down("Space")
+        page.keyboard.down("Space")  # held: no press
+        page.keyboard.up("Space")
+        if count > 2:
+            page.wait_for_selector(".question")
+            look(page, "reading_question")
+            page.wait_for_timeout(260)
+            page.keyboard.press("1")
+    player.screen("done")
+    collected = read_collected(study)
+    words = collected.words.groupby("item")["word"].apply(list).to_dict()
+    assert words[3] == ["The old man", "the boats."]
+    assert words[1] == ["The", "key", "to", "the", "cabinets", "were", "on", "the", "table."]
+    assert (collected.words["rt_ms"] > 40).all()
+    assert collected.answers.set_index("item")["choice"].to_dict() == {1: 1, 3: 0}
+    assert collected.answers.set_index("item").loc[1, "question_rt_ms"] > 200
+
+
+def test_ratings_by_key_and_pointer(
+    page: Page, serve: Callable[[Study], Server], tmp_path: Path
+) -> None:
+    study = lay_out(tmp_path, "rating", "sentence\nIt rained.\nThe sun was a stone.\n")
+    page.goto(serve(study).url)
+    player = Player(page)
+    for name in ("consent", "instructions", "practice"):
+        player.leave(name)
+    player.answer("4")
+    page.wait_for_selector("[data-screen=trial]")
+    page.wait_for_timeout(260)
+    page.keyboard.press("9")  # no such point
+    player.answer("1")
+    player.leave("practice_done")
+    player.screen("trial")
+    look(page, "rating_trial")
+    player.answer("7")
+    handle = page.wait_for_selector("[data-screen=trial]")
+    assert handle is not None
+    page.wait_for_timeout(260)
+    page.locator("button.answer").nth(1).click()
+    player.screen("done")
+    answers = read_collected(study).answers
+    assert answers.sort_values("trial")["choice"].tolist() == [7, 2]
+    assert answers.sort_values("trial")["input"].tolist() == ["key", "mouse"]
+
+
+def test_a_module_of_the_studys_own_is_loaded_under_the_policy(
+    page: Page, make_study: Callable[..., Study], serve: Callable[[Study], Server]
+) -> None:
+    study = make_study()
+    guide = (Path(__file__).parents[2] / "docs" / "experiment.md").read_text("utf-8")
+    (study.folder / "mine.js").write_text(guide.split("```js\n")[1].split("```")[0], "utf-8")
+    table = "participant,group,trial,condition,word\n1,1,1,c,tree\n1,1,2,c,sun\n"
+    (study.folder / "trials.csv").write_text(table, "utf-8")
+    path = study.folder / "study.toml"
+    text = path.read_text("utf-8")
+    text = text[: text.index("[[practice]]")] + text[text.index("# Questions before") :]
+    own = 'presentation = "mine.js"\ncolumns = ["word"]'
+    path.write_text(text.replace('presentation = "choice"', own), "utf-8")
+    study = read_study(study.folder)
+    page.goto(serve(study).url)
+    player = Player(page)
+    player.leave("consent")
+    player.leave("instructions")
+    for word in ("tree", "sun"):
+        page.locator("#page", has_text=word).wait_for()
+        page.keyboard.press("x")
+    player.screen("done")
+    assert read_collected(study).answers["word"].tolist() == ["tree", "sun"]
+
+
+def test_consent_has_boxes_and_links(
+    page: Page, make_study: Callable[..., Study], serve: Callable[[Study], Server]
+) -> None:
+    study = make_study()
+    study = edit(study, "[trial]", BOXES + "\n[trial]")
+    page.goto(serve(study).url)
+    player = Player(page)
+    player.screen("consent")
+    link = page.locator("a", has_text="18 years")
+    assert link.get_attribute("href") == "https://example.org/why"
+    assert link.get_attribute("rel") == "noreferrer noopener"
+    page.locator("button.main").click()
+    assert "Please tick this box" in page.inner_text("[role=alert]")
+    assert page.evaluate("document.activeElement.type") == "checkbox"
+    look(page, "consent_boxes")
+    page.keyboard.press("Space")
+    page.locator("button.main").click()
+    player.begin_after_consent()
+    player.play(until=8)
+    player.screen("done")
+    responses = read_collected(study).responses
+    assert dict(zip(responses["question"], responses["response"], strict=True)) == {
+        "adult": "yes",
+        "contact": "no",
+    }
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_static_page_ends_a_session_at_failed_checks(
+    at_once: bool,
+    page: Page,
+    make_study: Callable[..., Study],
+    host_files: Callable[[Path], FileHost],
+    tmp_path: Path,
+) -> None:
+    study = edit(make_study(), "failed_checks_from = 2", "failed_checks_from = 1")
+    if at_once:
+        study = edit(study, "end_at_once = false", "end_at_once = true")
+    study = add(study, CHECKS)
+    site = tmp_path / "site"
+    site.mkdir()
+    host = host_files(site)
+    write_static(study, site, f"{host.url}pipe", "exp1")
+    shipped = (site / "bundles" / "1.json").read_text("utf-8")
+    assert "attention" not in shipped
+    page.goto(f"{host.url}?seat=1")
+    player = Player(page)
+    player.begin()
+    player.play(until=1)
+    player.screen("trial")
+    player.answer("6")  # the right one, which is wrong
+    if not at_once:
+        player.play(until=9)
+    player.screen("failed_checks")
+    folder = tmp_path / "files"
+    folder.mkdir()
+    for body in host.received:
+        (folder / body["filename"]).write_text(body["data"], "utf-8")
+    import_logs(study, [folder])
+    session = read_collected(study).sessions.iloc[0]
+    assert session["outcome"] == "failed_checks"
+    assert session["n_answered"] == (1 if at_once else 8)
+    assert json.loads(shipped)["settings"]["checks"]["at_once"] is at_once

@@ -1,0 +1,316 @@
+"""One sentence rated, self-paced reading, a module of one's own: from the table to the export."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from studies import ATTENTION, RECRUITER, add, edit
+from talking import answer, event, opening, play
+
+from contstim.cli import main
+from contstim.errors import InputError
+from contstim.experiment.bundle import fnv1a, make_bundle, page_checks
+from contstim.experiment.collected import read_collected
+from contstim.experiment.pages import study_files
+from contstim.experiment.presentations import is_right
+from contstim.experiment.psychds import data_dictionary, data_files
+from contstim.experiment.store import Store
+from contstim.experiment.study import Study, new_study, read_study
+
+ITEMS = """sentence,item,condition,question,expected
+The key to the cabinets were on the table.,1,attracted,Was the key on the table?,yes
+The keys to the cabinet was on the table.,1,other,Was the key on the table?,no
+The horse raced past the barn fell.,2,attracted,,
+The horse that was raced past the barn fell.,2,other,,
+It rained.,3,filler,,
+"""
+
+RATED = """sentence,condition
+The key to the cabinets were on the table.,odd
+It rained.,plain
+"""
+
+OWN = """export default {
+  node: (trial, { Screen }) => ({
+    type: Screen,
+    show: async () => ({ choice: trial.shown.word.length, rt_ms: 1, detail: { said: "x" } }),
+  }),
+};
+"""
+
+
+def lay_out(tmp_path: Path, presentation: str, table: str, participants: int = 4) -> Study:
+    (tmp_path / "items.csv").write_text(table, "utf-8")
+    new = ["experiment", "new", str(tmp_path / presentation), "--presentation", presentation]
+    more = ["--sentences", str(tmp_path / "items.csv"), "--participants", str(participants)]
+    assert main([*new, *more]) == 0
+    return read_study(tmp_path / presentation)
+
+
+@pytest.fixture
+def reading(tmp_path: Path) -> Study:
+    return lay_out(tmp_path, "reading", ITEMS)
+
+
+@pytest.fixture
+def rating(tmp_path: Path) -> Study:
+    study = lay_out(tmp_path, "rating", RATED)
+    check = '[[attention]]\nafter = 1\nsentence = "Choose 7 here."\nexpected = "7"\n'
+    return add(study, check)
+
+
+@pytest.fixture
+def own(study: Study) -> Study:
+    """Trials of single words, by a module in the study's folder."""
+    rows = [f"{p},1,{n},c,{word}" for p in (1, 2) for n, word in enumerate(("tree", "sun"), 1)]
+    table = "\n".join(["participant,group,trial,condition,word", *rows])
+    (study.folder / "trials.csv").write_text(table + "\n", "utf-8")
+    (study.folder / "mine.js").write_text(OWN, "utf-8")
+    path = study.folder / "study.toml"
+    text = path.read_text("utf-8")
+    text = text[: text.index("[[practice]]")] + text[text.index("# Questions before") :]
+    path.write_text(
+        text.replace('presentation = "choice"', 'presentation = "mine.js"\ncolumns = ["word"]'),
+        "utf-8",
+    )
+    return read_study(study.folder)
+
+
+def answered(study: Study, shown: dict[str, str]) -> dict[str, Any]:
+    """What the page sends of a trial."""
+    choice = (study.presentation.choices(shown) or (4,))[0]
+    words = shown.get("sentence", "").split()
+    times = [250.5 + place for place in range(len(words))]
+    detail = {"words": words, "rt_ms": times, "question_rt_ms": 800} if words else {"said": "x"}
+    return {"choice": choice, "detail": json.dumps(detail)}
+
+
+def take_part(study: Study, name: str) -> dict[str, Any]:
+    with Store(study) as store:
+        token, bundle, _ = store.open(opening(study, name)).result()
+        trials = [*bundle["practice"], *bundle["trials"]]
+        sent = [answer(t["trial"], **answered(study, t["shown"])) for t in trials]
+        received = store.add_answers(token, sent).result()
+        assert len(received.acknowledged) == len(trials), received
+        store.add_events(token, [event(), event("environment")]).result()
+        return store.finish(token).result()
+
+
+def test_versions_of_items_are_a_latin_square(reading: Study) -> None:
+    seen = Counter()
+    for seat, own in reading.design.trials.items():
+        assert [trial.number for trial in own] == [1, 2, 3]
+        rows = [trial.row for trial in own]
+        assert {row["set"] for row in rows} == {"1", "2", "3"}  # each item once
+        seen.update((row["set"], row["condition"]) for row in rows)
+        assert {row["group"] for row in rows} == {str((seat - 1) % 2 + 1)}
+    assert seen == {
+        ("1", "attracted"): 2, ("1", "other"): 2, ("2", "attracted"): 2, ("2", "other"): 2,
+        ("3", "filler"): 4,
+    }  # fmt: skip
+    record = json.loads((reading.folder / "trials.csv.meta.json").read_text("utf-8"))
+    assert record["options"] == {"participants": 4, "seed": 0}
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ("text\nA b.\n", "has no sentences in a column 'sentence'; give one a row"),
+        ("sentence,item\nA b.,1\nA c.,1\n", "item 1 has condition 'sentence' twice"),
+        (
+            "sentence,item,condition\nA.,1,x\nB.,1,y\nC.,1,z\nD.,2,x\nE.,2,y\n",
+            "item 2 has 2 conditions, others have 3; give all items as many, or fillers one",
+        ),
+        ("sentence,group\nA.,1\n", "has a column 'group', which is made here; name it otherwise"),
+    ],
+)
+def test_sentences_that_cannot_be_laid_out(
+    table: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "items.csv").write_text(table, "utf-8")
+    new = ["experiment", "new", str(tmp_path / "s"), "--presentation", "rating"]
+    assert main([*new, "--sentences", str(tmp_path / "items.csv")]) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "s").exists()
+
+
+def test_reading_comes_back_word_by_word(reading: Study, tmp_path: Path) -> None:
+    assert take_part(reading, "A")["outcome"] == "complete"
+    collected = read_collected(reading)
+    answers, words = collected.answers, collected.words
+    assert collected.choices.empty
+    by_set = answers.set_index("set")
+    assert by_set["choice"].to_dict() == {"1": 1, "2": 0, "3": 0}
+    assert by_set["right"].to_dict() == {"1": True, "2": None, "3": None}
+    assert by_set.loc["1", "question_rt_ms"] == 800
+    first = words[words["item"] == 1]
+    assert " ".join(first["word"]) == "The key to the cabinets were on the table."
+    assert first["position"].tolist() == list(range(1, 10))
+    assert first["rt_ms"].tolist() == [250.5 + place for place in range(9)]
+    assert len(collected.practice) == 2
+    assert collected.sessions.loc[0, ["catch_right", "catch_shown"]].tolist() == [1, 1]
+    command = ["experiment", "export", str(reading.folder), "--out", str(tmp_path / "out")]
+    assert main(command) == 0
+    assert {"answers.csv", "words.csv"} < {path.name for path in (tmp_path / "out").iterdir()}
+    assert not (tmp_path / "out" / "choices.csv").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"choice": 3}, "choice is 3; it is one of 1, 2"),
+        ({"detail": ""}, "detail has no list of words"),
+        ({"detail": '{"words": ["A"], "rt_ms": []}'}, "detail has not a time for each of its 1"),
+        ({"detail": '{"words": ["A"], "rt_ms": [-1]}'}, "detail has not a time for each of its 1"),
+        ({"detail": '{"words": ["A"], "rt_ms": [true]}'}, "detail has not a time for each"),
+    ],
+)
+def test_answers_that_no_reader_gives_are_refused(
+    reading: Study, change: dict[str, Any], why: str
+) -> None:
+    with Store(reading) as store:
+        token, bundle, _ = store.open(opening(reading)).result()
+        trial = next(t for t in bundle["trials"] if t["shown"].get("question"))
+        good = answered(reading, trial["shown"])
+        refused = store.add_answers(token, [answer(trial["trial"], **{**good, **change})]).result()
+        assert refused.refused[0][1].startswith(why)
+
+
+def test_ratings_have_their_scale_and_checks(rating: Study) -> None:
+    assert take_part(rating, "A")["outcome"] == "complete"  # one failed check of two that end it
+    collected = read_collected(rating)
+    assert collected.answers["choice"].tolist() == [1, 1]
+    assert collected.checks[["expected", "choice", "right"]].to_numpy().tolist() == [
+        ["7", 1, False]
+    ]
+    path = rating.folder / "study.toml"
+    path.write_text(path.read_text("utf-8").replace("points = 7", "points = 5"), "utf-8")
+    with pytest.raises(InputError, match=re.escape("expected is '7'; here it is '1' or '2'")):
+        read_study(rating.folder)
+    path.write_text(path.read_text("utf-8").replace('"7"', '"5"'), "utf-8")
+    with pytest.raises(InputError, match=r"the trials or \[trial\] of .* are not those for"):
+        Store(read_study(rating.folder))
+
+
+def test_a_module_of_ones_own_is_shipped_and_its_details_are_columns(own: Study) -> None:
+    assert take_part(own, "A")["outcome"] == "complete"
+    answers = read_collected(own).answers
+    assert answers[["word", "choice", "said"]].to_numpy().tolist() == [
+        ["tree", 4, "x"],
+        ["sun", 4, "x"],
+    ]
+    bundle = make_bundle(own, 1)
+    assert bundle["trials"][0]["shown"] == {"word": "tree"}
+    module = bundle["settings"]["presentation"]["module"]
+    (shipped,) = [path for path in study_files(own, "", {}) if path.endswith(module)]
+    assert shipped.startswith("static/")
+    (own.folder / "mine.js").unlink()
+    with pytest.raises(InputError, match="which trial.presentation names"):
+        read_study(own.folder)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            'presentation = "reading"',
+            'presentation = "listening"',
+            "trial.presentation is 'listening'; give one of choice,",
+        ),
+        (
+            'presentation = "reading"',
+            'presentation = "mine.js"',
+            "trial.columns is [] with presentation 'mine.js'",
+        ),
+        (
+            'presentation = "reading"',
+            'presentation = "choice"',
+            "[[practice]] 1 has no 'left'; this presentation shows one",
+        ),
+        ('expected = "no"', 'expected = "left"', "expected is 'left'; here it is 'yes' or 'no'"),
+        ('question = "Did the postman bark?"', "", "expected is 'no'; here it is nothing"),
+        ('sentence = "We', 'left = "We', "[[practice]] 2 has no 'sentence'; this presentation"),
+    ],
+)
+def test_presentations_that_do_not_fit(reading: Study, old: str, new: str, message: str) -> None:
+    with pytest.raises(InputError, match=re.escape(message)):
+        edit(reading, old, new)
+
+
+@pytest.mark.parametrize("name", ["choice", "reading", "rating", "own"])
+def test_the_dictionary_has_type_levels_and_bounds_of_every_column(
+    name: str, request: pytest.FixtureRequest
+) -> None:
+    if name == "choice":
+        study = add(request.getfixturevalue("study"), ATTENTION + RECRUITER)
+        with Store(study) as store:
+            play(store, "A")
+            play(store, "B", n=3)
+    else:
+        study = request.getfixturevalue(name)
+    take_part(study, "C")
+    files = data_files(study, read_collected(study))
+    described = data_dictionary(study, files.values())
+    types = {
+        "string": str, "integer": int, "number": (int, float), "boolean": bool, "datetime": str,
+    }  # fmt: skip
+    for table in files.values():
+        for column in table.columns:
+            found, values = described[column], table[column].dropna().tolist()
+            # A number of trial stands for design trials, an id for others.
+            if column not in ("trial", "expected"):
+                assert all(isinstance(value, types[found.kind]) for value in values), column
+            if found.kind == "datetime":
+                assert all(pd.notna(pd.to_datetime(value)) for value in values if value), column
+            assert not found.levels or {*values} <= {*found.levels}, (column, values)
+            if found.least is not None:
+                assert min(values, default=found.least) >= found.least, column
+            assert (
+                found.kind in ("string", "datetime", "boolean")
+                or found.unit
+                or found.levels
+                or (found.least == 1 or "design's table" in found.description or column == "choice")
+            ), column
+
+
+def test_pages_without_a_server_learn_only_digests_of_failing_answers(study: Study) -> None:
+    study = add(study, ATTENTION)
+    checks = page_checks(study, 2)
+    assert checks is not None
+    for trial in study.design.trials[2]:
+        for choice in study.presentation.choices(trial.shown) or ():
+            told = fnv1a(f"{checks['salt']}:{trial.page_id}:{choice}") in checks["failed"]
+            failing = trial.kind == "attention" and not is_right(choice, str(trial.expected))
+            assert told == failing
+    assert make_bundle(study, 2)["settings"]["checks"] is None  # the server itself reads answers
+
+
+def test_the_digest_is_that_of_its_authors() -> None:
+    # Test vectors of the reference implementation, test_fnv.c.
+    assert [fnv1a(text) for text in ("", "a", "foobar")] == [0x811C9DC5, 0xE40C292C, 0xBF9CF968]
+
+
+def test_boxes_of_consent_are_asked_and_named_apart_from_questions(study: Study) -> None:
+    path = study.folder / "study.toml"
+    box = 'file = "consent.md"\n[[consent.boxes]]\nname = "adult"\ntext = "I am 18."\n'
+    path.write_text(path.read_text("utf-8").replace('file = "consent.md"\n', box, 1), "utf-8")
+    study = read_study(study.folder)
+    shown = make_bundle(study, 1)["consent"]["boxes"]
+    assert shown == [{"name": "adult", "text": "I am 18.", "required": True}]
+    twice = '[[questions]]\nname = "adult"\nprompt = "Are you?"\n'
+    with pytest.raises(InputError, match="two questions have the name 'adult'"):
+        add(study, twice)
+
+
+def test_a_study_can_be_made_of_sentences_that_are_laid_out_already(tmp_path: Path) -> None:
+    study = lay_out(tmp_path, "rating", RATED)
+    again = new_study(tmp_path / "b", study.folder / "trials.csv", presentation="rating")
+    assert again.design.trials == study.design.trials
+    shutil.rmtree(again.folder)

@@ -1,0 +1,6 @@
+// What the page's modules ask of a browser, for tests without one.
+
+import "fake-indexeddb/auto";
+
+globalThis.addEventListener ??= () => {};
+globalThis.document ??= { addEventListener: () => {}, hidden: false };
