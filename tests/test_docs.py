@@ -77,6 +77,8 @@ def test_the_guide_to_the_experiment(
     """Its commands and its Python, in their order."""
     monkeypatch.chdir(tmp_path)
     text = (ROOT / "docs" / "experiment.md").read_text("utf-8")
+    for name, table in re.findall(r"```csv (\S+)\n(.*?)```", text, flags=re.DOTALL):
+        Path(name).write_text(table, "utf-8")
     for language, block in re.findall(r"```(sh|python)\n(.*?)```", text, flags=re.DOTALL):
         if language == "python":
             exec(compile(block, "experiment.md", "exec"), {})
@@ -84,7 +86,7 @@ def test_the_guide_to_the_experiment(
         for command in block.splitlines():
             assert main(shlex.split(command)[1:]) == 0, command
     assert "complete" in capsys.readouterr().out
-    for name in ("collected/choices.csv", "lists/my-study_pcibex.csv", "pay.csv", "audit/audit.md"):
+    for name in ("collected/choices.csv", "pay.csv", "audit/audit.md"):
         assert Path(name).stat().st_size > 0
 
 

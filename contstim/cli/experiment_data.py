@@ -20,9 +20,10 @@ from contstim.cli.common import (
 )
 from contstim.errors import InputError
 from contstim.experiment.collected import Collected, read_collected, recruiter_ids
+from contstim.experiment.exporting import write_export
 from contstim.experiment.importing import import_logs
 from contstim.experiment.payment import Bonus, pay_table, release_sessions, replacement_table
-from contstim.experiment.psychds import check_psychds, write_psychds
+from contstim.experiment.psychds import check_psychds
 from contstim.experiment.schema import PILOT_FILE
 from contstim.experiment.study import read_study
 from contstim.experiment.upkeep import backup_data, extend_study, forget_participant
@@ -155,16 +156,12 @@ def _export(args: argparse.Namespace) -> int:
     study = read_study(args.study)
     collected = read_collected(study, data_file(args))
     folder = Path(args.out)
-    write_psychds(study, collected, folder / "psychds")
+    write_export(study, collected, folder, args.all)
     whole = collected.whole
-    tables = collected.tables
-    main = "choices" if "choices" in tables else "answers"
-    for name in (main, "words") if not args.all else ():
-        tables[name] = tables[name][tables[name]["participant"].isin(whole)]
-    chosen = tables[main]
-    for name, table in tables.items():
-        with write_output(str(folder / f"{name}.csv")) as out:
-            table.to_csv(out, index=False, lineterminator="\n")
+    main = "choices" if "choices" in collected.tables else "answers"
+    chosen = collected.tables[main]
+    if not args.all:
+        chosen = chosen[chosen["participant"].isin(whole)]
     n_left = len(collected.sessions) - len(whole)
     print(
         f"{folder / main}.csv: {len(chosen)} {main} of {chosen['participant'].nunique()} "

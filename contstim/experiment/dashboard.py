@@ -1,10 +1,13 @@
-"""The state of a study, and the dashboard: a page of HTML without scripts that reloads itself."""
+"""The state of a study, and the dashboard: a page of HTML without scripts that reloads itself.
+
+Its buttons are forms, which release assignments and fetch a copy of the data or the export.
+"""
 
 from __future__ import annotations
 
 import shutil
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
@@ -17,7 +20,8 @@ from contstim.experiment.schema import session_code
 from contstim.experiment.study import Study
 from contstim.experiment.vendor import page_version
 
-_IDLE_S = 300.0  # without an answer for so long a session counts as idle
+#: Seconds; without an answer for so long a session counts as idle.
+IDLE_S = 300.0
 
 
 @dataclass
@@ -64,13 +68,15 @@ def read_summary(path: Path, study: Study, counts: AnswerCounts, now: float) -> 
     Returns
     -------
     dict
-        ``study``, ``seats``, ``free``, ``declined``, ``disk_mb`` (free), ``funnel`` (numbers of
-        sessions that came so far: ``consent, practice, trials, end``), ``outcomes``, ``groups``
-        (each ``group, seats, taken, complete``) and ``sessions``: one each, the last first, with
+        ``study``, ``seats``, ``free``, ``declined``, ``failed_checks`` (sessions that answered an
+        attention check otherwise), ``last_answer`` (minutes since; None before the first),
+        ``disk_mb`` (free), ``funnel`` (how many came so far: ``opened`` the page, then sessions:
+        ``consent, practice, trials, end``), ``outcomes``, ``groups`` (each ``group, seats, taken,
+        complete``) and ``sessions``: one each, the last first, with
         ``session``, ``code``, ``seat``, ``group``, ``state`` (``active``, ``idle``, ``released`` or
         the outcome), ``answered``, ``trials``, ``minutes`` (from consent to the last message),
         ``silent`` (minutes since then), ``catch`` and ``checks`` (right and shown so far),
-        ``conflicts``, ``median_rt_ms``.
+        ``conflicts``, ``median_rt_ms``, ``seated`` (whether it has its assignment and may lose it).
 
     Raises
     ------
@@ -91,7 +97,8 @@ def read_summary(path: Path, study: Study, counts: AnswerCounts, now: float) -> 
             group = groups.setdefault(row["group_number"], {"seats": 0, "taken": 0, "complete": 0})
             group["seats"] += 1
             group["taken"] += row["session"] is not None
-        declined = connection.execute("SELECT n FROM counts WHERE name = 'declined'").fetchone()
+        known = dict(connection.execute("SELECT name, n FROM counts").fetchall())
+        last = connection.execute("SELECT max(received_at) FROM answers").fetchone()[0]
     finally:
         connection.close()
     for one in sessions:
@@ -102,9 +109,12 @@ def read_summary(path: Path, study: Study, counts: AnswerCounts, now: float) -> 
         "study": study.study.name,
         "seats": sum(g["seats"] for g in groups.values()),
         "free": sum(g["seats"] - g["taken"] for g in groups.values()),
-        "declined": 0 if declined is None else declined["n"],
+        "declined": known.get("declined", 0),
+        "failed_checks": sum(one["checks"][0] < one["checks"][1] for one in sessions),
+        "last_answer": None if last is None else round(max(0.0, now - last) / 60, 1),
         "disk_mb": shutil.disk_usage(path.parent).free // 2**20,
         "funnel": {
+            "opened": known.get("opened", 0),
             "consent": len(sessions),
             "practice": practised,
             "trials": sum(one["answered"] > 0 for one in sessions),
@@ -132,6 +142,7 @@ def _session(
         "group": row["group_number"],
         "state": _state(row, now),
         "ended": row["outcome"] is not None,
+        "seated": row["outcome"] is None and row["released_at"] is None,
         "answered": len(counted.choices),
         "trials": len(own),
         "minutes": round((row["last_at"] - row["started_at"]) / 60, 1),
@@ -149,10 +160,10 @@ def _state(row: sqlite3.Row, now: float) -> str:
         return "excluded" if excluded else str(row["outcome"])
     if row["released_at"] is not None:
         return "released"
-    return "idle" if now - row["last_at"] > _IDLE_S else "active"
+    return "idle" if now - row["last_at"] > IDLE_S else "active"
 
 
-_EVERY_S = 5
+_EVERY_S = 10
 _LEAST_DISK_MB = 500
 
 _SESSION_COLUMNS = {
@@ -189,23 +200,54 @@ def dashboard_page(summary: Mapping[str, Any]) -> str:
         "free": summary["free"],
         **summary["outcomes"],
         "declined": summary["declined"],
+        "with failed checks": summary["failed_checks"],
     }
-    funnel = " → ".join(f"{name} {n}" for name, n in summary["funnel"].items())
-    few = summary["disk_mb"] < _LEAST_DISK_MB
-    disk = f"Free space for the data: {summary['disk_mb']} MB{', which is little' if few else ''}."
-    line = ", ".join(f"{name.replace('_', ' ')} {n}" for name, n in numbers.items())
+    tiles = "".join(
+        f"<div><dt>{escape(name.replace('_', ' '))}</dt><dd>{n}</dd></div>"
+        for name, n in numbers.items()
+    )
+    funnel = "".join(f"<li>{escape(name)} <b>{n}</b></li>" for name, n in summary["funnel"].items())
     sessions = [
         {**one, "answered": f"{one['answered']} of {one['trials']}"} for one in summary["sessions"]
     ]
-    content = f"""<p>{escape(line)}</p>
-<p>{escape(funnel)}</p>
-<p>{escape(disk)}</p>
+    content = f"""<p>{escape(_news(summary))}</p>
+<dl>{tiles}</dl>
+<h2>How far people came</h2>
+<ol>{funnel}</ol>
+<h2>Data</h2>
+<div class="buttons">
+{_button("backup", "Copy of the data")}
+{_button("export", "Export")}
+{_button("release", f"Release all idle for {IDLE_S / 60:.0f} minutes")}
+</div>
 <h2>Groups</h2>
 {_table(_GROUP_COLUMNS, summary["groups"])}
 <h2>Sessions</h2>
-{_table(_SESSION_COLUMNS, sessions)}"""
+{_table(_SESSION_COLUMNS, sessions, _release)}"""
     again = f'<meta http-equiv="refresh" content="{_EVERY_S}">\n'
     return _page(str(summary["study"]), content, again)
+
+
+def _news(summary: Mapping[str, Any]) -> str:
+    minutes = summary["last_answer"]
+    last = "no answer yet" if minutes is None else f"last answer {minutes:g} minutes ago"
+    few = ", which is little" if summary["disk_mb"] < _LEAST_DISK_MB else ""
+    return f"{last[0].upper()}{last[1:]}. Free space for the data: {summary['disk_mb']} MB{few}."
+
+
+def _button(action: str, text: str, fields: str = "") -> str:
+    # Relative addresses also lead here where a web server puts the study below a path.
+    return (
+        f'<form method="post" action="dashboard/{action}">{fields}<button>{escape(text)}</button>'
+        "</form>"
+    )
+
+
+def _release(row: Mapping[str, Any]) -> str:
+    if not row["seated"]:
+        return ""
+    field = f'<input type="hidden" name="session" value="{escape(row["session"])}">'
+    return _button("release", "Release", field)
 
 
 def login_page(study: str, why: str = "") -> str:
@@ -220,16 +262,15 @@ def login_page(study: str, why: str = "") -> str:
     return _page(study, content)
 
 
-def _page(study: str, content: str, head: str = "") -> str:
-    # Relative addresses also lead here where a web server puts the study below a path.
-    name = escape(study)
+def _page(study: str, content: str, head: str = "", below: bool = False) -> str:
+    name, up = escape(study), "../" if below else ""
     return f"""<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 {head}<title>{name}: dashboard</title>
-<link rel="stylesheet" href="static/{page_version()}/dashboard.css">
+<link rel="stylesheet" href="{up}static/{page_version()}/dashboard.css">
 </head>
 <body>
 <main>
@@ -241,14 +282,34 @@ def _page(study: str, content: str, head: str = "") -> str:
 """
 
 
-def _table(columns: Mapping[str, str], rows: Iterable[Mapping[str, Any]]) -> str:
-    head = "".join(f'<th scope="col">{escape(title)}</th>' for title in columns.values())
-    body = "\n".join(
-        "<tr>" + "".join(f"<td>{escape(_cell(row[key]))}</td>" for key in columns) + "</tr>"
-        for row in rows
-    )
+def message_page(study: str, text: str, below: bool = False) -> str:
+    """Return a page that says what is wrong; `below` if its address is below the dashboard's."""
+    return _page(study, f'<p role="alert">{escape(text[0].upper() + text[1:])}.</p>', below=below)
+
+
+def _table(
+    columns: Mapping[str, str],
+    rows: Iterable[Mapping[str, Any]],
+    button: Callable[[Mapping[str, Any]], str] | None = None,
+) -> str:
+    titles = [*columns.values(), *([] if button is None else [""])]
+    head = "".join(f'<th scope="col">{escape(title)}</th>' for title in titles)
+    body = "\n".join(_row(columns, row, "" if button is None else button(row)) for row in rows)
     table = f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>"
     return f'<div class="table">{table}</div>'
+
+
+def _row(columns: Mapping[str, str], row: Mapping[str, Any], button: str) -> str:
+    # On phones, where the header is not shown, each cell says what it is.
+    cells = "".join(
+        f'<td data-title="{escape(title)}">{escape(_cell(row[key]))}</td>'
+        for key, title in columns.items()
+    )
+    right, shown = row.get("checks", (0, 0))
+    state = escape(str(row.get("state", "")))
+    failed = " failed" if right < shown else ""
+    last = f"<td>{button}</td>" if "session" in row else ""
+    return f'<tr class="{state}{failed}">{cells}{last}</tr>'
 
 
 def _cell(value: Any) -> str:

@@ -12,6 +12,7 @@ import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import parse_qs
@@ -28,7 +29,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from contstim.errors import InputError, MissingExtraError, OutputError
 from contstim.experiment.bundle import module_path, study_info
-from contstim.experiment.dashboard import dashboard_page, login_page
+from contstim.experiment.dashboard import IDLE_S, dashboard_page, login_page, message_page
 from contstim.experiment.messages import RefusedError, parse_json, read_opening
 from contstim.experiment.pages import index_html
 from contstim.experiment.store import Store
@@ -195,8 +196,11 @@ def make_app(store: Store, token: str, page: Path = PAGE) -> Starlette:
         Route("/api/answers", _safely(api.answers), methods=["POST"]),
         Route("/api/events", _safely(api.events), methods=["POST"]),
         Route("/api/finish", _safely(api.finish), methods=["POST"]),
-        Route("/dashboard", _safely(board.page)),
+        Route("/dashboard", board.guarded(board.page)),
         Route("/dashboard", _safely(board.log_in), methods=["POST"]),
+        Route("/dashboard/release", board.guarded(board.release), methods=["POST"]),
+        Route("/dashboard/backup", board.guarded(board.backup), methods=["POST"]),
+        Route("/dashboard/export", board.guarded(board.export), methods=["POST"]),
         Route("/api/dashboard", _safely(board.data)),
         *own,
         Mount(f"/static/{page_version(page)}", _Kept(directory=page, check_dir=False)),
@@ -252,6 +256,7 @@ class _Api:
         return JSONResponse({"status": "ok"})
 
     async def study(self, _: Request) -> Response:
+        self._store.opened()  # counted some time; nobody waits for it
         return JSONResponse(self._info)
 
     async def open(self, request: Request) -> Response:
@@ -292,16 +297,47 @@ class _Dashboard:
         # The cookie proves the token without holding it.
         self._proof = hmac.new(token.encode(), b"dashboard", hashlib.sha256).hexdigest()
 
-    async def page(self, request: Request) -> Response:
-        try:
-            self._admit(request)
-        except RefusedError as error:
-            return self._ask(error)
-        try:
-            summary = await _of(self._store.summary())
-        except OutputError as error:
-            return _refusal(503, str(error))
-        return HTMLResponse(dashboard_page(summary))
+    def guarded(self, endpoint: Endpoint) -> Endpoint:
+        """Ask for the token where it is missing, and say what is wrong in a page of its own."""
+
+        async def shown(request: Request) -> Response:
+            below = not request.url.path.endswith("/dashboard")
+            try:
+                self._admit(request)
+            except RefusedError as error:
+                if below:
+                    return RedirectResponse("../dashboard", status_code=303)
+                return self._ask(error)
+            try:
+                return await endpoint(request)
+            except (InputError, OutputError, sqlite3.Error) as error:
+                status = error.status if isinstance(error, RefusedError) else 503
+                told = message_page(self._store.study.study.name, str(error), below)
+                return HTMLResponse(told, status)
+
+        return shown
+
+    async def page(self, _: Request) -> Response:
+        summary = await _of(self._store.summary())
+        return HTMLResponse(dashboard_page(summary), headers=_OWN_FORMS)
+
+    async def release(self, request: Request) -> Response:
+        session = await _read_form(request, "session")
+        await _of(self._store.release(session, IDLE_S))
+        return RedirectResponse("../dashboard", status_code=303)
+
+    async def backup(self, _: Request) -> Response:
+        content = await _of(self._store.backup())
+        return self._file(content, "sqlite3", "application/vnd.sqlite3")
+
+    async def export(self, _: Request) -> Response:
+        return self._file(await _of(self._store.export()), "zip", "application/zip")
+
+    def _file(self, content: bytes, kind: str, media: str) -> Response:
+        now = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+        name = f"{self._store.study.study.name}-{now}.{kind}"
+        given = {"content-disposition": f'attachment; filename="{name}"'}
+        return Response(content, headers=given, media_type=media)
 
     async def log_in(self, request: Request) -> Response:
         # A form's body stands in no address, hence in no history, log or referrer.

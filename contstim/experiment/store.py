@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 import sqlite3
+import tempfile
 import time
 import uuid
 from collections.abc import Callable, Sequence
@@ -24,6 +25,7 @@ from contstim.experiment.allocation import (
 )
 from contstim.experiment.bundle import make_bundle, outcome_link
 from contstim.experiment.dashboard import AnswerCounts, read_summary
+from contstim.experiment.exporting import exported_zip
 from contstim.experiment.materials import keep_materials
 from contstim.experiment.messages import Opening, RefusedError
 from contstim.experiment.recording import (
@@ -39,6 +41,7 @@ from contstim.experiment.recording import (
 from contstim.experiment.schema import code_suffix, data_path, open_data, read_salt
 from contstim.experiment.study import Study
 from contstim.experiment.trials import Trial, read_design
+from contstim.experiment.upkeep import backup_data
 from contstim.experiment.writer import Writer
 from contstim.files import digest, lock
 
@@ -244,17 +247,56 @@ class Store:
         """Do nothing, as every other step is done: it fails where nothing can be stored."""
 
     @_step
+    def opened(self, connection: sqlite3.Connection, _: float) -> None:
+        """Count a page that was loaded."""
+        _count(connection, "opened")
+
+    @_step
+    def release(
+        self, connection: sqlite3.Connection, now: float, session: str, idle_s: float
+    ) -> list[str]:
+        """Give the assignment of an unfinished session to whoever comes next.
+
+        Parameters
+        ----------
+        session
+            Which; if it is empty all that have been silent for so long.
+        idle_s
+            Seconds.
+        """
+        if not session:
+            return release_stale(connection, now - idle_s, now)
+        found = connection.execute(
+            "SELECT 1 FROM sessions WHERE session = ? AND outcome IS NULL", (session,)
+        ).fetchone()
+        # By "abandoned" who comes back has the assignment again, if it is still free.
+        done = bool(found) and release_assignment(connection, session, "abandoned", now)
+        return [session] if done else []
+
+    @_step
     def decline(self, connection: sqlite3.Connection, _: float) -> None:
         """Count somebody who declined; nothing else is stored."""
-        connection.execute(
-            "INSERT INTO counts VALUES ('declined', 1) ON CONFLICT (name) DO UPDATE SET n = n + 1"
-        )
+        _count(connection, "declined")
 
     def summary(self) -> Future[dict[str, Any]]:
         """Return what the dashboard shows; see `read_summary`. The writer is not asked."""
         return self._reader.submit(
             lambda: read_summary(self.path, self.study, self._counts, self._clock())
         )
+
+    def backup(self) -> Future[bytes]:
+        """Return a copy of the data as they are at one moment. The writer is not asked."""
+        return self._reader.submit(self._copied)
+
+    def _copied(self) -> bytes:
+        with tempfile.TemporaryDirectory() as folder:
+            copy = Path(folder) / "copy.sqlite3"
+            backup_data(self.study, copy, self.path)
+            return copy.read_bytes()
+
+    def export(self) -> Future[bytes]:
+        """Return the tables and the Psych-DS data set as a ZIP archive. The writer is not asked."""
+        return self._reader.submit(lambda: exported_zip(self.study, self.path))
 
     def _whose(self, connection: sqlite3.Connection, token: str) -> str:
         """Return the session of a token.
@@ -394,3 +436,9 @@ def _session(connection: sqlite3.Connection, session: str) -> sqlite3.Row:
         "SELECT * FROM sessions WHERE session = ?", (session,)
     ).fetchone()
     return row
+
+
+def _count(connection: sqlite3.Connection, name: str) -> None:
+    connection.execute(
+        "INSERT INTO counts VALUES (?, 1) ON CONFLICT (name) DO UPDATE SET n = n + 1", (name,)
+    )

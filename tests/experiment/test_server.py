@@ -2,6 +2,7 @@
 
 import asyncio
 import http.client
+import io
 import json
 import os
 import re
@@ -10,6 +11,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from html.parser import HTMLParser
@@ -24,6 +26,7 @@ from studies import RECRUITER, add
 from talking import answer, answers_to, consent, event
 
 from contstim.errors import InputError, OutputError
+from contstim.experiment.collected import read_collected
 from contstim.experiment.dashboard import dashboard_page
 from contstim.experiment.server import LONGEST_BODY, _safely, make_app
 from contstim.experiment.serving import _listen, check_address
@@ -232,16 +235,51 @@ def test_the_dashboard_escapes_whatever_it_shows() -> None:
     nasty = "<img src=x onerror=alert(1)>"
     session = {"session": nasty, "seat": 1, "group": 1, "state": nasty, "answered": 0, "trials": 6}
     session |= {"minutes": 0.0, "catch": [0, 0], "checks": [1, 2], "conflicts": 0}
-    session |= {"code": nasty, "silent": 0.0}
+    session |= {"code": nasty, "silent": 0.0, "seated": True}
     group = {"group": nasty, "seats": 1, "taken": 1, "complete": 0}
     summary = {"study": nasty, "seats": 1, "free": 0, "declined": 0, "outcomes": {nasty: 1}}
-    summary |= {"funnel": {"consent": 1}, "disk_mb": 100}
+    summary |= {"funnel": {"consent": 1}, "disk_mb": 100, "failed_checks": 1, "last_answer": 2.5}
     shown = dashboard_page(
         {**summary, "groups": [group], "sessions": [{**session, "median_rt_ms": None}]}
     )
     assert "img" not in Tags(shown).found
     assert "1 of 2" in shown
     assert "100 MB, which is little" in shown
+
+
+def test_the_dashboards_buttons_release_and_fetch(client: TestClient, study: Study) -> None:
+    client.get("/api/study")
+    headers, bundle = start(client, study, "PID1")
+    client.post("/api/answers", json={"answers": answers_to(bundle["trials"][:2])}, headers=headers)
+    owner = {"authorization": f"Bearer {TOKEN}"}
+    shown = client.get("/dashboard", headers=owner).text
+    assert "Last answer 0 minutes ago" in shown
+    board = client.get("/api/dashboard", headers=owner).json()
+    assert board["funnel"] == {"opened": 1, "consent": 1, "practice": 1, "trials": 1, "end": 0}
+    for name in ("release", "backup", "export"):  # not without the token
+        refused = client.post(f"/dashboard/{name}", follow_redirects=False)
+        assert (refused.status_code, refused.headers["location"]) == (303, "../dashboard")
+    assert client.get("/api/dashboard", headers=owner).json()["free"] == 3
+    backup = client.post("/dashboard/backup", headers=owner)
+    assert re.fullmatch(
+        r'attachment; filename="study-\d{8}-\d{6}\.sqlite3"', backup.headers["content-disposition"]
+    )
+    copy = study.folder / "copy.sqlite3"
+    copy.write_bytes(backup.content)
+    assert read_collected(study, copy).sessions["n_answered"].tolist() == [2]
+    archive = zipfile.ZipFile(io.BytesIO(client.post("/dashboard/export", headers=owner).content))
+    assert {"choices.csv", "sessions.csv", "psychds/dataset_description.json"} <= {
+        *archive.namelist()
+    }
+    form = {"session": bundle["session"]}
+    done = client.post("/dashboard/release", data=form, headers=owner, follow_redirects=False)
+    assert (done.status_code, done.headers["location"]) == (303, "../dashboard")
+    assert client.get("/api/dashboard", headers=owner).json()["free"] == 4
+    # Who comes back has the assignment again; nobody is idle yet.
+    assert client.get("/api/session", headers=headers).status_code == 200
+    idle = client.post("/dashboard/release", data={"session": ""}, headers=owner)
+    assert idle.status_code == 200
+    assert client.get("/api/dashboard", headers=owner).json()["free"] == 3
 
 
 def test_bodies_are_bounded_and_must_be_json(client: TestClient, study: Study) -> None:

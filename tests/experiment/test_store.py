@@ -398,7 +398,7 @@ def test_the_summary_does_not_wait_for_the_writer_and_counts_what_is_new(study: 
         held.result()
         store.open(opening(study, "B")).result()
         found = store.summary().result()
-        assert found["funnel"] == {"consent": 2, "practice": 1, "trials": 1, "end": 0}
+        assert found["funnel"] == {"opened": 0, "consent": 2, "practice": 1, "trials": 1, "end": 0}
         assert re.fullmatch("[0-9A-F]{8}", found["sessions"][0]["code"])
     # Counted from the beginning, the same.
     with Store(study) as store:
