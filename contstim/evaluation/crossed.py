@@ -149,7 +149,9 @@ class CellDesign:
     (MS_p + MS_i - MS_e) / (N K); with many participants and pairs the coefficients tend to 1, 1
     and -1, which needs no such model. The estimate is never taken to be less than
     that of cells without effects of participant or pair. Degrees of freedom are
-    Satterthwaite's, with 1 / sum w_p^2 - 1 for participants, likewise for pairs, and their product.
+    Satterthwaite's, with d_p = 1 / sum w_p^2 - 1 for participants, d_i likewise for pairs, and
+    d_p d_i for cells; no fewer than the smaller of d_p and d_i, which his formula undercuts where
+    the parts all but cancel, and d_p d_i where the estimate is that of cells alone.
 
     Sources: Cameron, Gelbach & Miller (2011), doi 10.1198/jbes.2010.07136, for the sum of three
     parts; Gao & Owen (2017), doi 10.1214/17-EJS1236, for moments with missing cells; Schütt et al.
@@ -259,8 +261,10 @@ def mean_of(
     parts = max((design.coefficients for design in designs), key=lambda a: float(a @ q)) * q
     variance = max(float(parts.sum()), float(q[2]))
     df_person, df_pair = people - 1, pairs - 1
-    spread = parts**2 / np.array([df_person, df_pair, df_person * df_pair])
-    df = max(1.0, variance**2 / float(spread.sum()))
+    df = df_person * df_pair
+    if variance > q[2]:
+        spread = parts**2 / np.array([df_person, df_pair, df_person * df_pair])
+        df = max(min(df_person, df_pair), variance**2 / float(spread.sum()))
     alone = np.maximum([q[0] - q[2], q[1] - q[2], q[2]], 0.0)
     person, pair, _ = alone / alone.sum()
     return SampledMean(value, float(np.sqrt(variance)), df, (float(person), float(pair)))

@@ -207,3 +207,14 @@ def test_a_difference_over_different_pairs_adds_both_variances() -> None:
         squares.append(mean.stderr**2)
     assert np.mean(squares) == pytest.approx(np.var(differences), rel=0.12)
     assert 0.035 < np.mean(np.array(p) < 0.05) < 0.065
+
+
+def test_degrees_of_freedom_are_no_fewer_than_of_the_smaller_sample() -> None:
+    """Parts that all but cancel, and an estimate that is that of cells alone."""
+    rng = np.random.default_rng(9)
+    design = crossed(10, 20)
+    found = [design.mean(rng.normal(size=200)) for _ in range(1500)]
+    df = np.array([mean.df for mean in found])
+    assert df.min() == pytest.approx(9)
+    assert (df > 170.9).mean() > 0.2
+    assert 0.025 < np.mean([mean.p() < 0.05 for mean in found]) < 0.05  # 0.018 without
