@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from contstim.text.sentence import Sentence, WordList
     from contstim.text.sentences import pool, read_sentences
     from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
+    from contstim.text.words import WordOptions
 
 __version__ = "0.1.0"
 
@@ -87,6 +88,7 @@ _PLACES = {
     "Triplet": "search.triplets",
     "Vocabulary": "text.vocabulary",
     "WordList": "text.sentence",
+    "WordOptions": "text.words",
     "answer_sentences": "evaluation.wording",
     "bundled_vocabulary": "text.vocabulary",
     "check_design": "selection.design",
@@ -140,6 +142,7 @@ __all__ = [
     "Triplet",
     "Vocabulary",
     "WordList",
+    "WordOptions",
     "__version__",
     "answer_sentences",
     "bundled_vocabulary",

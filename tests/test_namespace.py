@@ -32,6 +32,7 @@ PUBLIC = {
     "Triplet",
     "Vocabulary",
     "WordList",
+    "WordOptions",
     "__version__",
     "answer_sentences",
     "bundled_vocabulary",

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from contstim.pipeline.engine import Executor
     from contstim.pipeline.work import Task
     from contstim.selection.people import People
+    from contstim.text.words import WordOptions
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -202,18 +203,91 @@ def people_of(args: argparse.Namespace) -> People | None:
 
 
 def add_vocabulary(parser: argparse.ArgumentParser) -> None:
-    """Add ``--vocabulary``."""
+    """Add ``--vocabulary``, and the options that say which of its words may be used."""
     parser.add_argument(
         "--vocabulary",
         metavar="FILE",
         help="words that may be used: one a line, or a CSV with a column 'word'; capitalised ones "
-        "open sentences, lower-case ones stand elsewhere (default: the bundled 20,000 English "
-        "words)",
+        "open sentences, lower-case ones stand elsewhere (default: the bundled English words)",
+    )
+    parser.add_argument(
+        "--block",
+        metavar="FILE",
+        action="append",
+        help="words never to use, one a line, whatever their case; may be given several times",
+    )
+    add_word_options(parser)
+
+
+def add_word_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say which words of a vocabulary may be used, but ``--block``."""
+    from contstim.text.words import CASINGS
+
+    parser.add_argument(
+        "--min-zipf",
+        type=number(0, 10),
+        metavar="ZIPF",
+        help="leave out words of a lower Zipf frequency in wordfreq (3 is once in a million words)",
+    )
+    parser.add_argument(
+        "--language",
+        default="en",
+        metavar="CODE",
+        help="language of those frequencies (default: en)",
+    )
+    parser.add_argument(
+        "--allow",
+        metavar="FILE",
+        action="append",
+        help="words to use whatever the other options say, one a line; may be given several times",
+    )
+    parser.add_argument(
+        "--offensive",
+        type=whole_number(0, 2),
+        metavar="LEVEL",
+        help="leave out words of the bundled list of offensive words: 2, those that are likely to "
+        "be meant so; 1, also those that may be; 0, all",
+    )
+    parser.add_argument(
+        "--names",
+        action=argparse.BooleanOptionalAction,
+        help="allow words that are listed with a capital only inside sentences, or leave them out",
+    )
+    parser.add_argument(
+        "--casing",
+        choices=CASINGS,
+        default="listed",
+        help="words as listed (the default); 'sentence': those that may stand inside may also open "
+        "a sentence, with a capital; 'lower': all in lower case",
+    )
+    parser.add_argument(
+        "--part-of-speech",
+        metavar="CLASS",
+        action="append",
+        help="keep words that can be of this class (noun, verb, ...) or Penn Treebank tag; may be "
+        "given several times",
     )
 
 
-def read_vocabulary(path: str | None) -> Vocabulary:
-    """Read the vocabulary given by ``--vocabulary``, or the bundled one.
+def word_options(args: argparse.Namespace) -> WordOptions:
+    """Return the options of `add_vocabulary`."""
+    from contstim.text.words import WordOptions
+
+    block = [args.block] if isinstance(args.block, str) else args.block or ()
+    return WordOptions(
+        min_zipf=args.min_zipf,
+        language=args.language,
+        allow=tuple(args.allow or ()),
+        block=tuple(block),
+        offensive=args.offensive,
+        names=args.names,
+        casing=args.casing,
+        part_of_speech=tuple(args.part_of_speech or ()),
+    )
+
+
+def read_vocabulary(path: str | None, options: WordOptions | None = None) -> Vocabulary:
+    """Read the vocabulary given by ``--vocabulary``, or the bundled one, and choose of its words.
 
     Whoever lists a word means it, so words with apostrophes, hyphens or digits and single letters
     are admitted; what is left out all the same is reported on standard error.
@@ -221,7 +295,8 @@ def read_vocabulary(path: str | None) -> Vocabulary:
     from contstim.text.vocabulary import bundled_vocabulary
 
     if path is None:
-        return bundled_vocabulary()
+        words = bundled_vocabulary()
+        return words if options is None else options.choose(words, Path())
     rules = WordRules(characters="any", exclude=frozenset())
     vocabulary = Vocabulary.read(path, rules=rules)
     if path != "-":
@@ -238,7 +313,7 @@ def read_vocabulary(path: str | None) -> Vocabulary:
                 f"nowhere: {shown}",
                 file=sys.stderr,
             )
-    return vocabulary
+    return vocabulary if options is None else options.choose(vocabulary, Path())
 
 
 def refuse_overwriting(path: str | Path, inputs: Iterable[str | Path | None]) -> None:

@@ -33,6 +33,7 @@ from contstim.cli.common import (
     write_output,
 )
 from contstim.errors import InputError
+from contstim.text.diversity import diversity_line
 from contstim.text.sentences import read_words
 from contstim.text.vocabulary import ENGLISH_REPEATABLE
 
@@ -195,6 +196,9 @@ def run(args: argparse.Namespace) -> int:
     with write_output(args.out, read) as out:
         chosen.to_csv(out, index=False, lineterminator="\n")
     attrs = chosen.attrs
+    if "synthetic_1" in chosen:
+        written = [*chosen["synthetic_1"].astype(str), *chosen["synthetic_2"].astype(str)]
+        print(diversity_line(written, chosen["natural"].astype(str)), file=sys.stderr)
     for name in ("ranked", "candidates", "excluded"):
         if name in attrs:
             print(f"{name}: {attrs[name]}", file=sys.stderr)

@@ -14,8 +14,17 @@ from __future__ import annotations
 import argparse
 import sys
 from itertools import chain
+from pathlib import Path
 
-from contstim.cli.common import add_seed, output_file, positive, write_output
+from contstim.cli.common import (
+    add_seed,
+    add_word_options,
+    output_file,
+    positive,
+    word_options,
+    write_output,
+)
+from contstim.errors import InputError
 from contstim.text.corpora import (
     PUNCTUATION,
     SPLITTERS,
@@ -23,7 +32,7 @@ from contstim.text.corpora import (
     corpus_sentences,
     sample_sentences,
 )
-from contstim.text.sentences import length_range, pool, read_words
+from contstim.text.sentences import length_range, pool
 from contstim.text.vocabulary import Vocabulary
 
 
@@ -57,6 +66,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     sample.add_argument("--marks", default=".?!", help="marks that may end a sentence (.?!)")
     sample.add_argument("--block", metavar="FILE", help="words that no sentence may hold")
+    add_word_options(sample)
     sample.add_argument(
         "--out", type=output_file, default="-", metavar="FILE", help="(default: standard output)"
     )
@@ -69,18 +79,25 @@ def run(args: argparse.Namespace) -> int:
         sys.stdout.writelines(sentence + "\n" for sentence in pool())
         return 0
     shortest, longest = length_range(args.length)
+    words = word_options(args)
+    if words.given.keys() - {"block", "offensive"} and args.vocabulary is None:
+        raise InputError(
+            "options that choose the words of a vocabulary need one; give --vocabulary"
+        )
+    own = Vocabulary.read(args.vocabulary) if args.vocabulary else None
     rules = SentenceRules(
         min_words=shortest,
         max_words=longest,
-        vocabulary=Vocabulary.read(args.vocabulary) if args.vocabulary else None,
+        vocabulary=None if own is None else words.choose(own, Path()),
         distinct=args.distinct,
         punctuation=args.punctuation,
         final_marks=args.marks,
-        block=frozenset(read_words(args.block) if args.block else ()),
+        block=words.blocked(Path()),
     )
     sentences = chain.from_iterable(corpus_sentences(text, args.split) for text in args.text)
     sample, report = sample_sentences(sentences, n=args.n, seed=args.seed, rules=rules)
-    with write_output(args.out, [*args.text, args.vocabulary, args.block]) as out:
+    lists = [args.vocabulary, args.block, *(args.allow or ())]
+    with write_output(args.out, [*args.text, *lists]) as out:
         out.writelines(sentence + "\n" for sentence in sample)
     print(report, file=sys.stderr)
     return 0

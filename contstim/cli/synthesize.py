@@ -47,6 +47,7 @@ from contstim.cli.common import (
     tell_failed,
     threads,
     whole_number,
+    word_options,
     write_output,
 )
 from contstim.errors import InfeasibleError, InputError
@@ -58,10 +59,12 @@ from contstim.pipeline.synthesis import (
     columns_of,
     write_synthesis,
 )
-from contstim.pipeline.tasks import STARTS, Row, SynthesisOptions
+from contstim.pipeline.tasks import STARTS, Row, SynthesisOptions, texts_of
 from contstim.search.strategies import DEFAULT, OPTION_OF, STRATEGIES, options, strategy
 from contstim.search.targets import LOSSES, NAMED_TARGETS
 from contstim.search.triplets import Triplet, check_request
+from contstim.text.diversity import MOST_USE, diversity_line
+from contstim.text.words import LIKENESSES
 
 # Readers of a strategy's options, by the annotation of the field.
 _TYPES: dict[str, Callable[[str], Any]] = {"Count": positive, "float": number(), "str": str}
@@ -186,7 +189,8 @@ def _add_sets(parser: argparse.ArgumentParser) -> None:
         action="append",
         metavar="FLOOR",
         help="a score that a model must keep, MODEL[/word|/token]>=VALUE or >=natural[-MARGIN], "
-        "such as contstim:gpt>=natural-5; may be given several times",
+        "such as contstim:gpt>=natural-5, or plausible (contstim:gpt/word>=natural-0.5) or strict "
+        "(natural-0.1); may be given several times",
     )
     parser.add_argument(
         "--most-changes", type=positive, metavar="N", help="words that may change, at most"
@@ -216,6 +220,20 @@ def _add_sets(parser: argparse.ArgumentParser) -> None:
         action="append",
         metavar="POSITION=WORD,WORD",
         help="the words that may stand at a position; may be given several times",
+    )
+    parser.add_argument(
+        "--most-use",
+        type=number(1e-6, 1),
+        default=MOST_USE,
+        metavar="SHARE",
+        help="in what share of a pair's synthetic sentences a word may be, at most, unless the "
+        f"natural sentences have it more often (default: {MOST_USE:g}; 1: no limit)",
+    )
+    parser.add_argument(
+        "--alike",
+        choices=LIKENESSES,
+        help="what a word shares with the natural sentence's word that it replaces: its word "
+        "class, or its Penn Treebank tag (a plural noun for a plural noun)",
     )
 
 
@@ -248,7 +266,11 @@ def run(args: argparse.Namespace) -> int:
     if args.sentence and args.sentences:
         raise InputError("give sentences or --sentences FILE, not both")
     sentences = args.sentence or _sentences(args.sentences)
-    vocabulary = read_vocabulary(args.vocabulary) if args.vocabulary else None
+    words = word_options(args)
+    own = args.vocabulary or words.given
+    vocabulary = read_vocabulary(args.vocabulary, words) if own else None
+    words_at = dict(map(_words_at, args.words_at or ()))
+    words.refuse((word for listed in words_at.values() for word in listed), Path())
     given = {option: getattr(args, option) for option in OPTION_OF}
     strategy(args.strategy, **given)  # refuses what the strategy does not have
     check_request(args.per_sentence, args.minimum_drop)
@@ -258,6 +280,7 @@ def run(args: argparse.Namespace) -> int:
         models=args.model or (),
         sentences=sentences[: args.limit],
         vocabulary=vocabulary,
+        words=words.given,
         options=SynthesisOptions(
             strategy=args.strategy,
             starts=args.starts,
@@ -274,8 +297,10 @@ def run(args: argparse.Namespace) -> int:
             most_changes=args.most_changes,
             fixed=args.fixed or (),
             changed=args.changed or (),
-            words_at=dict(map(_words_at, args.words_at or ())),
+            words_at=words_at,
             certificate=args.certificate,
+            alike=args.alike,
+            most_use=args.most_use,
             **given,
         ),
         seed=args.seed,
@@ -283,7 +308,8 @@ def run(args: argparse.Namespace) -> int:
     )
     is_file = args.out != "-" and not is_stream(Path(args.out))
     if args.out != "-":
-        refuse_overwriting(args.out, [args.sentences, args.vocabulary])
+        lists = [*(args.allow or ()), *(args.block or ())]
+        refuse_overwriting(args.out, [args.sentences, args.vocabulary, *lists])
     with executor_of(args) as executor:
         if is_file:
             with resumable():
@@ -344,9 +370,13 @@ def _print_rows(request: SynthesisRequest, executor: Executor, out: IO[str]) -> 
 def _write(request: SynthesisRequest, rows: Iterator[Row]) -> int:
     """Have the rows made and say how many there are; return the exit status."""
     made = opposed = 0
+    written: list[str] = []
+    natural: list[str] = []
     try:
         for row in rows:
             made += 1
+            written += texts_of(row)
+            natural += [row.natural] * len(texts_of(row))
             opposed += isinstance(row, Triplet) and row.opposed
     except FailedTasksError as error:
         lines = [line for _, line in error.failed]
@@ -362,4 +392,6 @@ def _write(request: SynthesisRequest, rows: Iterator[Row]) -> int:
             "two synthetic sentences oppositely",
             file=sys.stderr,
         )
+    if made > 1:
+        print(diversity_line(written, natural), file=sys.stderr)
     return 0

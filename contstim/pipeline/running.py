@@ -99,11 +99,15 @@ def run_study(
         saved = {"models": models, "versions": run.versions}
         write_whole(store.folder / _PLAN, json.dumps(saved, indent=1) + "\n")
         words = plan.vocabulary.file
+        path = None if words is None else (plan.folder / words).resolve()
+        if plan.vocabulary.given:
+            path = store.folder / "vocabulary.csv"
+            run.vocabulary.save(path)
         context = RunContext(
             store=str(store.folder),
             scores=str(store.scores.folder),
             folder=str(plan.folder),
-            vocabulary=None if words is None else str((plan.folder / words).resolve()),
+            vocabulary=None if path is None else str(path),
             threads=plan.study.threads,
         )
         engine = Engine(store, context, executor, check)

@@ -23,6 +23,7 @@ from contstim.pipeline.work import ModelRecord, RunStore, StageTable, Task
 from contstim.settings import Count, Natural, matching, settings
 from contstim.text.sentences import length_range, pool, read_sentences
 from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
+from contstim.text.words import WordOptions
 
 
 @settings
@@ -71,8 +72,14 @@ class SentenceOptions:
 
 
 @settings
-class VocabularyOptions:
-    """``[vocabulary]``: the words that may be written; by default the bundled ones."""
+class VocabularyOptions(WordOptions):
+    """``[vocabulary]``: the words that may be written; by default the bundled ones.
+
+    Attributes
+    ----------
+    file
+        The words, and the options say which of them.
+    """
 
     file: str | None = None
 
@@ -212,8 +219,10 @@ class Run:
     @cached_property
     def vocabulary(self) -> Vocabulary:
         """The words that may be written."""
-        path = self.plan.vocabulary.file
-        return bundled_vocabulary() if path is None else Vocabulary.read(self.plan.folder / path)
+        options, folder = self.plan.vocabulary, self.plan.folder
+        path = options.file
+        words = bundled_vocabulary() if path is None else Vocabulary.read(folder / path)
+        return options.choose(words, folder)
 
     @cached_property
     def vocabulary_digest(self) -> str:

@@ -11,7 +11,7 @@ import csv
 import itertools
 import json
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -30,10 +30,12 @@ from contstim.pipeline.tasks import (
     Written,
     score_tasks,
     starts_of,
+    texts_of,
 )
 from contstim.pipeline.work import ModelRecord, RunContext, RunStore, StageTable, Task, csv_text
 from contstim.search.certificate import check_bounded
 from contstim.search.triplets import Triplet, check_request
+from contstim.text.diversity import diversity
 from contstim.text.sentences import pool
 from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
 
@@ -41,7 +43,7 @@ from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
 # falls of several rejecting models compare: else that many of the bundled ones.
 _WANTED = (
     *("reference", "loss", "margin", "floors"),
-    *("most_changes", "fixed", "changed", "words_at", "certificate"),
+    *("most_changes", "fixed", "changed", "words_at", "certificate", "alike", "most_use"),
 )
 _SCALED = 30
 
@@ -70,6 +72,8 @@ class SynthesisRequest:
         How it is searched, and the threads of PyTorch.
     models
         Specs of the compared models, for the other targets of the options.
+    words
+        The options by which the words were chosen, for the record.
     """
 
     pairs: Sequence[tuple[str, str]]
@@ -79,6 +83,7 @@ class SynthesisRequest:
     seed: int = 0
     threads: int = 1
     models: Sequence[str] = ()
+    words: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_request(self.options.per_sentence, self.options.minimum_drop)
@@ -128,7 +133,9 @@ class SynthesisRequest:
             sides.named(names)  # refuses one model by two specs
         starts = starts_of(self.clean, wanted or self.pairs, names, self.options, self.seed)
         words = self.vocabulary or bundled_vocabulary()
-        return Searches(models, versions(), words.digest, self.options, self.seed, starts)
+        return Searches(
+            models, versions(), words.digest, self.options, self.seed, starts, words=words
+        )
 
     def settings(self, searches: Searches) -> dict[str, Any]:
         """Return everything that the rows depend on, as JSON values."""
@@ -150,7 +157,11 @@ class SynthesisRequest:
         return {
             "models": [model.description for model in searches.models.values()],
             "versions": dict(searches.versions),
-            "vocabulary": {"digest": searches.vocabulary, "words": len(words.elsewhere)},
+            "vocabulary": {
+                "digest": searches.vocabulary,
+                "words": len(words.elsewhere),
+                **({"options": dict(self.words)} if self.words else {}),
+            },
             "sentences": {
                 "digest": digest("\n".join(self.sentences))[:16],
                 "number": len(self.sentences),
@@ -223,7 +234,10 @@ def write_synthesis(
             values = [row.row() for row in rows]
             columns = list(values[0]) if rows else columns_of(Triplet)
             text = csv_text(columns, (row.values() for row in values))
-            table.write(text, settings, settings)
+            written = [text for row in rows for text in texts_of(row)]
+            natural = [row.natural for row in rows for _ in texts_of(row)]
+            varied = {"words": diversity(written, natural).row()} if rows else {}
+            table.write(text, settings, {**settings, **varied})
             remove(folder)
 
 
@@ -333,7 +347,7 @@ def _is_there(table: StageTable, settings: dict[str, Any]) -> bool:
             f"{out} exists and has no {table.meta.name} beside it that can be read, so it cannot "
             "be continued; choose another output, or remove it"
         )
-    for key in sorted({*before, *settings}):
+    for key in sorted({*before, *settings} - {"words"}):
         if before.get(key) != settings.get(key):
             raise InputError(
                 f"{out} was made with another {key} ({_short(before.get(key))}, now "

@@ -33,7 +33,10 @@ from contstim.search.targets import (
 )
 from contstim.search.triplets import Triplet, attempts, distinct_triplets
 from contstim.settings import Count, Natural, Several, one_of, settings
+from contstim.text.diversity import ALWAYS, MOST_USE, overused
 from contstim.text.sentence import Sentence
+from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
+from contstim.text.words import LIKENESSES, words_alike
 
 #: Sentences that one task scores, and that are committed together.
 BATCH = 256
@@ -123,6 +126,10 @@ class SynthesisTask(Task):
         Of the search.
     certificate
         Whether it is to be said how much there was to find.
+    alike
+        What a word and its replacement share.
+    barred
+        Words that the set has often enough, case-folded.
     """
 
     kind: ClassVar[str] = "synthesize"
@@ -135,6 +142,8 @@ class SynthesisTask(Task):
     seed: int = 0
     attempt: int = 0
     certificate: bool = False
+    alike: str | None = None
+    barred: tuple[str, ...] = ()
 
     @property
     def models(self) -> Sequence[ModelRecord]:  # noqa: D102 - as Task
@@ -150,7 +159,11 @@ class SynthesisTask(Task):
 
     def do(self, worker: Worker) -> dict[str, Any]:  # noqa: D102
         problem = self.sides.problem(worker.load(self))
-        proposal = worker.proposal(self, self.vocabulary)
+        proposal = worker.proposal(self, self.vocabulary, self.barred)
+        if self.alike is not None:
+            natural = Sentence.parse(self.sentence)
+            words = words_alike(proposal.vocabulary, natural, self.alike)
+            problem = replace(problem, edits=problem.edits.limited_to(words))
         # Without options it is named, and so the result names it.
         steering = strategy(self.strategy, **self.options) if self.options else self.strategy
         with torch_threads(worker.context.threads):
@@ -225,6 +238,11 @@ class SynthesisOptions:
         by position, the words that may stand there. Positions count from 0.
     certificate
         Whether rows say how much there was to find (`Synthesis.reached`), of models of n-grams.
+    alike
+        What a word shares with the natural sentence's word that it replaces: ``class``, its word
+        class; ``tag``, its Penn Treebank tag as well (`words_alike`). Words without tags stay.
+    most_use
+        In what share of a pair's sentences a word may be, at most (`overused`); 1: in any.
     """
 
     strategy: Annotated[str, one_of(STRATEGIES)] = DEFAULT
@@ -244,6 +262,8 @@ class SynthesisOptions:
     changed: Several[Natural] = ()
     words_at: dict[str, Several[str]] = field(default_factory=dict)
     certificate: bool = False
+    alike: Annotated[str, one_of(LIKENESSES)] | None = None
+    most_use: Annotated[float, Field(gt=0, le=1)] = MOST_USE
 
     def __post_init__(self) -> None:
         self._check_target()
@@ -421,6 +441,12 @@ class Written:
 #: One row of what was written.
 Row = Triplet | OneWay | Written
 
+#: By sentence, words that may not be written.
+Barred = Mapping[str, tuple[str, ...]]
+
+#: A vocabulary is not made smaller than this by words that come too often: first, and elsewhere.
+_LEAST = 20, 200
+
 
 @dataclass(frozen=True, eq=False)
 class Searches:
@@ -441,6 +467,8 @@ class Searches:
         sentences to start from, in the order of the work.
     scales
         By spec as given, what falls of several rejecting models are divided by.
+    words
+        The words that may be written; None: the bundled ones.
     """
 
     models: Mapping[str, ModelRecord]
@@ -450,6 +478,9 @@ class Searches:
     seed: int
     starts: Mapping[tuple[str, str] | Sides, Sequence[str]]
     scales: Mapping[str, float] = field(default_factory=dict)
+    words: Vocabulary | None = None
+    _rows: dict[Any, list[Row]] = field(default_factory=dict, init=False, repr=False)
+    _barred: dict[Any, Barred] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def pieces(self) -> list[tuple[tuple[str, str] | Sides, str]]:
@@ -487,7 +518,9 @@ class Searches:
         names = {spec: self.models[spec].name for spec in sides.models}
         return replace(sides.named(names), scales=scales)
 
-    def task(self, sides: Sides, sentence: str, attempt: int = 0) -> SynthesisTask:
+    def task(
+        self, sides: Sides, sentence: str, attempt: int = 0, barred: tuple[str, ...] = ()
+    ) -> SynthesisTask:
         """Return the task of one search."""
         return SynthesisTask(
             self.versions,
@@ -500,6 +533,8 @@ class Searches:
             self.seed,
             attempt,
             self.options.certificate,
+            self.options.alike,
+            barred,
         )
 
     def sides_of(self, wanted: tuple[str, str] | Sides) -> list[Sides]:
@@ -514,35 +549,100 @@ class Searches:
 
     def tasks(self, store: RunStore) -> list[Task]:
         """Return the tasks, in order, as far as they are known from the finished ones."""
-        if self.options.per_sentence == 1:
-            return [self.task(s, text) for piece, text in self.pieces for s in self.sides_of(piece)]
-        return [task for piece in self.pieces for task in self._look(*piece, store)[0]]
+        every = list[Task]()
+        for wanted, own in self.starts.items():
+            barred, _ = self._settled(wanted, store)
+            for sentence in own:
+                every += self._look(wanted, sentence, store, barred.get(sentence, ()))[0]
+        return every
 
     def of_piece(
         self, wanted: tuple[str, str] | Sides, sentence: str, store: RunStore
     ) -> list[Row] | None:
-        """Return the rows of one pair or set and sentence; None as long as a search is missing."""
-        tasks, rows = self._look(wanted, sentence, store)
-        return rows if all(task.is_done(store) for task in tasks) else None
+        """Return the rows of one pair or set and sentence; None as long as they may change."""
+        barred = self._barred.get(wanted, {})
+        if self._done(wanted, sentence, store, barred.get(sentence, ())) is None:
+            return None
+        barred, settled = self._settled(wanted, store)
+        return self._done(wanted, sentence, store, barred.get(sentence, ())) if settled else None
 
     def rows(self, store: RunStore) -> Iterator[Row]:
         """Yield the rows that there are, in the order of the work."""
-        for piece in self.pieces:
-            yield from self._look(*piece, store)[1]
+        for wanted, own in self.starts.items():
+            barred, _ = self._settled(wanted, store)
+            for sentence in own:
+                yield from self._look(wanted, sentence, store, barred.get(sentence, ()))[1]
 
     def triplets(self, store: RunStore) -> Iterator[Triplet]:
         """Yield the triplets that there are, in the order of the work."""
         return (row for row in self.rows(store) if isinstance(row, Triplet))
 
+    def _settled(self, wanted: tuple[str, str] | Sides, store: RunStore) -> tuple[Barred, bool]:
+        """Return which words may not be written, by sentence, as far as is known.
+
+        When all searches of a pair or set are made, those that bring a word into too many
+        sentences are made again without the words that come often enough, until none does.
+
+        Returns
+        -------
+        barred
+            The words.
+        settled
+            Whether these are all, so that rows that are there stay.
+        """
+        options, own = self.options, self.starts[wanted]
+        each = (1 if isinstance(wanted, Sides) else 2) * options.per_sentence
+        if options.most_use == 1 or len(own) * each <= ALWAYS:
+            return {}, True
+        words = self.words or bundled_vocabulary()
+        barred: dict[str, tuple[str, ...]] = {}
+        while True:
+            self._barred[wanted] = barred
+            written = []
+            for sentence in own:
+                rows = self._done(wanted, sentence, store, barred.get(sentence, ()))
+                if rows is None:
+                    return barred, False
+                written.append([text for row in rows for text in texts_of(row)])
+            before = [barred.get(sentence, ()) for sentence in own]
+            over = overused(own, written, options.most_use, before)
+            new = {own[i]: tuple(sorted({*before[i], *found})) for i, found in over.items()}
+            left = words.without({word for found in new.values() for word in found})
+            if not new or len(left.first) < _LEAST[0] or len(left.elsewhere) < _LEAST[1]:
+                return barred, True
+            barred = {**barred, **new}
+
+    def _done(
+        self,
+        wanted: tuple[str, str] | Sides,
+        sentence: str,
+        store: RunStore,
+        barred: tuple[str, ...],
+    ) -> list[Row] | None:
+        """Return a piece's rows; None as long as a search is missing."""
+        key = wanted, sentence, barred
+        if key not in self._rows:
+            tasks, rows = self._look(wanted, sentence, store, barred)
+            if not all(task.is_done(store) for task in tasks):
+                return None
+            self._rows[key] = rows
+        return self._rows[key]
+
     def _look(
-        self, wanted: tuple[str, str] | Sides, sentence: str, store: RunStore
+        self,
+        wanted: tuple[str, str] | Sides,
+        sentence: str,
+        store: RunStore,
+        barred: tuple[str, ...],
     ) -> tuple[list[SynthesisTask], list[Row]]:
         """Return a piece's tasks as far as they are known, and its rows."""
         options, tasks = self.options, list[SynthesisTask]()
 
         def finished() -> Iterator[list[Synthesis]]:
             for attempt in range(attempts(options.per_sentence)):
-                several = [self.task(sides, sentence, attempt) for sides in self.sides_of(wanted)]
+                several = [
+                    self.task(sides, sentence, attempt, barred) for sides in self.sides_of(wanted)
+                ]
                 tasks.extend(several)
                 if not all(task.is_done(store) for task in several):
                     return
@@ -557,6 +657,11 @@ class Searches:
         both = ((first, second) for first, second in finished())
         rows = distinct_triplets(both, options.per_sentence, options.minimum_drop)
         return tasks, list(rows)
+
+
+def texts_of(row: Row) -> tuple[str, ...]:
+    """Return the sentences of a row that were written."""
+    return (row.synthetic_1, row.synthetic_2) if isinstance(row, Triplet) else (row.synthetic,)
 
 
 def starts_of(

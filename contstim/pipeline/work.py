@@ -248,7 +248,7 @@ class Worker:
         self.store = RunStore(context.store, context.scores)
         self._models: dict[str, tuple[SentenceModel, ModelRecord]] = {}
         self._versions = versions()
-        self._proposal: tuple[str, WordReplacement] | None = None
+        self._proposal: tuple[tuple[str, tuple[str, ...]], WordReplacement] | None = None
 
     @cached_property
     def _vocabulary(self) -> tuple[Vocabulary, str]:
@@ -319,7 +319,9 @@ class Worker:
             self._models[record.given] = loaded  # the last used is last
         return tuple(self._models[record.given][0] for record in task.models)
 
-    def proposal(self, task: Task, vocabulary: str) -> WordReplacement:
+    def proposal(
+        self, task: Task, vocabulary: str, barred: tuple[str, ...] = ()
+    ) -> WordReplacement:
         """Return the candidates that a task's models know, of the words that may be written.
 
         Parameters
@@ -328,6 +330,8 @@ class Worker:
             The task.
         vocabulary
             The digest of its words.
+        barred
+            Words among them that may not be written, case-folded.
 
         Raises
         ------
@@ -340,8 +344,11 @@ class Worker:
             self._proposal = None
         if self._vocabulary[1] != vocabulary:
             raise InputError("the vocabulary has changed since the run was begun; start it again")
-        if self._proposal is None or self._proposal[0] != task.group:
-            self._proposal = task.group, WordReplacement(self._vocabulary[0], self.load(task))
+        key = task.group, barred
+        if self._proposal is None or self._proposal[0] != key:
+            words = self._vocabulary[0]
+            left = words.without(frozenset(barred)) if barred else words
+            self._proposal = key, WordReplacement(left, self.load(task))
         return self._proposal[1]
 
 

@@ -13,6 +13,7 @@ from contstim.report.page import inline_svg, render
 from contstim.report.pair_figures import TRIPLET_COLOURS, triplet_figure
 from contstim.report.style import svg_text
 from contstim.selection.triplets import controversiality, worst_ranks
+from contstim.text.diversity import diversity_line
 
 _ROLES = {
     "natural": "natural",
@@ -57,6 +58,10 @@ def triplets_page(
         sections.append(
             {
                 "heading": f"{model_1} and {model_2}",
+                "words": diversity_line(
+                    [*group["synthetic_1"].astype(str), *group["synthetic_2"].astype(str)],
+                    group["natural"].astype(str),
+                ),
                 "svg": _drawing(group, reference, len(sections) + 1),
                 "head": [_heading(str(model_1), 1), _heading(str(model_2), 2)],
                 "triplets": [_lines(record) for record in best.to_dict("records")],

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -283,6 +283,16 @@ class Edits:
                         f"position {position} ({kind}) is beyond the end of {str(natural)!r}; "
                         f"its {len(natural)} words have positions 0 to {len(natural) - 1}"
                     )
+
+    def limited_to(self, words: Mapping[int, tuple[str, ...]]) -> Edits:
+        """Return the edits with words for positions that have none yet; without any they stay."""
+        listed = dict(self.words)
+        open_ = {p: own for p, own in words.items() if p not in listed and p not in self.fixed}
+        return replace(
+            self,
+            fixed=(*self.fixed, *(p for p, own in open_.items() if not own)),
+            words=(*self.words, *((p, own) for p, own in open_.items() if own)),
+        )
 
     def kept(self, natural: Sentence, sentence: Sentence) -> bool:
         """Return whether a sentence changes no more of the natural one than it may, and enough."""

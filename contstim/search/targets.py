@@ -277,23 +277,36 @@ def spread(name: str, scores: Sequence[float] | np.ndarray[Any, Any]) -> float:
     return deviation
 
 
+#: How many nats a word a sentence may lose under the model of a floor, by the floor's preset.
+PLAUSIBLE = {"plausible": 0.5, "strict": 0.1}
+
+#: The model of a preset that names none.
+PLAUSIBLE_MODEL = "contstim:gpt"
+
+
 def parse_floor(text: str) -> Floor:
     """Read a floor: ``MODEL[/word|/token]>=VALUE`` or ``MODEL[/word|/token]>=natural[-MARGIN]``.
 
     Values and margins are in nats: of the sentence, or per word or per token. Per token, the model
-    is the one with ``reduction=mean``.
+    is the one with ``reduction=mean``. ``MODEL>=plausible`` and ``MODEL>=strict`` are
+    ``MODEL/word>=natural-0.5`` and ``MODEL/word>=natural-0.1`` (`PLAUSIBLE`); the word alone is of
+    ``contstim:gpt``.
 
     Raises
     ------
     InputError
         If the text is no floor, or asks for a score per token of a model that has a reduction.
     """
-    found = _FLOOR.fullmatch(text.strip())
+    clean = text.strip()
+    model, _, preset = clean.rpartition(">=")
+    if preset.strip() in PLAUSIBLE:
+        clean = f"{model or PLAUSIBLE_MODEL}/word>=natural-{PLAUSIBLE[preset.strip()]}"
+    found = _FLOOR.fullmatch(clean)
     value = found and _VALUE.fullmatch(found["value"].strip())
     if not found or not value or not value[0]:
         raise InputError(
             f"{text!r} is no floor; write MODEL>=VALUE or MODEL>=natural-MARGIN, for example "
-            "contstim:gpt>=natural-5 or contstim:gpt/word>=-6"
+            "contstim:gpt>=natural-5 or contstim:gpt/word>=-6, or plausible or strict"
         )
     natural = value["natural"] is not None
     try:

@@ -7,7 +7,7 @@ import io
 import math
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import as_file, files
@@ -152,6 +152,9 @@ class Vocabulary:
         Words allowed more than once in a sentence, compared ignoring case.
     frequencies
         Relative frequency of a word in the form given (0 to 1); may lack words, or be empty.
+    tags
+        Penn Treebank tags of a word in lower case, most frequent first; may lack words, or be
+        empty.
 
     Raises
     ------
@@ -164,6 +167,7 @@ class Vocabulary:
     elsewhere: WordList
     repeatable: frozenset[str] = ENGLISH_REPEATABLE
     frequencies: Mapping[str, float] = field(default_factory=dict)
+    tags: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not len(self.first) and not len(self.elsewhere):
@@ -380,6 +384,14 @@ class Vocabulary:
         counts = Counter(word.casefold() for word in words)
         return [word for word, n in counts.items() if n > 1 and word not in self.repeatable]
 
+    def without(self, words: Collection[str]) -> Vocabulary:
+        """Return the vocabulary without some words, given case-folded."""
+        first, elsewhere = (
+            WordList(tuple(word for word in own if word.casefold() not in words))
+            for own in (self.first, self.elsewhere)
+        )
+        return replace(self, first=first, elsewhere=elsewhere, frequencies={})
+
     def restrict(self, models: Iterable[_Knower]) -> tuple[Vocabulary, dict[str, int]]:
         """Keep the words that every one of `models` knows.
 
@@ -413,11 +425,15 @@ class Vocabulary:
                 f"{len(words)} words {unknown}); use another vocabulary or other models"
             )
         frequencies = {w: p for w, p in self.frequencies.items() if w in kept}
-        left = Vocabulary(WordList.of(first), WordList.of(elsewhere), self.repeatable, frequencies)
+        left = Vocabulary(
+            WordList.of(first), WordList.of(elsewhere), self.repeatable, frequencies, self.tags
+        )
         return left, left_out
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write a CSV with columns word, first, elsewhere, repeatable, frequency, for `read`.
+
+        If any word has tags there is a column tags as well, with spaces between.
 
         Raises
         ------
@@ -432,13 +448,16 @@ class Vocabulary:
         used = {word.casefold() for word in (*self.first, *self.elsewhere)}
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(_COLUMNS)
+        writer.writerow((*_COLUMNS, "tags") if self.tags else _COLUMNS)
         unused = sorted(self.repeatable - used)
         for words, place in ((self.first, (1, 0)), (self.elsewhere, (0, 1)), (unused, (0, 0))):
             for word in words:
                 frequency = self.frequencies.get(word)
                 number = "" if frequency is None else repr(float(frequency))
-                writer.writerow([word, *place, int(word.casefold() in self.repeatable), number])
+                row = [word, *place, int(word.casefold() in self.repeatable), number]
+                if self.tags:
+                    row.append(" ".join(self.tags.get(word.lower(), ())))
+                writer.writerow(row)
         return out.getvalue()
 
     @classmethod
@@ -448,7 +467,8 @@ class Vocabulary:
         Of the CSV's columns only ``word`` is needed. With a column ``first`` the list says
         itself where words may stand (``elsewhere``, if missing, is the opposite of ``first``),
         otherwise their case does, as in `from_words`. ``repeatable`` replaces the rules' list.
-        ``frequency`` may hold counts: if one exceeds 1, all are divided by their sum.
+        ``frequency`` may hold counts: if one exceeds 1, all are divided by their sum. ``tags`` may
+        hold Penn Treebank tags, most frequent first, with spaces between.
 
         Raises
         ------
@@ -461,8 +481,9 @@ class Vocabulary:
         if "repeatable" in columns:
             rules = replace(rules, repeatable=frozenset(_flagged(path, rows, "repeatable")))
         frequencies = _numbers(path, rows, "frequency") if "frequency" in columns else {}
+        tags = {r["word"].lower(): tuple(r["tags"].split()) for r in rows if r.get("tags")}
         if "first" not in columns:
-            return cls.from_words(words, frequencies=frequencies, rules=rules)
+            return replace(cls.from_words(words, frequencies=frequencies, rules=rules), tags=tags)
         first = _flagged(path, rows, "first")
         elsewhere = (
             _flagged(path, rows, "elsewhere")
@@ -470,7 +491,11 @@ class Vocabulary:
             else [word for word in words if word not in set(first)]
         )
         return cls(
-            WordList.of(first), WordList.of(elsewhere), rules.repeatable, _relative(frequencies)
+            WordList.of(first),
+            WordList.of(elsewhere),
+            rules.repeatable,
+            _relative(frequencies),
+            tags,
         )
 
 
@@ -558,15 +583,16 @@ def _count(
 
 @cache
 def bundled_vocabulary() -> Vocabulary:
-    """Return the bundled English vocabulary: 20,000 words, all known to the bundled models.
+    """Return the bundled English vocabulary, all of it known to the bundled models.
 
-    They are the most frequent lower-case words of the books that the bundled models are trained
-    on, and the capitalised words that open sentences there.
+    They are words in use today (Zipf frequency of at least 3.2 in wordfreq), without names,
+    abbreviations, foreign, archaic and offensive words; ``contstim/data/README.md`` says by what
+    rule, ``models/vocabulary.py`` makes it.
 
     Examples
     --------
     >>> bundled_vocabulary()
-    <Vocabulary 1812 words first, 20000 elsewhere, 55 repeatable>
+    <Vocabulary 1671 words first, 12315 elsewhere, 55 repeatable>
     """
     with as_file(files("contstim") / "data" / "vocabulary.csv") as path:
         return Vocabulary.read(path)

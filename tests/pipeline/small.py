@@ -42,6 +42,7 @@ per_pair = 2
 
 [synthesis]
 per_pair = {starts}
+most_use = 1.0
 
 [triplets]
 per_pair = 2

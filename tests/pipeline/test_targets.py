@@ -247,7 +247,7 @@ def _check_models(row: Triplet, models: list[SentenceModel]) -> None:
         (
             {"floors": ("contstim:gpt",)},
             "'contstim:gpt' is no floor; write MODEL>=VALUE or MODEL>=natural-MARGIN, for example "
-            "contstim:gpt>=natural-5 or contstim:gpt/word>=-6",
+            "contstim:gpt>=natural-5 or contstim:gpt/word>=-6, or plausible or strict",
         ),
         (
             {"most_changes": 1, "changed": (0, 1)},

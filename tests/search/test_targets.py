@@ -183,6 +183,8 @@ def test_one_against_all_isolates_each_model_both_ways() -> None:
         ("contstim:gpt>=-40", Floor("contstim:gpt", -40.0)),
         ("contstim:gpt >= natural-5", Floor("contstim:gpt", -5.0, natural=True)),
         ("contstim:gpt>=natural", Floor("contstim:gpt", 0.0, natural=True)),
+        ("plausible", Floor("contstim:gpt", -0.5, natural=True, per_word=True)),
+        ("contstim:bert >= strict", Floor("contstim:bert", -0.1, natural=True, per_word=True)),
         ("contstim:gpt/word>=-6.5", Floor("contstim:gpt", -6.5, per_word=True)),
         (
             "contstim:gpt/word>=natural-1e-1",
@@ -205,7 +207,7 @@ def test_floors_as_text(text: str, floor: Floor) -> None:
         (
             "contstim:gpt",
             "'contstim:gpt' is no floor; write MODEL>=VALUE or MODEL>=natural-MARGIN, for example "
-            "contstim:gpt>=natural-5 or contstim:gpt/word>=-6",
+            "contstim:gpt>=natural-5 or contstim:gpt/word>=-6, or plausible or strict",
         ),
         (
             "contstim:gpt>=natural+5",

@@ -8,10 +8,11 @@ from typing import Any
 
 from contstim.pipeline.stage import Run, Stage, StudyPlan
 from contstim.pipeline.stages.score import SCORE
-from contstim.pipeline.tasks import Searches, SynthesisOptions, starts_of
+from contstim.pipeline.tasks import Searches, SynthesisOptions, starts_of, texts_of
 from contstim.pipeline.work import Task, csv_text
 from contstim.search.triplets import Triplet
 from contstim.tables import TRIPLETS
+from contstim.text.diversity import diversity
 
 
 def searches_of(run: Run) -> Searches:
@@ -24,10 +25,14 @@ def searches_of(run: Run) -> Searches:
     """
     options, models = run.plan.table(SynthesisOptions), {**run.models, **run.further}
     names = {given: model.name for given, model in models.items()}
+    listed = (word for words in options.words_at.values() for word in words)
+    run.plan.vocabulary.refuse(listed, run.plan.folder)
     seed, pairs = run.plan.study.seed, run.plan.pairs()
     wanted = options.sides(run.plan.models) or pairs
     starts = starts_of(run.sentences, wanted, names, options, seed)
-    searches = Searches(models, run.versions, run.vocabulary_digest, options, seed, starts)
+    searches = Searches(
+        models, run.versions, run.vocabulary_digest, options, seed, starts, words=run.vocabulary
+    )
     if not _needs_scores(options):
         return searches
     scores = {
@@ -72,6 +77,10 @@ class _Synthesize(Stage):
             opposed = sum(isinstance(row, Triplet) and row.opposed for row in rows)
             del notes["target"], notes["rows"]
             notes |= {"triplets": len(rows), "opposed": opposed}
+        if rows:
+            written = [text for row in rows for text in texts_of(row)]
+            natural = [row.natural for row in rows for _ in texts_of(row)]
+            notes["words"] = diversity(written, natural).row()
         values = [row.row() for row in rows]
         if options.target == "pair" and options.per_sentence == 1:
             for row in values:

@@ -1,0 +1,332 @@
+"""Which words of a vocabulary may be used: by frequency, lists, names, case and part of speech."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+from functools import cache
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import Field
+
+from contstim.errors import InputError, UnknownNameError
+from contstim.settings import Several, one_of, settings
+from contstim.text.sentence import Sentence, WordList, capitalize
+from contstim.text.sentences import read_words
+from contstim.text.vocabulary import ENGLISH_CAPITALS, Vocabulary, read_word_rows
+
+if TYPE_CHECKING:
+    from nltk.tag.perceptron import PerceptronTagger
+
+#: Classes of words, by the Penn Treebank tags that belong to them (Marcus et al. 1993).
+CLASSES: Mapping[str, frozenset[str]] = {
+    name: frozenset(tags.split())
+    for name, tags in {
+        "noun": "NN NNS",
+        "name": "NNP NNPS",
+        "verb": "VB VBD VBG VBN VBP VBZ MD",
+        "adjective": "JJ JJR JJS",
+        "adverb": "RB RBR RBS WRB",
+        "pronoun": "PRP PRP$ WP WP$ EX",
+        "determiner": "DT PDT WDT",
+        "preposition": "IN TO RP",
+        "conjunction": "CC",
+        "number": "CD",
+        "interjection": "UH",
+        "other": "FW LS POS SYM",
+    }.items()
+}
+
+_CLASS_OF = {tag: name for name, tags in CLASSES.items() for tag in tags}
+
+#: How words are written: as the vocabulary has them; every word elsewhere also first, with a
+#: capital; all in lower case.
+CASINGS = ("listed", "sentence", "lower")
+
+#: What two words share that are alike: their class, or their tag (number, tense and the like).
+LIKENESSES = ("class", "tag")
+
+
+@cache
+def offensive_words() -> Mapping[str, int]:
+    """Return the listed offensive words and phrases, in lower case, with their levels.
+
+    Level 2 is likely to be meant offensively, 1 perhaps, 0 unlikely: most such words are harmless
+    ("fire"). A word of the second list alone, which has no levels, has level 1.
+
+    Notes
+    -----
+    Source: the lists ``cuss`` 2.2.0, which has the levels, and ``better-profanity`` 0.7.0, both
+    under the MIT licence; see ``contstim/data/README.md``.
+    """
+    with as_file(files("contstim") / "data" / "offensive.csv") as path:
+        return {row["word"]: int(row["level"]) for row in read_word_rows(path)[0]}
+
+
+@settings
+class WordOptions:
+    """Which words of a vocabulary may be used. Without options: all of them, as listed.
+
+    Attributes
+    ----------
+    min_zipf
+        The least Zipf frequency in wordfreq: log10 of occurrences per thousand million words.
+    language
+        Language of the frequencies, as wordfreq names it.
+    allow, block
+        Files of words, one a line: those to use whatever the other options say, and those never
+        to use. Case does not count; words match as wholes.
+    offensive
+        Leave out the offensive words of this level or more (`offensive_words`).
+    names
+        False leaves out words that are listed with a capital only; True allows them inside
+        sentences.
+    casing
+        ``listed``: as the vocabulary has them. ``sentence``: every word that may stand inside may
+        open a sentence, with a capital. ``lower``: all words in lower case.
+    part_of_speech
+        Classes (``noun``, ``verb``) or Penn Treebank tags (``NNS``): words that can be one.
+    """
+
+    min_zipf: Annotated[float, Field(ge=0, le=10)] | None = None
+    language: str = "en"
+    allow: Several[str] = ()
+    block: Several[str] = ()
+    offensive: Annotated[int, Field(ge=0, le=2)] | None = None
+    names: bool | None = None
+    casing: Annotated[str, one_of(CASINGS)] = "listed"
+    part_of_speech: Several[str] = ()
+
+    def __post_init__(self) -> None:
+        tags_of(self.part_of_speech)
+
+    @property
+    def given(self) -> dict[str, object]:
+        """The options that are not at their defaults."""
+        usual = WordOptions()
+        names = WordOptions.__annotations__
+        return {n: v for n in names if (v := getattr(self, n)) != getattr(usual, n)}
+
+    def lists(self, folder: Path) -> tuple[frozenset[str], frozenset[str]]:
+        """Return the allowed and the blocked words, case-folded; files are relative to `folder`.
+
+        Raises
+        ------
+        InputError
+            If a file cannot be read or holds no word, or a word is in both lists.
+        """
+        allowed, blocked = (
+            frozenset(word.casefold() for name in names for word in read_words(folder / name))
+            for names in (self.allow, self.block)
+        )
+        for word in sorted(allowed & blocked):
+            raise InputError(f"the word {word!r} is allowed and blocked; take it off one list")
+        return allowed, blocked
+
+    def blocked(self, folder: Path) -> frozenset[str]:
+        """Return the words never to use, case-folded: the blocked ones and the offensive ones."""
+        allowed, blocked = self.lists(folder)
+        return blocked | ({*_offensive(self.offensive)} - allowed)
+
+    def refuse(self, words: Iterable[str], folder: Path) -> None:
+        """Refuse words that are never to be used.
+
+        Raises
+        ------
+        InputError
+            Naming the first of them.
+        """
+        blocked = self.blocked(folder)
+        for word in words:
+            if not blocked.isdisjoint(_forms(word)):
+                raise InputError(
+                    f"words_at lists {word!r}, which is blocked; take it off one of the lists"
+                )
+
+    def choose(self, vocabulary: Vocabulary, folder: Path) -> Vocabulary:
+        """Return the vocabulary with the words that may be used.
+
+        Parameters
+        ----------
+        vocabulary
+            The words to choose from.
+        folder
+            What paths of the lists are relative to.
+
+        Raises
+        ------
+        InputError
+            If a list cannot be read, a word is on both lists, parts of speech are asked for and
+            neither the vocabulary has tags nor NLTK its tagger, or no word is left.
+        """
+        if not self.given:
+            return vocabulary
+        allowed, _ = self.lists(folder)
+        blocked = self.blocked(folder)
+        wanted = tags_of(self.part_of_speech)
+        if wanted and not vocabulary.tags:
+            vocabulary = tagged(vocabulary)
+        lower = {word for word in vocabulary.elsewhere if word == word.lower()}
+
+        def fits(word: str) -> bool:
+            folded = word.casefold()
+            if not blocked.isdisjoint(_forms(word)):
+                return False
+            if folded in allowed:
+                return True
+            if self.names is False and _is_name(word, lower):
+                return False
+            if self.min_zipf is not None:
+                from wordfreq import zipf_frequency
+
+                if zipf_frequency(word, self.language) < self.min_zipf:
+                    return False
+            return not wanted or not wanted.isdisjoint(vocabulary.tags.get(word.lower(), ()))
+
+        first = [word for word in vocabulary.first if fits(word)]
+        elsewhere = [word for word in vocabulary.elsewhere if fits(word)]
+        added = sorted(allowed - {word.casefold() for word in elsewhere})
+        elsewhere += added
+        first += [capitalize(word) for word in added]
+        if self.names:
+            inside = {word.lower() for word in elsewhere}
+            elsewhere += [w for w in first if _is_name(w, lower) and w.lower() not in inside]
+        if self.casing == "sentence":
+            first += map(capitalize, elsewhere)
+        elif self.casing == "lower":
+            first, elsewhere = ([word.lower() for word in words] for words in (first, elsewhere))
+        if not first or not elsewhere:
+            where = "inside" if first else "first"
+            raise InputError(
+                f"no word that may stand {where} is left of the vocabulary's by "
+                f"{', '.join(f'{name} = {value!r}' for name, value in self.given.items())}; "
+                "ask for less"
+            )
+        used = {*first, *elsewhere}
+        return replace(
+            vocabulary,
+            first=WordList.of(first),
+            elsewhere=WordList.of(elsewhere),
+            frequencies={w: p for w, p in vocabulary.frequencies.items() if w in used},
+        )
+
+
+def _offensive(level: int | None) -> Iterable[str]:
+    if level is None:
+        return ()
+    return (word.casefold() for word, its in offensive_words().items() if its >= level)
+
+
+def _is_name(word: str, lower: Collection[str]) -> bool:
+    capital = word != word.lower() and word not in ENGLISH_CAPITALS
+    return capital and word.lower() not in lower
+
+
+def tags_of(names: Iterable[str]) -> frozenset[str]:
+    """Return the Penn Treebank tags of classes of words; a tag stands for itself.
+
+    Raises
+    ------
+    UnknownNameError
+        For what is neither.
+    """
+    found: set[str] = set()
+    for name in names:
+        if name not in CLASSES and name not in _CLASS_OF:
+            raise UnknownNameError.among("part of speech", name, [*CLASSES, *_CLASS_OF])
+        found |= CLASSES.get(name, {name})
+    return frozenset(found)
+
+
+def tagger() -> PerceptronTagger:
+    """Return NLTK's part-of-speech tagger for English (an averaged perceptron; Honnibal 2013).
+
+    Raises
+    ------
+    InputError
+        If its weights are not among NLTK's data on this machine.
+    """
+    from nltk.tag.perceptron import PerceptronTagger
+
+    try:
+        return PerceptronTagger()
+    except LookupError:
+        raise InputError(
+            "parts of speech of these words need NLTK's tagger, whose weights are not on this "
+            "machine; run: python -m nltk.downloader averaged_perceptron_tagger_eng, or give the "
+            "vocabulary a column 'tags'"
+        ) from None
+
+
+def tagged(vocabulary: Vocabulary) -> Vocabulary:
+    """Return a vocabulary with the tag that NLTK's tagger gives each word standing alone.
+
+    Raises
+    ------
+    InputError
+        As `tagger`.
+    """
+    model = tagger()
+    words = dict.fromkeys(w.lower() for w in (*vocabulary.first, *vocabulary.elsewhere))
+    return replace(vocabulary, tags={word: (model.tag([word])[0][1],) for word in words})
+
+
+def words_alike(
+    vocabulary: Vocabulary, sentence: Sentence, likeness: str
+) -> dict[int, tuple[str, ...]]:
+    """Return for each position of a sentence the words that may replace its word.
+
+    Parameters
+    ----------
+    vocabulary
+        The words, with tags.
+    sentence
+        The natural sentence.
+    likeness
+        ``class``: words that can be of the class that the word has most often. ``tag``: words that
+        can have its most frequent tag, so that a plural replaces a plural.
+
+    Returns
+    -------
+    dict
+        For `Edits.words`. The position of a word without tags, such as a name, has no words.
+    """
+    found = {}
+    for position, word in enumerate(sentence.words):
+        if any(c.isalnum() for c in word):
+            own = frozenset(vocabulary.tags.get(word.lower(), ())[:1])
+            if likeness == "class":
+                own = frozenset(t for tag in own for t in CLASSES.get(_CLASS_OF.get(tag, ""), own))
+            found[position] = _having(vocabulary, position == 0, own)
+    return found
+
+
+@cache
+def _having(vocabulary: Vocabulary, first: bool, tags: frozenset[str]) -> tuple[str, ...]:
+    words = vocabulary.first if first else vocabulary.elsewhere
+    return tuple(w for w in words if not tags.isdisjoint(vocabulary.tags.get(w.lower(), ())))
+
+
+def offensive_in(sentence: str, level: int) -> list[str]:
+    """Return the listed offensive words and phrases of a level or more that a sentence holds.
+
+    They match as whole words, whatever their case: "Scunthorpe" holds none.
+    """
+    text = f" {' '.join(_PARTS.findall(sentence.casefold()))} "
+    return [
+        word
+        for word, its in offensive_words().items()
+        if its >= level and f" {' '.join(_PARTS.findall(word))} " in text
+    ]
+
+
+_PARTS = re.compile(r"[^\W_]+")
+
+
+def _forms(word: str) -> set[str]:
+    """Return a word and the parts of a compound, case-folded, without a possessive ending."""
+    folded = word.casefold()
+    return {folded, re.sub("['’]s$", "", folded), *re.split("[-–]", folded)}

@@ -1,0 +1,56 @@
+"""Say how varied the words of written sets are, before and after.
+
+Usage: python experiments/words/diversity.py TRIPLETS.csv [TRIPLETS.csv ...]
+
+Prints a row a file: how many triplets, words and different words there are, the word that most
+sentences have beyond what their natural sentences have, and in what share; whether a word is in
+more than 2 % of the sentences and in more than its natural sentences; mean Zipf frequency and
+controversiality.
+"""
+
+import argparse
+import csv
+import sys
+
+from contstim.selection import read_triplets
+from contstim.selection.triplets import controversiality
+from contstim.text.diversity import diversity, overused
+
+COLUMNS = (
+    *("file", "triplets", "words", "different", "share_different", "zipf", "zipf_natural"),
+    *("above_2_percent", "most_above", "controversiality", "too_often"),
+)
+
+
+def main() -> None:
+    """Print the figures."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("triplets", nargs="+")
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for path in parser.parse_args().triplets:
+        table = read_triplets(path)
+        both = list(zip(table["synthetic_1"], table["synthetic_2"], strict=True))
+        natural = list(table["natural"])
+        found = diversity([text for pair in both for text in pair], natural)
+        first = found.above[0] if found.above else ("", 0.0)
+        over = overused(natural, both, 0.02)
+        writer.writerow(
+            [
+                path,
+                len(table),
+                found.words,
+                found.distinct,
+                round(found.share, 3),
+                round(found.zipf, 2),
+                round(diversity(natural).zipf, 2),
+                len(found.above),
+                f"{first[0]} {first[1]:.1%}" if first[0] else "",
+                round(float(controversiality(table).mean()), 1),
+                "yes" if over else "no",
+            ]
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,207 @@
+"""Which words may be used: the bundled ones, options for any vocabulary, listed words."""
+
+from pathlib import Path
+
+import pytest
+from nltk import data
+from nltk.tag.perceptron import PerceptronTagger
+from wordfreq import zipf_frequency
+
+from contstim import Sentence, Vocabulary, WordList, WordOptions, bundled_vocabulary, load_model
+from contstim.errors import InputError, UnknownNameError
+from contstim.text import words
+from contstim.text.sentences import pool
+from contstim.text.words import offensive_in, offensive_words, tagged, words_alike
+
+HERE = Path()
+
+#: Words and names of which a part is offensive, or was taken for it: none may be found.
+INNOCENT = """
+    Scunthorpe Penistone Clitheroe Lightwater Cockermouth Middlesex Essex Sussex Wessex Arsenal
+    assassinate assemble assembly assent assert assertion assess assessment asset assign
+    assignment assist assistant associate assume assumption assure bass brass class classic
+    compass embarrass glass grass harass massage mass massive pass passage passenger passion
+    passport trespass cassette embassy ambassador hassle lass molasses sassafras casserole
+    cockpit cockatoo cockle cockney hancock peacock shuttlecock woodcock cocktail weathercock
+    circumference document cucumber accumulate incumbent succumb circumstance scrap scrape
+    title titan titanic titbit constitution institute substitute appetite competitor entitle
+    petition repetition restitution partition button butter rebuttal attribute tribute
+    analysis analyst banal canal manual analogue analogy canalside arsenic parse coarse hoarse
+    sparse rehearse sextant sextet sexton shitake matsushita mishit swank hoe phoenix shoe
+    grape drape scrapes therapist trapeze skyscraper saffron raccoon tycoon cocoon
+    dickens benedick predicament snigger denigrate finger vinegar mustang tangle
+    spicy spice suspicious auspicious conspicuous hospice homework homogeneous pussyfoot
+    shell hello othello seashell michelle magnum hoard
+""".split()  # noqa: SIM905 - as a list literal this is long
+
+
+@pytest.fixture(scope="module")
+def bundled() -> Vocabulary:
+    return bundled_vocabulary()
+
+
+def test_the_bundled_words_keep_their_rule(bundled: Vocabulary) -> None:
+    listed = offensive_words()
+    assert len(bundled.elsewhere) > 11_000
+    for word in bundled.elsewhere:
+        assert listed.get(word.lower(), 0) == 0, word
+        assert zipf_frequency(word, "en") >= 3.2, word
+        assert word == "I" or (word.islower() and (len(word) > 1 or word == "a")), word
+        assert bundled.tags[word.lower()], word
+    for word in bundled.first:
+        assert word == "I" or word.lower() in bundled.elsewhere, word
+    # What the books had before.
+    for word in ("des", "ole", "doc", "yer", "thou", "john", "monsieur", "mr"):
+        assert word not in bundled.elsewhere
+
+
+def test_the_bundled_models_know_the_bundled_words(bundled: Vocabulary) -> None:
+    model = load_model("contstim:trigram")
+    assert model.knows([*bundled.first, *bundled.elsewhere]).all()
+
+
+def test_innocent_words_with_an_offensive_part_pass() -> None:
+    assert len(INNOCENT) >= 100
+    # A word that the list itself has is judged by its level, not by its parts.
+    assert [word for word in INNOCENT if offensive_in(f"It is {word}.", 1)] == []
+    kept = WordOptions(offensive=1, casing="sentence").choose(
+        Vocabulary.from_words([*map(str.lower, INNOCENT), "The"]), HERE
+    )
+    assert {word.lower() for word in INNOCENT} <= set(kept.elsewhere)
+
+
+def test_offensive_words_match_whole_and_whatever_their_case() -> None:
+    assert offensive_in("What an IDIOT, he said.", 2) == ["idiot"]
+    assert offensive_in("an alligator-bait seller", 2) == ["alligator bait"]
+    assert offensive_in("The fire was hot.", 1) == []
+    assert offensive_in("The fire was hot.", 0) == ["fire"]
+
+
+def test_levels() -> None:
+    inside = ["fire", "idiot", "drug", "dog", "drug-money"]
+    vocabulary = Vocabulary(WordList.of(["The"]), WordList.of(inside))
+    kept = [
+        set(WordOptions(offensive=level).choose(vocabulary, HERE).elsewhere) for level in (2, 1, 0)
+    ]
+    both = {"fire", "drug", "dog", "drug-money"}
+    assert kept == [both, {"fire", "dog"}, {"dog"}]
+
+
+@pytest.fixture
+def lists(tmp_path: Path) -> Path:
+    (tmp_path / "block.txt").write_text("DOG\nsea\n")
+    (tmp_path / "allow.txt").write_text("zyzzyva idiot\n")
+    return tmp_path
+
+
+WORDS = Vocabulary(
+    WordList.of(["The", "Dog", "Paris", "I"]),
+    WordList.of(["the", "dog", "dog's", "sea-dog", "Rome", "I", "idiot", "xylem", "cat"]),
+)
+
+
+def test_lists_win_over_the_other_options(lists: Path) -> None:
+    options = WordOptions(min_zipf=3, offensive=1, allow=("allow.txt",), block=("block.txt",))
+    kept = options.choose(WORDS, lists)
+    assert kept.first.words == ("The", "Paris", "I", "Zyzzyva")
+    assert kept.elsewhere.words == ("the", "Rome", "I", "idiot", "cat", "zyzzyva")
+    with pytest.raises(InputError, match="'dog' is allowed and blocked; take it off one list"):
+        WordOptions(allow=("block.txt",), block=("block.txt",)).choose(WORDS, lists)
+    with pytest.raises(InputError, match="words_at lists 'Sea', which is blocked"):
+        options.refuse(["cat", "Sea"], lists)
+
+
+def test_names_and_case() -> None:
+    without = WordOptions(names=False).choose(WORDS, HERE)
+    assert without.first.words == ("The", "Dog", "I")
+    assert "Rome" not in without.elsewhere
+    assert "I" in without.elsewhere
+    assert "Paris" in WordOptions(names=True).choose(WORDS, HERE).elsewhere
+    assert "Cat" in WordOptions(casing="sentence").choose(WORDS, HERE).first
+    lower = WordOptions(casing="lower").choose(WORDS, HERE)
+    assert all(word == word.lower() for word in (*lower.first, *lower.elsewhere))
+
+
+def test_no_option_is_no_change() -> None:
+    assert WordOptions().choose(WORDS, HERE) is WORDS
+
+
+def test_options_that_leave_nothing() -> None:
+    with pytest.raises(
+        InputError,
+        match=r"no word that may stand first is left of the vocabulary's by min_zipf = 9.5; ask",
+    ):
+        WordOptions(min_zipf=9.5).choose(WORDS, HERE)
+    with pytest.raises(UnknownNameError, match="unknown part of speech 'nown'; .*noun"):
+        WordOptions(part_of_speech=("nown",))
+    with pytest.raises(InputError, match="min_zipf is nan"):
+        WordOptions(min_zipf=float("nan"))
+
+
+def test_parts_of_speech_of_the_bundled_words(bundled: Vocabulary) -> None:
+    plural = WordOptions(part_of_speech=("NNS", "determiner")).choose(bundled, HERE)
+    assert {"dogs", "houses", "the"} <= set(plural.elsewhere)
+    assert not {"house", "quickly", "went"} & set(plural.elsewhere)
+
+
+def test_words_alike(bundled: Vocabulary) -> None:
+    sentence = Sentence.parse("The dogs slept -- near Zanzibar.")
+    tags = words_alike(bundled, sentence, "tag")
+    classes = words_alike(bundled, sentence, "class")
+    assert {"houses", "cats"} <= set(tags[1])
+    assert "house" not in tags[1]
+    assert "house" in classes[1]
+    assert "quickly" not in classes[1]
+    assert "The" in tags[0]
+    assert "the" not in tags[0]
+    assert tags[5] == classes[5] == ()
+    assert 3 not in tags
+
+
+@pytest.fixture
+def no_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    monkeypatch.setattr(data, "path", [str(tmp_path)])
+    return tmp_path
+
+
+def test_nltk_without_its_tagger_says_what_to_do(no_data: Path) -> None:
+    with pytest.raises(InputError) as error:
+        WordOptions(part_of_speech=("noun",)).choose(WORDS, HERE)
+    assert str(error.value) == (
+        "parts of speech of these words need NLTK's tagger, whose weights are not on this "
+        "machine; run: python -m nltk.downloader averaged_perceptron_tagger_eng, or give the "
+        "vocabulary a column 'tags'"
+    )
+
+
+def test_nltks_tagger_is_found_where_its_downloader_puts_it(no_data: Path) -> None:
+    folder = no_data / "taggers" / "averaged_perceptron_tagger_eng"
+    folder.parent.mkdir()
+    trained = PerceptronTagger(load=False)
+    taught = [("the", "DT"), ("dog", "NN"), ("ran", "VBD"), ("cat", "NN"), ("slept", "VBD")]
+    trained.train([[pair] for pair in taught for _ in range(4)])
+    trained.save_to_json(lang="eng", loc=str(folder))
+    vocabulary = Vocabulary.from_words(["The", "dog", "cat", "ran", "the"])
+    assert tagged(vocabulary).tags == {
+        "the": ("DT",), "dog": ("NN",), "cat": ("NN",), "ran": ("VBD",)
+    }  # fmt: skip
+    kept = WordOptions(part_of_speech=("noun", "determiner")).choose(vocabulary, HERE)
+    assert kept.elsewhere.words == ("dog", "cat", "the")
+
+
+def test_tags_are_kept_in_files(tmp_path: Path, bundled: Vocabulary) -> None:
+    small = WordOptions(min_zipf=6).choose(bundled, HERE)
+    small.save(tmp_path / "words.csv")
+    again = Vocabulary.read(tmp_path / "words.csv")
+    assert again.digest == small.digest
+    assert again.tags["people"][0] == "NNS"
+
+
+def test_the_pool_is_fit_to_print() -> None:
+    assert [sentence for sentence in pool() if offensive_in(sentence, 2)] == []
+
+
+def test_the_readme_states_the_numbers(bundled: Vocabulary) -> None:
+    text = " ".join((Path(words.__file__).parents[1] / "data" / "README.md").read_text().split())
+    assert f"{len(bundled.elsewhere):,} words" in text
+    assert f"{len(offensive_words()):,} words and phrases" in text
