@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import sys
+import warnings
 from pathlib import Path
 
 from sphinx.application import Sphinx
@@ -87,11 +88,14 @@ html_theme = "pydata_sphinx_theme"
 html_title = "contstim"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_js_files = ["names.js"]
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {
     "logo": {"text": "contstim"},
-    "header_links_before_dropdown": 7,
+    "header_links_before_dropdown": 6,
+    "pygments_light_style": "github-light-high-contrast",
+    "pygments_dark_style": "github-dark-high-contrast",
     "navbar_end": ["theme-switcher"],
     "show_prev_next": True,
     "footer_start": ["copyright"],
@@ -111,6 +115,10 @@ def _unlisted_guides() -> str:
         if others
         else ""
     )
+
+
+# Signatures are read from docstrings before the section is renamed.
+warnings.filterwarnings("ignore", message="Unknown section Source")
 
 
 def _rename_source(

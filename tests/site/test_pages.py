@@ -119,3 +119,10 @@ def test_a_command_can_be_read(command: str) -> None:
     assert words[0] in COMMANDS
     module.configure(parser)
     assert isinstance(parser.parse_args(words[1:]), argparse.Namespace)
+
+
+def test_what_the_page_on_installation_says_to_try() -> None:
+    blocks = re.findall(r"```python\n(.*?)```", PAGES["install"], flags=re.DOTALL)
+    assert blocks
+    for block in blocks:
+        exec(compile(block, "install.md", "exec"), {})
