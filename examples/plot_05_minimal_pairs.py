@@ -23,13 +23,15 @@ found = [
 found.sort(key=lambda synthesis: synthesis.loss, reverse=True)
 
 figure, ax = plt.subplots(figsize=(7, 5), layout="constrained")
+ax.set_title("What the trigram model rejects and the bigram model accepts", fontsize="medium")
 ax.barh([synthesis.sentence for synthesis in found], [-synthesis.loss for synthesis in found])
-ax.set_xlabel("by how many nats the trigram model's score falls")
+ax.set_xlabel("fall (nats)")
 plt.show()
 
 ###################################################################################################
 # What was changed:
 
 for synthesis in reversed(found):
-    for step in synthesis.steps:
-        print(f"{step.old:>10} → {step.new:<12} {synthesis.natural}")
+    both = zip(synthesis.natural.split(), synthesis.sentence.split(), strict=True)
+    changed = [f"{old} → {new}" for old, new in both if old != new]
+    print(f"{' '.join(changed):>18}   {synthesis.natural}")

@@ -14,7 +14,7 @@ import contstim
 from contstim.evaluation.recovery import recovery
 
 sentences = contstim.pool()[:200]
-names = ["bigram", "trigram", "rnn", "lstm"]
+names = ["bigram", "trigram", "lstm"]
 scores = pd.DataFrame(
     {name: contstim.load_model(f"contstim:{name}").score(sentences) for name in names},
     index=sentences,
@@ -23,7 +23,7 @@ chosen = contstim.select_set(scores, 40, margin=0.05, time_limit=1)
 found = recovery(
     {"chosen pairs": chosen, "random pairs": 40},
     scores,
-    n_participants=20,
+    n_participants=40,
     trials_each=20,
     n_studies=200,
 )
