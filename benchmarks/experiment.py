@@ -1,12 +1,15 @@
 """Durable writes of the experiment's server under load, and what is left after it is killed.
 
 Usage: python benchmarks/experiment.py [--participants 50] [--trials 165] [--kills 10]
+                                       [--thought 0] [--dashboards 0]
 
-Simulated participants post one answer at a time over HTTP, as fast as they are acknowledged, and
-repeat what was not. Two runs: one undisturbed, for the rate, and one in which the server is killed
-(SIGKILL) and started again. Afterwards the data file is read: every acknowledged answer must be in
-it once and as it was sent, and the groups must be balanced to within one; otherwise the script
-fails. For comparison: rows committed one by one on the same disk, without a server.
+Simulated participants post one answer at a time over HTTP, `--thought` seconds after the last was
+acknowledged (drawn exponentially; 0: at once), and repeat what was not, while so many dashboards
+are open, each reloaded as browsers do. Two runs: one undisturbed, for the rate, and one in which
+the server is killed (SIGKILL) and started again. Afterwards the data file is read: every
+acknowledged answer must be in it once and as it was sent, and the groups must be balanced to within
+one; otherwise the script fails. For comparison: rows committed one by one on the same disk, without
+a server.
 """
 
 from __future__ import annotations
@@ -37,6 +40,8 @@ from contstim.experiment.study import Study, new_study
 from contstim.selection.design import Layout, design_trials
 
 GROUPS = 5
+EVERY_S = 10  # between reloads of a dashboard
+TOKEN = "a-token-of-the-benchmark"
 SERVER = "import sys; from contstim.cli import main; sys.exit(main())"
 
 
@@ -54,6 +59,7 @@ class Participant:
     session: str = ""
     seat: int = 0
     connection: http.client.HTTPConnection | None = None
+    thought: float = 0.0
 
     def ask(self, method: str, path: str, body: object, token: str = "") -> dict[str, object]:
         """Ask until there is an answer; the server may be away for a while."""
@@ -93,6 +99,8 @@ class Participant:
                 "input": "key",
             }
             self.sent[answer["id"]] = (answer["trial"], answer["choice"])
+            if self.thought:
+                time.sleep(rng.expovariate(1 / self.thought))
             began = time.perf_counter()
             reply = self.ask("POST", "/api/answers", {"answers": [answer]}, token)
             self.latencies.append(time.perf_counter() - began)
@@ -107,6 +115,7 @@ class Server:
 
     def __init__(self, study: Study, port: int) -> None:
         arguments = ["experiment", "serve", str(study.folder), "--port", str(port)]
+        arguments += ["--token", TOKEN]
         self.command = [sys.executable, "-c", SERVER, *arguments]
         self.port = port
         self.start()
@@ -146,8 +155,23 @@ def free_port() -> int:
         return int(one.getsockname()[1])
 
 
+def watch(port: int, over: threading.Event) -> None:
+    """Load the dashboard again and again, as an open page does."""
+    while not over.wait(EVERY_S):
+        try:
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+            connection.request("GET", "/dashboard", headers={"Authorization": f"Bearer {TOKEN}"})
+            reply = connection.getresponse()
+            content = reply.read()
+            connection.close()
+        except (OSError, http.client.HTTPException):
+            continue  # the server was killed
+        if reply.status != 200:
+            raise SystemExit(f"the dashboard: {reply.status} {content!r}")
+
+
 def load(
-    study: Study, n: int, kills: int, patience: float
+    study: Study, n: int, kills: int, patience: float, thought: float = 0.0, dashboards: int = 0
 ) -> tuple[list[Participant], float, float]:
     """Let `n` participants play, killing the server `kills` times.
 
@@ -161,8 +185,12 @@ def load(
         "given": True,
     }
     people = [
-        Participant(k, server.port, {"consent": consent, "participant": f"P{k}"}) for k in range(n)
+        Participant(k, server.port, {"consent": consent, "participant": f"P{k}"}, thought=thought)
+        for k in range(n)
     ]
+    over = threading.Event()
+    for _ in range(dashboards):
+        threading.Thread(target=watch, args=(server.port, over), daemon=True).start()
     threads = [threading.Thread(target=one.play, daemon=True) for one in people]
     began = time.perf_counter()
     for thread in threads:
@@ -179,6 +207,7 @@ def load(
     for thread in threads:
         thread.join(patience)
     seconds = time.perf_counter() - began
+    over.set()
     server.stop()
     if any(thread.is_alive() for thread in threads):
         raise SystemExit("a participant did not come to the end")
@@ -236,9 +265,12 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=165)
     parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--patience", type=float, default=600, help="seconds to wait for the end")
+    parser.add_argument("--thought", type=float, default=0, help="mean seconds before an answer")
+    parser.add_argument("--dashboards", type=int, default=0, help="open all the while")
     args = parser.parse_args()
     print(
-        f"{args.participants} participants, {args.trials} trials each, one answer a request; "
+        f"{args.participants} participants, {args.trials} trials each, one answer a request, "
+        f"{args.thought:g} s of thought, {args.dashboards} dashboards open; "
         f"{len(os.sched_getaffinity(0))} cores for server and participants\n"
     )
     columns = ["run", "rows", "lost", "twice", "groups differ by", "writes/s", "p50 ms", "p99 ms"]
@@ -248,7 +280,9 @@ def main() -> None:
     for kills in (0, args.kills):
         with tempfile.TemporaryDirectory() as name:
             study = make_study(Path(name), args.participants, args.trials)
-            people, seconds, cpu = load(study, args.participants, kills, args.patience)
+            people, seconds, cpu = load(
+                study, args.participants, kills, args.patience, args.thought, args.dashboards
+            )
             rows, spread = check(study, people)
             times = pd.Series([t for p in people for t in p.latencies]) * 1000
             p50, p99 = np.percentile(times, [50, 99])

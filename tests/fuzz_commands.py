@@ -99,7 +99,6 @@ COMMANDS = {
     "experiment backup": ("study", "--out new.sqlite3"),
     "experiment forget": ("study", "--participant ann --why asked"),
     "experiment audit": ("study", "--scores study_scores.csv --out new"),
-    "experiment trial-lists": ("study", "--for pcibex --out new"),
     "experiment check-psychds": ("psychds", ""),
     "run": ("small.toml", "--stage score --out new"),
     "evaluate": ("choices.csv", "--scores study_scores.csv --bootstrap 5 --out new"),

@@ -4,8 +4,8 @@ Scores the bundled sentences under the bundled models, writes triplets for sever
 prints the most controversial ones, and leaves triplets.csv and triplets.html in the output folder.
 Then sets two scoring metrics of the bundled BERT against each other: it selects the natural
 sentence pairs on which they disagree most, and leaves them in metric-pairs.csv.
-With --experiment it then lays out a small experiment and serves it, to be played in a browser of
-this machine; the same command again goes on with the data that are there.
+With --experiment it serves a small experiment instead, at once, to be played in a browser of this
+machine; the same command again goes on with the data that are there.
 
 Examples:
   contstim demo --out demo-output
@@ -28,7 +28,7 @@ import pandas as pd
 from contstim.cli.common import add_seed, output_folder, port, positive, resumable
 from contstim.cli.experiment import serve_study
 from contstim.errors import InputError, OutputError
-from contstim.experiment.study import Study, new_study, read_study
+from contstim.experiment.study import example_study, read_study
 from contstim.models.base import SentenceModel
 from contstim.models.devices import torch_threads
 from contstim.models.registry import load_model
@@ -38,7 +38,6 @@ from contstim.pipeline.tasks import SynthesisOptions
 from contstim.report.triplets_page import triplets_page
 from contstim.search.triplets import Triplet
 from contstim.selection import select_natural_pairs
-from contstim.selection.design import CONDITIONS, Layout, design_trials
 from contstim.text.sentences import pool
 
 #: The pairs of bundled models that the demonstration sets against each other.
@@ -71,7 +70,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="natural sentences to start from, a model pair (default: 8)",
     )
     parser.add_argument(
-        "--experiment", action="store_true", help="serve a small experiment with the triplets"
+        "--experiment", action="store_true", help="serve a small experiment instead"
     )
     parser.add_argument(
         "--port", type=port, default=8000, metavar="N", help="of the experiment (8000)"
@@ -83,13 +82,11 @@ def run(args: argparse.Namespace) -> int:
     """Run the demonstration."""
     folder = Path(args.out)
     study = folder / "study"
-    if args.experiment and study.exists():
-        serve_study(read_study(study), port=args.port)
-        return 0
-    triplets = _write_triplets(args, folder)
-    _select_pairs(args, folder)
     if args.experiment:
-        serve_study(demo_study(triplets, study, args.seed), port=args.port)
+        serve_study(read_study(study) if study.exists() else example_study(study), port=args.port)
+        return 0
+    _write_triplets(args, folder)
+    _select_pairs(args, folder)
     return 0
 
 
@@ -187,40 +184,3 @@ def _print_pair(rows: Sequence[Triplet], model_1: str, model_2: str) -> None:
         print(f"\n  {'':<10} {'sentence':<{width}}  {'log p 1':>8} {'log p 2':>8}")
         for kind, text, lp_1, lp_2 in sentences:
             print(f"  {kind:<10} {text:<{width}}  {lp_1:>8.1f} {lp_2:>8.1f}")
-
-
-_LAYOUT = Layout(3, 4, random_natural=3, catch=3, conditions=CONDITIONS[1:4])
-
-
-def demo_study(triplets: Sequence[Triplet], folder: Path, seed: int) -> Study:
-    """Lay out an experiment for three groups of four participants and write its study folder.
-
-    The trials stand beside the folder as ``trials.csv``. Each natural sentence serves one model
-    pair only, that with fewer triplets so far: nobody sees a sentence twice.
-
-    Raises
-    ------
-    InputError
-        If there are fewer than three triplets for a model pair.
-    OutputError
-        If the place cannot be written to.
-    """
-    best = sorted(triplets, key=lambda t: -t.controversiality)
-    chosen: dict[tuple[str, str], list[Triplet]] = {(t.model_1, t.model_2): [] for t in best}
-    used: set[str] = set()
-    while free := [t for t in best if t.natural not in used]:
-        pair = min({(t.model_1, t.model_2) for t in free}, key=lambda p: (len(chosen[p]), p))
-        triplet = next(t for t in free if (t.model_1, t.model_2) == pair)
-        chosen[pair].append(triplet)
-        used.add(triplet.natural)
-    each = min(map(len, chosen.values()), default=0) // _LAYOUT.groups * _LAYOUT.groups
-    if not each:
-        raise InputError("an experiment needs three triplets a model pair; give more --sentences")
-    rows = [t.row() for of_pair in chosen.values() for t in of_pair[:each]]
-    trials = design_trials(None, pd.DataFrame(rows), pool(), _LAYOUT, seed=seed)
-    path = folder.parent / "trials.csv"
-    try:
-        trials.to_csv(path, index=False, lineterminator="\n")
-    except OSError as error:
-        raise OutputError(f"cannot write {path}: {error.strerror or error}") from None
-    return new_study(folder, path)

@@ -124,6 +124,8 @@ def run(args: argparse.Namespace) -> int:
     study = read_study(args.study)
     _describe(study)
     if args.action == "serve":
+        if study.recruiter is not None and not args.pilot:
+            study.check_consent()
         serve_study(study, args.host, args.port, args.token, experiment_data.data_file(args))
     return 0
 

@@ -230,7 +230,10 @@ def dashboard_page(summary: Mapping[str, Any]) -> str:
 
 def _news(summary: Mapping[str, Any]) -> str:
     minutes = summary["last_answer"]
-    last = "no answer yet" if minutes is None else f"last answer {minutes:g} minutes ago"
+    if minutes is None:
+        last = "no answer yet"
+    else:
+        last = f"last answer {f'{minutes:.0f} minutes' if minutes >= 2 else 'a moment'} ago"
     few = ", which is little" if summary["disk_mb"] < _LEAST_DISK_MB else ""
     return f"{last[0].upper()}{last[1:]}. Free space for the data: {summary['disk_mb']} MB{few}."
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
-from importlib.resources import files
+from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +100,21 @@ class Study:
     def practice_trials(self) -> tuple[Trial, ...]:
         """The practice trials, the same for everybody."""
         return practice_trials(self.practice)
+
+    def check_consent(self) -> None:
+        """Refuse a consent form that nobody has filled in.
+
+        Raises
+        ------
+        InputError
+            If places are still marked in it.
+        """
+        if CONSENT_PLACEHOLDER in self.consent_text:
+            raise InputError(
+                f"{self.folder / self.consent.file} still has places marked {CONSENT_PLACEHOLDER} "
+                "... ]], and the study names a recruiter; write your own text there, or try the "
+                "whole with --pilot"
+            )
 
     @property
     def notes(self) -> list[str]:
@@ -323,6 +338,23 @@ def write_record(trials: Path, options: Mapping[str, Any]) -> None:
     """
     made = {"contstim": version("contstim"), "options": options, "sha256": file_digest(trials)}
     write_whole(record_path(trials), json.dumps(made, indent=2) + "\n")
+
+
+def example_study(folder: Path) -> Study:
+    """Write a study folder around the trials that come with contstim, and return the study.
+
+    They are for three groups of four participants: natural pairs on which the bundled models
+    disagree, and sentences written for bigram and trigram model.
+
+    Raises
+    ------
+    InputError, OutputError
+        As `new_study`.
+    """
+    with as_file(files("contstim.experiment") / "example") as example:
+        new_study(folder, example / "trials.csv")
+        write_whole(folder / "consent.md", (example / "consent.md").read_text("utf-8"))
+    return read_study(folder)
 
 
 @dataclass(frozen=True)

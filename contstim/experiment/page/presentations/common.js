@@ -45,7 +45,8 @@ export function inputOf(event) {
  */
 export function heading({ say, label, labelled }, text = say("trial_prompt")) {
   const made = element("h1", { tabindex: "-1", class: "prompt" });
-  if (label) made.append(element("span", { class: labelled ? "tag" : "unseen", text: `${label}. ` }));
+  if (labelled) made.append(element("span", { class: "tag", text: label }));
+  else if (label) made.append(element("span", { class: "unseen", text: `${label}. ` }));
   made.append(text);
   return made;
 }
