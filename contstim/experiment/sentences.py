@@ -12,6 +12,7 @@ from contstim.experiment.study import write_record
 from contstim.experiment.trials import read_rows
 from contstim.files import write_whole
 
+_MOST = 10_000  # participants
 _MADE = ("participant", "group", "trial", "set")
 
 
@@ -41,9 +42,11 @@ def sentence_trials(path: Path, participants: int, seed: int = 0) -> list[dict[s
     Raises
     ------
     InputError
-        If the file has no column ``sentence``, an item has a condition twice, or items have
+        If there are too many participants, the file has no column ``sentence``, an item has a condition twice, or items have
         different numbers of conditions.
     """
+    if not 1 <= participants <= _MOST:
+        raise InputError(f"participants is {participants}; give 1 to {_MOST}")
     rows, columns = read_rows(path)
     if "sentence" not in columns or not rows:
         raise InputError(f"{path} has no sentences in a column 'sentence'; give one a row")
