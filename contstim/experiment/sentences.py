@@ -42,8 +42,8 @@ def sentence_trials(path: Path, participants: int, seed: int = 0) -> list[dict[s
     Raises
     ------
     InputError
-        If there are too many participants, the file has no column ``sentence``, an item has a condition twice, or items have
-        different numbers of conditions.
+        If there are too many participants, no column ``sentence``, an item has a condition twice,
+        or items have different numbers of conditions.
     """
     if not 1 <= participants <= _MOST:
         raise InputError(f"participants is {participants}; give 1 to {_MOST}")
