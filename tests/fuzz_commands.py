@@ -69,6 +69,7 @@ COMMANDS = {
     "sentences pool": ("", ""),
     "sentences sample": ("sentences.txt", "--length 2-6 --n 2 --out new.txt"),
     "synthesize": ("The@dog@saw@a@cat.", f"{PAIR} --vocabulary list.txt --out new.csv"),
+    "review": ("triplets.csv", "--appendix new.html --decisions decisions.csv"),
     "select natural": ("scores.csv", "--per-pair 1 --out new.csv"),
     "select set": ("scores.csv", "--n 1 --out new.csv"),
     "select triplets": ("triplets.csv", "--per-pair 1 --strata 1 --out new.csv"),

@@ -28,6 +28,7 @@ COMMANDS = {
     "score": "score sentences under models",
     "sentences": "sample natural sentences from a text",
     "synthesize": "write sentences on which two models disagree",
+    "review": "have people approve, reject or edit sentences; write the ethics appendix",
     "select": "select natural pairs or triplets, with a proven bound",
     "design": "lay out trials for participants; plan",
     "experiment": "run the experiment with people, in a browser; bring their choices back",

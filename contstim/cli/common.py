@@ -16,6 +16,9 @@ from contstim.files import is_stream, replacing
 from contstim.text.vocabulary import Vocabulary, WordRules, read_word_rows
 
 if TYPE_CHECKING:
+    import pandas as pd
+
+    from contstim.arrays import FloatArray
     from contstim.pipeline.engine import Executor
     from contstim.pipeline.work import Task
     from contstim.selection.people import People
@@ -314,6 +317,48 @@ def read_vocabulary(path: str | None, options: WordOptions | None = None) -> Voc
                 file=sys.stderr,
             )
     return vocabulary if options is None else options.choose(vocabulary, Path())
+
+
+def add_decisions(parser: argparse.ArgumentParser) -> None:
+    """Add ``--decisions`` and ``--reviewers``."""
+    parser.add_argument(
+        "--decisions",
+        metavar="CSV",
+        action="append",
+        help="keep only what reviewers approved, as `contstim review` writes it; edited sentences "
+        "are scored again; may be given several times, for reviewers with files of their own",
+    )
+    parser.add_argument(
+        "--reviewers",
+        type=positive,
+        metavar="N",
+        help="with --decisions: how many must agree, at least (default: 1)",
+    )
+
+
+def approved(args: argparse.Namespace, table: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows that reviewers approved, if the options of `add_decisions` ask for them."""
+    if not args.decisions:
+        if args.reviewers is not None:
+            raise InputError("--reviewers goes with --decisions; give both, or neither")
+        return table
+    from contstim.selection.review import read_decisions, reviewed
+
+    decisions = [decision for path in args.decisions for decision in read_decisions(path)]
+
+    def score(spec: str, sentences: Sequence[str]) -> FloatArray:
+        from contstim.models.registry import load_model
+
+        return load_model(spec).score(sentences)
+
+    left = reviewed(table, decisions, score, args.reviewers or 1)
+    counts = left.attrs.pop("review")
+    print(
+        f"review: {counts['approved']} of {counts['rows']} rows have approved sentences alone, "
+        f"{counts['edited']} of them edited ones, scored again",
+        file=sys.stderr,
+    )
+    return left
 
 
 def refuse_overwriting(path: str | Path, inputs: Iterable[str | Path | None]) -> None:

@@ -29,8 +29,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contstim.cli.common import (
+    add_decisions,
     add_people,
     add_seed,
+    approved,
     new_file,
     number,
     output_file,
@@ -80,6 +82,7 @@ def _add_trials(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--catch", type=whole_number(0), metavar="N", help="shuffled-word trials (0)"
     )
+    add_decisions(parser)
     parser.add_argument(
         "--out", type=output_file, default="-", metavar="CSV", help="(default: standard output)"
     )
@@ -341,14 +344,17 @@ def _trials(args: argparse.Namespace) -> int:
     if args.layout is not None and numbers:
         raise InputError(f"give --layout {args.layout} or the numbers of a layout, not both")
     layout = args.layout if args.layout is not None else Layout(**numbers)
+    natural = None if args.natural is None else read_table(args.natural, cells="text")
+    triplets = None if args.triplets is None else read_triplets(args.triplets)
     trials = design_trials(
-        None if args.natural is None else read_table(args.natural, cells="text"),
-        None if args.triplets is None else read_triplets(args.triplets),
+        None if natural is None else approved(args, natural),
+        None if triplets is None else approved(args, triplets),
         read_sentences(args.pool) if args.pool else pool(),
         layout,
         seed=args.seed,
     )
-    with write_output(args.out, [args.natural, args.triplets, args.pool]) as out:
+    read = [args.natural, args.triplets, args.pool, *(args.decisions or ())]
+    with write_output(args.out, read) as out:
         trials.to_csv(out, index=False, lineterminator="\n")
     resolved = LAYOUTS[layout] if isinstance(layout, str) else layout
     if args.out != "-" and not is_stream(Path(args.out)):

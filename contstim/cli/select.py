@@ -23,8 +23,10 @@ import sys
 import pandas as pd
 
 from contstim.cli.common import (
+    add_decisions,
     add_people,
     add_seed,
+    approved,
     number,
     output_file,
     people_of,
@@ -186,6 +188,7 @@ def _add_triplets(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--reference", metavar="SCORES", help="log-probabilities of a corpus that define the strata"
     )
+    add_decisions(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -193,6 +196,7 @@ def run(args: argparse.Namespace) -> int:
     chosen = {"natural": _natural, "set": _set, "triplets": _triplets}[args.kind](args)
     files = ("table", "reference", "repeatable", "features", "triplets")
     read = [getattr(args, name, None) for name in files]
+    read += getattr(args, "decisions", None) or []
     with write_output(args.out, read) as out:
         chosen.to_csv(out, index=False, lineterminator="\n")
     attrs = chosen.attrs
@@ -301,7 +305,7 @@ def _triplets(args: argparse.Namespace) -> pd.DataFrame:
     from contstim.selection import read_scores, read_triplets, select_triplets
 
     return select_triplets(
-        read_triplets(args.table),
+        approved(args, read_triplets(args.table)),
         args.per_pair,
         args.objective,
         strata=args.strata,

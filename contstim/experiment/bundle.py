@@ -39,6 +39,7 @@ def study_info(study: Study) -> dict[str, Any]:
             "version": study.consent.version,
             "sha256": study.consent_sha256,
             "text": study.consent_text,
+            "warning": study.consent.warning,
             "boxes": [asdict(box) for box in study.consent.boxes],
         },
         "settings": _settings(study, study.design.n_trials),

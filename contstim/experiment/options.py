@@ -93,11 +93,18 @@ class ConsentBox:
 
 @settings
 class ConsentOptions:
-    """``[consent]``: the version that is stored with each consent, the file of the text, boxes."""
+    """``[consent]``: the version that is stored with each consent, the file of the text, boxes.
+
+    Attributes
+    ----------
+    warning
+        A content warning, shown above the text; empty for none. Who declines has seen nothing.
+    """
 
     version: Annotated[str, matching(r".*\S.*", "give the version that your board approved")]
     file: str = "consent.md"
     boxes: Several[ConsentBox] = ()
+    warning: Annotated[str, Field(max_length=2000)] = ""
 
 
 @settings

@@ -316,11 +316,16 @@ def offensive_in(sentence: str, level: int) -> list[str]:
     They match as whole words, whatever their case: "Scunthorpe" holds none.
     """
     text = f" {' '.join(_PARTS.findall(sentence.casefold()))} "
-    return [
-        word
-        for word, its in offensive_words().items()
-        if its >= level and f" {' '.join(_PARTS.findall(word))} " in text
-    ]
+    return [word for word, its, parts in _phrases() if its >= level and parts in text]
+
+
+@cache
+def _phrases() -> tuple[tuple[str, int, str], ...]:
+    """Return each listed word or phrase, its level, and its words between spaces."""
+    return tuple(
+        (word, level, f" {' '.join(_PARTS.findall(word))} ")
+        for word, level in offensive_words().items()
+    )
 
 
 _PARTS = re.compile(r"[^\W_]+")

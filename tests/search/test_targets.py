@@ -222,7 +222,7 @@ def test_floors_as_text(text: str, floor: Floor) -> None:
         (
             "contstim:gpt>=naturally",
             "'contstim:gpt>=naturally' is no floor; write MODEL>=VALUE or MODEL>=natural-MARGIN, "
-            "for example contstim:gpt>=natural-5 or contstim:gpt/word>=-6",
+            "for example contstim:gpt>=natural-5 or contstim:gpt/word>=-6, or plausible or strict",
         ),
         (
             "gpt>=-5",

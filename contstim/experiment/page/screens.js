@@ -135,7 +135,7 @@ export class Screens {
    * @param {import("./types").ConsentForm} form
    * @returns {Promise<Record<string, "yes" | "no"> | null>}
    */
-  consent({ text, boxes }) {
+  consent({ text, warning, boxes }) {
     return new Promise((resolve) => {
       const fields = boxes.map((box) => {
         const input = /** @type {HTMLInputElement} */ (element("input", { type: "checkbox" }));
@@ -160,7 +160,8 @@ export class Screens {
       const group = fields.length ? element("div", { class: "boxes" }) : null;
       group?.append(...fields.map(({ label }) => label), missing);
       const below = element("div", { class: "buttons" }, buttons);
-      this.show("consent", this.say("consent_title"), prose(text), group, below);
+      const first = warning ? element("p", { class: "warning", role: "note", text: warning }) : null;
+      this.show("consent", this.say("consent_title"), first, prose(text), group, below);
     });
   }
 

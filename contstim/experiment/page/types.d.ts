@@ -23,6 +23,7 @@ export interface ConsentForm {
   version: string;
   sha256: string;
   text: string;
+  warning: string;
   boxes: Box[];
 }
 

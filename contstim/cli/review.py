@@ -1,0 +1,119 @@
+"""Have people look at sentences before participants do.
+
+Opens a page on this machine: each sentence with its scores and flags, to be approved, rejected or
+edited, with a reason, by keys. Decisions are kept in a CSV after each, which `contstim select
+triplets --decisions` and `contstim design trials --decisions` obey; an edited sentence is scored
+again there. A second reviewer runs the same with another name; Cohen's kappa is printed at the end.
+With --appendix the page for an ethics board is written instead.
+
+Examples:
+  contstim review triplets.csv --reviewer MK
+  contstim review triplets.csv --appendix appendix.html --reviewers 2
+  contstim select triplets triplets.csv --decisions triplets.decisions.csv --out selected.csv
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import webbrowser
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from contstim.cli.common import new_file, positive, refuse_overwriting, whole_number
+from contstim.errors import InputError
+from contstim.files import lock, write_whole
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument(
+        "table", metavar="CSV", help="triplets, or pairs or sentences as other commands write them"
+    )
+    parser.add_argument("--reviewer", metavar="NAME", help="who judges; needed for the page")
+    parser.add_argument(
+        "--decisions",
+        metavar="CSV",
+        help="of all reviewers (default: beside the table, .decisions.csv for .csv)",
+    )
+    parser.add_argument(
+        "--port", type=whole_number(0, 65535), default=0, help="of the page (default: one is found)"
+    )
+    parser.add_argument(
+        "--no-browser", action="store_true", help="print the page's address, open no browser"
+    )
+    parser.add_argument(
+        "--appendix", type=new_file, metavar="HTML", help="write the appendix for an ethics board"
+    )
+    parser.add_argument(
+        "--reviewers",
+        type=positive,
+        default=1,
+        metavar="N",
+        help="for the appendix: how many must agree, at least (default: 1)",
+    )
+    parser.add_argument(
+        "--study", metavar="FOLDER", help="for the appendix: the study, for its content warning"
+    )
+    parser.add_argument(
+        "--block",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="for the appendix: a list of words that was kept out; may be given several times",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serve the page, or write the appendix."""
+    from contstim.experiment.review import Review, ReviewServer, serve_review
+    from contstim.tables import read_table
+
+    table = read_table(args.table)
+    path = Path(args.decisions or Path(args.table).with_suffix(".decisions.csv"))
+    if args.appendix is not None:
+        if args.reviewer is not None:
+            raise InputError("--appendix writes a page about all reviewers; leave out --reviewer")
+        return _appendix(args, table, path)
+    if args.reviewer is None:
+        raise InputError("a review needs the reviewer's name or initials; give --reviewer")
+    refuse_overwriting(path, [args.table])
+    with lock(path.with_name(f".{path.name}.lock"), str(path)):
+        server = ReviewServer(Review(table, path, args.reviewer), args.port)
+        _say(f"{len(server.review.places)} sentences; decisions go to {path}")
+        _say(f"the page is at {server.address} (on this machine alone; Ctrl+C ends)")
+        if not args.no_browser:
+            webbrowser.open(server.address)
+        serve_review(server, _say)
+    return 0
+
+
+def _appendix(args: argparse.Namespace, table: pd.DataFrame, path: Path) -> int:
+    from contstim.experiment.review import appendix
+    from contstim.files import digest
+    from contstim.selection.review import read_decisions
+    from contstim.text.sentences import read_words
+
+    warning = ""
+    if args.study is not None:
+        from contstim.experiment.study import read_study
+
+        warning = read_study(args.study).consent.warning
+    refuse_overwriting(args.appendix, [args.table, path, *args.block])
+    blocked = [(name, read_words(name)) for name in args.block]
+    lists = [
+        (Path(name).name, f"{len(words)} words, kept out; digest {digest(' '.join(words))[:16]}")
+        for name, words in blocked
+    ]
+    page = appendix(
+        table, read_decisions(path), reviewers=args.reviewers, warning=warning, lists=lists
+    )
+    write_whole(Path(args.appendix), page)
+    return 0
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)

@@ -1,0 +1,349 @@
+"""The page on which a researcher reviews sentences, and the appendix for an ethics board."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.resources import files
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import pandas as pd
+
+from contstim.errors import ContstimError, InputError, OutputError
+from contstim.files import digest
+from contstim.report.page import Page
+from contstim.selection.review import (
+    Decision,
+    counts_of,
+    kappa,
+    read_decisions,
+    sentences_of,
+    settled,
+    write_decisions,
+)
+from contstim.text.flags import sentence_flags
+from contstim.text.words import offensive_words
+
+_MOST_BYTES = 100_000  # of a message from the page
+_ROLES = {
+    "natural": "natural sentence",
+    "synthetic_1": "accepted by {model_1}, rejected by {model_2}",
+    "synthetic_2": "accepted by {model_2}, rejected by {model_1}",
+    "synthetic": "accepted by {accept}, rejected by {reject}",
+    "sentence_1": "sentence 1 of a pair",
+    "sentence_2": "sentence 2 of a pair",
+}
+
+
+def places_of(table: pd.DataFrame) -> dict[str, list[dict[str, Any]]]:
+    """Return where each sentence of a table stands: its role, its natural sentence, its scores."""
+    found: dict[str, list[dict[str, Any]]] = {sentence: [] for sentence in sentences_of(table)}
+    roles = {name: role for name, role in _ROLES.items() if name in table}
+    for row in table.to_dict("records"):
+        names = {str(key): str(value) for key, value in row.items()}
+        for column, role in roles.items():
+            scores = {
+                names[f"model_{k}"]: float(row[f"{column}_lp_{k}"])
+                for k in (1, 2)
+                if f"{column}_lp_{k}" in row and f"model_{k}" in row
+            }
+            place = {
+                "role": role.format_map({**dict.fromkeys(_MODELS, "a model"), **names}),
+                "natural": names.get("natural", "") if column != "natural" else "",
+                "scores": scores,
+            }
+            own = found[" ".join(names[column].split())]
+            if place not in own:
+                own.append(place)
+    return found
+
+
+_MODELS = ("model_1", "model_2", "accept", "reject")
+
+
+@dataclass(eq=False)
+class Review:
+    """The sentences that one reviewer judges, and the file of decisions.
+
+    Attributes
+    ----------
+    table
+        Triplets, pairs or written sentences.
+    path
+        The decisions of all reviewers; written after each.
+    reviewer
+        Who judges.
+    """
+
+    table: pd.DataFrame
+    path: Path
+    reviewer: str
+    _busy: Lock = field(default_factory=Lock, repr=False)
+
+    def __post_init__(self) -> None:
+        self.reviewer = " ".join(self.reviewer.split())
+        if not self.reviewer:
+            raise InputError("a review needs the reviewer's name or initials; give --reviewer")
+        self.places = places_of(self.table)
+        self.decisions = read_decisions(self.path) if self.path.exists() else []
+
+    def stimuli(self) -> list[dict[str, Any]]:
+        """Return what the page shows: sentences, then edited forms of other reviewers' making.
+
+        What the others decided is not shown.
+        """
+        own = {d.sentence: asdict(d) for d in self.decisions if d.reviewer == self.reviewer}
+        edits = {
+            d.edited: d.sentence
+            for d in self.decisions
+            if d.decision == "edit" and d.reviewer != self.reviewer and d.edited not in self.places
+        }
+        places = self.places | {
+            form: [{"role": f"edited form of: {old}", "natural": "", "scores": {}}]
+            for form, old in edits.items()
+        }
+        return [
+            {
+                "sentence": sentence,
+                "places": where,
+                "flags": sentence_flags(sentence),
+                "decision": own.get(sentence),
+            }
+            for sentence, where in places.items()
+        ]
+
+    def decide(self, decision: Decision) -> None:
+        """Keep a decision in place of the reviewer's earlier one; it is on the disk on return.
+
+        Raises
+        ------
+        InputError
+            If the sentence is none of those under review.
+        """
+        with self._busy:
+            known = {*self.places, *(d.edited for d in self.decisions)}
+            if decision.sentence not in known:
+                raise InputError(f"{decision.sentence!r} is not under review; load the page again")
+            kept = [
+                d
+                for d in self.decisions
+                if (d.sentence, d.reviewer) != (decision.sentence, decision.reviewer)
+            ]
+            kept.append(decision)
+            write_decisions(self.path, kept)
+            self.decisions = kept
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Answers the page; only who knows the address is answered."""
+
+    server: ReviewServer
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        """Give the page, or the stimuli."""
+        path = self.path.split("?")[0].removeprefix(self.server.root)
+        if path == self.path.split("?")[0]:
+            self._send(HTTPStatus.NOT_FOUND, {"error": "there is nothing at this address"})
+        elif path in ("", "/"):
+            page = (files("contstim.experiment") / "review.html").read_bytes()
+            self._send(HTTPStatus.OK, page, "text/html; charset=utf-8")
+        elif path == "/stimuli":
+            review = self.server.review
+            self._send(HTTPStatus.OK, {"reviewer": review.reviewer, "stimuli": review.stimuli()})
+        else:
+            self._send(HTTPStatus.NOT_FOUND, {"error": "there is nothing at this address"})
+
+    def do_POST(self) -> None:
+        """Keep a decision."""
+        review, length = self.server.review, self.headers.get("Content-Length", "")
+        if self.path != f"{self.server.root}/decision" or not length.isdigit():
+            self.close_connection = True
+            self._send(HTTPStatus.NOT_FOUND, {"error": "there is nothing at this address"})
+            return
+        if int(length) > _MOST_BYTES:
+            self.close_connection = True
+            self._send(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, {"error": "the sentence is too long"})
+            return
+        try:
+            values = json.loads(self.rfile.read(int(length)))
+            names = ("sentence", "decision", "edited", "reason")
+            sentence, decision, edited, reason = (str(values.get(name, "")) for name in names)
+            review.decide(Decision(sentence, review.reviewer, decision, edited, reason))
+        except (ValueError, AttributeError, ContstimError) as error:
+            # Errors of contstim are meant for people; others come of what is no page's message.
+            known = isinstance(error, ContstimError)
+            said = str(error) if known else "the message is no decision"
+            self._send(HTTPStatus.BAD_REQUEST, {"error": said})
+            return
+        self._send(HTTPStatus.OK, {"flags": sentence_flags(edited) if edited.strip() else []})
+
+    def _send(
+        self, status: HTTPStatus, body: bytes | dict[str, Any], kind: str = "application/json"
+    ) -> None:
+        content = body if isinstance(body, bytes) else json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(content)))
+        self.send_header("Cache-Control", "no-store")
+        self.send_header("Referrer-Policy", "no-referrer")
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing of each request."""
+
+
+class ReviewServer(ThreadingHTTPServer):
+    """Serves a review to the browser of this machine, at an address that holds a secret.
+
+    Parameters
+    ----------
+    review
+        What is reviewed.
+    port
+        0 takes any that is free.
+
+    Raises
+    ------
+    OutputError
+        If the port is taken.
+    """
+
+    daemon_threads = True
+
+    def __init__(self, review: Review, port: int = 0) -> None:
+        self.review = review
+        self.root = f"/{secrets.token_urlsafe(16)}"
+        try:
+            super().__init__(("127.0.0.1", port), _Handler)
+        except OSError as error:
+            raise OutputError(
+                f"cannot listen on port {port}: {error.strerror or error}; give another --port"
+            ) from None
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing where a browser went away before it had its answer."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
+    @property
+    def address(self) -> str:
+        """The address of the page."""
+        return f"http://127.0.0.1:{self.server_port}{self.root}/"
+
+
+def appendix(
+    table: pd.DataFrame,
+    decisions: Sequence[Decision],
+    *,
+    reviewers: int = 1,
+    warning: str = "",
+    lists: Sequence[tuple[str, str]] = (),
+) -> str:
+    """Return the appendix for an ethics board, a page that depends on its inputs alone.
+
+    Parameters
+    ----------
+    table
+        All stimuli that were considered.
+    decisions, reviewers
+        Of the reviewers, and how many must agree, as for `settled`.
+    warning
+        What participants are told before they begin.
+    lists
+        Further lists of words that were used: name and what for.
+    """
+    shown = settled(decisions, reviewers)
+    sentences = sentences_of(table)
+    known = {sentence: shown.get(sentence) for sentence in sentences}
+    counts = counts_of(known)
+    why: dict[str, list[str]] = {}
+    for d in decisions:
+        if d.decision != "approve":
+            why.setdefault(d.sentence, []).append(f"{d.reviewer}: {d.decision}, {d.reason}")
+    page = Page("Stimuli and how they were reviewed")
+    page.heading("Summary")
+    names = sorted({d.reviewer for d in decisions})
+    page.bullets(
+        [
+            f"sentences considered: {len(sentences)}",
+            f"shown as they are: {counts['approved']}; in an edited form: {counts['edited']}; "
+            f"removed: {counts['left out']}",
+            f"reviewers: {', '.join(names) or 'none'}; at least {reviewers} had to agree",
+            *(
+                f"Cohen's kappa of {one} and {two}: "
+                f"{'not defined' if value != value else f'{value:.3f}'} over {n} sentences"
+                for (one, two), (value, n) in kappa(decisions).items()
+            ),
+            f"digest of the stimuli: {digest(chr(10).join(sentences))[:16]}",
+        ]
+    )
+    page.heading("What participants are told")
+    page.paragraph(warning or "There is no content warning.")
+    page.heading("Lists of words")
+    page.bullets(
+        [
+            f"offensive words: cuss 2.2.0 (MIT) and better-profanity 0.7.0 (MIT), "
+            f"{len(offensive_words())} words and phrases, matched as whole words; a word of any "
+            "level is flagged below",
+            "frequencies: wordfreq 3.1 (data CC BY-SA 4.0); words of a Zipf frequency below 3 are "
+            "flagged",
+            *(f"{name}: {use}" for name, use in lists),
+        ]
+    )
+    page.heading("Sentences that are shown")
+    final = list(dict.fromkeys(text for text in known.values() if text is not None))
+    page.table(
+        pd.DataFrame(
+            {"sentence": final, "flags": ["; ".join(sentence_flags(text)) for text in final]}
+        )
+    )
+    page.heading("Sentences that were changed")
+    changed = [(s, text) for s, text in known.items() if text not in (None, s)]
+    page.table(
+        pd.DataFrame(
+            [(s, text, "; ".join(sorted(why.get(s, ())))) for s, text in changed],
+            columns=["sentence", "shown instead", "why"],
+        )
+    )
+    page.heading("Sentences that were removed")
+    removed = [s for s, text in known.items() if text is None]
+    page.table(
+        pd.DataFrame(
+            [(s, "; ".join(sorted(why.get(s, ()))) or _unsettled(s, decisions)) for s in removed],
+            columns=["sentence", "why"],
+        )
+    )
+    return str(page)
+
+
+def _unsettled(sentence: str, decisions: Sequence[Decision]) -> str:
+    n = sum(decision.sentence == sentence for decision in decisions)
+    return "reviewed by nobody" if not n else f"approved by {n} only, or in another form"
+
+
+def serve_review(server: ReviewServer, say: Callable[[str], None]) -> None:
+    """Serve until interrupted; then say how far the review is."""
+    try:
+        server.serve_forever(poll_interval=0.2)
+    except KeyboardInterrupt:
+        pass
+    finally:
+        server.server_close()
+    review = server.review
+    own = [d for d in review.decisions if d.reviewer == review.reviewer]
+    counts = {name: sum(d.decision == name for d in own) for name in ("approve", "edit", "reject")}
+    say(
+        f"{review.reviewer}: {counts['approve']} approved, {counts['edit']} edited, "
+        f"{counts['reject']} rejected of {len(review.places)} sentences"
+    )
+    for (one, two), (value, n) in kappa(review.decisions).items():
+        say(f"Cohen's kappa of {one} and {two}: {value:.3f} over {n} sentences")

@@ -1,0 +1,272 @@
+"""Decisions of reviewers about sentences, and what becomes of a table by them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from contstim.arrays import FloatArray
+from contstim.errors import InputError
+from contstim.files import write_whole
+from contstim.tables import read_table
+
+#: What a reviewer may decide about a sentence.
+DECISIONS = ("approve", "reject", "edit")
+
+_COLUMNS = ("sentence", "reviewer", "decision", "edited", "reason")
+_TEXTS = ("natural", "synthetic_1", "synthetic_2", "synthetic", "sentence_1", "sentence_2")
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What a reviewer decided about a sentence.
+
+    Attributes
+    ----------
+    sentence, reviewer
+        The sentence as it was shown, and who judged it.
+    decision
+        One of `DECISIONS`.
+    edited
+        The sentence to be shown in its place; for ``edit`` alone.
+    reason
+        Why; must be given unless the sentence is approved.
+
+    Raises
+    ------
+    InputError
+        If the parts do not go together.
+    """
+
+    sentence: str
+    reviewer: str
+    decision: str
+    edited: str = ""
+    reason: str = ""
+
+    def __post_init__(self) -> None:
+        for name, value in asdict(self).items():
+            object.__setattr__(self, name, " ".join(str(value).split()))
+        if not self.sentence or not self.reviewer:
+            raise InputError("a decision needs a sentence and a reviewer; fill both")
+        if self.decision not in DECISIONS:
+            raise InputError(
+                f"the decision about {self.sentence!r} is {self.decision!r}; give one of "
+                f"{', '.join(DECISIONS)}"
+            )
+        if self.decision != "approve" and not self.reason:
+            raise InputError(
+                f"{self.reviewer} gives no reason to {self.decision} {self.sentence!r}; give one"
+            )
+        if (self.decision == "edit") != bool(self.edited) or self.edited == self.sentence:
+            raise InputError(
+                f"the edited form of {self.sentence!r} is {self.edited!r}; give another sentence "
+                "with the decision 'edit', and none with others"
+            )
+
+
+def read_decisions(path: str | Path) -> list[Decision]:
+    """Read the decisions of one or more reviewers.
+
+    Raises
+    ------
+    InputError
+        Naming file and fault; also if a reviewer decided twice about a sentence.
+    """
+    table = read_table(path, _COLUMNS[:3], cells="text").reindex(columns=[*_COLUMNS])
+    table = table.astype(object).where(table.notna(), "")
+    found = [Decision(*map(str, row)) for row in table.itertuples(index=False)]
+    twice = Counter((d.sentence, d.reviewer) for d in found)
+    for (sentence, reviewer), n in twice.items():
+        if n > 1:
+            raise InputError(
+                f"{path}: {reviewer} decided {n} times about {sentence!r}; keep one row"
+            )
+    return found
+
+
+def write_decisions(path: str | Path, decisions: Iterable[Decision]) -> None:
+    """Write decisions, sorted by reviewer and sentence, whole or not at all."""
+    ordered = sorted(decisions, key=lambda d: (d.reviewer, d.sentence))
+    table = pd.DataFrame([asdict(decision) for decision in ordered], columns=list(_COLUMNS))
+    write_whole(Path(path), table.to_csv(index=False, lineterminator="\n"))
+
+
+def sentences_of(table: pd.DataFrame) -> list[str]:
+    """Return the sentences of a table of triplets, pairs or written sentences, each once.
+
+    Raises
+    ------
+    InputError
+        If it has no column of sentences.
+    """
+    columns = [name for name in _TEXTS if name in table]
+    if not columns:
+        raise InputError(f"the table has none of the columns {', '.join(_TEXTS)}; give sentences")
+    found = (" ".join(str(text).split()) for row in table[columns].to_numpy() for text in row)
+    return [text for text in dict.fromkeys(found) if text]
+
+
+def settled(decisions: Sequence[Decision], reviewers: int = 1) -> dict[str, str | None]:
+    """Return what is to be shown for each sentence that was judged.
+
+    Parameters
+    ----------
+    decisions
+        Of all reviewers.
+    reviewers
+        How many must agree, at least.
+
+    Returns
+    -------
+    dict
+        From a sentence to the one to show: itself if all who judged it approve; its edited form
+        if one reviewer edits it and every other makes the same edit or approves the edited form;
+        None if it is rejected by anybody, or reviewers do not agree, or too few judged it.
+    """
+    by_sentence: dict[str, dict[str, Decision]] = {}
+    for decision in decisions:
+        by_sentence.setdefault(decision.sentence, {})[decision.reviewer] = decision
+    result: dict[str, str | None] = {}
+    for sentence, own in by_sentence.items():
+        edits = {d.edited for d in own.values() if d.decision == "edit"}
+        shown: str | None = None
+        agreed = {who for who, d in own.items() if d.decision == "approve"}
+        if not edits and len(agreed) == len(own):
+            shown = sentence
+        elif len(edits) == 1:
+            (shown,) = edits
+            of_form = by_sentence.get(shown, {})
+            agreed = {who for who, d in own.items() if d.edited == shown}
+            agreed |= {who for who, d in of_form.items() if d.decision == "approve"}
+            against = any(d.decision != "approve" for d in of_form.values())
+            if against or set(own) - agreed:
+                shown = None
+        result[sentence] = shown if len(agreed) >= reviewers else None
+    return result
+
+
+def kappa(decisions: Sequence[Decision]) -> dict[tuple[str, str], tuple[float, int]]:
+    """Return Cohen's kappa of every two reviewers over the sentences that both judged.
+
+    Returns
+    -------
+    dict
+        From two reviewers to kappa and the number of sentences; NaN where both used one and the
+        same decision throughout, or share no sentence.
+
+    Notes
+    -----
+    Source: Cohen (1960), Educational and Psychological Measurement 20, 37-46: kappa = (p_o - p_e) /
+    (1 - p_e), with p_o the share of sentences on which they agree and p_e the share expected from
+    how often each decides what. The three decisions are categories without an order.
+    """
+    by_reviewer: dict[str, dict[str, str]] = {}
+    for one in decisions:
+        by_reviewer.setdefault(one.reviewer, {})[one.sentence] = one.decision
+    result = {}
+    for first, second in combinations(sorted(by_reviewer), 2):
+        mine, other = by_reviewer[first], by_reviewer[second]
+        both = [(mine[s], other[s]) for s in mine if s in other]
+        n = len(both)
+        value = float("nan")
+        if n:
+            observed = sum(a == b for a, b in both) / n
+            shares = [Counter(side) for side in zip(*both, strict=True)]
+            expected = sum(shares[0][d] * shares[1][d] for d in DECISIONS) / n**2
+            value = (observed - expected) / (1 - expected) if expected < 1 else value
+        result[first, second] = value, n
+    return result
+
+
+def reviewed(
+    table: pd.DataFrame,
+    decisions: Sequence[Decision],
+    score: Callable[[str, Sequence[str]], FloatArray],
+    reviewers: int = 1,
+) -> pd.DataFrame:
+    """Return the rows of a table whose sentences are all approved, edited ones scored again.
+
+    Parameters
+    ----------
+    table
+        Triplets, pairs or written sentences.
+    decisions, reviewers
+        As for `settled`; a sentence that nobody judged is not approved.
+    score
+        From a model's spec and sentences to the model's scores.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The rows in their order. In ``.attrs["review"]``: how many rows there were, are left, and
+        have an edited sentence.
+
+    Raises
+    ------
+    InputError
+        If no row is left, or edited sentences stand in a table whose scores cannot be made again.
+    """
+    columns = [name for name in _TEXTS if name in table]
+    shown = settled(decisions, reviewers)
+    # What an agreed edit made has been judged with it.
+    shown = shown | {text: text for text in shown.values() if text is not None}
+    texts = table[columns].map(lambda text: " ".join(str(text).split()))
+    final = texts.map(lambda text: shown.get(text) if text else text)
+    kept = final.notna().all(axis=1)
+    result = table[kept].copy()
+    if result.empty:
+        raise InputError(
+            f"of {len(table)} rows none has approved sentences alone; review more of them"
+        )
+    changed = (final[kept] != texts[kept]).to_numpy()
+    result[columns] = final[kept]
+    if changed.any():
+        _score_again(result, columns, changed, score)
+    result.attrs = dict(table.attrs)
+    result.attrs["review"] = {
+        "rows": len(table),
+        "approved": int(kept.sum()),
+        "edited": int(changed.any(axis=1).sum()),
+    }
+    return result
+
+
+def _score_again(
+    table: pd.DataFrame,
+    columns: Sequence[str],
+    changed: np.ndarray,
+    score: Callable[[str, Sequence[str]], FloatArray],
+) -> None:
+    """Put the scores of changed sentences into a table of triplets."""
+    needed = {f"{name}_lp_{k}" for name in columns for k in (1, 2)} | {"model_1", "model_2"}
+    stale = [name for name in table if " " in str(name) or str(name).startswith("reached")]
+    if not needed <= {*table} or stale:
+        raise InputError(
+            "edited sentences are scored again in triplets of two models; for this table "
+            f"{'without ' + ', '.join(map(str, stale)) if stale else ''} score the edited "
+            "sentences with `contstim score`, or reject them"
+        )
+    for k in (1, 2):
+        for model in table[f"model_{k}"].unique():
+            rows = (table[f"model_{k}"] == model).to_numpy()
+            for place, name in enumerate(columns):
+                these = rows & changed[:, place]
+                if these.any():
+                    values = score(str(model), table.loc[these, name].tolist())
+                    table.loc[these, f"{name}_lp_{k}"] = values
+
+
+def counts_of(shown: Mapping[str, str | None]) -> dict[str, int]:
+    """Return how many sentences are approved, edited and left out."""
+    return {
+        "approved": sum(text == sentence for sentence, text in shown.items()),
+        "edited": sum(text not in (None, sentence) for sentence, text in shown.items()),
+        "left out": sum(text is None for text in shown.values()),
+    }

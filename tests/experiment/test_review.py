@@ -1,0 +1,139 @@
+"""The server of a review and its command, without a browser."""
+
+import json
+from collections.abc import Iterator
+from http.client import HTTPConnection
+from pathlib import Path
+from threading import Thread
+
+import pandas as pd
+import pytest
+
+from contstim.cli import main
+from contstim.errors import InputError, OutputError
+from contstim.experiment.review import Review, ReviewServer, appendix
+from contstim.selection.review import Decision, read_decisions
+
+TABLE = pd.DataFrame(
+    {
+        "model_1": ["m"], "model_2": ["n"],
+        "natural": ["The dog ran."], "synthetic_1": ["The fire ran."], "synthetic_2": ["A apple."],
+        "synthetic_1_lp_1": [-3.0], "synthetic_1_lp_2": [-8.5],
+    }
+)  # fmt: skip
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[ReviewServer]:
+    made = ReviewServer(Review(TABLE, tmp_path / "d.csv", " A  B "))
+    thread = Thread(target=made.serve_forever)
+    thread.start()
+    yield made
+    made.shutdown()
+    made.server_close()
+    thread.join()
+
+
+def ask(server: ReviewServer, method: str, path: str, body: object = None) -> tuple[int, bytes]:
+    connection = HTTPConnection("127.0.0.1", server.server_port, timeout=20)
+    try:
+        sent = None if body is None else body if isinstance(body, bytes) else json.dumps(body)
+        connection.request(method, path, sent)
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+    finally:
+        connection.close()
+
+
+def test_stimuli_and_decisions(server: ReviewServer) -> None:
+    status, body = ask(server, "GET", f"{server.root}/stimuli")
+    known = json.loads(body)
+    assert (status, known["reviewer"]) == (200, "A B")
+    places = [one["places"][0] for one in known["stimuli"]]
+    assert places[1] == {
+        "role": "accepted by m, rejected by n",
+        "natural": "The dog ran.",
+        "scores": {"m": -3.0, "n": -8.5},
+    }
+    assert [one["flags"] for one in known["stimuli"]] == [
+        [],
+        ["offensive word: fire"],
+        ["agreement: a apple ('an' before a vowel)"],
+    ]
+    edit = {"sentence": "A apple.", "decision": "edit", "edited": "An  apple.", "reason": "an"}
+    assert ask(server, "POST", f"{server.root}/decision", edit) == (200, b'{"flags": []}')
+    assert read_decisions(server.review.path) == [
+        Decision("A apple.", "A B", "edit", "An apple.", "an")
+    ]
+    # A later decision takes the place of the earlier one.
+    later = {"sentence": "A apple.", "decision": "reject", "reason": "odd"}
+    assert ask(server, "POST", f"{server.root}/decision", later)[0] == 200
+    assert [d.decision for d in read_decisions(server.review.path)] == ["reject"]
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"sentence": "A apple.", "decision": "reject"}, "A B gives no reason to reject"),
+        ({"sentence": "Other.", "decision": "approve"}, "'Other.' is not under review; load"),
+        (b"\xff", "the message is no decision"),
+        (b"[1]", "the message is no decision"),
+    ],
+)
+def test_what_is_no_decision(server: ReviewServer, body: object, message: str) -> None:
+    status, said = ask(server, "POST", f"{server.root}/decision", body)
+    assert status == 400
+    assert json.loads(said)["error"].startswith(message)
+    assert not server.review.path.exists()
+
+
+def test_only_who_knows_the_address_is_answered(server: ReviewServer) -> None:
+    for method, path in (("GET", "/"), ("GET", "/stimuli"), ("POST", "/decision")):
+        assert ask(server, method, path, {} if method == "POST" else None)[0] == 404
+    assert ask(server, "GET", f"{server.root}/other")[0] == 404
+    assert ask(server, "POST", f"{server.root}/decision", b" " * 200_000)[0] == 413
+    assert ask(server, "GET", f"{server.root}/")[1].startswith(b"<!DOCTYPE html>")
+
+
+def test_a_port_that_is_taken(server: ReviewServer) -> None:
+    with pytest.raises(OutputError, match=f"cannot listen on port {server.server_port}: "):
+        ReviewServer(server.review, server.server_port)
+    with pytest.raises(InputError, match="a review needs the reviewer's name or initials"):
+        Review(TABLE, Path("d.csv"), " ")
+
+
+def test_the_appendix_depends_on_its_inputs_alone() -> None:
+    decisions = [
+        Decision("The dog ran.", "B", "approve"),
+        Decision("The dog ran.", "A", "approve"),
+        Decision("A apple.", "A", "edit", "An apple.", "article"),
+        Decision("An apple.", "B", "approve"),
+        Decision("The fire ran.", "A", "reject", "", "no sense"),
+    ]
+    page = appendix(TABLE, decisions, reviewers=2, warning="Fires.", lists=[("own.txt", "5 words")])
+    assert page == appendix(
+        TABLE, decisions[::-1], reviewers=2, warning="Fires.", lists=[("own.txt", "5 words")]
+    )
+    for part in ("Fires.", "A: reject, no sense", "A: edit, article", "own.txt: 5 words"):
+        assert part in page
+    assert "shown as they are: 1; in an edited form: 1; removed: 1" in page
+    assert "There is no content warning." in appendix(TABLE, [])
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    TABLE.to_csv(tmp_path / "t.csv", index=False)
+    (tmp_path / "t.decisions.csv").write_text(
+        "sentence,reviewer,decision\nThe dog ran.,A,approve\n", "utf-8"
+    )
+    (tmp_path / "block.txt").write_text("one\ntwo\n", "utf-8")
+    ask = ["review", str(tmp_path / "t.csv")]
+    out = ["--appendix", str(tmp_path / "a.html"), "--block", str(tmp_path / "block.txt")]
+    assert main([*ask, *out]) == 0
+    assert "block.txt: 2 words, kept out" in (tmp_path / "a.html").read_text("utf-8")
+    assert main([*ask, *out, "--reviewer", "A"]) == 2
+    assert main(ask) == 2
+    said = capsys.readouterr().err.splitlines()
+    assert said == [
+        "contstim: --appendix writes a page about all reviewers; leave out --reviewer",
+        "contstim: a review needs the reviewer's name or initials; give --reviewer",
+    ]
