@@ -282,6 +282,7 @@ def make_inputs(folder: Path) -> None:
         f"{','.join(TRIPLETS)},repeat\n"
         "a,b,The dog ran.,A cat ran.,A man ran.,-9,-9,-8,-12,-12,-8,0\n",
     )
+    write("decisions.csv", "sentence,reviewer,decision\nThe dog ran.,A,approve\n")
     trials = make_trials()
     trials.to_csv(folder / "trials.csv", index=False)
     make_trials(participants=3).to_csv(folder / "more.csv", index=False)
