@@ -42,7 +42,7 @@ _ROLES = {
 }
 
 
-def places_of(table: pd.DataFrame) -> dict[str, list[dict[str, Any]]]:
+def standing(table: pd.DataFrame) -> dict[str, list[dict[str, Any]]]:
     """Return where each sentence of a table stands: its role, its natural sentence, its scores."""
     found: dict[str, list[dict[str, Any]]] = {sentence: [] for sentence in sentences_of(table)}
     roles = {name: role for name, role in _ROLES.items() if name in table}
@@ -91,7 +91,7 @@ class Review:
         self.reviewer = " ".join(self.reviewer.split())
         if not self.reviewer:
             raise InputError("a review needs the reviewer's name or initials; give --reviewer")
-        self.places = places_of(self.table)
+        self.places = standing(self.table)
         self.decisions = read_decisions(self.path) if self.path.exists() else []
 
     def stimuli(self) -> list[dict[str, Any]]:

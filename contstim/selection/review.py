@@ -17,7 +17,7 @@ from contstim.files import write_whole
 from contstim.tables import read_table
 
 #: What a reviewer may decide about a sentence.
-DECISIONS = ("approve", "reject", "edit")
+VERDICTS = ("approve", "reject", "edit")
 
 _COLUMNS = ("sentence", "reviewer", "decision", "edited", "reason")
 _TEXTS = ("natural", "synthetic_1", "synthetic_2", "synthetic", "sentence_1", "sentence_2")
@@ -32,7 +32,7 @@ class Decision:
     sentence, reviewer
         The sentence as it was shown, and who judged it.
     decision
-        One of `DECISIONS`.
+        One of `VERDICTS`.
     edited
         The sentence to be shown in its place; for ``edit`` alone.
     reason
@@ -55,10 +55,10 @@ class Decision:
             object.__setattr__(self, name, " ".join(str(value).split()))
         if not self.sentence or not self.reviewer:
             raise InputError("a decision needs a sentence and a reviewer; fill both")
-        if self.decision not in DECISIONS:
+        if self.decision not in VERDICTS:
             raise InputError(
                 f"the decision about {self.sentence!r} is {self.decision!r}; give one of "
-                f"{', '.join(DECISIONS)}"
+                f"{', '.join(VERDICTS)}"
             )
         if self.decision != "approve" and not self.reason:
             raise InputError(
@@ -179,7 +179,7 @@ def kappa(decisions: Sequence[Decision]) -> dict[tuple[str, str], tuple[float, i
         if n:
             observed = sum(a == b for a, b in both) / n
             shares = [Counter(side) for side in zip(*both, strict=True)]
-            expected = sum(shares[0][d] * shares[1][d] for d in DECISIONS) / n**2
+            expected = sum(shares[0][d] * shares[1][d] for d in VERDICTS) / n**2
             value = (observed - expected) / (1 - expected) if expected < 1 else value
         result[first, second] = value, n
     return result

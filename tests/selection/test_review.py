@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from contstim.errors import InputError
 from contstim.selection.review import (
-    DECISIONS,
+    VERDICTS,
     Decision,
     kappa,
     read_decisions,
@@ -53,13 +53,13 @@ def kappa_by_table(one: list[str], two: list[str]) -> float:
     """Cohen's kappa by the matrix of counts, as it is defined."""
     counts = np.zeros((3, 3))
     for a, b in zip(one, two, strict=True):
-        counts[DECISIONS.index(a), DECISIONS.index(b)] += 1
+        counts[VERDICTS.index(a), VERDICTS.index(b)] += 1
     shares = counts / counts.sum()
     expected = np.outer(shares.sum(axis=1), shares.sum(axis=0)).trace()
     return float((shares.trace() - expected) / (1 - expected))
 
 
-@given(st.lists(st.tuples(st.sampled_from(DECISIONS), st.sampled_from(DECISIONS)), min_size=1))
+@given(st.lists(st.tuples(st.sampled_from(VERDICTS), st.sampled_from(VERDICTS)), min_size=1))
 def test_kappa_is_cohens(pairs: list[tuple[str, str]]) -> None:
     one, two = (list(side) for side in zip(*pairs, strict=True))
     decisions = [
