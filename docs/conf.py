@@ -8,7 +8,11 @@ import sys
 import warnings
 from pathlib import Path
 
+from docutils.nodes import Element
+from pygments.lexers.special import TextLexer
 from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
+from sphinx.util.nodes import make_refnode
 
 import contstim
 
@@ -130,8 +134,29 @@ def _rename_source(
             lines[number : number + 2] = ["References", "----------"]
 
 
+def _by_last_name(
+    app: Sphinx, env: BuildEnvironment, node: Element, content: Element
+) -> Element | None:
+    """Lead from where a name is defined to its page: no two public names are the same."""
+    if node.get("reftype") not in ("func", "class", "exc"):
+        return None
+    last = node["reftarget"].rpartition(".")[2]
+    known = env.domains.python_domain.objects.items()
+    found = [
+        entry
+        for name, entry in known
+        if name.rpartition(".")[2] == last and entry.objtype in ("function", "class", "exception")
+    ]
+    if len(found) != 1:
+        return None
+    place = found[0]
+    return make_refnode(app.builder, node["refdoc"], place.docname, place.node_id, content)
+
+
 def setup(app: Sphinx) -> None:
     """Tell Sphinx what is done here."""
+    app.add_lexer("csv", TextLexer)
+    app.connect("missing-reference", _by_last_name)
     app.connect("autodoc-process-docstring", _rename_source, priority=400)
 
 

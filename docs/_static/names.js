@@ -1,10 +1,18 @@
-// Gives names that readers' software can say to two kinds of controls that lack them: the search
-// button, whose label differs from its text, and the links that lie over pictures of the gallery.
+// What the theme and the extensions leave undone for keyboards and readers' software: labels that
+// differ from the text they stand for, links over pictures without a name, tables that only a mouse
+// can move.
 document.addEventListener("DOMContentLoaded", () => {
-  for (const button of document.querySelectorAll(".search-button-field")) {
-    button.removeAttribute("aria-label");
+  for (const control of document.querySelectorAll(".search-button-field, details.hide > summary")) {
+    if (control.textContent.trim()) {
+      control.removeAttribute("aria-label");
+    }
   }
   for (const link of document.querySelectorAll(".sphx-glr-thumbcontainer a")) {
     link.setAttribute("aria-label", link.textContent.trim());
+  }
+  for (const table of document.querySelectorAll(".bd-article table")) {
+    if (table.scrollWidth > table.clientWidth) {
+      table.tabIndex = 0;
+    }
   }
 });

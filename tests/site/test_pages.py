@@ -59,16 +59,17 @@ def _documented() -> list[object]:
 
 
 def test_every_page_is_in_a_list() -> None:
-    listed = set()
+    listed: list[str] = []
     for page, text in PAGES.items():
         folder = (DOCS / page).parent
         for block in re.findall(r"```\{toctree\}\n(.*?)```", text, flags=re.DOTALL):
             for line in re.findall(r"^(?![:\s])(\S+)$", block, flags=re.MULTILINE):
-                listed.add((folder / line).resolve().relative_to(DOCS).as_posix())
+                listed.append((folder / line).resolve().relative_to(DOCS).as_posix())
+    assert len(set(listed)) == len(listed), "a page is listed twice"
     # Guides that no list names are added to the page of guides when the site is built.
     missing = {page for page in PAGES if page not in listed and "/" in page}
     assert not missing, f"no list of pages names {sorted(missing)}"
-    assert {"install", "glossary", "guides", "how-it-works", "rulebook"} <= listed
+    assert {"install", "glossary", "guides", "how-it-works", "rulebook"} <= set(listed)
     assert {page for page in listed if page not in PAGES} == {"gallery/index"}
 
 
