@@ -1,10 +1,12 @@
-"""Time of natural-pair selection against numbers of sentences and models, as a Markdown table.
+"""Time of natural-pair and set selection against sentences and models, as Markdown tables.
 
 Random scores with a common part, ten pairs for each two models, one process. With ``--data
 FOLDER`` (``natural_log_probs.npz``, ``natural_selected_360_pairs.csv``,
 ``synthetic_exp1_100_per_pair.csv`` of Golan et al. 2023) also the published stimuli.
 
-    python benchmarks/selection.py [--max-sentences 1000000] [--data FOLDER]
+    python benchmarks/selection.py [--max-sentences 1000000] [--data FOLDER] [--sets]
+
+``--sets``: 360 pairs for all of 20 models at once, by separations, in place of the others.
 """
 
 import argparse
@@ -19,6 +21,7 @@ from contstim.selection import (
     controversiality,
     read_scores,
     select_natural_pairs,
+    select_set,
     select_triplets,
     worst_ranks,
 )
@@ -72,6 +75,23 @@ def scaling(largest: int) -> None:
             )
 
 
+def sets(largest: int, models: int = 20, n: int = 360) -> None:
+    print("| sentences | models | pairs | seconds | processor s | peak GB so far | least | bound |")
+    print("|---:|---:|---:|---:|---:|---:|---:|---:|")
+    for sentences in SENTENCES:
+        if sentences > largest:
+            continue
+        scores = random_scores(sentences, models)
+        start, used = time.perf_counter(), time.process_time()
+        attrs = select_set(scores, n, time_limit=300.0).attrs
+        seconds, used = time.perf_counter() - start, time.process_time() - used
+        print(
+            f"| {sentences:,} | {models} | {n} | {seconds:.0f} | {used:.0f} | {peak_gb():.2f} "
+            f"| {attrs['objective']} | {attrs['bound']} |",
+            flush=True,
+        )
+
+
 def published(folder: Path) -> None:
     scores = read_scores(folder / "natural_log_probs.npz")
     start = time.perf_counter()
@@ -122,7 +142,11 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--max-sentences", type=int, default=SENTENCES[-1])
     parser.add_argument("--data", type=Path)
+    parser.add_argument("--sets", action="store_true")
     arguments = parser.parse_args()
-    if arguments.data:
-        published(arguments.data)
-    scaling(arguments.max_sentences)
+    if arguments.sets:
+        sets(arguments.max_sentences)
+    else:
+        if arguments.data:
+            published(arguments.data)
+        scaling(arguments.max_sentences)
