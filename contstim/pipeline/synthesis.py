@@ -33,7 +33,6 @@ from contstim.pipeline.tasks import (
     texts_of,
 )
 from contstim.pipeline.work import ModelRecord, RunContext, RunStore, StageTable, Task, csv_text
-from contstim.search.certificate import check_bounded
 from contstim.search.triplets import Triplet, check_request
 from contstim.text.diversity import diversity
 from contstim.text.sentences import pool
@@ -114,6 +113,8 @@ class SynthesisRequest:
         specs = (*self.models, *itertools.chain(*self.pairs), *self.options.further)
         models = {spec: ModelRecord.of(spec) for spec in dict.fromkeys(specs)}
         if self.options.certificate:
+            from contstim.search.certificate import check_bounded  # of no use to networks
+
             check_bounded(map(load_model, models))
         names = {spec: model.name for spec, model in models.items()}
         pairs = set()

@@ -7,14 +7,17 @@ bound on the loss of all sentences that begin so (`Reach`).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.search.bounded import Bounded
-from contstim.search.certificate import Reach, Under
 from contstim.search.sweeps import Search, option
 from contstim.settings import Count, settings
+
+if TYPE_CHECKING:
+    from contstim.search.certificate import Reach, Under
 
 # Sets of weights under which beginnings are bounded, and words tried at each place besides those
 # of n-grams, for each set.
@@ -48,10 +51,13 @@ class Beam(Bounded):
 
     def run(self, search: Search) -> bool:
         """Take the best sentence of the beam, then search by sweeps."""
+        problem = search.problem
         # One word that may change is best found by trying all.
-        reach = None if search.problem.edits.most == 1 else Reach.of(search)
-        if reach is not None:
-            for changes in written(search, reach, self.width):
+        if problem.edits.most != 1 and all(model.at_once for model in problem.models):
+            from contstim.search.certificate import Reach  # of no use to networks
+
+            reach = Reach.of(search)
+            for changes in [] if reach is None else written(search, reach, self.width):
                 if search.take(changes):
                     break
         return super().run(search)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from contstim.errors import InputError
 from contstim.models.base import SentenceModel
-from contstim.search.certificate import bound_of
 from contstim.search.problem import Problem
 from contstim.search.proposals import WordReplacement
 from contstim.search.strategies import DEFAULT
@@ -197,7 +196,11 @@ def synthesize(
     steering = strategy_called(strategy) if isinstance(strategy, str) else strategy
     natural = Sentence.parse(sentence)
     search = Search(problem, proposal, natural, seed, attempt)
-    bound = bound_of(search) if certificate else None
+    bound = None
+    if certificate:
+        from contstim.search.certificate import bound_of  # of no use to networks
+
+        bound = bound_of(search)
     finished = steering.run(search)
     return Synthesis(
         natural=str(natural),
