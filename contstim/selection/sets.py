@@ -135,7 +135,7 @@ def select_set(
     both ends of the projection (mean rank of one side minus that of the other) are paired, and
     those pairs are candidates whose smallest rank difference in the split's direction is largest.
     For ``log-bf`` the linear relaxation over these gives each model pair a price, and pairs that
-    are worth most at these prices are added, in several rounds. HiGHS then chooses among the
+    are highest in value at these prices are added, in several rounds. HiGHS then chooses among the
     candidates; among equal separations it prefers large rank differences.
     """
     for name, value, fewest in (("n", n, 1), ("seed", seed, 0), ("uses", uses, 1)):
@@ -194,9 +194,9 @@ def select_set(
     table = _table(ranked, own)
     table["separated"] = separated.sum(axis=1)
     table["least_difference"] = problem.least[chosen]
-    totals = problem.worth[chosen].sum(axis=0)
+    totals = problem.terms[chosen].sum(axis=0)
     if asked is not None:
-        table["log_bayes_factor"] = problem.worth[chosen].mean(axis=1)
+        table["log_bayes_factor"] = problem.terms[chosen].mean(axis=1)
         for row, total in zip(separations, totals, strict=True):
             row["log_bayes_factor"] = float(total)
     objective = float(totals.min())
@@ -261,7 +261,7 @@ def _given(pairs: pd.DataFrame | None, ranked: RankedScores) -> IntArray:
 
 @dataclass(frozen=True, eq=False)
 class _Measure:
-    """What a pair of sentences is worth for every two models.
+    """What a pair of sentences adds for every two models, of which a selection has the sum.
 
     Attributes
     ----------
@@ -296,8 +296,8 @@ class _Measure:
         values = named.loc[ranked.labels, list(ranked.models)].to_numpy(dtype=np.float64)
         return cls(ranked, values / log_ratio_scale(values[rows]), margin, people)
 
-    def worth(self, pairs: IntArray) -> FloatArray:
-        """Return the worth of each pair of rows for every two models, shape (number, pairs)."""
+    def terms(self, pairs: IntArray) -> FloatArray:
+        """Return what each pair of rows adds for every two models, shape (number, pairs)."""
         if self.people is not None:
             one, two = pairs.T
             return log_bayes_factors(self.people.probabilities(self.scaled[two] - self.scaled[one]))
@@ -309,15 +309,15 @@ class _Measure:
         """Return what no `n` pairs of the sentences `rows` exceed for the two models of least.
 
         The least is at most every weighted mean over model pairs. With equal weights no pair of
-        sentences is worth more than one on which the models split evenly and are as sure as they
+        sentences has more value than one on which the models split evenly and are as sure as they
         can be. For separations see `select_set`. For expected log Bayes factors, with
         q = p - 1/2 and l = logit p, the sum over model pairs depends on one model's q as
         ((M - 1) q l - P l - L q) / 2, where P and L are the sums of q and l over the others. Its
         second derivative is at least (M - 1) (1/4 - a |q|) / (1/4 - q²)² > 0, as
         |P| <= (M - 1) a with a < 1/2 the largest |q|: convex, so the maximum has every q at an end.
 
-        A second bound looks at the sentences. With c of `steepest`, models i and j are worth at
-        most c (d_i - d_j)², where d is the difference of the two sentences' standardised and
+        A second bound looks at the sentences. With c of `steepest`, models i and j get at most
+        c (d_i - d_j)², where d is the difference of the two sentences' standardised and
         centred log-probabilities z, and so at most 2 c times the sum of (z_i - z_j)² over both
         sentences. Summed with weights over model pairs and then over n pairs of different
         sentences, that is at most 2 c times the sum over the 2 n sentences of most. Mirror descent
@@ -339,9 +339,9 @@ class _Measure:
             matrix = np.zeros((m, m))
             matrix[i, j] = matrix[j, i] = weights
             laplacian = np.diag(matrix.sum(axis=0)) - matrix
-            worth = ((z @ laplacian) * z).sum(axis=1)
-            top = np.argpartition(-worth, min(sentences, len(worth)) - 1)[:sentences]
-            lowest = min(lowest, float(worth[top].sum()))
+            sums = ((z @ laplacian) * z).sum(axis=1)
+            top = np.argpartition(-sums, min(sentences, len(sums)) - 1)[:sentences]
+            lowest = min(lowest, float(sums[top].sum()))
             each = ((z[top][:, i] - z[top][:, j]) ** 2).sum(axis=0)
             weights = weights * np.exp(-2 / np.sqrt(step + 1) * each / each.max())
             weights /= weights.sum()
@@ -382,7 +382,7 @@ def _candidates(ranks: FloatArray, n: int, rng: np.random.Generator) -> IntArray
 
 
 def _priced(measure: _Measure, keep: IntArray, prices: FloatArray, n: int) -> IntArray:
-    """Return pairs of the rows `keep` that are worth most at the model pairs' `prices`.
+    """Return pairs of the rows `keep` of most value at the model pairs' `prices`.
 
     Directions in which sentences are looked for are the largest eigenvectors of the prices'
     Laplacian, along which the sum of squared differences is largest, and the differences between
@@ -414,9 +414,9 @@ def _ends(projection: NDArray[Any], depth: int) -> tuple[IntArray, IntArray]:
     return high, np.argpartition(projection, depth - 1)[:depth]
 
 
-def _disjoint(worth: NDArray[Any], high: IntArray, low: IntArray, count: int) -> IntArray:
-    """Return up to `count` pairs of largest `worth`, greedily, no row twice; shape (., 2)."""
-    flat = worth.ravel()
+def _disjoint(values: NDArray[Any], high: IntArray, low: IntArray, count: int) -> IntArray:
+    """Return up to `count` pairs of largest `values`, greedily, no row twice; shape (., 2)."""
+    flat = values.ravel()
     best = np.argpartition(-flat, min(40 * count, flat.size) - 1)[: 40 * count]
     taken: set[int] = set()
     pairs = []
@@ -481,8 +481,8 @@ class _Problem:
     ----------
     pairs
         Rows of the two sentences, shape (K, 2); sentence 1 is what the first model prefers.
-    worth
-        What each is worth for every two models, shape (K, number of model pairs).
+    terms
+        What each adds to the sums of every two models, shape (K, number of model pairs).
     least
         The smallest rank difference of each, shape (K,).
     rows, lower, upper
@@ -494,7 +494,7 @@ class _Problem:
     """
 
     pairs: IntArray
-    worth: FloatArray
+    terms: FloatArray
     least: FloatArray
     rows: csr_array
     lower: FloatArray
@@ -530,7 +530,7 @@ class _Problem:
         matrix, lower, upper, names, units = limits
         return cls(
             pairs,
-            measure.worth(pairs),
+            measure.terms(pairs),
             np.abs(ranked.fractions[pairs[:, 0]] - ranked.fractions[pairs[:, 1]]).min(axis=1),
             csr_array(vstack([csr_array(np.ones((1, count))), incidence, matrix], format="csr")),
             np.hstack([n, np.full(incidence.shape[0], -np.inf), lower]),
@@ -543,13 +543,13 @@ class _Problem:
         )
 
     def _programme(self, bound: float, unit: float) -> dict[str, Any]:
-        """Return the programme: the variables are x, one a pair, and t, units of least worth.
+        """Return the programme: the variables are x, one a pair, and t, units of the least sum.
 
         Maximise t; among equal separations, half the mean of `least` as well, which cannot
         outweigh one.
         """
-        count, models = self.worth.shape
-        least = hstack([csr_array(unit * self.worth.T), csr_array(-np.ones((models, 1)))])
+        count, models = self.terms.shape
+        least = hstack([csr_array(unit * self.terms.T), csr_array(-np.ones((models, 1)))])
         kept = hstack([self.rows, csr_array((self.rows.shape[0], 1))])
         lower = np.hstack([np.zeros(models), self.lower])
         upper = np.hstack([np.full(models, np.inf), self.upper])
@@ -561,13 +561,13 @@ class _Problem:
         }
 
     def prices(self) -> FloatArray:
-        """Return the model pairs' weights at which the linear relaxation is worth least."""
-        count, models = self.worth.shape
+        """Return the model pairs' weights at which the linear relaxation is least."""
+        count, models = self.terms.shape
         up, low = np.isfinite(self.upper), np.isfinite(self.lower)
         kept = vstack([self.rows[up], -self.rows[low]], format="csr")
         below = vstack(
             [
-                hstack([csr_array(-self.worth.T), csr_array(np.ones((models, 1)))]),
+                hstack([csr_array(-self.terms.T), csr_array(np.ones((models, 1)))]),
                 hstack([kept, csr_array((kept.shape[0], 1))]),
             ],
             format="csr",
@@ -587,7 +587,7 @@ class _Problem:
         return np.asarray(prices / prices.sum())
 
     def choose(self, bound: float, time_limit: float) -> tuple[IntArray, float]:
-        """Choose pairs; return them and a bound on the least worth of any choice of candidates.
+        """Choose pairs; return them and a bound on the least sum of any choice of candidates.
 
         Raises
         ------
