@@ -90,12 +90,6 @@ def test_every_listed_name_is_documented() -> None:
             assert not text.startswith(f"{name}("), name
 
 
-def test_every_command_has_its_help_on_the_page_of_commands() -> None:
-    assert set(re.findall(r'^show\("(\w+)"\)$', PAGES["api/commands"], re.MULTILINE)) == set(
-        COMMANDS
-    )
-
-
 def test_words_are_explained_where_a_reader_first_meets_them() -> None:
     first = PAGES["tutorials/stimuli"]
     for word in ("log-probability", "nats", "event", "controversiality", "Strata"):
