@@ -81,6 +81,8 @@ class Block:
         How many pairs could be chosen when the block was begun.
     version
         The answers to so many first blocks were known to the policy, but for those passed over.
+    turned
+        Whether sentence 2 is shown on the left: a person's leaning is to a side.
     passed_over
         Blocks that were given up waiting for since the block before.
     """
@@ -91,6 +93,7 @@ class Block:
     propensities: tuple[float, ...]
     available: int
     version: int
+    turned: tuple[bool, ...]
     passed_over: tuple[int, ...] = ()
 
 
@@ -163,6 +166,7 @@ class Conductor:
             tuple(propensities),
             int(self._available.sum()),
             version,
+            tuple((rng.random(len(pairs)) < 0.5).tolist()),
             tuple(passed_over),
         )
 
@@ -218,7 +222,9 @@ class Conductor:
             if number in passed_over:
                 continue
             block = self.blocks[number]
-            for pair in block.pairs:
-                preferences = self.pool.preferences[pair]
-                self.posterior.add(block.participant, preferences, self.answers[pair])
+            for pair, turned in zip(block.pairs, block.turned, strict=True):
+                preferences, answer = self.pool.preferences[pair], self.answers[pair]
+                if turned:  # as seen on the screen
+                    preferences, answer = -preferences, self.plan.link.n_answers - 1 - answer
+                self.posterior.add(block.participant, preferences, answer)
         self._version = version

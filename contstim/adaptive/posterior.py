@@ -304,9 +304,10 @@ class ModelPosterior:
         participant
             Who answered.
         preferences
-            g of the pair under the models, shape (M,).
+            g of the pair under the models, shape (M,), as it stood on the screen: log p(right-hand
+            sentence) - log p(left-hand sentence), for a person's leaning is to a side.
         answer
-            Its number, from `Link.answer_of`.
+            Its number, from `Link.answer_of`, 0 for sure of the left-hand sentence.
         """
         before = self.log_evidence
         state, log_chance = self.nodes.update(

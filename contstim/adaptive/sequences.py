@@ -14,7 +14,7 @@ from contstim.errors import InputError
 
 _TRUNCATION = 0.75  # of bets, a share of the largest that could not be lost wholly
 _N_MEANS = 2001
-_HALVINGS = 52
+_STEPS = 60
 
 
 def mean_sequence(
@@ -65,12 +65,13 @@ def log_e_above(
     values: FloatArray,
     alpha: float,
     bounds: tuple[float, float] = (-1.0, 1.0),
-    than: float = 0.0,
+    than: float | FloatArray = 0.0,
     best_at: float = 30.0,
 ) -> FloatArray:
     """Return the log e-values against "the running mean is at most `than`", shape (..., P).
 
-    At or above log(2 / alpha) exactly where the lower end of `mean_sequence` is at or above `than`.
+    `than` is one number, or one for each unit: the running mean after it. The e-value is at or
+    above log(2 / alpha) exactly where the lower end of `mean_sequence` is at or above `than`.
     """
     scaled = _scaled(values, alpha, bounds)
     low, high = bounds
@@ -218,12 +219,20 @@ def _log_mixture(above: FloatArray, spread: FloatArray, rho: float) -> FloatArra
 
 
 def _boundary(spread: FloatArray, alpha: float, rho: float) -> FloatArray:
-    """Return how far a sum must be above its expectation for an e-value of 1 / alpha."""
-    low, high = np.zeros(spread.shape), np.full(spread.shape, 1.0)
-    while (short := _log_mixture(high, spread, rho) < np.log(1 / alpha)).any():
-        high = np.where(short, 2 * high, high)
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        enough = _log_mixture(middle, spread, rho) >= np.log(1 / alpha)
-        low, high = np.where(enough, low, middle), np.where(enough, middle, high)
-    return high
+    """Return how far a sum must be above its expectation for an e-value of 1 / alpha.
+
+    The log mixture is increasing and convex, so that Newton's method, begun above the root, falls
+    to it steadily.
+    """
+    above, target = np.ones(spread.shape), np.log(1 / alpha)
+    while (short := _log_mixture(above, spread, rho) < target).any():
+        above = np.where(short, 2 * above, above)
+    shape = spread + rho
+    for _ in range(_STEPS):
+        rate = above + shape
+        tail = np.exp((shape - 1) * np.log(rate) - rate - gammaln(shape)) / gammainc(shape, rate)
+        step = (_log_mixture(above, spread, rho) - target) / (1 - shape / rate + tail)
+        above = above - np.maximum(step, 0.0)
+        if (step <= 1e-12 * above).all():
+            break
+    return above

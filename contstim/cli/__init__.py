@@ -32,6 +32,8 @@ COMMANDS = {
     "select": "select natural pairs or triplets, with a proven bound",
     "design": "lay out trials for participants; plan",
     "experiment": "run the experiment with people, in a browser; bring their choices back",
+    "preregister": "write an adaptive study's plan in whole sentences",
+    "watch": "say which model is best by now, and whether a study may stop",
     "run": "run a study plan, from models to trials",
     "evaluate": "tell from people's choices which model was right",
     "rescore": "choose among a recogniser's or translator's hypotheses with models",

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from contstim.adaptive.preregister import plan_departures
 from contstim.arrays import IntArray
 from contstim.errors import UnknownNameError
 from contstim.evaluation.analysis import analyse
@@ -96,6 +97,8 @@ def evaluate(
     options = preset_options(preset, **(fixed | changes))
     departed = None if plan is None else departures(options, planned)
     human = choices if isinstance(choices, HumanData) else finish(RawChoices(choices))
+    if departed is not None and planned.adaptive is not None:
+        departed = (*departed, *plan_departures(human.choices, planned.adaptive))
     kept, removed = exclude(human.choices, options.exclusions)
     source = human.scores if scores is None else scores
     wide = tokens = None

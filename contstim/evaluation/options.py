@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import field, fields, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 from pydantic import Field
 
-from contstim.errors import UnknownNameError
+from contstim.adaptive.conduct import AdaptivePlan
+from contstim.errors import InputError, UnknownNameError
 from contstim.evaluation.bootstrap import LEVELS
 from contstim.evaluation.crossed import POPULATIONS
 from contstim.evaluation.exclusion import ExclusionRules
@@ -81,6 +82,8 @@ class EvaluationOptions:
         Participants and trials left out.
     seed
         Of the bootstrap and the random halves.
+    adaptive
+        The plan of an adaptive study, from which its choices may depart.
     """
 
     analyses: Several[Analysis] = ()
@@ -101,6 +104,7 @@ class EvaluationOptions:
     levels: Several[Annotated[str, one_of(LEVELS, "resampling level")]] = ()
     exclusions: ExclusionRules = field(default_factory=ExclusionRules)
     seed: int = 0
+    adaptive: AdaptivePlan | None = None
 
 
 #: Options by name. ``golan2023`` is the published analysis of Golan et al. (2023): SciPy 1.7's
@@ -143,7 +147,8 @@ def read_plan(path: str | Path) -> dict[str, Any]:
     ----------
     path
         A TOML file whose keys are fields of `EvaluationOptions`; ``[exclusions]`` is a table of
-        those of `ExclusionRules`, and each ``[[analyses]]`` one of those of `Analysis`.
+        those of `ExclusionRules`, and each ``[[analyses]]`` one of those of `Analysis`;
+        ``[adaptive]`` is one of those of `AdaptivePlan`.
 
     Returns
     -------
@@ -160,6 +165,20 @@ def read_plan(path: str | Path) -> dict[str, Any]:
     return {name: getattr(options, name) for name in table}
 
 
+def read_adaptive_plan(path: str | Path) -> AdaptivePlan:
+    """Read what an analysis plan says of an adaptive study, its table ``[adaptive]``.
+
+    Raises
+    ------
+    InputError
+        As `read_plan`, and if there is no such table.
+    """
+    plan = read_plan(path).get("adaptive")
+    if plan is None:
+        raise InputError(f"{path} has no table [adaptive]; write the plan of the study there")
+    return cast("AdaptivePlan", plan)
+
+
 def departures(options: EvaluationOptions, planned: EvaluationOptions) -> tuple[str, ...]:
     """Return a sentence for each option, or rule of exclusion, that is not as planned."""
     return tuple(_differences(options, planned, ""))
@@ -173,6 +192,8 @@ def _differences(done: Any, planned: Any, where: str) -> list[str]:
             getattr(done, item.name),
             getattr(planned, item.name),
         )
+        if item.name == "adaptive":
+            continue  # what the data depart from, `plan_departures` says
         if item.name == "exclusions":
             found += _differences(now, then, "exclusions.")
         elif now != then:

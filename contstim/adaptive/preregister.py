@@ -1,0 +1,162 @@
+"""What is planned, in words, to be registered before a study; and how its data depart from it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from contstim.adaptive.conduct import AdaptivePlan
+from contstim.adaptive.standing import NOT_COUNTED
+
+_POLICIES = {
+    "information": "by the mutual information between the answer and which model is right, given "
+    "the answers so far and what is known of the participant",
+    "disagreement": "by the variance of the models' preferences",
+    "random": "at random",
+    "fixed": "in a fixed order",
+}
+_OVER = {
+    "asked": "the trials asked of the people asked",
+    "pool": "all pairs of the pool, trials being weighted by the inverse of their propensity",
+}
+
+
+def preregistration(plan: AdaptivePlan, title: str = "Adaptive study") -> str:
+    """Return the plan of an adaptive study in whole sentences, Markdown.
+
+    It states policy, epsilon, priors, link, stopping rule and looks, each with every number that
+    the analysis uses.
+    """
+    choosing, link, people, stop = plan.choosing, plan.link, plan.link.people, plan.stopping
+    policy = _POLICIES.get(choosing.policy, f"by the policy {choosing.policy}")
+    drawn = "Each trial is drawn from the pairs that nobody was asked"
+    if choosing.policy in ("random", "fixed"):
+        how = f"{drawn}, {policy}."
+    else:
+        how = (
+            f"With probability {choosing.epsilon:g} a trial is drawn from all pairs that nobody "
+            f"was asked, alike; otherwise {policy}: from the {choosing.shortlist} pairs of "
+            f"greatest value v, with probability proportional to exp(v / "
+            f"{choosing.temperature:g}). Within "
+            f"a block values are those of the block's answers together, and fall by "
+            f"{choosing.repeats:.0%} of the share of a pair's words that the block has already."
+        )
+    answers = "Only the side that is chosen is used."
+    if link.thresholds:
+        answers = (
+            f"Ratings are used, with thresholds at ± {_list(link.thresholds)} and 0 (cumulative "
+            "link)."
+        )
+    slopes = _weighted([f"{s:g}" for s in link.slopes], link.slope_weights)
+    rule = (
+        "betting confidence sequences (Waudby-Smith and Ramdas 2024)"
+        if stop.constant
+        else "empirical Bernstein confidence sequences for running means (Howard et al. 2021)"
+    )
+    measure = {
+        "accuracy": "accuracy (share of choices as the model prefers, ties counting half)",
+        "log-score": "mean log-probability of the answers, predicted by the link as it stands "
+        "below, a tenth of it a coin",
+    }[stop.measure]
+    parts = {
+        "Trials": (
+            f"Each participant is asked {plan.trials} chosen trials in blocks of {choosing.block}, "
+            f"and {plan.anchors} anchors, the same for everybody. A pair is asked once, anchors "
+            f"aside. {how} The propensity of every trial is stored with it, and the seed is "
+            f"{plan.seed}. Answers are taken in by the order in which their blocks were issued; a "
+            f"block without all its answers is passed over after {plan.patience} later ones."
+        ),
+        "Link and priors": (
+            "If a model is right, a participant chooses sentence 2 with probability lapse / 2 + (1 "
+            "- lapse) sigma(beta g + b + u), where g is the difference of the model's "
+            f"log-probabilities in standard deviations over sentences, cut off at "
+            f"±{people.most:g}; log beta ~ N(log slope, {people.slope_sd:g}²) and b ~ N(0, "
+            f"{people.side_sd:g}²) "
+            f"over participants, u ~ N(0, {people.item_sd:g}²) over pairs, lapse {people.lapse:g}. "
+            f"The slope is each model's own: {slopes}. {answers} Models have "
+            + ("equal prior weights." if not link.prior else f"prior weights {_list(link.prior)}.")
+        ),
+        "Stopping rule": (
+            f"Models are compared by {measure}, over {_OVER[stop.over]}. Participants are the "
+            "units, in the order in which they entered, up to the first who has not finished (who "
+            f"has not when {plan.together} more have entered is taken to have left); chosen trials "
+            f"count, anchors and catch trials do not. For each two of M models, {rule} of their "
+            f"difference fail on either side with probability {stop.alpha:g} / M. The study stops "
+            "when one model's differences from all others are above 0 (best), when all differences "
+            f"among the models that may still be best are within ±{stop.margin:g} (equivalent), or "
+            f"when neither is to be expected within {stop.participants} participants (futile), and "
+            f"at {stop.participants} participants. The probability that a model is ever called "
+            f"best that is not is at most {stop.alpha:g}, however often one looks."
+        ),
+        "Looks": f"Results are looked at {plan.looks}.",
+        "What is reported": (
+            "The posterior weights of the models by the first answer to each pair; log e-values "
+            "against each model with this link, by universal inference, the alternatives being the "
+            "models and their mean; and the confidence sequences above. If no model is right, the "
+            "posterior goes to the one that is closest on the pairs that were asked."
+        ),
+    }
+    return (
+        f"# {title}\n\n"
+        + "\n\n".join(f"## {name}\n\n{text}" for name, text in parts.items())
+        + "\n"
+    )
+
+
+def plan_departures(choices: pd.DataFrame, plan: AdaptivePlan) -> list[str]:
+    """Return where choices depart from the plan of an adaptive study, a sentence each.
+
+    Parameters
+    ----------
+    choices
+        As for `standing`.
+    plan
+        What was planned.
+    """
+    found = []
+    condition = choices["condition"] if "condition" in choices else pd.Series("", choices.index)
+    chosen = choices[~condition.isin(NOT_COUNTED)]
+    people = chosen["participant"].nunique()
+    if people > plan.stopping.participants:
+        found.append(
+            f"{people} participants answered; the plan has at most {plan.stopping.participants}."
+        )
+    counts = chosen.groupby("participant").size()
+    if len(counts) and int(counts.max()) > plan.trials:
+        found.append(
+            f"a participant answered {int(counts.max())} chosen trials; the plan has {plan.trials}."
+        )
+    anchors = choices[condition == "anchor"]
+    n_anchors = len(anchors[["sentence_1", "sentence_2"]].drop_duplicates())
+    if n_anchors != plan.anchors:
+        found.append(f"{n_anchors} anchors were asked; the plan has {plan.anchors}.")
+    twice = int(chosen.duplicated(["sentence_1", "sentence_2"]).sum())
+    if twice:
+        found.append(f"{twice} chosen trials repeat a pair; the plan asks each pair once.")
+    if "propensity" not in chosen:
+        found.append("the choices have no propensities; the plan stores that of every trial.")
+    else:
+        chance = pd.to_numeric(chosen["propensity"], errors="coerce").to_numpy(dtype=np.float64)
+        epsilon = 0.0 if plan.choosing.policy == "fixed" else plan.choosing.epsilon
+        floor = np.full(len(chosen), 0.0)
+        if "available" in chosen:
+            available = pd.to_numeric(chosen["available"], errors="coerce")
+            floor = epsilon / available.to_numpy(dtype=np.float64)
+        bad = int((~(chance >= floor * (1 - 1e-9))).sum())
+        if bad:
+            found.append(
+                f"{bad} trials have a propensity below epsilon / available pairs, or none; the "
+                f"plan has epsilon {epsilon:g}."
+            )
+    return found
+
+
+def _weighted(values: list[str], weights: tuple[float, ...]) -> str:
+    if not weights:
+        return f"one of {', '.join(values)}, equally likely"
+    shown = (f"{v} (weight {w:g})" for v, w in zip(values, weights, strict=True))
+    return f"one of {', '.join(shown)}"
+
+
+def _list(values: tuple[float, ...]) -> str:
+    return ", ".join(f"{value:g}" for value in values)

@@ -1,0 +1,369 @@
+"""How a study stands: belief, fit and verdict from its choices so far; and its replay."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+
+from contstim.adaptive.conduct import AdaptivePlan
+from contstim.adaptive.policies import Pool, View, choose_block, places_of
+from contstim.adaptive.posterior import ModelPosterior, Nodes, softmax
+from contstim.adaptive.sequences import fit_e_value
+from contstim.adaptive.verdicts import Verdict, verdicts
+from contstim.arrays import BoolArray, FloatArray, IntArray
+from contstim.errors import InputError
+
+#: Conditions whose trials say nothing of the models.
+NOT_COUNTED = ("anchor", "catch", "attention", "practice")
+_COIN = 0.1  # share of a coin in predictions, which bounds log scores
+
+
+@dataclass(frozen=True, eq=False)
+class Standing:
+    """What a study's choices say by now, in three ways.
+
+    Attributes
+    ----------
+    models
+        One row a model: `model`, `posterior` (weight), `log_e_against` (log e-value against "this
+        model with this link"), `accuracy` (mean over the participants counted).
+    verdicts
+        After each participant counted; empty while there is none.
+    n_answers, n_believed
+        Answers to chosen trials, and those of them that the posterior counts: the first to each
+        pair.
+    n_participants
+        Who entered; who of them is counted, `verdicts` says.
+    """
+
+    models: pd.DataFrame
+    verdicts: list[Verdict]
+    n_answers: int
+    n_believed: int
+    n_participants: int
+
+    @property
+    def stops(self) -> bool:
+        """Whether the study may stop by the rule of its plan."""
+        return bool(self.verdicts) and self.verdicts[-1].stops
+
+    @property
+    def settled_after(self) -> int | None:
+        """After how many participants the study could first have stopped; None: not yet."""
+        return next((v.n_participants for v in self.verdicts if v.stops), None)
+
+    def __str__(self) -> str:
+        weights = self.models.sort_values("posterior", ascending=False, kind="stable")
+        shown = ", ".join(
+            f"{row['model']} {row['posterior']:.3f}" for row in weights.to_dict("records")
+        )
+        fits = ", ".join(
+            f"{row['model']} {row['log_e_against']:.1f}" for row in self.models.to_dict("records")
+        )
+        last = self.verdicts[-1].text if self.verdicts else "go on: nobody has finished"
+        first = self.settled_after
+        lines = [
+            f"{self.n_answers} answers of {self.n_participants} participants",
+            f"belief: {shown} (by the first answers to {self.n_believed} pairs)",
+            f"fit: log e-values against each model with this link: {fits}",
+            f"verdict: {last}",
+        ]
+        if self.verdicts:
+            pairs = self.verdicts[-1].pairs
+            lines += [
+                f"  {row['model_1']} - {row['model_2']}: {row['difference']:+.3f} "
+                f"({row['low']:+.3f} to {row['high']:+.3f}){' apart' if row['apart'] else ''}"
+                for row in pairs.to_dict("records")
+            ]
+            apart = pairs.loc[pairs["apart"], ["model_1", "model_2"]].to_numpy().tolist()
+            since = {f"{one} and {two}": self._apart_since(one, two) for one, two in apart}
+            if since:
+                told = ", ".join(f"{names} after {n}" for names, n in since.items())
+                lines.append(f"  first apart: {told} participants")
+        if first is not None:
+            lines.append(f"could have stopped after {first} participants")
+        return "\n".join(lines)
+
+    def _apart_since(self, one: str, two: str) -> int:
+        for verdict in self.verdicts:
+            own = verdict.pairs
+            row = own[(own["model_1"] == one) & (own["model_2"] == two)]
+            if row["apart"].iloc[0]:
+                return verdict.n_participants
+        return self.verdicts[-1].n_participants
+
+
+@dataclass(frozen=True, eq=False)
+class _Trials:
+    """Chosen trials in the order of issue: T rows and the pool of their pairs."""
+
+    person: IntArray
+    names: list[str]
+    pair: IntArray
+    sign: FloatArray  # -1 where the pool's sentence 2 stood on the left, or was called sentence 1
+    rating: FloatArray  # as the trial's row has it
+    pool: Pool
+    rows: IntArray
+
+
+def most_trials(choices: pd.DataFrame) -> int:
+    """Return the most chosen trials that a participant has answered, 1 if there are none."""
+    own = choices[_chosen(choices)]
+    return int(own.groupby("participant").size().max()) if len(own) else 1
+
+
+def _chosen(choices: pd.DataFrame) -> BoolArray:
+    """Return which rows are answers to chosen trials."""
+    for column in ("participant", "sentence_1", "sentence_2", "rating"):
+        if column not in choices:
+            raise InputError(f"the choices have no column {column!r}; give one row a trial")
+    counted = pd.to_numeric(choices["rating"], errors="coerce").fillna(0).to_numpy() != 0
+    if "condition" in choices:
+        counted &= ~choices["condition"].isin(NOT_COUNTED).to_numpy()
+    if "expected" in choices:  # catch trials, whatever their condition is called
+        counted &= choices["expected"].isna().to_numpy()
+    return np.asarray(counted)
+
+
+def _trials(choices: pd.DataFrame, log_probs: pd.DataFrame, plan: AdaptivePlan) -> _Trials:
+    rows = np.flatnonzero(_chosen(choices))
+    if not len(rows):
+        raise InputError("there are no answers to chosen trials; wait for some")
+    if "block" in choices:
+        block = pd.to_numeric(choices["block"], errors="coerce").to_numpy(dtype=np.float64)[rows]
+        if np.isnan(block).any():
+            raise InputError("a chosen trial has no number of its block; fill the column block in")
+        rows = rows[np.argsort(block, kind="stable")]
+    table = choices.iloc[rows]
+    one, two = (table[f"sentence_{k}"].astype(str).to_numpy(dtype=object) for k in (1, 2))
+    swapped = one > two
+    first, second = np.where(swapped, two, one), np.where(swapped, one, two)
+    pair, keys = pd.factorize(pd.MultiIndex.from_arrays([first, second]))
+    pairs = pd.DataFrame(list(keys), columns=["sentence_1", "sentence_2"])
+    sign = np.where(swapped, -1.0, 1.0)
+    rating = table["rating"].to_numpy(dtype=np.float64)
+    if "side_1" in table:
+        left = (table["side_1"] == "right").to_numpy()
+        sign, rating = np.where(left, -sign, sign), np.where(left, -rating, rating)
+    person, names = pd.factorize(table["participant"].astype(str))
+    return _Trials(
+        np.asarray(person, dtype=np.int64),
+        [str(name) for name in names],
+        np.asarray(pair, dtype=np.int64),
+        sign,
+        rating,
+        Pool.of(pairs, log_probs, Nodes(plan.link)),
+        rows,
+    )
+
+
+def standing(
+    choices: pd.DataFrame, log_probs: pd.DataFrame, plan: AdaptivePlan, every: bool = True
+) -> Standing:
+    """Say how a study stands.
+
+    Parameters
+    ----------
+    choices
+        One row a trial and participant: ``participant``, ``sentence_1``, ``sentence_2`` and
+        ``rating``; where there are such ``condition`` (trials of `NOT_COUNTED` are left out),
+        ``expected`` (those that have it, catch trials, are left out too),
+        ``block`` (the order of issue, failing which rows are in order), ``side_1`` (where sentence
+        1 stood, failing which leanings are taken to be to sentence 2), and, to speak of the pool,
+        ``propensity``, ``available`` and ``pool`` (its size).
+    log_probs
+        Shape (S, M), as for `Pool.of`.
+    plan
+        What was planned.
+    every
+        Whether verdicts are asked for after each participant, or only the last.
+
+    Raises
+    ------
+    InputError
+        If there are no answers, or columns or scores are missing.
+
+    Notes
+    -----
+    The verdict counts participants in the order in which they entered, up to the first who has not
+    finished, unless so many entered since that they must have left (`AdaptivePlan.together`).
+    """
+    trials = _trials(choices, log_probs, plan)
+    models = list(trials.pool.models)
+    nodes = Nodes(plan.link)
+    answers = np.array([plan.link.answer_of(r) for r in trials.rating.tolist()])
+    g = trials.sign[:, None] * trials.pool.preferences[trials.pair]
+    new = np.zeros(len(answers), dtype=bool)
+    new[np.unique(trials.pair, return_index=True)[1]] = True
+    # One alternative more: people follow what the models have in common.
+    posterior = ModelPosterior(replace(plan.link, prior=()), len(models) + 1)
+    for t in np.flatnonzero(new).tolist():
+        posterior.add(int(trials.person[t]), np.append(g[t], g[t].mean()), int(answers[t]))
+    evidence = posterior.log_evidence
+    weights = softmax(np.log(plan.link.weights_of(len(models)) + 1e-300) + evidence[:-1])
+    even = np.full(len(evidence), -np.log(len(evidence)))
+    e_values = [fit_e_value(evidence, even, own) for own in posterior.log_likelihood[:-1]]
+    scores, bounds = _scores(trials, g, answers, nodes, plan)
+    if plan.stopping.over == "pool":
+        scores, bounds = _over_pool(choices.iloc[trials.rows], scores, bounds, plan)
+    counted = _counted(trials.person, plan)
+    told: list[Verdict] = []
+    if counted.any():
+        told = verdicts(
+            trials.person[counted], scores[counted], models, plan.stopping, bounds, every
+        )
+    accuracy = _accuracy(trials, g)
+    table = pd.DataFrame(
+        {
+            "model": models,
+            "posterior": weights,
+            "log_e_against": e_values,
+            "accuracy": accuracy.mean(axis=0),
+        }
+    )
+    return Standing(table, told, len(answers), int(new.sum()), len(trials.names))
+
+
+def _accuracy(trials: _Trials, g: FloatArray) -> FloatArray:
+    agrees = np.sign(g) * np.sign(trials.rating)[:, None]
+    return np.asarray((agrees + 1) / 2)
+
+
+def _scores(
+    trials: _Trials, g: FloatArray, answers: IntArray, nodes: Nodes, plan: AdaptivePlan
+) -> tuple[FloatArray, tuple[float, float]]:
+    """Return the models' scores of the answers, shape (T, M), and bounds of their differences."""
+    if plan.stopping.measure == "accuracy":
+        return _accuracy(trials, g), (-1.0, 1.0)
+    # Predicted by the link as it was before the study, the same for everybody.
+    slopes = np.exp(nodes.log_prior)[None]
+    state = np.broadcast_to(nodes.weights, (1, len(nodes.log_prior), len(nodes.weights)))
+    curve = nodes.curves(state, slopes)[0].astype(np.float64)
+    chances = np.empty(g.shape)
+    for answer in range(len(curve)):
+        own = answers == answer
+        chances[own] = np.interp(g[own], nodes.grid, curve[answer])
+    coin = _COIN / len(curve)
+    most = float(np.log((1 - _COIN + coin) / coin))
+    return np.log((1 - _COIN) * chances + coin), (-most, most)
+
+
+def _over_pool(
+    table: pd.DataFrame, scores: FloatArray, bounds: tuple[float, float], plan: AdaptivePlan
+) -> tuple[FloatArray, tuple[float, float]]:
+    for column in ("propensity", "available", "pool"):
+        if column not in table:
+            raise InputError(
+                f"the choices have no column {column!r}, without which nothing can be said of the "
+                "pool; give stopping.over = 'asked'"
+            )
+    chance, available, size = (
+        pd.to_numeric(table[name], errors="coerce").to_numpy(dtype=np.float64)
+        for name in ("propensity", "available", "pool")
+    )
+    least = plan.choosing.epsilon / available
+    if not (chance >= least * (1 - 1e-9)).all():
+        row = int(np.argmin(chance >= least * (1 - 1e-9)))
+        raise InputError(
+            f"propensity {chance[row]:g} is below choosing.epsilon / available = {least[row]:g}; "
+            "give the epsilon that the study had"
+        )
+    return pool_scores(scores, chance, size), (
+        bounds[0] / plan.choosing.epsilon,
+        bounds[1] / plan.choosing.epsilon,
+    )
+
+
+def pool_scores(
+    scores: FloatArray, propensities: FloatArray, size: FloatArray | float
+) -> FloatArray:
+    """Return values whose mean is an unbiased estimate of the mean score over the pool.
+
+    Parameters
+    ----------
+    scores
+        Of answers, in the order of issue, each pair once, shape (T, M).
+    propensities
+        Of the trials, given those before, shape (T,).
+    size
+        Pairs in the pool, N.
+
+    Returns
+    -------
+    array
+        (Σ_{s<t} y_s + y_t / π_t) / N, shape (T, M): what is asked already is known, what is left is
+        estimated by the trial drawn from it (Horvitz and Thompson 1952; Farquhar, Gal and
+        Rainforth 2021, arXiv 2101.11665).
+    """
+    before = scores.cumsum(axis=0) - scores
+    return np.asarray((before + scores / propensities[:, None]) / np.reshape(size, (-1, 1)))
+
+
+def _counted(person: IntArray, plan: AdaptivePlan) -> BoolArray:
+    """Return which trials count: of participants in order, up to the first who is still at it."""
+    counts = np.bincount(person)
+    done = (counts >= plan.trials) | (np.arange(len(counts)) < len(counts) - plan.together)
+    last = int(np.argmin(done)) if not done.all() else len(done)
+    return np.asarray(person < last)
+
+
+def replay(
+    choices: pd.DataFrame, log_probs: pd.DataFrame, plan: AdaptivePlan
+) -> tuple[pd.DataFrame, Standing]:
+    """Ask a finished study's participants again, by the plan's policy, what they have answered.
+
+    Parameters
+    ----------
+    choices, log_probs
+        As for `standing`.
+    plan
+        Its policy chooses `trials` of each participant's own trials, pairs that were asked of
+        nobody first.
+
+    Returns
+    -------
+    tuple
+        The rows that were asked, in order, with ``block`` and ``propensity``, and how the study
+        would have stood.
+    """
+    trials = _trials(choices, log_probs, plan)
+    posterior = ModelPosterior(plan.link, len(trials.pool.models))
+    places = places_of(trials.pool.preferences, posterior.nodes)
+    asked = np.zeros(len(trials.pool.pairs), dtype=bool)
+    rows: list[int] = []
+    blocks: list[int] = []
+    chances: list[float] = []
+    for person in range(len(trials.names)):
+        own = np.flatnonzero(trials.person == person)
+        row_of = dict(zip(trials.pair[own].tolist(), own.tolist(), strict=True))
+        answered = np.zeros(len(asked), dtype=bool)
+        answered[trials.pair[own]] = True
+        done = 0
+        while done < plan.trials and answered.any():
+            fresh = answered & ~asked
+            view = View(
+                places,
+                trials.pool.preferences,
+                fresh if fresh.any() else answered,
+                posterior.weights,
+                posterior.curves(person),
+            )
+            number = len(set(blocks))
+            rng = np.random.default_rng([plan.seed, number])
+            least = min(plan.choosing.block, plan.trials - done)
+            pairs, propensities = choose_block(replace(plan.choosing, block=least), view, rng)
+            for pair, chance in zip(pairs, propensities, strict=True):
+                t = row_of[pair]
+                if not asked[pair]:
+                    answer = plan.link.answer_of(float(trials.rating[t]))
+                    preferences = trials.sign[t] * trials.pool.preferences[pair]
+                    posterior.add(person, preferences, answer)
+                asked[pair], answered[pair] = True, False
+                rows.append(int(trials.rows[t]))
+                blocks.append(number)
+                chances.append(chance)
+            done += len(pairs)
+    table = choices.iloc[rows].assign(block=blocks, propensity=chances)
+    return table, standing(table, log_probs, plan)

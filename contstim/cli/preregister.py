@@ -1,0 +1,38 @@
+"""Write an adaptive study's plan in whole sentences, to be registered before the study.
+
+PLAN.toml is the plan that `contstim evaluate --plan` reads, with a table [adaptive]: choosing,
+link, stopping, trials, anchors and others (docs/adaptive.md); what it leaves out has its default,
+which the document states too. After the study `contstim evaluate --plan PLAN.toml` lists where the
+data and the analysis depart from it.
+
+Example:
+  contstim preregister PLAN.toml --out preregistration.md
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from contstim.cli.common import output_file, write_output
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    parser.add_argument("plan", metavar="PLAN.toml", help="with a table [adaptive]")
+    parser.add_argument(
+        "--title", default="Adaptive study", metavar="TEXT", help="(default: Adaptive study)"
+    )
+    parser.add_argument(
+        "--out", type=output_file, default="-", metavar="FILE", help="(default: standard output)"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the document."""
+    from contstim.adaptive.preregister import preregistration
+    from contstim.evaluation.options import read_adaptive_plan
+
+    text = preregistration(read_adaptive_plan(args.plan), args.title)
+    with write_output(args.out, [args.plan]) as out:
+        out.write(text)
+    return 0

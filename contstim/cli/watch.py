@@ -1,0 +1,135 @@
+"""Say how a study stands: which model is best by now, and whether the study may stop.
+
+CHOICES is a tidy table of choices, one row a trial and participant, to which rows may be added
+while this runs; a folder of such tables, taken together in the order of their names; or the folder
+of a study of `contstim experiment`. Three views: belief (posterior weights of the models), fit
+(e-values against each model), and a verdict that may be asked for after every answer: best,
+equivalent, futile or go on, with what would help. Without a plan, trials without propensities are
+taken for a fixed design. Exit status 0, whatever the verdict.
+
+Examples:
+  contstim watch choices.csv --scores scores.csv
+  contstim watch study/ --scores scores.csv --plan plan.toml --every 60 --blinded
+  contstim watch choices.csv --scores scores.csv --replay information --trials 20
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+
+from contstim.adaptive import POLICIES, AdaptivePlan
+from contstim.adaptive.standing import most_trials, replay, standing
+from contstim.cli.common import number, positive
+from contstim.errors import InputError
+from contstim.evaluation import FORMATS, check_choices, read_choices, score_table
+from contstim.evaluation.options import read_adaptive_plan
+from contstim.selection.files import read_scores
+from contstim.tables import read_table
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    parser.add_argument("choices", metavar="CHOICES", help="a table, or a folder")
+    parser.add_argument("--format", choices=sorted(FORMATS), default="tidy", help="(default: tidy)")
+    parser.add_argument(
+        "--scores",
+        metavar="SCORES",
+        help="log-probabilities of natural sentences and those of the study, as for `select` "
+        "(default: those that the data hold)",
+    )
+    parser.add_argument(
+        "--model",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="compare these models of the scores; may be given several times (default: all)",
+    )
+    parser.add_argument("--plan", metavar="TOML", help="with a table [adaptive]")
+    parser.add_argument(
+        "--trials",
+        type=positive,
+        metavar="N",
+        help="chosen trials of each participant (default: the plan's, or the most that one has)",
+    )
+    parser.add_argument(
+        "--replay",
+        choices=sorted(POLICIES),
+        help="ask for the answers of a finished study again, chosen by this policy",
+    )
+    parser.add_argument("--blinded", action="store_true", help="say stop or go on, nothing else")
+    parser.add_argument(
+        "--every",
+        type=number(above=0, most=1e6),
+        metavar="SECONDS",
+        help="look again until the study may stop (default: once)",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Look, and say what is seen."""
+    given = None if args.scores is None else read_scores(args.scores)
+    before = None
+    while True:
+        choices, own = _read(Path(args.choices), args.format)
+        scores = own if given is None else given
+        if scores is None:
+            raise InputError(f"{args.choices} holds no scores; give --scores")
+        for name in args.model:
+            if name not in scores:
+                known = ", ".join(map(str, scores.columns))
+                raise InputError(f"--model {name!r} has no scores; there are {known}")
+        scores = scores[args.model] if args.model else scores
+        plan = _plan(args, choices)
+        if args.replay is not None:
+            _, found = replay(choices, scores, plan)
+        else:
+            found = standing(choices, scores, plan, every=not args.blinded)
+        said = ("stop" if found.stops else "go on") if args.blinded else str(found)
+        if said != before:
+            print(said, flush=True)
+        before = said
+        if args.every is None or found.stops:
+            return 0
+        time.sleep(args.every)
+
+
+def _plan(args: argparse.Namespace, choices: pd.DataFrame) -> AdaptivePlan:
+    plan = AdaptivePlan()
+    if args.plan is not None:
+        plan = read_adaptive_plan(args.plan)
+    elif "propensity" not in choices and args.replay in (None, "fixed", "random"):
+        fixed = replace(plan.choosing, policy="fixed")
+        plan = replace(plan, choosing=fixed, stopping=replace(plan.stopping, constant=True))
+    trials = args.trials
+    if trials is None and args.plan is None:
+        trials = most_trials(choices)
+    if args.replay is not None:
+        plan = replace(plan, choosing=replace(plan.choosing, policy=args.replay))
+    return plan if trials is None else replace(plan, trials=trials)
+
+
+def _read(path: Path, kind: str) -> tuple[pd.DataFrame, pd.DataFrame | None]:
+    """Return choices, and the scores that come with them."""
+    if path.is_dir():
+        if (path / "study.toml").exists():
+            from contstim.experiment.collected import read_collected
+            from contstim.experiment.study import read_study
+
+            return check_choices(read_collected(read_study(path)).choices), None
+        parts = sorted(path.glob("*.csv"))
+        if not parts:
+            raise InputError(f"the folder {path} has no study.toml and no .csv; name a study's")
+        tables = [read_table(part) for part in parts]
+        return check_choices(pd.concat(tables, ignore_index=True)), None
+    if kind == "tidy":
+        return check_choices(read_table(path)), None
+    human = read_choices(path, kind)
+    table = human.choices
+    if human.scores is None:
+        return table, None
+    return table, score_table(human.scores, [*table["sentence_1"], *table["sentence_2"]])

@@ -1,0 +1,142 @@
+"""`contstim watch`, `contstim preregister`, and `evaluate --plan` with an adaptive plan."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import expit
+
+from contstim.cli import main
+
+PLAN = """\
+margin = 0.2
+
+[adaptive]
+trials = 12
+anchors = 0
+looks = "every Monday"
+
+[adaptive.choosing]
+epsilon = 0.2
+
+[adaptive.link]
+slopes = [0.5, 1.5]
+
+[adaptive.stopping]
+alpha = 0.01
+participants = 60
+"""
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(3)
+    names = [f"Sentence {k}." for k in range(48)]
+    scores = pd.DataFrame({m: rng.normal(-30, 9, 48) for m in ("good", "bad")}, index=names)
+    scores.rename_axis("sentence").to_csv("scores.csv")
+    rows = []
+    for person in range(24):
+        for t in range(12):
+            one, two = names[2 * t], names[2 * t + 1]
+            g = (scores.loc[two, "good"] - scores.loc[one, "good"]) / 9
+            rating = 2.5 if rng.random() < expit(4 * g) else -2.5
+            rows.append((f"p{person}", t + 1, one, two, rating))
+    columns = ["participant", "trial", "sentence_1", "sentence_2", "rating"]
+    pd.DataFrame(rows, columns=columns).to_csv("choices.csv", index=False)
+    (tmp_path / "plan.toml").write_text(PLAN)
+    return tmp_path
+
+
+def test_watch_says_three_things(files, capsys):
+    assert main(["watch", "choices.csv", "--scores", "scores.csv"]) == 0
+    out = capsys.readouterr().out
+    assert "288 answers of 24 participants" in out
+    assert "belief: good" in out
+    assert "fit: log e-values against each model with this link: good" in out
+    assert "verdict: good is best, apart from all others, after 24 participants" in out
+    assert "could have stopped after" in out
+
+
+def test_blinded_says_nothing_else(files, capsys):
+    assert main(["watch", "choices.csv", "--scores", "scores.csv", "--blinded"]) == 0
+    assert capsys.readouterr().out == "stop\n"
+    plan = ["--scores", "scores.csv", "--plan", "plan.toml", "--blinded"]
+    assert main(["watch", "choices.csv", *plan]) == 0
+    assert capsys.readouterr().out in ("go on\n", "stop\n")
+
+
+def test_a_folder_of_parts_is_one_study(files, capsys):
+    table = pd.read_csv("choices.csv")
+    (files / "parts").mkdir()
+    for k in range(3):
+        table.iloc[96 * k : 96 * (k + 1)].to_csv(files / "parts" / f"{k}.csv", index=False)
+    assert main(["watch", "choices.csv", "--scores", "scores.csv"]) == 0
+    whole = capsys.readouterr().out
+    assert main(["watch", "parts", "--scores", "scores.csv"]) == 0
+    assert capsys.readouterr().out == whole
+
+
+def test_watching_ends_when_the_study_may_stop(files, capsys, monkeypatch):
+    table = pd.read_csv("choices.csv")
+    table.iloc[:60].to_csv("arriving.csv", index=False)
+
+    def wait(seconds):
+        assert seconds == 5
+        table.to_csv("arriving.csv", index=False)
+
+    monkeypatch.setattr("time.sleep", wait)
+    given = ["--scores", "scores.csv", "--every", "5", "--blinded", "--trials", "12"]
+    assert main(["watch", "arriving.csv", *given]) == 0
+    assert capsys.readouterr().out == "go on\nstop\n"
+
+
+def test_a_finished_study_is_replayed_under_a_policy(files, capsys):
+    given = ["--scores", "scores.csv", "--replay", "information", "--trials", "4"]
+    assert main(["watch", "choices.csv", *given]) == 0
+    assert "96 answers of 24 participants" in capsys.readouterr().out
+
+
+def test_the_document_states_every_number(files, capsys):
+    assert main(["preregister", "plan.toml", "--title", "Which model"]) == 0
+    text = capsys.readouterr().out
+    for stated in (
+        "# Which model",
+        "12 chosen trials in blocks of 5, and 0 anchors",
+        "With probability 0.2 a trial is drawn from all pairs",
+        "one of 0.5, 1.5, equally likely",
+        "log beta ~ N(log slope, 0.47²)",
+        "fail on either side with probability 0.01 / M",
+        "(futile), and at 60 participants",
+        "Results are looked at every Monday.",
+    ):
+        assert stated in text
+
+
+def test_evaluate_says_where_the_data_depart_from_the_plan(files, capsys):
+    given = ["--scores", "scores.csv", "--plan", "plan.toml", "--out", "results"]
+    assert main(["evaluate", "choices.csv", *given]) == 0
+    page = (files / "results" / "report.html").read_text()
+    assert "Departures from the analysis plan" in page
+    assert "276 chosen trials repeat a pair; the plan asks each pair once." in page
+    assert "the choices have no propensities; the plan stores that of every trial." in page
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (["watch", "choices.csv"], "choices.csv holds no scores; give --scores"),
+        (
+            ["watch", "choices.csv", "--scores", "scores.csv", "--model", "ugly"],
+            "--model 'ugly' has no scores; there are good, bad",
+        ),
+        (["preregister", "bare.toml"], "bare.toml has no table [adaptive]; write the plan of"),
+        (["preregister", "odd.toml"], "unknown key adaptive.choosing.epsilom; did you mean"),
+        (["watch", "empty", "--scores", "scores.csv"], "the folder empty has no study.toml and no"),
+    ],
+)
+def test_what_cannot_be_used_is_refused(files, capsys, command, message):
+    (files / "bare.toml").write_text("margin = 0.1\n")
+    (files / "odd.toml").write_text("[adaptive.choosing]\nepsilom = 0.1\n")
+    (files / "empty").mkdir()
+    assert main(command) == 2
+    assert message in capsys.readouterr().err
