@@ -2,11 +2,12 @@
 
     python experiments/adaptive/null.py --studies 10000 --out results
 
-Three models, two truths. ``nobody``: people follow no model. ``tied``: people follow what two models
-have in common, and the third is noise. People differ (slopes, leanings), pairs have effects of
-their own, pairs are chosen by information from a pool by the answers of those who entered at least
-ten participants before, five more are anchors that everybody is asked, and answers that agree with
-the first model come faster. Participants enter one after the other and ten are at it at once.
+Three models, two truths. ``nobody``: people follow no model. ``tied``: people follow what two
+models have in common, and the third is noise. People differ (slopes, leanings), pairs have
+effects of their own, pairs are chosen by information from a pool by the answers of those who
+entered at least ten participants before, five more are anchors that everybody is asked, and
+answers that agree with the first model come faster. Participants enter one after the other and
+ten are at it at once.
 
 Protected: the confidence sequences of `contstim.adaptive.verdicts`, participants as units in the
 order in which they entered, chosen trials alone. Unprotected: after every answer, in the order in
