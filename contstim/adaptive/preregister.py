@@ -109,7 +109,7 @@ def plan_departures(choices: pd.DataFrame, plan: AdaptivePlan) -> list[str]:
     Parameters
     ----------
     choices
-        As for `standing`.
+        As for `study_standing`.
     plan
         What was planned.
     """

@@ -159,7 +159,7 @@ def _trials(choices: pd.DataFrame, log_probs: pd.DataFrame, plan: AdaptivePlan) 
     )
 
 
-def standing(
+def study_standing(
     choices: pd.DataFrame, log_probs: pd.DataFrame, plan: AdaptivePlan, every: bool = True
 ) -> Standing:
     """Say how a study stands.
@@ -317,7 +317,7 @@ def replay(
     Parameters
     ----------
     choices, log_probs
-        As for `standing`.
+        As for `study_standing`.
     plan
         Its policy chooses `trials` of each participant's own trials, pairs that were asked of
         nobody first.
@@ -366,4 +366,4 @@ def replay(
                 chances.append(chance)
             done += len(pairs)
     table = choices.iloc[rows].assign(block=blocks, propensity=chances)
-    return table, standing(table, log_probs, plan)
+    return table, study_standing(table, log_probs, plan)

@@ -23,7 +23,7 @@ from pathlib import Path
 import pandas as pd
 
 from contstim.adaptive import POLICIES, AdaptivePlan
-from contstim.adaptive.standing import most_trials, replay, standing
+from contstim.adaptive.standing import most_trials, replay, study_standing
 from contstim.cli.common import number, positive
 from contstim.errors import InputError
 from contstim.evaluation import FORMATS, check_choices, read_choices, score_table
@@ -88,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
         if args.replay is not None:
             _, found = replay(choices, scores, plan)
         else:
-            found = standing(choices, scores, plan, every=not args.blinded)
+            found = study_standing(choices, scores, plan, every=not args.blinded)
         said = ("stop" if found.stops else "go on") if args.blinded else str(found)
         if said != before:
             print(said, flush=True)

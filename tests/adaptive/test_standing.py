@@ -8,7 +8,7 @@ from scipy.special import expit
 from contstim.adaptive.conduct import AdaptivePlan
 from contstim.adaptive.policies import Choosing, Pool, View, choose_block, places_of
 from contstim.adaptive.posterior import Link, ModelPosterior, Nodes
-from contstim.adaptive.standing import pool_scores, replay, standing
+from contstim.adaptive.standing import pool_scores, replay, study_standing
 from contstim.adaptive.verdicts import Stopping
 from contstim.errors import InputError
 
@@ -37,7 +37,7 @@ def study(n_people=30, n_trials=20, seed=0, crossed=True):
 
 def test_models_that_choose_alike_are_not_told_apart_and_the_third_is():
     choices, scores = study(60)
-    found = standing(choices, scores, PLAN)
+    found = study_standing(choices, scores, PLAN)
     assert all(verdict.kind != "best" for verdict in found.verdicts)
     last = found.verdicts[-1].pairs.set_index(["model_1", "model_2"])["apart"]
     assert last.to_dict() == {("a", "b"): True, ("a", "twin"): True, ("b", "twin"): False}
@@ -50,7 +50,7 @@ def test_models_that_choose_alike_are_not_told_apart_and_the_third_is():
 def test_fresh_pairs_are_believed_and_the_posterior_is_that_of_the_answers_one_by_one():
     choices, scores = study(8, 6, crossed=False)
     plan = AdaptivePlan(link=LINK, trials=6)
-    found = standing(choices, scores, plan)
+    found = study_standing(choices, scores, plan)
     posterior = ModelPosterior(LINK, 3)
     sd = scores.to_numpy().std(axis=0)
     for row in choices.itertuples():
@@ -69,7 +69,7 @@ def test_sides_turn_with_the_sentences():
     turned[["sentence_1", "sentence_2"]] = sided[["sentence_2", "sentence_1"]].to_numpy()
     turned["rating"] *= -1
     turned["side_1"] = "right"
-    one, two = (standing(table, scores, plan).models for table in (sided, turned))
+    one, two = (study_standing(table, scores, plan).models for table in (sided, turned))
     pd.testing.assert_frame_equal(one, two)
 
 
@@ -78,12 +78,12 @@ def test_rows_are_taken_by_block_and_unfinished_people_wait():
     plan = AdaptivePlan(link=LINK, trials=10, together=50)
     blocks = np.repeat(np.arange(6), 10)
     shuffled = choices.assign(block=blocks).sample(frac=1, random_state=0)
-    whole = standing(shuffled, scores, plan)
+    whole = study_standing(shuffled, scores, plan)
     assert whole.verdicts[-1].n_participants == 6
     cut = choices.assign(block=blocks).drop(index=[25])  # the third participant lacks one
-    assert standing(cut, scores, plan).verdicts[-1].n_participants == 2
+    assert study_standing(cut, scores, plan).verdicts[-1].n_participants == 2
     left = AdaptivePlan(link=LINK, trials=10, together=2)
-    assert standing(cut, scores, left).verdicts[-1].n_participants == 6
+    assert study_standing(cut, scores, left).verdicts[-1].n_participants == 6
 
 
 def test_the_pool_is_estimated_without_bias_and_the_trials_asked_are_not_the_pool():
@@ -141,5 +141,5 @@ def test_what_cannot_be_used_is_refused():
         ),
     ):
         with pytest.raises(InputError) as error:
-            standing(table, scores, plan)
+            study_standing(table, scores, plan)
         assert message in str(error.value)
