@@ -181,9 +181,11 @@ def test_consent_has_boxes_and_links(
 ) -> None:
     study = make_study()
     study = edit(study, "[trial]", BOXES + "\n[trial]")
+    study = edit(study, 'warning = ""', 'warning = "Some sentences speak of fires."')
     page.goto(serve(study).url)
     player = Player(page)
     player.screen("consent")
+    assert page.inner_text(".warning") == "Some sentences speak of fires."
     link = page.locator("a", has_text="18 years")
     assert link.get_attribute("href") == "https://example.org/why"
     assert link.get_attribute("rel") == "noreferrer noopener"

@@ -21,6 +21,8 @@ from contstim.selection.review import kappa, read_decisions
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
+pytestmark = pytest.mark.browser
+
 ONE, TWO = "contstim:bigram", "contstim:trigram"
 TRIPLETS = [
     ("The ship left at dawn.", "The ship fell at dawn.", "The ship left at once."),
