@@ -44,12 +44,15 @@ class SampledMean:
     shares
         Of the variance that is due to participants and to sentences; the rest falls with more of
         either.
+    sizes
+        How many participants and sentences there are, counted by their weight.
     """
 
     value: float
     stderr: float
     df: float
     shares: tuple[float, float] = (np.nan, np.nan)
+    sizes: tuple[float, float] = (np.nan, np.nan)
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """Return the ends of the two-sided interval; NaN without a standard error."""
@@ -121,13 +124,25 @@ class SampledMean:
         """
         if self.stderr == 0.0:
             return 1.0, 1.0
-        wanted = (distance / (ndtri(0.975) + ndtri(power)) / self.stderr) ** 2
-        of_people, of_sentences = self.shares
-        needed = []
-        for fixed in (of_sentences, of_people):  # what growing the other kind leaves as it is
-            left = wanted - fixed
-            needed.append((1.0 - fixed) / left if left > 0 else np.inf)
-        return needed[0], needed[1]
+        return self._factor(0, distance, power), self._factor(1, distance, power)
+
+    def _factor(self, grown: int, distance: float, power: float) -> float:
+        """Return how many times as many participants (0) or sentences (1) are needed."""
+        own, fixed = self.shares[grown], self.shares[1 - grown]
+        rest = max(1.0 - own - fixed, 0.0)
+        reach = float(ndtri(0.975) + ndtri(power))
+        factor = 1.0
+        for _ in range(20):  # degrees of freedom grow too
+            left = (distance / reach / self.stderr) ** 2 - fixed
+            if not (left > 0 and fixed < 1.0):
+                return np.inf
+            factor = (1.0 - fixed) / left
+            df_own = max(self.sizes[grown] * factor - 1, 1.0)
+            df_fixed = self.sizes[1 - grown] - 1
+            spread = ((own + rest) / factor) ** 2 / df_own + (fixed + rest / factor) ** 2 / df_fixed
+            df = max(((own + rest) / factor + fixed) ** 2 / spread, min(df_own, df_fixed))
+            reach = float(stdtrit(df, 0.975) + stdtrit(df, power))
+        return factor
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,7 +266,8 @@ def mean_of(
         return SampledMean(value, np.nan, np.nan)
     q_person = float((np.bincount(person, deviations) ** 2).sum())
     if population == POPULATIONS[1]:
-        return SampledMean(value, float(np.sqrt(q_person * people / (people - 1))), people - 1)
+        stderr = float(np.sqrt(q_person * people / (people - 1)))
+        return SampledMean(value, stderr, people - 1, (1.0, 0.0), (people, np.inf))
     q = np.array(
         [q_person, (np.bincount(pair, deviations) ** 2).sum(), deviations @ deviations],
         dtype=np.float64,
@@ -267,7 +283,8 @@ def mean_of(
         df = max(min(df_person, df_pair), variance**2 / float(spread.sum()))
     alone = np.maximum([q[0] - q[2], q[1] - q[2], q[2]], 0.0)
     person, pair, _ = alone / alone.sum()
-    return SampledMean(value, float(np.sqrt(variance)), df, (float(person), float(pair)))
+    shares = float(person), float(pair)
+    return SampledMean(value, float(np.sqrt(variance)), df, shares, (people, pairs))
 
 
 def difference_of(

@@ -53,6 +53,8 @@ _METHODS = {
     ),
 }
 _MOST_NAMED = 3
+# Nobody runs a study of more people or pairs.
+_MOST_WANTED = 100_000
 _TEST_NAMES = {"crossed": "test over people and sentences"}
 _FAMILIES = {
     "page": "with all comparisons and ceiling tests of all analyses and measures as one family",
@@ -329,7 +331,23 @@ def _against_others(evaluation: Evaluation, best: str, analysis: str, measure: s
             named = ", ".join(which[:_MOST_NAMED])
             more = len(which) - _MOST_NAMED
             parts.append(f"{words} {named}" + (f" and {more} more" if more > 0 else ""))
+    undecided = pairs[pairs["verdict"] == "undecided"]
+    if len(undecided) and "more_people" in pairs:
+        parts[-1] += _what_decides(undecided.iloc[0], of_several=len(undecided) > 1)
     return [f"It is {'; '.join(parts)} (false discovery rate {ALPHA:g})."]
+
+
+def _what_decides(row: pd.Series, *, of_several: bool) -> str:
+    """Say how many people or sentence pairs would decide a comparison, the rest as it is."""
+    ways = [
+        f"{int(row[name]):,} {what}"
+        for name, what in (("more_people", "people"), ("more_sentences", "sentence pairs"))
+        if row[name] < _MOST_WANTED
+    ]
+    which = "the first of these" if of_several else "this"
+    if not ways:
+        return f" (more people alone, or pairs alone, would hardly decide {which})"
+    return f" (about {' or '.join(ways)} would decide {which}, p < {ALPHA:g} with probability 0.8)"
 
 
 def _count(number: int, noun: str) -> str:

@@ -31,6 +31,7 @@ Cells = Callable[[Sequence[int], Sequence[int]], Iterator[Cell]]
 _ERRORS, _COVERAGE = (0.035, 0.065), (0.93, 0.97)
 # Wider than the default of 0.1, which studies of these sizes seldom show.
 _MARGIN = 0.5
+_MOST_GROWN = 20
 # How many standard errors an oracle finds in 80 % of studies.
 _DETECTED = 2.8
 
@@ -189,6 +190,38 @@ def power(cell: Cell, measure: str, n: int, seed: int) -> Row:
     return row
 
 
+def enough(cell: Cell, measure: str, n: int, seed: int) -> Row:
+    """Return how often studies find a difference that are as large as `evaluate` says would do.
+
+    The difference is about 1.4 standard errors of studies as they are. The numbers of people, and
+    of pairs, are the medians of what such studies say for it; none beyond 20 times as many.
+    """
+    rng = generator(cell, measure, seed + 4)
+    lead = 0.2
+    for _ in range(2):
+        value, *_ = _differences(studies(replace(cell, lead=lead), measure, n, rng), measure)
+        lead *= _DETECTED / 2 * value.std() / value.mean()
+    cell = replace(cell, lead=lead)
+    said = [one.means["difference"] for one in studies(cell, measure, n, rng)]
+    distance = float(np.mean([mean.value for mean in said]))
+    row: Row = {"studies": n, "power as it is": _power(cell, measure, n, rng)}
+    factors = np.median([mean.factors(distance) for mean in said], axis=0)
+    people, pairs = (
+        int(np.ceil(factor * size)) if factor <= _MOST_GROWN else 0
+        for factor, size in zip(factors, (cell.people, cell.pairs), strict=True)
+    )
+    grown = {"people": replace(cell, people=people), "pairs": replace(cell, pairs=pairs)}
+    for name, larger in grown.items():
+        size = getattr(larger, name)
+        row[f"{name} said"] = size or None
+        row[f"power with {name}"] = _power(larger, measure, n, rng) if size else None
+    return row
+
+
+def _power(cell: Cell, measure: str, n: int, rng: np.random.Generator) -> float:
+    return float(np.mean(_differences(studies(cell, measure, n, rng), measure)[1] < ALPHA))
+
+
 def _differences(said: Iterable[Said], measure: str) -> tuple[np.ndarray, ...]:
     """Return difference, p-value, margin and p-value of equivalence of each study."""
     rows = []
@@ -216,6 +249,7 @@ PARTS: dict[str, tuple[Cells, Callable[[Cell, str, int, int], Row]]] = {
     "errors": (every_cell, errors),
     "shapes": (other_shapes, errors),
     "power": (large_effects, power),
+    "enough": (large_effects, enough),
     "public": (every_cell, public),
 }
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy.stats import ttest_1samp
+from scipy.stats import nct, t, ttest_1samp
 
 from contstim.evaluation.crossed import (
     POPULATIONS,
@@ -218,3 +218,22 @@ def test_degrees_of_freedom_are_no_fewer_than_of_the_smaller_sample() -> None:
     assert df.min() == pytest.approx(9)
     assert (df > 170.9).mean() > 0.2
     assert 0.025 < np.mean([mean.p() < 0.05 for mean in found]) < 0.05  # 0.018 without
+
+
+@pytest.mark.parametrize("shares", [(0.5, 0.2), (0.0, 0.3), (1.0, 0.0)])
+def test_so_many_more_decide_with_probability_four_fifths(shares: tuple[float, float]) -> None:
+    """Against the power of Student's test with the variance and degrees of freedom then."""
+    sizes = 20.0, 40.0
+    mean = SampledMean(1.4, 1.0, 20.0, shares, sizes)
+    for grown, factor in enumerate(mean.factors(1.4)):
+        own, fixed = shares[grown], shares[1 - grown]
+        gross = np.array([own + 1 - own - fixed, 0.0, 1 - own - fixed]) / factor
+        if not np.isfinite(factor):  # what the others leave is already too much
+            assert fixed >= (1.4 / 2.8) ** 2 or fixed == 1.0
+            continue
+        gross[1] = fixed + gross[2]
+        df = np.array([sizes[grown] * factor - 1, sizes[1 - grown] - 1])
+        variance = gross[0] + fixed
+        df_all = max(variance**2 / (gross[:2] ** 2 / df).sum(), df.min())
+        power = nct.sf(t.ppf(0.975, df_all), df_all, 1.4 / np.sqrt(variance))
+        assert power == pytest.approx(0.8, abs=0.012)

@@ -476,3 +476,20 @@ def test_two_people_a_pair_give_ceilings_without_intervals(make_study):
     assert answer_sentences(result)[-1].endswith(", which could not be tested.")
     three = evaluate(*make_study(n_people=15, n_pairs=12, n_groups=5), analyses=(Analysis("all"),))
     assert three.models[unknown].notna().all(axis=None)
+
+
+def test_the_answer_says_how_many_would_decide(make_study):
+    """The number is that of the table; of these sentences, only people can be more."""
+    for population, named in (("such sentences", "sentence pairs"), ("these sentences", "people")):
+        study = make_study(n_people=8, n_pairs=16, noise=2.0)
+        result = evaluate(*study, analyses=(Analysis("all"),), population=population)
+        table = result.comparisons[result.comparisons["measure"] == "accuracy"]
+        best = result.models.loc[result.models["value"][:3].idxmax(), "model"]
+        rows = table[(table["model_1"] == best) | (table["model_2"] == best)]
+        row = rows[rows["verdict"] == "undecided"].iloc[0]
+        sentence = answer_sentences(result)[1]
+        column = "more_people" if named == "people" else "more_sentences"
+        assert f"{int(row[column]):,} {named} would decide" in sentence
+        if population == "these sentences":
+            assert np.isinf(table["more_sentences"]).all()
+            assert "sentence pairs" not in sentence
