@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 #: One row a sentence and model; `log_prob` in nats.
 SCORES = ("sentence", "model", "log_prob", "n_tokens", "n_words", "stderr")
+#: What `contstim score` adds from each model's `ScoreKind`: the unit, and ``higher`` or ``lower``
+#: for which of two scores is that of the more acceptable sentence.
+KIND = ("unit", "better")
 
 #: One row a trial and participant; `rating` is negative where sentence 1 was chosen.
 CHOICES = (

@@ -45,7 +45,7 @@ from contstim.models.base import SentenceModel
 from contstim.models.cache import ScoreCache
 from contstim.models.registry import load_model
 from contstim.selection.planning import unit_sentence
-from contstim.tables import SCORES, read_table
+from contstim.tables import KIND, SCORES, read_table
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -199,8 +199,9 @@ def _score(models: list[SentenceModel], choices: pd.DataFrame, cache: str | None
     for model in models:
         scored = None if cache is None else ScoreCache(cache)
         totals = model.totals(sentences) if scored is None else scored.totals(model, sentences)
-        columns = (sentences, model.spec, totals.score, totals.n_tokens, totals.n_words)
-        tables.append(pd.DataFrame(dict(zip(SCORES, (*columns, totals.stderr), strict=True))))
+        counts = totals.n_tokens, totals.n_words, totals.stderr
+        columns = (sentences, model.spec, totals.score, *counts, *model.kind.columns)
+        tables.append(pd.DataFrame(dict(zip((*SCORES, *KIND), columns, strict=True))))
     return pd.concat(tables, ignore_index=True)
 
 

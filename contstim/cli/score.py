@@ -1,6 +1,7 @@
 """Score sentences under one or several models.
 
-Writes the table `scores` as CSV: sentence, model, log_prob (nats), n_tokens, n_words, stderr.
+Writes the table `scores` as CSV: sentence, model, log_prob (nats, unless unit says otherwise),
+n_tokens, n_words, stderr, unit, and which of two scores is better, the higher or the lower.
 What each model scores (its event) is stated on standard error.
 
 Example:
@@ -19,6 +20,7 @@ from contstim.cli.common import output_file, write_output
 from contstim.errors import InputError
 from contstim.models.base import SentenceModel
 from contstim.models.registry import load_model
+from contstim.tables import KIND, SCORES
 from contstim.text.sentences import read_sentences
 
 _CHUNK = 2048
@@ -74,7 +76,7 @@ def _chunks(sentences: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
 
 def _write_sentences(out: IO[str], sentences: Sequence[str], models: list[SentenceModel]) -> None:
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(("sentence", "model", "log_prob", "n_tokens", "n_words", "stderr"))
+    writer.writerow((*SCORES, *KIND))
     for first, chunk in _chunks(sentences):
         for model in models:
             totals = _numbered(model.totals, chunk, first)
@@ -85,6 +87,7 @@ def _write_sentences(out: IO[str], sentences: Sequence[str], models: list[Senten
                 totals.n_tokens.tolist(),
                 totals.n_words.tolist(),
                 totals.stderr.tolist(),
+                *([value] * len(chunk) for value in model.kind.columns),
                 strict=True,
             )
             writer.writerows(rows)

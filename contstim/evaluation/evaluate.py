@@ -42,7 +42,7 @@ from contstim.evaluation.result import (
     Provenance,
     Summary,
 )
-from contstim.evaluation.scores import ScoreSource, score_table, token_table
+from contstim.evaluation.scores import ScoreSource, score_kinds, score_table, token_table
 from contstim.evaluation.tables import result_tables
 from contstim.evaluation.trials import Analysis, TrialData, check_targets, default_analyses
 from contstim.models.cache import versions
@@ -106,11 +106,14 @@ def evaluate(
         wide = score_table(source, [*kept["sentence_1"], *kept["sentence_2"]])
         if isinstance(source, pd.DataFrame):
             tokens = token_table(source, list(wide.index))
-    data = TrialData.of(kept, wide)
+    kinds = {} if wide is None or source is None else score_kinds(source, list(wide.columns))
+    falling = [model for model, (_, better) in kinds.items() if better == "lower"]
+    data = TrialData.of(kept, None if wide is None else _rising(wide, falling))
     for name in {name for pair in options.planned for name in pair}:
         if name not in data.models:
             raise UnknownNameError.among("model", name, data.models)
     notes = [*human.notes, *check_targets(data.pairs, data.models)]
+    notes += [f"Of two sentences {model} is taken to prefer the lower score." for model in falling]
     levels = options.levels or default_levels(data, options.min_groups)
     if options.inference == "crossed":
         levels, options = (), replace(options, n_bootstrap=0)
@@ -149,6 +152,7 @@ def evaluate(
             levels=levels,
             options=options,
             preset=preset,
+            units={model: unit for model, (unit, _) in kinds.items()},
             notes=tuple(notes),
             departures=departed,
             versions=versions("pandas"),
@@ -197,6 +201,11 @@ def evaluate_file(
     if out is not None:
         result.report(out)
     return result
+
+
+def _rising(wide: pd.DataFrame, falling: list[str]) -> pd.DataFrame:
+    """Return scores of which the higher is the better: those of `falling` models are negated."""
+    return wide.assign(**{model: -wide[model] for model in falling})
 
 
 def _affordable(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,6 @@ from contstim.evaluation.wording import (
     scope_sentence,
 )
 from contstim.files import write_whole
-from contstim.models.registry import score_kind
 from contstim.report.model_figure import (
     MEASURE_LABELS,
     feature_figure,
@@ -93,7 +92,7 @@ def write_report(evaluation: Evaluation, folder: str | Path) -> Path:
         page.heading("Trials that tell against each model")
         page.paragraph(
             "For each model the trials on which most people chose the sentence that it rejects. "
-            f"{_units(evaluation.provenance.scores.columns)}"
+            f"{_units(evaluation.provenance.units)}"
         )
         page.table(evaluation.pairs.instructive)
     path = place / "report.html"
@@ -101,9 +100,8 @@ def write_report(evaluation: Evaluation, folder: str | Path) -> Path:
     return path
 
 
-def _units(columns: Iterable[str]) -> str:
+def _units(units: dict[str, str]) -> str:
     """Return which models' scores are in nats and which are not."""
-    units = {str(name): score_kind(str(name)).unit for name in columns if name != "sentence"}
     others = [f"of {name}: {unit}" for name, unit in units.items() if unit != "nats"]
     if not others:
         return "Log-probabilities are in nats."

@@ -183,7 +183,9 @@ class Provenance:
     Attributes
     ----------
     scores
-        The models' log-probabilities of the sentences shown, nats.
+        The models' scores of the sentences shown, as they were given.
+    units
+        The unit of each model's scores.
     excluded
         What was left out, by which rule.
     levels
@@ -199,6 +201,7 @@ class Provenance:
     """
 
     scores: pd.DataFrame
+    units: dict[str, str]
     excluded: pd.DataFrame
     levels: tuple[str, ...]
     options: EvaluationOptions

@@ -10,6 +10,8 @@ import pandas as pd
 from contstim.arrays import FloatArray
 from contstim.errors import InputError
 from contstim.evaluation.choices import name_rows
+from contstim.models.registry import score_kind
+from contstim.tables import KIND
 
 #: A table, or for each model a series or mapping from sentence to score, or a function of a list
 #: of sentences such as the `score` method of a model.
@@ -86,6 +88,32 @@ def token_table(scores: pd.DataFrame, sentences: Sequence[str]) -> pd.DataFrame 
     if counts["log_prob"].isna().any():
         return None
     return score_table(counts, sentences)
+
+
+def score_kinds(scores: ScoreSource, models: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """Return unit and ``higher`` or ``lower`` of each model, see `contstim.tables.KIND`.
+
+    As a long table says, otherwise as the spec that a model is named by does (see `score_kind`).
+
+    Raises
+    ------
+    InputError
+        If a table says two things of a model, or neither ``higher`` nor ``lower``.
+    """
+    kinds = {model: score_kind(model).columns for model in models}
+    if not isinstance(scores, pd.DataFrame) or not {"model", *KIND} <= set(scores.columns):
+        return kinds
+    for model, unit, better in (
+        scores[["model", *KIND]].dropna().drop_duplicates().itertuples(index=False)
+    ):
+        if better not in ("higher", "lower"):
+            raise InputError(
+                f"'better' is {better!r} for model {model!r}; it must be 'higher' or 'lower'"
+            )
+        if (scores.loc[scores["model"] == model, "better"].dropna() != better).any():
+            raise InputError(f"model {model!r} has both 'higher' and 'lower' as 'better'; keep one")
+        kinds[str(model)] = str(unit), better
+    return kinds
 
 
 def log_ratios(wide: pd.DataFrame, pairs: pd.DataFrame) -> FloatArray:

@@ -103,6 +103,11 @@ class ScoreKind:
     splits_over_words: bool = True
     differs_in_nats: bool = True
 
+    @property
+    def columns(self) -> tuple[str, str]:
+        """What tables of scores carry, see `contstim.tables.KIND`."""
+        return self.unit, "higher" if self.rises_with_acceptability else "lower"
+
 
 @dataclass(frozen=True)
 class SentenceParts:

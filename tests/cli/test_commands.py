@@ -42,8 +42,11 @@ def test_score_writes_the_table_and_states_the_event(
         "n_tokens",
         "n_words",
         "stderr",
+        "unit",
+        "better",
     ]
     rows = list(reader)
+    assert {(row["unit"], row["better"]) for row in rows} == {("nats", "higher")}
     for spec in specs:
         mine = [row for row in rows if row["model"] == spec]
         expected = load_model(spec).totals([row["sentence"] for row in mine])

@@ -493,3 +493,31 @@ def test_the_answer_says_how_many_would_decide(make_study):
         if population == "these sentences":
             assert np.isinf(table["more_sentences"]).all()
             assert "sentence pairs" not in sentence
+
+
+def test_a_table_says_of_a_model_that_the_lower_score_is_better(make_study):
+    choices, scores = make_study()
+    long = scores.melt("sentence", var_name="model", value_name="log_prob")
+    long = long.assign(unit="nats", better="higher")
+    fallen = long.assign(
+        log_prob=np.where(long["model"] == "b", -long["log_prob"], long["log_prob"])
+    )
+    fallen.loc[fallen["model"] == "b", ["unit", "better"]] = "perplexity", "lower"
+    as_they_are, turned = evaluate(choices, long), evaluate(choices, fallen)
+    pd.testing.assert_frame_equal(as_they_are.models, turned.models)
+    assert "Of two sentences b is taken to prefer the lower score." in turned.provenance.notes
+    assert as_they_are.provenance.notes == turned.provenance.notes[:-1]
+    assert turned.provenance.units == {"a": "nats", "b": "perplexity", "c": "nats"}
+    assert (turned.provenance.scores["b"] == -as_they_are.provenance.scores["b"]).all()
+    named = {"contstim:trigram?reduction=ppl": scores.set_index("sentence")["a"]}
+    free = choices.drop(columns=["model_1", "model_2"])
+    assert evaluate(free, named).provenance.units == {
+        "contstim:trigram?reduction=ppl": "perplexity"
+    }
+    with pytest.raises(InputError) as caught:
+        evaluate(choices, long.assign(better="best"))
+    assert str(caught.value) == ("'better' is 'best' for model 'a'; it must be 'higher' or 'lower'")
+    long.loc[0, "better"] = "lower"
+    with pytest.raises(InputError) as caught:
+        evaluate(choices, long)
+    assert str(caught.value) == "model 'a' has both 'higher' and 'lower' as 'better'; keep one"
