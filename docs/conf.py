@@ -18,6 +18,8 @@ import contstim
 
 # Commands in tutorials (`!contstim ...`) are those of the environment that builds.
 os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+# Cells print their progress; that there are no widgets for it is nothing to show.
+os.environ["PYTHONWARNINGS"] = "ignore:IProgress"
 
 project = "contstim"
 author = "the contstim authors"
