@@ -19,7 +19,7 @@ models = [contstim.load_model("contstim:bigram"), contstim.load_model("contstim:
 pair = contstim.ModelPair.of(*models, vocabulary)
 found = [
     triplet
-    for sentence in contstim.pool()[:15]
+    for sentence in contstim.pool()[:10]
     for triplet in contstim.triplets(pair, sentence, strategy="exhaustive")
 ]
 table = pd.DataFrame([triplet.row() for triplet in found])

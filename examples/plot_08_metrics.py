@@ -13,7 +13,7 @@ import numpy as np
 
 import contstim
 
-sentences = contstim.pool()[:40]
+sentences = contstim.pool()[:24]
 pll, by_word = (
     contstim.load_model(f"contstim:bert?metric={metric}").score(sentences)
     for metric in ("pll", "pll-word-l2r")
