@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -481,6 +482,7 @@ class Searches:
     words: Vocabulary | None = None
     _rows: dict[Any, list[Row]] = field(default_factory=dict, init=False, repr=False)
     _barred: dict[Any, Barred] = field(default_factory=dict, init=False, repr=False)
+    _settled_ones: set[Any] = field(default_factory=set, init=False, repr=False)
 
     @property
     def pieces(self) -> list[tuple[tuple[str, str] | Sides, str]]:
@@ -594,9 +596,9 @@ class Searches:
         each = (1 if isinstance(wanted, Sides) else 2) * options.per_sentence
         if options.most_use == 1 or len(own) * each <= ALWAYS:
             return {}, True
-        words = self.words or bundled_vocabulary()
-        barred: dict[str, tuple[str, ...]] = {}
-        while True:
+        # What the finished searches say of earlier rounds stays.
+        barred = dict(self._barred.get(wanted, {}))
+        while wanted not in self._settled_ones:
             self._barred[wanted] = barred
             written = []
             for sentence in own:
@@ -607,10 +609,19 @@ class Searches:
             before = [barred.get(sentence, ()) for sentence in own]
             over = overused(own, written, options.most_use, before)
             new = {own[i]: tuple(sorted({*before[i], *found})) for i, found in over.items()}
-            left = words.without({word for found in new.values() for word in found})
-            if not new or len(left.first) < _LEAST[0] or len(left.elsewhere) < _LEAST[1]:
-                return barred, True
-            barred = {**barred, **new}
+            without = {word for found in new.values() for word in found}
+            left = [len(folded - without) for folded in self._folded]
+            if not new or any(n < least for n, least in zip(left, _LEAST, strict=True)):
+                self._settled_ones.add(wanted)
+            else:
+                barred = {**barred, **new}
+        return barred, True
+
+    @cached_property
+    def _folded(self) -> tuple[set[str], set[str]]:
+        """The words that may be written first, and elsewhere, ignoring case."""
+        words = self.words or bundled_vocabulary()
+        return {w.casefold() for w in words.first}, {w.casefold() for w in words.elsewhere}
 
     def _done(
         self,
