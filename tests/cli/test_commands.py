@@ -46,7 +46,8 @@ def test_score_writes_the_table_and_states_the_event(
         "better",
     ]
     rows = list(reader)
-    assert {(row["unit"], row["better"]) for row in rows} == {("nats", "higher")}
+    kinds = {(row["model"], row["unit"], row["better"]) for row in rows}
+    assert kinds == {(specs[0], "nats", "higher"), (specs[1], "nats a token", "higher")}
     for spec in specs:
         mine = [row for row in rows if row["model"] == spec]
         expected = load_model(spec).totals([row["sentence"] for row in mine])
