@@ -60,10 +60,12 @@ class Server:
         self.url = f"http://127.0.0.1:{self.port}/"
         self._process: subprocess.Popen[bytes] | None = None
 
+    def command(self) -> list[str]:
+        return [sys.executable, "-c", _SERVE, str(self.study), str(self.port)]
+
     def start(self) -> None:
-        command = [sys.executable, "-c", _SERVE, str(self.study), str(self.port)]
         log = (self.study.parent / "server.log").open("ab")
-        self._process = subprocess.Popen(command, stdout=log, stderr=log)
+        self._process = subprocess.Popen(self.command(), stdout=log, stderr=log)
         log.close()
         for _ in range(600):
             try:

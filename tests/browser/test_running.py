@@ -1,0 +1,229 @@
+"""A study while it runs: leavers, more places, copies, deletion, a pilot, other languages."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hosts import Server
+from playing import Player
+from studies import add, edit, make_trials
+from test_screens import look
+from test_session import rows, wait_for_rows
+
+from contstim.cli import main
+from contstim.experiment.collected import read_collected
+from contstim.experiment.schema import PILOT_FILE
+from contstim.experiment.study import Study, new_study, read_study
+from contstim.experiment.texts import LANGUAGES
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, BrowserContext, Page
+
+pytestmark = pytest.mark.browser
+
+RECRUITER = """
+[recruiter]
+name = "prolific"
+participant = "id"
+[recruiter.codes]
+complete = "C1"
+"""
+
+
+def visitor(browser: Browser, url: str) -> Player:
+    player = Player(browser.new_context(viewport={"width": 1280, "height": 800}).new_page())
+    player.page.goto(url)
+    return player
+
+
+@pytest.fixture(autouse=True)
+def _closed(browser: Browser) -> object:
+    yield
+    for context in browser.contexts:
+        context.close()
+
+
+def test_a_newcomer_gets_the_place_of_who_left_and_who_returns_goes_on(
+    browser: Browser, make_study: Callable[..., Study], serve: Callable[[Study], Server]
+) -> None:
+    study = edit(
+        make_study(participants=1), "hand_on_after_minutes = 10", "hand_on_after_minutes = 0.05"
+    )
+    server = serve(study)
+    leaver = visitor(browser, server.url)
+    leaver.begin()
+    leaver.play(until=2)
+    wait_for_rows(leaver.page, study, 2)
+    early = visitor(browser, server.url)
+    early.leave("consent")
+    early.screen("full")  # the other was there a moment ago
+    early.page.wait_for_timeout(3500)
+    newcomer = visitor(browser, server.url)
+    newcomer.begin()
+    newcomer.play(until=8)
+    newcomer.screen("done")
+    leaver.play(until=8)
+    leaver.screen("done")
+    sessions = read_collected(study).sessions
+    assert sessions["outcome"].tolist() == ["complete", "complete"]
+    assert sorted(sessions["released"]) == ["", "abandoned"]
+
+
+def test_a_study_grows_while_somebody_sits(
+    browser: Browser,
+    make_study: Callable[..., Study],
+    serve: Callable[[Study], Server],
+    tmp_path: Path,
+) -> None:
+    study = make_study(participants=1)
+    server = serve(study)
+    first = visitor(browser, server.url)
+    first.begin()
+    first.play(until=3)
+    second = visitor(browser, server.url)
+    second.leave("consent")
+    second.screen("full")
+    make_trials(groups=1, participants=2, pairs=4).to_csv(tmp_path / "more.csv", index=False)
+    more = ["experiment", "extend", str(study.folder), "--trials", str(tmp_path / "more.csv")]
+    assert main(more) == 0
+    second.page.reload()
+    second.begin()
+    second.play(until=8)
+    second.screen("done")
+    first.play(until=8)
+    first.screen("done")
+    sessions = read_collected(read_study(study.folder)).sessions
+    assert sorted(sessions["seat"]) == [1, 2]
+    assert sessions["outcome"].tolist() == ["complete", "complete"]
+
+
+def test_a_backup_made_meanwhile_goes_on_elsewhere(
+    browser: Browser,
+    make_study: Callable[..., Study],
+    serve: Callable[[Study], Server],
+    tmp_path: Path,
+) -> None:
+    study = add(make_study(break_every=0), RECRUITER)
+    server = serve(study)
+    player = visitor(browser, f"{server.url}?id=P1")
+    player.begin()
+    player.play(until=4)
+    wait_for_rows(player.page, study, 4)
+    copy = tmp_path / "copy.sqlite3"
+    assert main(["experiment", "backup", str(study.folder), "--out", str(copy)]) == 0
+    player.play(until=8)
+    player.screen("done")
+    (tmp_path / "elsewhere").mkdir()
+    other = tmp_path / "elsewhere" / "study"
+    shutil.copytree(study.folder, other, ignore=shutil.ignore_patterns("collected*"))
+    shutil.copy(copy, other / "collected.sqlite3")
+    moved = read_study(other)
+    again = visitor(browser, f"{serve(moved).url}?id=P1")
+    again.leave("consent")
+    again.screen("trial")
+    assert again.number() == 5
+    again.play(until=8)
+    again.screen("done")
+    assert len(rows(moved)) == 8
+
+
+def test_who_is_forgotten_by_the_code_of_the_last_screen_leaves_a_free_place(
+    browser: Browser, make_study: Callable[..., Study], serve: Callable[[Study], Server]
+) -> None:
+    study = make_study(participants=1)
+    server = serve(study)
+    player = visitor(browser, server.url)
+    player.begin()
+    player.play(until=8)
+    player.screen("done")
+    code = player.page.locator("p.soft").inner_text().rsplit(" ", 1)[1]
+    forget = ["experiment", "forget", str(study.folder), "--participant", code, "--why", "asked"]
+    assert main(forget) == 0
+    assert read_collected(study).sessions.empty
+    other = visitor(browser, server.url)
+    other.leave("consent")
+    other.screen("instructions")
+
+
+def test_a_pilot_keeps_its_data_apart(page: Page, make_study: Callable[..., Study]) -> None:
+    study = make_study()
+
+    class Pilot(Server):
+        def command(self) -> list[str]:
+            run = "import sys; from contstim.cli import main; sys.exit(main())"
+            where = ["serve", str(self.study), "--port", str(self.port), "--pilot"]
+            return [sys.executable, "-c", run, "experiment", *where]
+
+    server = Pilot(study.folder)
+    server.start()
+    try:
+        page.goto(server.url)
+        player = Player(page)
+        player.begin()
+        player.play(until=8)
+        player.screen("done")
+    finally:
+        server.kill()
+    assert not (study.folder / "collected.sqlite3").exists()
+    sessions = read_collected(study, study.folder / PILOT_FILE).sessions
+    assert sessions["outcome"].tolist() == ["complete"]
+
+
+@pytest.mark.parametrize("language", sorted({*LANGUAGES} - {"en"}))
+def test_the_page_speaks_other_languages(
+    language: str, context: BrowserContext, serve: Callable[[Study], Server], tmp_path: Path
+) -> None:
+    make_trials(groups=1, participants=2, pairs=2).to_csv(tmp_path / "t.csv", index=False)
+    study = new_study(tmp_path / "study", tmp_path / "t.csv", language=language)
+    page = context.new_page()
+    page.goto(serve(study).url)
+    player = Player(page)
+    player.leave("consent")
+    player.screen("instructions")
+    assert page.get_attribute("html", "lang") == language
+    assert page.get_attribute("html", "dir") == LANGUAGES[language]
+    assert page.inner_text("h1") == study.texts["instructions_title"]
+    look(page, f"instructions_{language}")
+    player.leave("instructions")
+    player.leave("practice")
+    player.screen("trial")
+    assert study.texts["trial_prompt"] in page.inner_text("h1")
+    look(page, f"trial_{language}")
+
+
+def test_the_dashboard_by_keyboard_on_a_phone_and_a_desk(
+    context: BrowserContext, make_study: Callable[..., Study], serve: Callable[[Study], Server]
+) -> None:
+    study = make_study(participants=1)
+    server = serve(study)
+    player = Player(context.new_page())
+    player.page.goto(server.url)
+    player.begin()
+    player.play(until=2)
+    wait_for_rows(player.page, study, 2)
+    token = re.findall(
+        r"this token: (\S+)", (study.folder.parent / "server.log").read_text("utf-8")
+    )
+    board = context.new_page()
+    board.goto(f"{server.url}dashboard")
+    look(board, "dashboard_login")
+    board.keyboard.type(token[-1])
+    board.keyboard.press("Enter")
+    board.wait_for_selector("table")
+    assert "last answer" in board.inner_text("main").lower()
+    look(board, "dashboard")
+    with board.expect_download() as copied:
+        board.locator("button", has_text="Copy of the data").click()
+    assert copied.value.suggested_filename.endswith(".sqlite3")
+    board.locator("td button", has_text="Release").click()
+    board.wait_for_selector("td[data-title=state] >> text=released")
+    assert board.url == f"{server.url}dashboard"
+    # Who was released goes on all the same.
+    player.play(until=8)
+    player.screen("done")
