@@ -423,6 +423,12 @@ def write_output(path: str, reading: Iterable[str | None] = ()) -> Iterator[IO[s
         yield file
 
 
+def write_rows(table: pd.DataFrame, path: str, reading: Iterable[str | None] = ()) -> None:
+    """Write a table as CSV; parameters and errors as of `write_output`."""
+    with write_output(path, reading) as out:
+        table.to_csv(out, index=False, lineterminator="\n")
+
+
 def add_executor(parser: argparse.ArgumentParser) -> None:
     """Add ``--workers``, ``--dask`` and ``--devices``."""
     parser.add_argument(

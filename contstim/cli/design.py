@@ -40,7 +40,7 @@ from contstim.cli.common import (
     positive,
     resamples,
     whole_number,
-    write_output,
+    write_rows,
 )
 from contstim.errors import InputError
 from contstim.experiment.study import write_record
@@ -205,8 +205,7 @@ def _simulate(args: argparse.Namespace) -> int:
     choices = simulate_choices(
         read_table(args.trials, cells="text"), scores, simulation, seed=args.seed
     )
-    with write_output(args.out, [args.trials]) as out:
-        choices.to_csv(out, index=False, lineterminator="\n")
+    write_rows(choices, args.out, [args.trials])
     return 0
 
 
@@ -260,8 +259,7 @@ def _power_of_many(args: argparse.Namespace) -> int:
     read = [args.scores, *args.trials]
     for place, table in ((args.out, found.curve), (args.model_pairs, found.model_pairs)):
         if place is not None:
-            with write_output(place, read) as out:
-                table.to_csv(out, index=False, lineterminator="\n")
+            write_rows(table, place, read)
     if args.figure is not None:
         figure = recovery_figure(found.curve, found.model_pairs, found.target)
         save_figure(figure, args.figure)
@@ -300,8 +298,7 @@ def _power_of_two(args: argparse.Namespace) -> int:
         n_simulations=args.simulations or 500,
         seed=args.seed,
     )
-    with write_output(args.out, [trials]) as out:
-        table.to_csv(out, index=False, lineterminator="\n")
+    write_rows(table, args.out, [trials])
     return 0
 
 
@@ -354,8 +351,7 @@ def _trials(args: argparse.Namespace) -> int:
         seed=args.seed,
     )
     read = [args.natural, args.triplets, args.pool, *(args.decisions or ())]
-    with write_output(args.out, read) as out:
-        trials.to_csv(out, index=False, lineterminator="\n")
+    write_rows(trials, args.out, read)
     resolved = LAYOUTS[layout] if isinstance(layout, str) else layout
     if args.out != "-" and not is_stream(Path(args.out)):
         write_record(Path(args.out), {"layout": asdict(resolved), "seed": args.seed})

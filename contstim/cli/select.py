@@ -32,7 +32,7 @@ from contstim.cli.common import (
     people_of,
     positive,
     whole_number,
-    write_output,
+    write_rows,
 )
 from contstim.errors import InputError
 from contstim.text.diversity import diversity_line
@@ -197,8 +197,7 @@ def run(args: argparse.Namespace) -> int:
     files = ("table", "reference", "repeatable", "features", "triplets")
     read = [getattr(args, name, None) for name in files]
     read += getattr(args, "decisions", None) or []
-    with write_output(args.out, read) as out:
-        chosen.to_csv(out, index=False, lineterminator="\n")
+    write_rows(chosen, args.out, read)
     attrs = chosen.attrs
     if "synthetic_1" in chosen:
         written = [*chosen["synthetic_1"].astype(str), *chosen["synthetic_2"].astype(str)]

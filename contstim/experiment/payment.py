@@ -14,7 +14,7 @@ from pydantic import Field
 from contstim.errors import InputError
 from contstim.experiment.allocation import release_assignment, release_stale
 from contstim.experiment.collected import Collected
-from contstim.experiment.schema import data_path, writing
+from contstim.experiment.schema import check_words, data_path, writing
 from contstim.experiment.study import Study
 from contstim.settings import settings
 
@@ -148,10 +148,12 @@ def release_sessions(
     Raises
     ------
     InputError
-        If there is no such session, or no data.
+        If there is no such session, or no data, or a reason is no text.
     OutputError
         If the data cannot be written.
     """
+    for words in (*sessions, *sessions.values()):
+        check_words(words)
     now = time.time()
     with writing(data_path(study, data)) as connection:
         done = [s for s, why in sessions.items() if _release(connection, s, why, now)]

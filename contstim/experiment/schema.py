@@ -211,6 +211,20 @@ def read_salt(connection: sqlite3.Connection) -> str:
     return str(row["value"])
 
 
+def check_words(text: str) -> None:
+    """Refuse a text that no file can hold, such as halves of characters.
+
+    Raises
+    ------
+    InputError
+        Naming the text.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InputError(f"{text!r} is no text; give letters and signs") from None
+
+
 def session_code(session: str) -> str:
     """Return what participants are shown of their session's id, to name it by."""
     return session.replace("-", "")[:8].upper()

@@ -13,7 +13,14 @@ from pathlib import Path
 
 from contstim.errors import InputError, OutputError
 from contstim.experiment.allocation import release_assignment
-from contstim.experiment.schema import data_path, open_data, raw_log_open, session_code, writing
+from contstim.experiment.schema import (
+    check_words,
+    data_path,
+    open_data,
+    raw_log_open,
+    session_code,
+    writing,
+)
 from contstim.experiment.study import Study, check_places, read_study
 from contstim.experiment.trials import read_design, read_rows
 from contstim.files import digest, replacing
@@ -72,11 +79,13 @@ def forget_participant(study: Study, who: str, why: str, data: Path | None = Non
     Raises
     ------
     InputError
-        If nobody or more than one person is meant, or there are no data.
+        If nobody or more than one person is meant, the reason is no text, or there are no data.
     OutputError
         If the data cannot be written.
     """
     path = data_path(study, data)
+    for words in (who, why):
+        check_words(words)
     with writing(path) as connection:
         session = _meant(connection, who)
         code = session_code(session)

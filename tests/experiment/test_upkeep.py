@@ -17,10 +17,11 @@ from contstim.errors import InputError
 from contstim.experiment.collected import read_collected
 from contstim.experiment.importing import import_logs
 from contstim.experiment.messages import RefusedError
+from contstim.experiment.payment import release_sessions
 from contstim.experiment.schema import DATA_FILE, session_code
 from contstim.experiment.store import Store
 from contstim.experiment.study import Study, read_study
-from contstim.experiment.upkeep import backup_data, extend_study
+from contstim.experiment.upkeep import backup_data, extend_study, forget_participant
 
 
 def lists(study: Study) -> dict[int, list[tuple[str, str, str]]]:
@@ -223,3 +224,16 @@ def test_lists_without_item_numbers_extend_too(study: Study, tmp_path: Path) -> 
     after = lists(read_study(study.folder))
     assert {seat: after[seat] for seat in before} == before
     assert isinstance(pd.read_csv(study.folder / "trials.csv"), pd.DataFrame)
+
+
+@pytest.mark.parametrize("place", ["session", "why"])
+def test_reasons_that_no_file_holds_are_refused_in_python_too(study: Study, place: str) -> None:
+    with Store(study) as store:
+        session = play(store, "A", n=1)
+    given = {session: "asked"} if place == "why" else {"a\udcff": "asked"}
+    given = dict.fromkeys(given, "why\udcff") if place == "why" else given
+    with pytest.raises(InputError, match=r"is no text; give letters and signs"):
+        release_sessions(study, given)
+    with pytest.raises(InputError, match=r"is no text; give letters and signs"):
+        forget_participant(study, session, "\udcff")
+    assert read_collected(study).sessions["released"].tolist() == [""]
