@@ -164,6 +164,12 @@ class WordOptions:
         """
         if not self.given:
             return vocabulary
+        if self.language != "en":
+            import wordfreq
+
+            languages = wordfreq.available_languages("best")
+            if self.language not in languages:
+                raise UnknownNameError.among("wordfreq language", self.language, languages)
         allowed, _ = self.lists(folder)
         blocked = self.blocked(folder)
         wanted = tags_of(self.part_of_speech)

@@ -134,6 +134,8 @@ def test_options_that_leave_nothing() -> None:
         WordOptions(min_zipf=9.5).choose(WORDS, HERE)
     with pytest.raises(UnknownNameError, match="unknown part of speech 'nown'; .*noun"):
         WordOptions(part_of_speech=("nown",))
+    with pytest.raises(UnknownNameError, match="unknown wordfreq language 'xx'; "):
+        WordOptions(min_zipf=3, language="xx").choose(WORDS, HERE)
     with pytest.raises(InputError, match="min_zipf is nan"):
         WordOptions(min_zipf=float("nan"))
 
