@@ -1,5 +1,5 @@
 # Everything a newcomer or a contributor runs. `make` alone lists the targets.
-PYTHON ?= python3.11
+PYTHON ?= $(or $(shell command -v python3.11 || command -v python3.12 || command -v python3.13),python3)
 VENV := .venv
 BIN := $(VENV)/bin
 
@@ -9,21 +9,27 @@ BIN := $(VENV)/bin
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-$(BIN)/.installed: pyproject.toml constraints.txt
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade "pip>=24"
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[dev]"
+PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
+
+# What contstim itself needs; the developers' tools come on top of it.
+$(BIN)/.runs: pyproject.toml constraints.txt
+	@echo "Installing contstim and what it needs into $(VENV): minutes, most of it PyTorch."
+	@$(PYTHON) -m venv $(VENV)
+	@$(PIP) install -c constraints.txt -e .
+	@touch $@
+
+$(BIN)/.installed: $(BIN)/.runs
+	$(PIP) install -c constraints.txt -e ".[dev]"
 	touch $@
 
-demo: $(BIN)/.installed  ## install, then write controversial sentences with the bundled models
-	rm -rf demo-output
-	$(BIN)/contstim demo --out demo-output
+demo: $(BIN)/.runs  ## install, then see the tool at work: a minute, a page to look at
+	@$(BIN)/contstim demo --out demo-output
 
 test: $(BIN)/.installed  ## run the tests, two files at a time
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 test-browser: $(BIN)/.installed page  ## play the experiment in Chromium (chromium and npm needed)
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[dev,browser]"
+	$(PIP) install -c constraints.txt -e ".[dev,browser]"
 	cd tests/browser && npm ci --ignore-scripts --no-audit --no-fund
 	$(BIN)/python -m pytest -m browser tests/browser
 
@@ -44,7 +50,7 @@ bench: $(BIN)/.installed  ## measure speed into benchmarks/RESULTS.md; DATA=FOLD
 	$(BIN)/python benchmarks/run.py $(if $(DATA),--data $(DATA))
 
 docs: $(BIN)/.installed  ## build the documentation into docs/_build/html; a warning is an error
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[dev,docs]"
+	$(PIP) install -c constraints.txt -e ".[dev,docs]"
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
 
 clean:  ## remove the environment and what the commands made

@@ -12,7 +12,7 @@ _WITHOUT = "CONTSTIM_WITHOUT_PAGE"
 
 
 class PageHook(BuildHookInterface):
-    """Fetches what is missing; a source distribution has it already and needs no npm."""
+    """Fetches what is missing, where npm is there; a source distribution has it already."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Fetch the files, except for an editable install, where `make page` does it."""
@@ -30,7 +30,9 @@ class PageHook(BuildHookInterface):
             try:
                 fetch_vendor()
             except ContstimError as error:
-                raise SystemExit(
-                    f"contstim: the wheel would lack the experiment's page: {error}; "
-                    f"or set {_WITHOUT}=1 to build it without"
-                ) from None
+                # All but the experiment works without; there they are fetched on first use.
+                print(
+                    f"contstim: without the files of the experiment's page ({error}); they are "
+                    "fetched when the experiment is first used",
+                    file=sys.stderr,
+                )

@@ -1,7 +1,24 @@
 """contstim: controversial stimuli, sentence pairs on which language models disagree.
 
-The names below are the public interface. Each is loaded when first used, so that selection and
-evaluation need neither torch nor a model.
+Begin with these; every command of ``contstim`` is one of them, with DataFrames in and out:
+
+- `load_model`: a model by its spec, such as ``contstim:gpt`` or ``hf:gpt2``
+- `score_sentences`: sentences under models, a DataFrame
+- `synthesize`: one sentence on which two models disagree; `synthesize_triplets`: many, a DataFrame
+- `select_natural_pairs`, `select_triplets`: the best of them, with a proven bound
+- `design_trials` with a `Layout`: who sees what; `plan_design`: what that can show at best
+- `simulate_choices` with a `Simulation`: people who do not exist
+- `read_choices`: people's choices, from a file of ours or of other programs
+- `evaluate`: which model predicts the choices, and how surely; `write_report`: the page
+- `datasets`: small tables to try all of this on
+
+    import contstim
+
+    choices = contstim.datasets.simulated_choices()
+    result = contstim.evaluate(choices, ["contstim:trigram", "contstim:gpt"])
+
+Each name is loaded when first used, so that selection and evaluation need neither torch nor a
+model.
 """
 
 from __future__ import annotations
@@ -10,11 +27,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from contstim import datasets
     from contstim.errors import ContstimError
     from contstim.evaluation.evaluate import evaluate
     from contstim.evaluation.importers.formats import read_choices
     from contstim.evaluation.report import write_report
     from contstim.evaluation.result import Evaluation
+    from contstim.evaluation.simulate import Simulation, simulate_choices
     from contstim.evaluation.wording import answer_sentences
     from contstim.models.base import (
         Event,
@@ -27,6 +46,7 @@ if TYPE_CHECKING:
     )
     from contstim.models.check import check_model
     from contstim.models.registry import load_model, register_family
+    from contstim.models.scoring import score_sentences
     from contstim.models.spec import ModelSpec
     from contstim.search.check import check_strategy
     from contstim.search.problem import (
@@ -47,8 +67,8 @@ if TYPE_CHECKING:
         problem_of,
         standard_deviations,
     )
-    from contstim.search.triplets import ModelPair, Triplet, triplets
-    from contstim.selection.design import check_design, design_trials
+    from contstim.search.triplets import ModelPair, Triplet, synthesize_triplets, triplets
+    from contstim.selection.design import Layout, check_design, design_trials
     from contstim.selection.files import read_scores
     from contstim.selection.natural import select_natural_pairs
     from contstim.selection.planning import plan_design
@@ -72,6 +92,7 @@ _PLACES = {
     "Fall": "search.problem",
     "Floor": "search.problem",
     "Hints": "models.base",
+    "Layout": "selection.design",
     "LeastFall": "search.problem",
     "ModelPair": "search.triplets",
     "ModelSpec": "models.spec",
@@ -82,6 +103,7 @@ _PLACES = {
     "Sentence": "text.sentence",
     "SentenceModel": "models.base",
     "SentenceParts": "models.base",
+    "Simulation": "evaluation.simulate",
     "Strategy": "search.sweeps",
     "Synthesis": "search.search",
     "Totals": "models.base",
@@ -107,11 +129,14 @@ _PLACES = {
     "read_sentences": "text.sentences",
     "register_family": "models.registry",
     "sample_sentences": "text.corpora",
+    "score_sentences": "models.scoring",
     "select_natural_pairs": "selection.natural",
     "select_set": "selection.sets",
     "select_triplets": "selection.triplets",
+    "simulate_choices": "evaluation.simulate",
     "standard_deviations": "search.targets",
     "synthesize": "search.search",
+    "synthesize_triplets": "search.triplets",
     "triplets": "search.triplets",
     "write_report": "evaluation.report",
 }
@@ -126,6 +151,7 @@ __all__ = [
     "Fall",
     "Floor",
     "Hints",
+    "Layout",
     "LeastFall",
     "ModelPair",
     "ModelSpec",
@@ -136,6 +162,7 @@ __all__ = [
     "Sentence",
     "SentenceModel",
     "SentenceParts",
+    "Simulation",
     "Strategy",
     "Synthesis",
     "Totals",
@@ -150,6 +177,7 @@ __all__ = [
     "check_model",
     "check_strategy",
     "common_failure",
+    "datasets",
     "design_trials",
     "evaluate",
     "load_model",
@@ -162,17 +190,22 @@ __all__ = [
     "read_sentences",
     "register_family",
     "sample_sentences",
+    "score_sentences",
     "select_natural_pairs",
     "select_set",
     "select_triplets",
+    "simulate_choices",
     "standard_deviations",
     "synthesize",
+    "synthesize_triplets",
     "triplets",
     "write_report",
 ]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "datasets":
+        return import_module("contstim.datasets")
     if name not in _PLACES:
         raise AttributeError(f"module 'contstim' has no attribute {name!r}")
     return getattr(import_module(f"contstim.{_PLACES[name]}"), name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import TypeVar
 
@@ -13,10 +13,20 @@ from tqdm import tqdm
 _Item = TypeVar("_Item")
 
 _SECONDS_BETWEEN_LINES = 10.0
+# Work that takes less is not reported, seconds.
+_SILENT = 2.0
+# What is being reported; work within it is not.
+_OPEN: list[str] = []
 
 
-def track(items: Iterable[_Item], total: int, label: str, done: int = 0) -> Iterator[_Item]:
-    """Yield `items`, reporting progress on standard error.
+def track(
+    items: Iterable[_Item],
+    total: int,
+    label: str,
+    done: int = 0,
+    weights: Sequence[float] | None = None,
+) -> Iterator[_Item]:
+    """Yield `items`, reporting progress on standard error if they take more than two seconds.
 
     Parameters
     ----------
@@ -28,18 +38,50 @@ def track(items: Iterable[_Item], total: int, label: str, done: int = 0) -> Iter
         What is being done, in a few words.
     done
         How many were done before, by an earlier run.
+    weights
+        How long each item still to do takes, beside the others; by default all take as long.
     """
-    if sys.stderr.isatty():
-        yield from tqdm(items, total=total, initial=done, desc=label, unit="", leave=False)
+    if _OPEN:  # within work that is shown as a whole
+        yield from items
         return
+    rest = [1.0] * (total - done) if weights is None else weights
     started = last = time.monotonic()
-    for number, item in enumerate(items, start=done + 1):
-        yield item
-        now = time.monotonic()
-        if now - last >= _SECONDS_BETWEEN_LINES or number == total:
-            last = now
-            left = (now - started) / (number - done) * (total - number)
-            print(f"{label}: {number} of {total}, about {left:.0f} s left", file=sys.stderr)
+    bar = (
+        tqdm(
+            total=done + sum(rest),
+            initial=done,
+            desc=label,
+            leave=False,
+            delay=_SILENT,
+            smoothing=0,  # the time left is by all that was done, so that it does not jump
+            bar_format="{desc} {percentage:3.0f}% |{bar:24}| {elapsed}, {remaining} left",
+        )
+        # In a notebook, standard error is no terminal, but takes a line that is written again.
+        if sys.stderr.isatty() or "ipykernel" in sys.modules
+        else None
+    )
+    _OPEN.append(label)
+    try:
+        for number, item in enumerate(items, start=done + 1):
+            yield item
+            if bar is not None:
+                bar.update(rest[number - done - 1])
+                continue
+            now = time.monotonic()
+            at_end = number == total and now - started >= _SILENT
+            if now - last >= _SECONDS_BETWEEN_LINES or at_end:
+                last = now
+                left = (now - started) * sum(rest[number - done :]) / sum(rest[: number - done])
+                print(f"{label}: {number} of {total}, about {left:.0f} s left", file=sys.stderr)
+    finally:
+        _OPEN.remove(label)
+        if bar is not None:
+            bar.close()
+
+
+def say(text: str) -> None:
+    """Print to standard output, above a bar of `track` if there is one."""
+    tqdm.write(text, file=sys.stdout)
 
 
 class Progress:

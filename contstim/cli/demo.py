@@ -1,9 +1,8 @@
-"""Run the main job on the bundled models: from natural sentences to controversial pairs.
+"""See the tool at work in a minute, on the bundled models.
 
-Scores the bundled sentences under the bundled models, writes triplets for several model pairs,
-prints the most controversial ones, and leaves triplets.csv and triplets.html in the output folder.
-Then sets two scoring metrics of the bundled BERT against each other: it selects the natural
-sentence pairs on which they disagree most, and leaves them in metric-pairs.csv.
+Writes sentences on which two models disagree, for two pairs of models and once with a floor on
+plausibility; tells from choices of simulated people, which come with contstim, which model they
+follow; and leaves one page with all of it, index.html, in the output folder.
 With --experiment it serves a small experiment instead, at once, to be played in a browser of this
 machine; the same command again goes on with the data that are there.
 
@@ -16,41 +15,88 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import os
 import sys
 import time
-from collections.abc import Sequence
+import webbrowser
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from contstim.cli.common import add_seed, output_folder, port, positive, resumable
+from contstim import datasets
+from contstim.cli.common import add_seed, output_folder, port
 from contstim.cli.experiment import serve_study
 from contstim.errors import InputError, OutputError
+from contstim.evaluation.evaluate import evaluate
+from contstim.evaluation.report import write_report
+from contstim.evaluation.result import Evaluation
+from contstim.evaluation.wording import answer_sentences
 from contstim.experiment.study import example_study, read_study
+from contstim.files import write_whole
 from contstim.models.base import SentenceModel
 from contstim.models.devices import torch_threads
 from contstim.models.registry import load_model
-from contstim.pipeline.engine import InProcess
-from contstim.pipeline.synthesis import SynthesisRequest, write_synthesis
-from contstim.pipeline.tasks import SynthesisOptions
-from contstim.report.triplets_page import triplets_page
+from contstim.progress import say, track
+from contstim.report.triplets_page import OrderedPair, demonstration_page
+from contstim.search.bounded import Bounded
+from contstim.search.problem import Edits, Floor
+from contstim.search.proposals import WordReplacement
+from contstim.search.search import synthesize
+from contstim.search.targets import parse_floor, problem_of
 from contstim.search.triplets import Triplet
 from contstim.selection import select_natural_pairs
-from contstim.text.sentences import pool
+from contstim.text.sentence import Sentence, WordList
+from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
+from contstim.text.words import words_alike
 
 #: The pairs of bundled models that the demonstration sets against each other.
 PAIRS = (
     ("contstim:bigram", "contstim:trigram"),
     ("contstim:trigram", "contstim:gpt"),
 )
-#: The metrics of one masked model that it sets against each other.
-_METRICS = ("contstim:bert?metric=pll", "contstim:bert?metric=permutation")
-_SHOWN = 3
-# Exact scores a position under the GPT, whose scores cost much.
-_OPTIONS: dict[str, Any] = {"budget": 8}
-_POOL_OF_METRICS = 32  # natural sentences; each takes hundreds of inputs
+# The floor on the plausibility of what is written: this model's score falls by 5 nats at most.
+_KEPT = "contstim:gpt>=natural-5"
+_FLOOR = parse_floor(_KEPT)
+#: A pair of models, how many sentences it starts from, a floor, and what a sentence costs beside
+#: the others (the first use of a network loads it).
+Work = tuple[tuple[str, str], int, Floor | None, float]
+_WORK: tuple[Work, ...] = (
+    (PAIRS[0], 3, None, 1.0),
+    (PAIRS[0], 1, _FLOOR, 5.0),
+    (PAIRS[1], 2, None, 3.5),
+)
+#: What may change of a natural sentence: few words, each for one of its kind, so that it stays one.
+EDITS = Edits(most=4)
+# The most frequent words, of those that open a sentence and of those that stand elsewhere.
+_OPENING, _ELSEWHERE = 600, 3000
+#: How sentences are searched for: few exact scores of the transformer, so that it is soon over.
+STRATEGY = Bounded(budget=8)
+# Two real models among those whose scores come with contstim, for a pair of natural sentences.
+_REAL = ("contstim:pocketsphinx-trigram?unknown=unk", "contstim:smollm2")
+
+_QUESTION = (
+    "Which language model understands sentences the way people do? On ordinary sentences good\n"
+    "models agree, so contstim writes sentences on which they disagree and lets people decide."
+)
+_FURTHER = {
+    "Your own models": (
+        "contstim models list",
+        "contstim synthesize --pair contstim:trigram hf:gpt2 --limit 2 --out triplets.csv",
+    ),
+    "Your own sentences": (
+        "contstim sentences sample book.txt --n 500 --out natural.txt",
+        "contstim synthesize --pair contstim:bigram contstim:trigram --sentences natural.txt "
+        "--limit 20 --out triplets.csv",
+    ),
+    "Your own data": (
+        "contstim evaluate choices.csv --model contstim:trigram --model contstim:gpt --out results",
+        "contstim evaluate choices.csv --scores scores.csv --out results",
+    ),
+}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -61,13 +107,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default="demo-output",
         metavar="FOLDER",
         help="where to write (demo-output)",
-    )
-    parser.add_argument(
-        "--sentences",
-        type=positive,
-        default=8,
-        metavar="N",
-        help="natural sentences to start from, a model pair (default: 8)",
     )
     parser.add_argument(
         "--experiment", action="store_true", help="serve a small experiment instead"
@@ -81,106 +120,183 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run the demonstration."""
     folder = Path(args.out)
-    study = folder / "study"
     if args.experiment:
-        serve_study(read_study(study) if study.exists() else example_study(study), port=args.port)
+        place = folder / "study"
+        serve_study(read_study(place) if place.exists() else example_study(place), port=args.port)
         return 0
-    _write_triplets(args, folder)
-    _select_pairs(args, folder)
-    return 0
-
-
-def _write_triplets(args: argparse.Namespace, folder: Path) -> list[Triplet]:
     started = time.monotonic()
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OutputError(f"cannot write to the folder {folder}: {error.strerror}") from None
-    natural = pool()
-    models = {spec: load_model(spec) for spec in dict.fromkeys(itertools.chain(*PAIRS))}
-    reference = _score_pool(list(models.values()), natural)
-    eight = [sentence for sentence in natural if len(sentence.split()) == 8]
-    if args.sentences > len(eight):
-        raise InputError(
-            f"--sentences {args.sentences} exceeds the {len(eight)} bundled sentences of eight "
-            "words; ask for fewer"
-        )
-    chosen = np.random.default_rng(args.seed).choice(len(eight), args.sentences, replace=False)
-    starts = [eight[i] for i in sorted(chosen)]
-    request = SynthesisRequest(
-        PAIRS, starts, options=SynthesisOptions(starts="all", **_OPTIONS), seed=args.seed
+    say(f"{_QUESTION}\n")
+    scores = datasets.natural_scores()
+    natural = _natural_pair(scores[list(_REAL)])
+    say(_told(natural))
+    rows, written = [], []
+    for triplet, kept in write_triplets(scores, _WORK, args.seed):
+        rows.append(triplet.row())
+        written.append((_pair_of(triplet, kept), kept))
+        say(_told(written[-1][0]))
+    if not rows:
+        raise InputError(f"nothing was found from these sentences; try --seed {args.seed + 1}")
+    table = pd.DataFrame(rows)
+    write_whole(folder / "triplets.csv", table.to_csv(index=False, lineterminator="\n"))
+    result = _evaluate(folder / "results")
+    verdict = answer_sentences(result)
+    say("\nWhich model people follow: choices of 30 simulated people, who come with contstim")
+    say("\n".join(f"  {text}" for text in verdict))
+    page = folder / "index.html"
+    reference = {str(model): scores[model].tolist() for model in scores}
+    # One of each kind: natural, with a floor, of the transformer.
+    striking = [natural, *[pair for pair, kept in written if kept][:1], written[-1][0]]
+    figure = result.figure()
+    write_whole(page, demonstration_page(striking, table, reference, verdict, figure, _FURTHER))
+    say(f"\nAll of it in {time.monotonic() - started:.0f} s, on one page: {page}")
+    for what, commands in _FURTHER.items():
+        say(f"  {what}:\n    " + "\n    ".join(commands))
+    _open(page)
+    return 0
+
+
+def common_words() -> Vocabulary:
+    """Return the most frequent of the bundled words."""
+    words = bundled_vocabulary()
+    return replace(
+        words,
+        first=WordList.of(list(words.first)[:_OPENING]),
+        elsewhere=WordList.of(list(words.elsewhere)[:_ELSEWHERE]),
     )
-    out = folder / "triplets.csv"
-    with resumable():
-        rows = [
-            row for row in write_synthesis(request, out, InProcess()) if isinstance(row, Triplet)
-        ]
-    page = folder / "triplets.html"
-    try:
-        page.write_text(triplets_page(pd.DataFrame([t.row() for t in rows]), reference), "utf-8")
-    except OSError as error:
-        raise OutputError(f"cannot write {page}: {error.strerror}") from None
-    for a, b in PAIRS:
-        _print_pair([t for t in rows if (t.model_1, t.model_2) == (a, b)], a, b)
-    print(f"\n{len(rows)} triplets in {time.monotonic() - started:.0f} s: {out} and {page}")
-    return rows
 
 
-def _select_pairs(args: argparse.Namespace, folder: Path) -> None:
-    eight = [sentence for sentence in pool() if len(sentence.split()) == 8]
-    chosen = np.random.default_rng(args.seed).choice(len(eight), _POOL_OF_METRICS, replace=False)
-    sentences = [eight[i] for i in sorted(chosen)]
+def over_the_range(scores: pd.DataFrame, number: int, seed: int) -> list[str]:
+    """Draw sentences of eight words, as many from each part of the models' range of scores.
+
+    Parameters
+    ----------
+    scores
+        Shape (S, M), nats; the index is the sentence.
+    number
+        How many.
+    seed
+        Of the draw.
+    """
+    eight = scores[[len(str(text).split()) == 8 for text in scores.index]]
+    order = eight.rank().mean(axis=1).sort_values(kind="stable").index
+    rng = np.random.default_rng(seed)
+    return [str(rng.choice(part)) for part in np.array_split(order.to_numpy(), number)]
+
+
+def write_triplets(
+    scores: pd.DataFrame, wanted: Sequence[Work], seed: int
+) -> Iterator[tuple[Triplet, bool]]:
+    """Write triplets; yield each, and whether it kept a floor, as soon as it is there.
+
+    Parameters
+    ----------
+    scores
+        Of natural sentences, those to start from among them.
+    wanted
+        A pair of models, how many sentences it starts from, the floor, and what a sentence costs
+        beside the others.
+    seed
+        Of what is left to chance.
+    """
+    work = [
+        (pair, sentence, floor)
+        for pair, number, floor, _ in wanted
+        for sentence in over_the_range(scores[list(pair)], number, seed)
+    ]
+    costs = [cost for _, number, _, cost in wanted for _ in range(number)]
+    words = common_words()
+    load = cache(load_model)
+    for pair, sentence, floor in track(work, len(work), "writing sentences", weights=costs):
+        models = [load(spec) for spec in pair]
+        floors = [] if floor is None else [floor]
+        others = [load(floor.model) for floor in floors]
+        proposal = _proposal(words, *models, *others)
+        # A word gives way to one of its kind: a plural to a plural, a past tense to a past tense.
+        edits = EDITS.limited_to(words_alike(words, Sentence.parse(sentence), "tag"))
+        with torch_threads():
+            ways = [
+                synthesize(
+                    sentence,
+                    problem=problem_of(
+                        [reject],
+                        [accept],
+                        floors=floors,
+                        others=others,
+                        edits=edits,
+                    ),
+                    proposal=proposal,
+                    strategy=STRATEGY,
+                    seed=seed,
+                )
+                for reject, accept in (models[::-1], models)
+            ]
+        if all(way.changed for way in ways):
+            yield Triplet.of(ways[0], ways[1], repeat=1), floor is not None
+
+
+@cache
+def _proposal(words: Vocabulary, *models: SentenceModel) -> WordReplacement:
+    return WordReplacement(words, models)
+
+
+def _natural_pair(scores: pd.DataFrame) -> OrderedPair:
+    """Return the two natural sentences on which two real models disagree most."""
+    one, two = (str(column) for column in scores.columns)
+    eight = scores[[len(str(text).split()) == 8 for text in scores.index]]
+    best = select_natural_pairs(eight, per_pair=1).iloc[0]
+    sentences = [str(best[column]) for column in ("sentence_1", "sentence_2")]
+    first, second = eight.loc[sentences].to_numpy(dtype=float)
+    by_one, by_two = (float(value) for value in first - second)
+    made = "natural sentences, two real models (their scores come with contstim)"
+    return OrderedPair(one, two, sentences[0], sentences[1], by_one, -by_two, made)
+
+
+def _pair_of(triplet: Triplet, kept: bool) -> OrderedPair:
+    made = "just written" + f", with a floor on plausibility: {_KEPT}" * kept
+    return OrderedPair(
+        triplet.model_1,
+        triplet.model_2,
+        triplet.synthetic_1,
+        triplet.synthetic_2,
+        triplet.synthetic_1_lp_1 - triplet.synthetic_2_lp_1,
+        triplet.synthetic_2_lp_2 - triplet.synthetic_1_lp_2,
+        made,
+        triplet.natural,
+    )
+
+
+def _told(pair: OrderedPair) -> str:
+    """Return a pair for the terminal."""
+    first, second = pair.times
+    lines = [
+        pair.made,
+        f"     {pair.natural}" if pair.natural else None,
+        f"  1  {pair.sentence_1}",
+        f"     {pair.model_1} finds 1 {first} times as probable as 2",
+        f"  2  {pair.sentence_2}",
+        f"     {pair.model_2} finds 2 {second} times as probable as 1",
+    ]
+    return "\n".join(line for line in lines if line is not None) + "\n"
+
+
+def _evaluate(folder: Path) -> Evaluation:
+    """Tell from the shipped choices which model people follow, and write the report."""
+    choices = datasets.simulated_choices()
+    shown = pd.unique(choices[["sentence_1", "sentence_2"]].to_numpy().ravel()).tolist()
+    models = [load_model(spec) for spec in dict.fromkeys(itertools.chain(*PAIRS))]
     with torch_threads():
-        scores = {spec: load_model(spec).score(sentences) for spec in _METRICS}
-    table = pd.DataFrame(scores, index=sentences)
-    # Two metrics of one model put few sentences on different sides of their medians.
-    above = table.rank(pct=True) >= 0.5
-    apart = min((above[a] & ~above[b]).sum() for a, b in (_METRICS, _METRICS[::-1]))
-    if apart == 0:
-        print("\nthe two metrics agree on which of the sentences are the better half")
-        return
-    pairs = select_natural_pairs(table, per_pair=min(_SHOWN, int(apart)))
-    path = folder / "metric-pairs.csv"
-    try:
-        pairs.to_csv(path, index=False, lineterminator="\n")
-    except OSError as error:
-        raise OutputError(f"cannot write {path}: {error.strerror}") from None
-    print(
-        f"\nmetric 1 = {_METRICS[0]}, metric 2 = {_METRICS[1]}: of {len(sentences)} natural "
-        f"sentences the pairs on which they disagree most: {path}"
-    )
-    for first, second in pairs[["sentence_1", "sentence_2"]].to_numpy(str):
-        width = max(len(first), len(second))
-        print(f"\n  {'':<10} {'sentence':<{width}}  {'log p 1':>8} {'log p 2':>8}")
-        for kind, text in (("1 prefers", first), ("2 prefers", second)):
-            lp_1, lp_2 = table.loc[text]
-            print(f"  {kind:<10} {text:<{width}}  {lp_1:>8.1f} {lp_2:>8.1f}")
+        scores = {model.spec: pd.Series(model.score(shown), index=shown) for model in models}
+    result = evaluate(choices, scores)
+    write_report(result, folder)
+    return result
 
 
-def _score_pool(models: Sequence[SentenceModel], natural: Sequence[str]) -> dict[str, list[float]]:
-    print(f"Scoring {len(natural)} natural sentences (log-probabilities in nats):")
-    reference = {}
-    for model in models:
-        scores = model.score(natural)
-        reference[model.spec] = scores.tolist()
-        print(f"  {model.spec:<18} mean {scores.mean():7.1f}   [{model.event}]")
-    sys.stdout.flush()
-    return reference
-
-
-def _print_pair(rows: Sequence[Triplet], model_1: str, model_2: str) -> None:
-    opposed = [t for t in rows if t.opposed]
-    print(
-        f"\nmodel 1 = {model_1}, model 2 = {model_2}: in {len(opposed)} of {len(rows)} triplets "
-        "they order the two synthetic sentences oppositely"
-    )
-    for triplet in sorted(opposed, key=lambda t: -t.controversiality)[:_SHOWN]:
-        sentences = (
-            ("natural", triplet.natural, triplet.natural_lp_1, triplet.natural_lp_2),
-            ("1 accepts", triplet.synthetic_1, triplet.synthetic_1_lp_1, triplet.synthetic_1_lp_2),
-            ("2 accepts", triplet.synthetic_2, triplet.synthetic_2_lp_1, triplet.synthetic_2_lp_2),
-        )
-        width = max(len(text) for _, text, _, _ in sentences)
-        print(f"\n  {'':<10} {'sentence':<{width}}  {'log p 1':>8} {'log p 2':>8}")
-        for kind, text, lp_1, lp_2 in sentences:
-            print(f"  {kind:<10} {text:<{width}}  {lp_1:>8.1f} {lp_2:>8.1f}")
+def _open(page: Path) -> None:
+    """Show the page to whoever sits at a terminal of a machine with a screen."""
+    screen = os.name == "nt" or sys.platform == "darwin" or os.environ.get("DISPLAY")
+    if sys.stdout.isatty() and (screen or os.environ.get("WAYLAND_DISPLAY")):
+        webbrowser.open(page.resolve().as_uri())

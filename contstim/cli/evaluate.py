@@ -8,6 +8,7 @@ does not know are left out, for all models, and reported; ?unknown=unk in its sp
 Examples:
   contstim evaluate choices.csv --model contstim:trigram --model contstim:lstm --out results
   contstim evaluate choices.csv --scores scores.csv --out results
+  contstim evaluate choices.csv --model contstim:gpt --model table:mine.csv --out results
   contstim evaluate mine.csv --column participant=subject --low 1 --high 7 --out results
 """
 
@@ -27,8 +28,8 @@ from contstim.cli.common import (
     given_rules,
     number,
     output_folder,
-    positive,
     resamples,
+    whole_number,
 )
 from contstim.errors import InputError
 from contstim.evaluation.choices import HumanData
@@ -36,16 +37,16 @@ from contstim.evaluation.crossed import POPULATIONS
 from contstim.evaluation.evaluate import evaluate
 from contstim.evaluation.exclusion import exclude, leave_out_unknown
 from contstim.evaluation.importers import FORMATS, ColumnMapping, read_choices, read_mapped
+from contstim.evaluation.importers.exports import read_recognised
 from contstim.evaluation.mixed import write_mixed_models
 from contstim.evaluation.options import INFERENCES, PRESETS, preset_options, read_plan
 from contstim.evaluation.report import write_report
+from contstim.evaluation.scores import model_scores, score_kinds, score_table
 from contstim.evaluation.trials import TrialData
 from contstim.evaluation.wording import answer_sentences
-from contstim.models.base import SentenceModel
-from contstim.models.cache import ScoreCache
 from contstim.models.registry import load_model
 from contstim.selection.planning import unit_sentence
-from contstim.tables import KIND, SCORES, read_table
+from contstim.tables import KIND, read_table
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -54,23 +55,41 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--format",
         choices=sorted(FORMATS),
-        default="tidy",
-        help="tidy: the columns participant, group, trial, condition, sentence_1, sentence_2, "
-        "model_1, model_2, rating (-2.5 to 2.5, negative for sentence 1), rt_ms (default)",
+        default="auto",
+        help="auto (the default): exports of jsPsych, PCIbex, Gorilla and Qualtrics are recognised "
+        "by their columns; any other file is tidy: the columns participant, group, trial, "
+        "condition, sentence_1, sentence_2, model_1, model_2, rating (-2.5 to 2.5, negative for "
+        "sentence 1), rt_ms",
     )
     parser.add_argument(
         "--column",
         action="append",
         default=[],
         metavar="OURS=THEIRS",
-        help="a column of the tidy table and its name in the file; may be given several times",
+        help="a column of the tidy table, or left or right, and its name in the file; may be given "
+        "several times",
     )
     parser.add_argument(
-        "--buttons", type=positive, metavar="N", help="of a trial in data of --format jspsych"
+        "--buttons", type=whole_number(2, 100), metavar="N", help="of a trial in jsPsych's data"
     )
-    parser.add_argument("--low", type=number(), metavar="CODE", help="rating: sure of sentence 1")
     parser.add_argument(
-        "--high", type=number(), metavar="CODE", help="rating code: sure of sentence 2"
+        "--low",
+        metavar="CODE",
+        help="the answer that means sure of sentence 1, or of the left one: a number or a word",
+    )
+    parser.add_argument(
+        "--high", metavar="CODE", help="the answer that means sure of sentence 2, or the right one"
+    )
+    parser.add_argument(
+        "--side",
+        metavar="COLUMN",
+        help="the column that tells where sentence 1 was, left or right (1 or 2: which sentence "
+        "was on the left)",
+    )
+    parser.add_argument(
+        "--trials",
+        metavar="CSV",
+        help="for Qualtrics, the sentences of each question: question, sentence_1, sentence_2",
     )
     parser.add_argument(
         "--scores", metavar="CSV", help="log-probabilities, as `contstim score` writes them"
@@ -80,7 +99,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="SPEC",
-        help="a model to score the sentences with; may be given several times",
+        help="a model to score the sentences with, such as table:FILE.csv for log-probabilities "
+        "from elsewhere; may be given several times",
     )
     parser.add_argument(
         "--cache",
@@ -138,9 +158,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Evaluate and write."""
-    if args.scores and args.model:
-        raise InputError("give --scores or --model, not both")
-    if args.buttons is not None and args.format != "jspsych":
+    if args.buttons is not None and args.format not in ("auto", "jspsych"):
         raise InputError(f"--buttons {args.buttons} is for --format jspsych, not {args.format}")
     human = _choices(args)
     scores = read_table(args.scores) if args.scores else None
@@ -151,7 +169,8 @@ def run(args: argparse.Namespace) -> int:
         for model in models:
             print(f"{model.spec}: {model.event}", file=sys.stderr)
         human = leave_out_unknown(human, [m for m in models if m.event.unknown == "error"])
-        scores = _score(models, human.choices, args.cache)
+        scored = model_scores(models, human.choices, args.cache)
+        scores = scored if scores is None else _joined(scores, scored)
     for note in human.notes:
         print(note, file=sys.stderr)
     planned = {} if args.plan is None else read_plan(args.plan)
@@ -168,6 +187,9 @@ def run(args: argparse.Namespace) -> int:
         changes["exclusions"] = replace(preset_options(args.preset, **planned).exclusions, **rules)
     folder = Path(args.out)
     result = evaluate(human, scores, args.preset, plan=args.plan, **changes)
+    for note in result.provenance.notes:
+        if note not in human.notes:
+            print(note, file=sys.stderr)
     write_report(result, folder)
     if args.mixed_models:
         included, _ = exclude(human.choices, result.provenance.options.exclusions)
@@ -185,34 +207,52 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _choices(args: argparse.Namespace) -> HumanData:
-    mapping = _mapping(args)
-    if mapping is not None:
-        return read_mapped(args.choices, mapping)
-    options = {} if args.buttons is None else {"n_choices": args.buttons}
-    return read_choices(args.choices, args.format, **options)
+    """Read the choices, as the options say of the file."""
+    columns = _columns(args)
+    described = {"low": args.low, "high": args.high, "columns": columns or None}
+    own = {"side": args.side, "trials": args.trials}
+    if args.format != "auto":
+        if any(value is not None for value in (described | own).values()):
+            raise InputError(
+                "--column, --low, --high, --side and --trials describe a file of your own, not "
+                f"--format {args.format}"
+            )
+        options = {} if args.buttons is None else {"n_choices": args.buttons}
+        return read_choices(args.choices, args.format, **options)
+    ends = [_as_number(code) for code in (args.low, args.high)]
+    table, program = read_recognised(args.choices)
+    plain = all(isinstance(end, float | None) for end in ends) and not any(own.values())
+    if program is None and plain and args.buttons is None:
+        low, high = ends
+        return read_mapped(table, ColumnMapping.of(columns, low=low, high=high))
+    return read_choices(table, **described, **own, n_choices=args.buttons)
 
 
-def _score(models: list[SentenceModel], choices: pd.DataFrame, cache: str | None) -> pd.DataFrame:
-    """Score the sentences of `choices` under `models`: the table that `contstim score` writes."""
-    sentences = pd.unique(pd.concat([choices["sentence_1"], choices["sentence_2"]])).tolist()
-    tables = []
-    for model in models:
-        scored = None if cache is None else ScoreCache(cache)
-        totals = model.totals(sentences) if scored is None else scored.totals(model, sentences)
-        counts = totals.n_tokens, totals.n_words, totals.stderr
-        columns = (sentences, model.spec, totals.score, *counts, *model.kind.columns)
-        tables.append(pd.DataFrame(dict(zip((*SCORES, *KIND), columns, strict=True))))
-    return pd.concat(tables, ignore_index=True)
+def _as_number(code: str | None) -> float | str | None:
+    """Return a code as a number where it is one."""
+    try:
+        return None if code is None else number()(code)
+    except argparse.ArgumentTypeError:
+        return code
 
 
-def _mapping(args: argparse.Namespace) -> ColumnMapping | None:
-    """Return what --column, --low and --high say of the file, or None where they are not used."""
-    if not args.column and args.low is None and args.high is None:
-        return None
-    if args.format != "tidy":
-        raise InputError(
-            f"--column, --low and --high describe a file of your own, not --format {args.format}"
-        )
+def _joined(given: pd.DataFrame, scored: pd.DataFrame) -> pd.DataFrame:
+    """Return the scores of a file and those of models as one long table."""
+    sentences = pd.unique(scored["sentence"]).tolist()
+    wide = score_table(given, sentences)
+    both = [name for name in wide if name in set(scored["model"])]
+    if both:
+        raise InputError(f"--scores and --model both give {both[0]!r}; leave one of them out")
+    long = wide.rename_axis(index="sentence").reset_index()
+    own = long.melt("sentence", var_name="model", value_name="log_prob")
+    kinds = score_kinds(given, [str(name) for name in wide])
+    for place, column in enumerate(KIND):
+        own[column] = [kinds[str(model)][place] for model in own["model"]]
+    return pd.concat([own, scored.drop(columns=["n_tokens", "n_words", "stderr"])])
+
+
+def _columns(args: argparse.Namespace) -> dict[str, str]:
+    """Return what --column says, by our names."""
     columns = {}
     for pair in args.column:
         ours, equals, theirs = pair.partition("=")
@@ -221,4 +261,4 @@ def _mapping(args: argparse.Namespace) -> ColumnMapping | None:
                 f"--column {pair!r} does not read OURS=THEIRS, e.g. participant=subject"
             )
         columns[ours] = theirs
-    return ColumnMapping.of(columns, low=args.low, high=args.high)
+    return columns

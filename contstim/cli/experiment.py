@@ -159,7 +159,9 @@ def serve_study(
                 "need nothing more)"
             )
     from contstim.experiment.serving import serve
+    from contstim.experiment.vendor import fetch_on_first_use
 
+    fetch_on_first_use()
     if token is None:
         token = os.environ.get("CONTSTIM_EXPERIMENT_TOKEN")
     try:

@@ -36,12 +36,13 @@ def run_pages(args: argparse.Namespace) -> int:
     from contstim.experiment.jatos import write_jatos
     from contstim.experiment.pages import write_static
     from contstim.experiment.study import read_study
-    from contstim.experiment.vendor import fetch_vendor
+    from contstim.experiment.vendor import fetch_on_first_use, fetch_vendor
 
     if args.action == "build":
         for path in fetch_vendor():
             print(path)
         return 0
+    fetch_on_first_use()
     study = read_study(args.study)
     for note in study.notes:
         print(f"note: {note}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from contstim.evaluation.controls import (
     normalisation_control,
     token_counts,
 )
-from contstim.evaluation.exclusion import catch_accuracy, exclude
+from contstim.evaluation.exclusion import catch_accuracy, exclude, leave_out_unknown
 from contstim.evaluation.human import agreement_table, reliability_table, trial_table
 from contstim.evaluation.importers import ColumnMapping, read_choices, read_mapped
 from contstim.evaluation.matrices import (
@@ -42,10 +43,19 @@ from contstim.evaluation.result import (
     Provenance,
     Summary,
 )
-from contstim.evaluation.scores import ScoreSource, score_kinds, score_table, token_table
+from contstim.evaluation.scores import (
+    ScoreSource,
+    model_scores,
+    score_kinds,
+    score_table,
+    token_table,
+)
 from contstim.evaluation.tables import result_tables
 from contstim.evaluation.trials import Analysis, TrialData, check_targets, default_analyses
+from contstim.models.base import SentenceModel
 from contstim.models.cache import versions
+from contstim.models.registry import load_model
+from contstim.progress import track
 from contstim.tables import read_table
 
 #: The controls that need token counts.
@@ -54,7 +64,7 @@ _COUNTED = (NORMALISATION_COLUMNS, TOKEN_COLUMNS)
 
 def evaluate(
     choices: pd.DataFrame | HumanData,
-    scores: ScoreSource | None = None,
+    scores: ScoreSource | Sequence[SentenceModel | str] | None = None,
     preset: str = "default",
     features: pd.DataFrame | None = None,
     plan: str | Path | None = None,
@@ -69,7 +79,9 @@ def evaluate(
         importer returned.
     scores
         Log-probabilities in nats: a wide or long table, or a mapping from model name to scores
-        or to a function that scores sentences (see `score_table`). Where not given, those of
+        or to a function that scores sentences (see `score_table`); or the models themselves, or
+        their specs, in a list: trials with a word that one of them does not know are then left
+        out. Where not given, those of
         the importer; where there are none, only what needs no model is evaluated.
     preset
         ``default`` or ``golan2023``, see `PRESETS`.
@@ -99,6 +111,10 @@ def evaluate(
     human = choices if isinstance(choices, HumanData) else finish(RawChoices(choices))
     if departed is not None and planned.adaptive is not None:
         departed = (*departed, *plan_departures(human.choices, planned.adaptive))
+    if isinstance(scores, Sequence):
+        models = [load_model(model) if isinstance(model, str) else model for model in scores]
+        human = leave_out_unknown(human, [m for m in models if m.event.unknown == "error"])
+        scores = model_scores(models, human.choices)
     kept, removed = exclude(human.choices, options.exclusions)
     source = human.scores if scores is None else scores
     wide = tokens = None
@@ -118,12 +134,13 @@ def evaluate(
     if options.inference == "crossed":
         levels, options = (), replace(options, n_bootstrap=0)
     options, fewer = _affordable(data, options, levels)
-    analyses = options.analyses or default_analyses(data.pairs)
+    analyses = options.analyses or default_analyses(_with_targets(data))
     notes += [*fewer, *_conditions_left_out(data, options, analyses)]
     draws = None
     if options.n_bootstrap:
         draws = draw(data, levels, options.n_bootstrap, options.seed)
-    outcomes = (outcome for a in analyses for outcome in analyse(data, a, options))
+    shown = track(analyses, len(analyses), "evaluating")
+    outcomes = (outcome for a in shown for outcome in analyse(data, a, options))
     inference: Inference = RankTests.of(data, options, draws)
     if options.inference == "crossed":
         inference = CrossedTests(options.population, options.margin)
@@ -206,6 +223,14 @@ def evaluate_file(
 def _rising(wide: pd.DataFrame, falling: list[str]) -> pd.DataFrame:
     """Return scores of which the higher is the better: those of `falling` models are negated."""
     return wide.assign(**{model: -wide[model] for model in falling})
+
+
+def _with_targets(data: TrialData) -> pd.DataFrame:
+    """Return the pairs, without targets where no model that trials target has scores."""
+    targets = data.pairs[["model_1", "model_2"]]
+    if not data.models or targets.isin(data.models).any(axis=None):
+        return data.pairs
+    return data.pairs.assign(model_1=None, model_2=None)
 
 
 def _affordable(

@@ -5,12 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from contstim.evaluation.options import EvaluationOptions
 from contstim.evaluation.wording import answer_sentences
 from contstim.files import write_whole
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 #: Columns of `Evaluation.models`; the first twelve are the ones that stay. An inference fills its
 #: own of the others, see `contstim.evaluation.contrasts`.
@@ -264,11 +268,38 @@ class Evaluation:
                 write_whole(written[-1], table.to_csv(index=False))
         return written
 
+    def figure(self, analysis: str | None = None, measure: str | None = None) -> Figure | None:
+        """Draw one analysis by one measure, by default the first that has values.
+
+        Returns
+        -------
+        Figure or None
+            See :func:`contstim.report.model_figure`; None if no model has a value there.
+        """
+        from contstim.report.model_figure import model_figure  # figures take a second to load
+
+        found = self.models[self.models["value"].notna()]
+        for column, wanted in (("analysis", analysis), ("measure", measure)):
+            found = found if wanted is None else found[found[column] == wanted]
+        if found.empty:
+            return None
+        first = found.iloc[0]
+        unit = self.details.groups if first["unit"] == "group" else self.details.participants
+        models, comparisons, people = (
+            t[(t["analysis"] == first["analysis"]) & (t["measure"] == first["measure"])]
+            for t in (self.models, self.comparisons, unit)
+        )
+        return model_figure(models, comparisons, people)
+
     def _repr_html_(self) -> str:
-        """Return the answer and the two main tables, which notebooks show."""
+        """Return the answer, its figure and the values behind it, which notebooks show."""
+        from contstim.report.style import svg_text
+
         said = "".join(f"<p>{escape(text)}</p>" for text in answer_sentences(self))
-        tables = (self.models, self.comparisons)
-        return said + "".join(t.to_html(index=False, float_format="{:.3f}".format) for t in tables)
+        figure = self.figure()
+        drawn = "" if figure is None else svg_text(figure)
+        table = self.models[[*MODEL_COLUMNS[:10]]]
+        return said + drawn + table.to_html(index=False, float_format="{:.3f}".format, max_rows=30)
 
     def report(self, folder: str | Path) -> Path:
         """Write tables, figures and ``report.html`` to `folder`, as `contstim.write_report` does.

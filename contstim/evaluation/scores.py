@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -10,8 +11,10 @@ import pandas as pd
 from contstim.arrays import FloatArray
 from contstim.errors import InputError
 from contstim.evaluation.choices import name_rows
+from contstim.models.base import SentenceModel
+from contstim.models.cache import ScoreCache
 from contstim.models.registry import score_kind
-from contstim.tables import KIND
+from contstim.tables import KIND, SCORES
 
 #: A table, or for each model a series or mapping from sentence to score, or a function of a list
 #: of sentences such as the `score` method of a model.
@@ -75,6 +78,23 @@ def score_table(scores: ScoreSource, sentences: Sequence[str]) -> pd.DataFrame:
             text = wide.index[(wide[model] == np.inf).to_numpy()][0]
             raise InputError(f"model {model!r} gives {text!r} an infinite score")
     return wide
+
+
+def model_scores(
+    models: Sequence[SentenceModel], choices: pd.DataFrame, cache: str | Path | None = None
+) -> pd.DataFrame:
+    """Score the sentences of `choices` under `models`, by way of a cache or not: `scores`."""
+    sentences = pd.unique(pd.concat([choices["sentence_1"], choices["sentence_2"]])).tolist()
+    tables = []
+    for model in models:
+        scored = None if cache is None else ScoreCache(cache)
+        totals = model.totals(sentences) if scored is None else scored.totals(model, sentences)
+        # Of some models the tokens are not known.
+        tokens = totals.n_tokens if totals.n_tokens.all() else np.nan
+        counts = tokens, totals.n_words, totals.stderr
+        columns = (sentences, model.spec, totals.score, *counts, *model.kind.columns)
+        tables.append(pd.DataFrame(dict(zip((*SCORES, *KIND), columns, strict=True))))
+    return pd.concat(tables, ignore_index=True)
 
 
 def token_table(scores: pd.DataFrame, sentences: Sequence[str]) -> pd.DataFrame | None:

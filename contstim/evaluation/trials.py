@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
-from contstim.errors import InputError, UnknownNameError
+from contstim.errors import UnknownNameError
 from contstim.evaluation.choices import require_aligned
 from contstim.evaluation.scores import log_ratios
 from contstim.settings import Several, one_of, settings
@@ -186,21 +186,16 @@ def select(analysis: Analysis, pairs: pd.DataFrame, models: Sequence[str]) -> Bo
 
 
 def check_targets(pairs: pd.DataFrame, models: Sequence[str]) -> tuple[str, ...]:
-    """Return notes on targeted models without scores.
-
-    Raises
-    ------
-    InputError
-        If trials target models, and not one of those has scores.
-    """
+    """Return notes on targeted models without scores."""
     targeted = set(pairs["model_1"].dropna()) | set(pairs["model_2"].dropna())
     lacking = sorted(targeted - set(models))
     if not models or not lacking:
         return ()
     if lacking == sorted(targeted):
-        raise InputError(
-            f"the trials target {', '.join(map(repr, lacking))}, but the scores are of "
-            f"{', '.join(map(repr, models))}; name the models alike"
+        return (
+            f"The trials target {', '.join(lacking)}, of which none has scores; "
+            f"{', '.join(models)} {'is' if len(models) == 1 else 'are'} evaluated on all trials. "
+            "If one of them is meant, name both alike.",
         )
     return (f"No scores for the targeted {', '.join(lacking)}; they are not evaluated.",)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 from functools import cache
 from pathlib import Path
@@ -67,6 +68,20 @@ def vendor_files(page: Path = PAGE) -> dict[str, Path]:
         if not path.is_file():
             raise MissingExtraError(f"the experiment's page lacks {name}; {_HOW}")
     return files
+
+
+def fetch_on_first_use(page: Path = PAGE) -> None:
+    """Fetch the files of other projects if they are lacking and npm is there; say so.
+
+    Raises
+    ------
+    MissingExtraError, OutputError
+        As `fetch_vendor`.
+    """
+    lacking = [name for name in VENDORED if not (page / "vendor" / name).is_file()]
+    if lacking and shutil.which("npm") is not None:
+        print("fetching the files of the experiment's page with npm, once ...", file=sys.stderr)
+        fetch_vendor(page)
 
 
 def fetch_vendor(page: Path = PAGE) -> list[Path]:

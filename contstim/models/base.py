@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
+from html import escape
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,6 +26,10 @@ from contstim.text.sentence import Sentence, WordList
 
 if TYPE_CHECKING:
     from contstim.models.ngram.table import BackOff
+
+
+#: The units of an event whose model knows whole sentences, and no others than those it holds.
+WHOLE = "sentences"
 
 
 @dataclass(frozen=True)
@@ -368,6 +373,15 @@ class SentenceModel(ABC):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.spec}>"
+
+    def _repr_html_(self) -> str:
+        """Return what the model is and what it scores, which notebooks show."""
+        fields = {"score": f"{self.kind.name}, {self.kind.unit}", **asdict(self.event)}
+        stated = "".join(
+            f"<tr><th>{escape(key)}</th><td style='text-align:left'>{escape(str(value))}</td></tr>"
+            for key, value in fields.items()
+        )
+        return f"<p><b>{escape(self.spec)}</b></p><table>{stated}</table>"
 
 
 @lru_cache(maxsize=1)

@@ -224,6 +224,12 @@ for _name, _what, _address in (
 ):
     register_family(_name, _what, f"contstim.models.{_address}", ScoreKind())
 register_family(
+    "table",
+    "scores that something else gave sentences: a CSV with the columns sentence and one of scores",
+    "contstim.models.scored:ScoredSentences",
+    "contstim.models.scored:ScoredSentences.kind_of",
+)
+register_family(
     "student",
     "network that imitates a model's sentence score in one pass, from `contstim models distill`",
     "contstim.models.learnt.student:load_student",

@@ -19,6 +19,7 @@ from typing import Any
 
 from contstim.errors import ContstimError, InfeasibleError, InputError, OutputError
 from contstim.files import digest, lock, remove
+from contstim.models.base import WHOLE
 from contstim.models.cache import versions
 from contstim.models.registry import load_model
 from contstim.pipeline.engine import Engine, Executor
@@ -112,6 +113,12 @@ class SynthesisRequest:
         wanted = self.options.sides(self.models)
         specs = (*self.models, *itertools.chain(*self.pairs), *self.options.further)
         models = {spec: ModelRecord.of(spec) for spec in dict.fromkeys(specs)}
+        for spec, model in models.items():
+            if model.description["event"]["units"] == WHOLE:
+                raise InputError(
+                    f"{spec!r} scores the sentences it holds and no others, so that none can be "
+                    "written for it; use a model that can be loaded"
+                )
         if self.options.certificate:
             from contstim.search.certificate import check_bounded  # of no use to networks
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
 
 import pandas as pd
 from markupsafe import Markup, escape
+from matplotlib.figure import Figure
 
 from contstim.errors import InputError
 from contstim.models.registry import score_kind
@@ -14,6 +17,7 @@ from contstim.report.pair_figures import TRIPLET_COLOURS, triplet_figure
 from contstim.report.style import svg_text
 from contstim.selection.triplets import controversiality, worst_ranks
 from contstim.text.diversity import diversity_line
+from contstim.text.sentence import marked_html
 
 _ROLES = {
     "natural": "natural",
@@ -49,6 +53,99 @@ def triplets_page(
     """
     if triplets.empty:
         raise InputError("there is no triplet to show; the page needs at least one")
+    return render("triplets.html", title=title, sections=_sections(triplets, reference, rows))
+
+
+@dataclass(frozen=True)
+class OrderedPair:
+    """Two sentences that two models order oppositely.
+
+    Attributes
+    ----------
+    model_1, model_2
+        Specs.
+    sentence_1, sentence_2
+        What model 1 prefers, and what model 2 prefers.
+    nats_1, nats_2
+        By how many nats each model prefers its own.
+    made
+        How the two came about, in a phrase.
+    natural
+        The sentence that both were made from, if they were.
+    """
+
+    model_1: str
+    model_2: str
+    sentence_1: str
+    sentence_2: str
+    nats_1: float
+    nats_2: float
+    made: str
+    natural: str = ""
+
+    @property
+    def marked(self) -> tuple[Markup, Markup]:
+        """Both sentences as HTML, what was changed in bold."""
+        one, two = self.sentence_1, self.sentence_2
+        return _marked(self.natural or one, one), _marked(self.natural or two, two)
+
+    @property
+    def times(self) -> tuple[str, str]:
+        """How many times as probable each model finds its own, such as ``3,000`` or ``10^9``."""
+        return _power(self.nats_1), _power(self.nats_2)
+
+
+def _marked(before: str, after: str) -> Markup:
+    return Markup(marked_html(before, after))  # noqa: S704 - its words are escaped
+
+
+def _power(nats: float) -> str:
+    """Write e to the power of `nats` with one digit that counts, or as a power of ten."""
+    digits = nats / math.log(10)
+    if digits >= 4:
+        return f"10^{digits:.0f}"
+    return f"{float(f'{math.exp(nats):.1g}'):,.0f}"
+
+
+def demonstration_page(
+    pairs: Sequence[OrderedPair],
+    triplets: pd.DataFrame,
+    reference: Mapping[str, Sequence[float]],
+    verdict: Sequence[str],
+    figure: Figure | None,
+    further: Mapping[str, Sequence[str]],
+) -> str:
+    """Return the page of the demonstration: pairs, triplets with their scatter, verdict, commands.
+
+    Parameters
+    ----------
+    pairs
+        What it begins with.
+    triplets, reference
+        As for `triplets_page`.
+    verdict, figure
+        What people's choices say, in sentences and drawn.
+    further
+        By what a reader may want next, the commands.
+    """
+    drawn = _sections(triplets, reference, len(triplets))
+    return render(
+        "demonstration.html",
+        title="Sentences on which language models disagree",
+        pairs=pairs,
+        sections=drawn,
+        verdict=verdict,
+        figure=figure and inline_svg(svg_text(figure), len(drawn) + 1, " ".join(verdict)),
+        further=further,
+    )
+
+
+def _sections(
+    triplets: pd.DataFrame, reference: Mapping[str, Sequence[float]], rows: int
+) -> list[dict[str, object]]:
+    """Return what the page shows of each pair of models."""
+    if triplets.empty:
+        raise InputError("there is no triplet to show; the page needs at least one")
     sections: list[dict[str, object]] = []
     for (model_1, model_2), group in triplets.groupby(["model_1", "model_2"], sort=False):
         for model in (model_1, model_2):
@@ -67,7 +164,7 @@ def triplets_page(
                 "triplets": [_lines(record) for record in best.to_dict("records")],
             }
         )
-    return render("triplets.html", title=title, sections=sections)
+    return sections
 
 
 def _drawing(group: pd.DataFrame, reference: Mapping[str, Sequence[float]], number: int) -> Markup:
@@ -99,7 +196,7 @@ def _lines(record: Mapping[Hashable, object]) -> list[dict[str, object]]:
         {
             "colour": colour,
             "role": _ROLES[kind],
-            "sentence": record[kind],
+            "sentence": _marked(str(record["natural"]), str(record[kind])),
             "scores": [record[f"{kind}_lp_1"], record[f"{kind}_lp_2"]],
         }
         for kind, colour in TRIPLET_COLOURS.items()

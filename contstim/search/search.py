@@ -103,6 +103,19 @@ class Synthesis:
         """Log p_accept(s)."""
         return self.scores[-1]
 
+    def _repr_html_(self) -> str:
+        """Return both sentences with their scores, which notebooks show."""
+        from contstim.search.display import scored_html  # needs pandas
+
+        rows = [
+            ("natural", self.natural, self.natural_scores),
+            ("synthetic", self.sentence, self.scores),
+        ]
+        note = f"{len(self.steps)} replacements kept; strategy {self.strategy}, seed {self.seed}."
+        if self.reached is not None:
+            note += f" At least {self.reached:.0%} of what is possible."
+        return scored_html(rows, self.models, note if self.changed else "Nothing was found.")
+
 
 def reached_columns(results: Mapping[str, Synthesis]) -> tuple[tuple[str, float], ...]:
     """Return, by name of a column, what part of the possible was reached, where that is known."""

@@ -7,16 +7,21 @@ Synthetic sentence 1 is accepted by model 1 and rejected by model 2, sentence 2 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING
 
 from contstim.errors import InputError
 from contstim.models.base import SentenceModel
+from contstim.progress import track
 from contstim.search.proposals import WordReplacement
 from contstim.search.search import Synthesis, reached_columns, synthesize
 from contstim.search.strategies import DEFAULT
 from contstim.search.sweeps import Strategy
-from contstim.text.vocabulary import Vocabulary
+from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
+
+if TYPE_CHECKING:
+    from contstim.search.display import TripletTable
 
 _ATTEMPTS_PER_TRIPLET = 3
 
@@ -94,6 +99,12 @@ class Triplet:
         others = values.pop("others")
         return {**values, **dict(others)}
 
+    def _repr_html_(self) -> str:
+        """Return the three sentences with their scores, which notebooks show."""
+        from contstim.search.display import triplet_html  # needs pandas
+
+        return triplet_html(self.row())
+
 
 @dataclass(frozen=True, eq=False)
 class ModelPair:
@@ -104,8 +115,10 @@ class ModelPair:
     proposal: WordReplacement
 
     @classmethod
-    def of(cls, model_1: SentenceModel, model_2: SentenceModel, words: Vocabulary) -> ModelPair:
-        """Pair two models that write with `words`.
+    def of(
+        cls, model_1: SentenceModel, model_2: SentenceModel, words: Vocabulary | None = None
+    ) -> ModelPair:
+        """Pair two models that write with `words`, by default the bundled ones.
 
         Raises
         ------
@@ -117,7 +130,8 @@ class ModelPair:
                 f"a pair needs two different models, got {model_1.spec!r} twice; specs that differ "
                 "in metric or reduction are different models"
             )
-        return cls(model_1, model_2, WordReplacement(words, (model_1, model_2)))
+        known = bundled_vocabulary() if words is None else words
+        return cls(model_1, model_2, WordReplacement(known, (model_1, model_2)))
 
 
 def check_request(per_sentence: int, minimum_drop: float) -> None:
@@ -185,6 +199,64 @@ def triplets(
         for attempt in range(attempts(per_sentence))
     )
     return distinct_triplets(both_ways, per_sentence, minimum_drop)
+
+
+def synthesize_triplets(
+    sentences: Sequence[str],
+    pairs: Sequence[tuple[SentenceModel, SentenceModel]],
+    *,
+    vocabulary: Vocabulary | None = None,
+    strategy: str | Strategy = DEFAULT,
+    per_sentence: int = 1,
+    seed: int = 0,
+    minimum_drop: float = 0.0,
+) -> TripletTable:
+    """Write the triplets of many natural sentences for some pairs of models.
+
+    What ``contstim synthesize --pair`` does, in this process and without keeping what is finished;
+    for hours of work use that, or ``contstim run``.
+
+    Parameters
+    ----------
+    sentences
+        The natural sentences.
+    pairs
+        Two models each.
+    vocabulary
+        The words that may be written; the bundled ones if not given.
+    strategy, per_sentence, seed, minimum_drop
+        As for `triplets`.
+
+    Returns
+    -------
+    TripletTable
+        A DataFrame with a row a triplet, columns as :data:`contstim.tables.TRIPLETS`, for
+        `select_triplets` and `design_trials`; in a notebook what was changed is bold.
+
+    Raises
+    ------
+    InputError
+        As `triplets` and `ModelPair.of`.
+    """
+    from contstim.search.display import TripletTable  # needs pandas
+
+    words = bundled_vocabulary() if vocabulary is None else vocabulary
+    prepared = [ModelPair.of(one, two, words) for one, two in pairs]
+    work = [(pair, sentence) for pair in prepared for sentence in sentences]
+    rows = [
+        triplet.row()
+        for pair, sentence in track(work, len(work), "writing triplets")
+        for triplet in triplets(
+            pair,
+            sentence,
+            per_sentence=per_sentence,
+            strategy=strategy,
+            seed=seed,
+            minimum_drop=minimum_drop,
+        )
+    ]
+    columns = None if rows else [f.name for f in fields(Triplet) if f.name != "others"]
+    return TripletTable(rows, columns=columns)
 
 
 def attempts(per_sentence: int) -> int:

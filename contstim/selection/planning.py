@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from html import escape
 
 from contstim.errors import InputError
 
@@ -61,6 +62,10 @@ class DesignPlan:
     threshold_alone: float
     needed: int | None
     units_alone: int
+
+    def _repr_html_(self) -> str:
+        """Return it as a paragraph, which notebooks show."""
+        return f"<p>{escape(str(self))}</p>"
 
     def __str__(self) -> str:
         # A thousand units take the smallest p below what a float can hold.

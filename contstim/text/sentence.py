@@ -11,7 +11,10 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from functools import cached_property
+from html import escape
+from itertools import groupby
 
 from contstim.errors import InputError
 
@@ -172,3 +175,20 @@ class WordList:
 
     def __contains__(self, word: object) -> bool:
         return word in self.index
+
+
+def marked_html(before: str, after: str) -> str:
+    """Return `after` as HTML, with ``<b>`` around the words that differ from those of `before`.
+
+    Sentences of as many words are compared word by word; of others the longest common
+    subsequences of words are what stayed.
+    """
+    old, new = before.split(), after.split()
+    if len(old) == len(new):
+        same = {i for i, (a, b) in enumerate(zip(old, new, strict=True)) if a == b}
+    else:
+        blocks = SequenceMatcher(None, old, new, autojunk=False).get_matching_blocks()
+        same = {block.b + k for block in blocks for k in range(block.size)}
+    runs = groupby(enumerate(new), key=lambda word: word[0] in same)
+    shown = ((stayed, escape(" ".join(word for _, word in run))) for stayed, run in runs)
+    return " ".join(text if stayed else f"<b>{text}</b>" for stayed, text in shown)

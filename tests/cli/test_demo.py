@@ -1,45 +1,93 @@
-"""The demonstration's pairs of metrics, on scores made up."""
+"""The demonstration, cut to two sentences of models of n-grams; and the tables it starts from."""
 
-from __future__ import annotations
-
-import argparse
+import html
+import math
+import re
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from contstim.cli import demo
+from contstim import datasets
+from contstim.cli import demo, main
+from contstim.models.registry import load_model
+from contstim.search.problem import Floor
 
 
-def _pairs(
-    monkeypatch: pytest.MonkeyPatch, folder: Path, scores: dict[str, list[float] | np.ndarray]
+@pytest.fixture
+def shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> tuple[str, str, pd.DataFrame]:
+    """Run it; return what it prints, its page and its triplets."""
+    floor = Floor("contstim:trigram", -1.0, natural=True)
+    monkeypatch.setattr(demo, "PAIRS", demo.PAIRS[:1])
+    monkeypatch.setattr(demo, "_FLOOR", floor)
+    monkeypatch.setattr(
+        demo, "_WORK", ((demo.PAIRS[0], 1, None, 1.0), (demo.PAIRS[0], 1, floor, 1.0))
+    )
+    monkeypatch.setattr("webbrowser.open", lambda _: pytest.fail("no terminal, no browser"))
+    assert main(["demo", "--out", str(tmp_path)]) == 0
+    page = (tmp_path / "index.html").read_text("utf-8")
+    assert (tmp_path / "results" / "report.html").stat().st_size > 0
+    return capsys.readouterr().out, page, pd.read_csv(tmp_path / "triplets.csv")
+
+
+def test_it_says_what_the_models_find_and_shows_it_on_a_page(
+    shown: tuple[str, str, pd.DataFrame],
 ) -> None:
-    def load(spec: str) -> SimpleNamespace:
-        return SimpleNamespace(score=lambda sentences: np.asarray(scores[spec])[: len(sentences)])
+    out, page, triplets = shown
+    assert len(triplets) == 2
+    for row in triplets.itertuples():
+        # The models order the two sentences oppositely, and the odds printed are theirs.
+        for text, model, nats in (
+            (row.synthetic_1, row.model_1, row.synthetic_1_lp_1 - row.synthetic_2_lp_1),
+            (row.synthetic_2, row.model_2, row.synthetic_2_lp_2 - row.synthetic_1_lp_2),
+        ):
+            assert nats > 0
+            found = re.findall(rf"{re.escape(text)}\n +{model} finds \d (\S+) times", out)
+            told = [math.log(float(t.replace(",", "").replace("10^", "1e"))) for t in found]
+            # Both may have led to one sentence, with another beside it.
+            assert any(t == pytest.approx(nats, abs=math.log(10) / 2) for t in told)
+            assert text in html.unescape(re.sub("</?b>", "", page))
+    # The bigram may reject what the trigram accepts, but the floor kept the second one's score.
+    kept = triplets.iloc[1]
+    for sentence in ("synthetic_1", "synthetic_2"):
+        assert kept[f"{sentence}_lp_2"] >= kept["natural_lp_2"] - 1
+    places = [page.index(text) for text in ("more likely to be said", "<svg", "predict", "Next")]
+    assert places == sorted(places)
+    for command in ("contstim synthesize", "contstim evaluate", "contstim sentences"):
+        assert command in out
+        assert command in page
 
-    monkeypatch.setattr(demo, "load_model", load)
-    demo._select_pairs(argparse.Namespace(seed=0), folder)
+
+def test_the_natural_scores_are_those_of_the_models() -> None:
+    scores = datasets.natural_scores()
+    assert len(scores) == 724
+    few = scores.iloc[::60]
+    for spec in ("contstim:bigram", "contstim:trigram", "contstim:lstm"):
+        live = load_model(spec).score(list(few.index))
+        np.testing.assert_allclose(few[spec], live, atol=1e-3)
 
 
-def test_metrics_that_agree_give_no_pairs_and_say_so(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    falling = -np.arange(1000.0)
-    _pairs(monkeypatch, tmp_path, {demo._METRICS[0]: falling, demo._METRICS[1]: 2 * falling})
-    assert "the two metrics agree" in capsys.readouterr().out
-    assert list(tmp_path.iterdir()) == []
+def test_the_triplets_keep_their_constraints() -> None:
+    table = datasets.written_triplets()
+    pairs = table.groupby(["model_1", "model_2"]).size()
+    assert set(pairs.index) == set(demo.PAIRS)
+    assert pairs.min() >= 17
+    for k in (1, 2):
+        accepted, rejected = f"synthetic_{k}_lp_{k}", f"synthetic_{3 - k}_lp_{k}"
+        assert (table[accepted] >= table[f"natural_lp_{k}"] - 1e-3).all()
+        assert (table[rejected] < table[f"natural_lp_{k}"]).all()
 
 
-def test_metrics_that_differ_in_one_pair_give_that_pair(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    one = -np.arange(1000.0)
-    two = one.copy()
-    last = demo._POOL_OF_METRICS - 1
-    two[[0, last]] = one[[last, 0]]
-    _pairs(monkeypatch, tmp_path, {demo._METRICS[0]: one, demo._METRICS[1]: two})
-    assert "1 prefers" in capsys.readouterr().out
-    pairs = pd.read_csv(tmp_path / "metric-pairs.csv")
-    assert len(pairs) == 1
+def test_the_people_follow_whom_they_are_said_to() -> None:
+    choices = datasets.simulated_choices()
+    assert choices["participant"].nunique() == 30
+    texts = pd.unique(choices[["sentence_1", "sentence_2"]].to_numpy().ravel()).tolist()
+    share = {}
+    for spec in ("contstim:trigram", datasets.FOLLOWED):
+        score = pd.Series(load_model(spec).score(texts), index=texts)
+        second = score[choices["sentence_2"]].to_numpy() > score[choices["sentence_1"]].to_numpy()
+        share[spec] = (second == (choices["rating"] > 0)).mean()
+    assert share[datasets.FOLLOWED] > 0.7 > share["contstim:trigram"]

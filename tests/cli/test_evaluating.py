@@ -154,12 +154,14 @@ def test_trials_with_unknown_words_are_left_out_and_reported(
     ("argv", "message"),
     [
         (["missing.csv"], "missing.csv"),
-        (["{choices}", "--scores", "x.csv", "--model", "contstim:bigram"], "not both"),
         (["{choices}", "--scores", "{choices}"], "the scores table needs a column 'sentence'"),
         (["{choices}", "--column", "who"], "--column 'who' does not read OURS=THEIRS"),
         (["{choices}", "--format", "golan2023"], "column"),
         (["{choices}", "--format", "blimp", "--low", "1"], "not --format blimp"),
-        (["{choices}", "--buttons", "2"], "--buttons 2 is for --format jspsych, not tidy"),
+        (
+            ["{choices}", "--format", "tidy", "--buttons", "2"],
+            "--buttons 2 is for --format jspsych, not tidy",
+        ),
         (["{choices}", "--model", "contstim:nothing"], "unknown bundled model 'nothing'"),
     ],
 )

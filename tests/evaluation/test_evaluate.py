@@ -202,7 +202,6 @@ def test_scores_in_every_shape_give_the_same(make_study):
         (lambda w: w.assign(a="x"), "column 'a' of the scores is not numeric"),
         (lambda w: w[["sentence"]], "has no model column"),
         (lambda w: w[["a"]], "needs a column 'sentence'"),
-        (lambda w: w.rename(columns={"a": "x", "b": "y", "c": "z"}), "name the models alike"),
     ],
 )
 def test_scores_that_cannot_be_used(make_study, change, message):

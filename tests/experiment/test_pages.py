@@ -324,3 +324,21 @@ def test_archives_of_the_wrong_layout_are_refused(study: Study, vendored: Path) 
 
     with pytest.raises(ValidationError, match="occurs twice"):
         check_jatos_archive(changed(archive, twice))
+
+
+def test_the_files_are_fetched_on_first_use_only(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fetched: list[Path] = []
+    monkeypatch.setattr(vendor, "fetch_vendor", fetched.append)
+    monkeypatch.setattr(vendor.shutil, "which", lambda _: None)
+    vendor.fetch_on_first_use(tmp_path)  # without npm the page says what to do
+    monkeypatch.setattr(vendor.shutil, "which", lambda _: "npm")
+    vendor.fetch_on_first_use(tmp_path)
+    assert fetched == [tmp_path]
+    assert "once" in capsys.readouterr().err
+    (tmp_path / "vendor").mkdir()
+    for name in VENDORED:
+        (tmp_path / "vendor" / name).write_text("", "utf-8")
+    vendor.fetch_on_first_use(tmp_path)
+    assert fetched == [tmp_path]

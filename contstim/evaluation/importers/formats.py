@@ -11,6 +11,7 @@ import pandas as pd
 
 from contstim.errors import UnknownNameError
 from contstim.evaluation.choices import HumanData, RawChoices, finish
+from contstim.evaluation.importers.exports import read_export, read_recognised
 from contstim.evaluation.importers.golan2023 import read_golan2023
 from contstim.evaluation.importers.jspsych import read_jspsych
 from contstim.evaluation.importers.mapping import (
@@ -21,8 +22,18 @@ from contstim.evaluation.importers.mapping import (
     map_columns,
 )
 
+
+def _read_any(source: str | Path | pd.DataFrame, **options: Any) -> RawChoices:
+    """Read the export of a known program, or else the choices table itself."""
+    table, kind = read_recognised(source)
+    if kind is not None or any(value is not None for value in options.values()):
+        return read_export(table, **options)
+    return map_columns(table, TIDY)
+
+
 #: Importers by the name of the format: from a path, or a table already read, to `RawChoices`.
 FORMATS: dict[str, Callable[..., RawChoices]] = {
+    "auto": _read_any,
     "tidy": partial(map_columns, mapping=TIDY),
     "golan2023": read_golan2023,
     "jspsych": read_jspsych,
@@ -32,7 +43,7 @@ FORMATS: dict[str, Callable[..., RawChoices]] = {
 
 
 def read_choices(
-    source: str | Path | pd.DataFrame, format: str = "tidy", **options: Any
+    source: str | Path | pd.DataFrame, format: str = "auto", **options: Any
 ) -> HumanData:
     """Read human choices from a file or table in one of the known formats.
 
@@ -41,10 +52,13 @@ def read_choices(
     source
         A path, or a table already read.
     format
-        ``tidy`` (the choices table itself), ``golan2023``, ``jspsych``, ``sprouse2013`` or
-        ``blimp``. For any other file describe its columns and call `read_mapped`.
+        ``auto``: an export of jsPsych, PCIbex, Gorilla or Qualtrics, recognised by its columns, or
+        else ``tidy``, the choices table itself. Or one of ``tidy``, ``golan2023``, ``jspsych``,
+        ``sprouse2013`` and ``blimp``. For any other file describe its columns and call
+        `read_mapped`.
     options
-        Of the format's importer, for example `n_choices` of `read_jspsych`.
+        Of the format's importer: `low`, `high`, `side`, `n_choices`, `trials` and `columns` of
+        `read_export` for ``auto``, `n_choices` of `read_jspsych` for ``jspsych``.
 
     Raises
     ------

@@ -24,8 +24,8 @@ _NAMES = {
 }
 
 
-# What programs write for true and false, in lower case.
-_TRUTH = {
+#: What programs write for true and false, in lower case.
+TRUTH = {
     **dict.fromkeys(("true", "t", "yes", "y", "1", "1.0"), True),
     **dict.fromkeys(("false", "f", "no", "n", "0", "0.0"), False),
 }
@@ -60,7 +60,7 @@ def read_jspsych(
         If the file is not jsPsych data, no row holds two sentences, a response is missing or
         off its scale, the number of buttons is not given, or a side is neither true nor false.
     """
-    raw = source if isinstance(source, pd.DataFrame) else _read(Path(source))
+    raw = source if isinstance(source, pd.DataFrame) else read_trials(Path(source))
     raw = raw.reset_index(drop=True)
     columns = {}
     for name, candidates in _NAMES.items():
@@ -137,7 +137,7 @@ def _turned(data: pd.DataFrame) -> pd.Series:
     if len(names) == 2:
         raise InputError("the jsPsych data have both 'swapped' and 'flipped'; keep one of them")
     given = data[names[0]].astype(object)
-    known = given.map(lambda value: _TRUTH.get(str(value).strip().lower()))
+    known = given.map(lambda value: TRUTH.get(str(value).strip().lower()))
     bad = known.isna() & given.notna()
     if bad.any():
         value = given[bad].iloc[0]
@@ -145,12 +145,19 @@ def _turned(data: pd.DataFrame) -> pd.Series:
     return known.eq(True)
 
 
-def _read(path: Path) -> pd.DataFrame:
+def read_trials(path: Path) -> pd.DataFrame:
+    """Read a CSV, JSON or JSON lines of trials, or a folder of such files, as they are.
+
+    Raises
+    ------
+    InputError
+        If there is no such file, or it cannot be read.
+    """
     if path.is_dir():
         files = sorted(p for p in path.iterdir() if p.suffix in (".json", ".jsonl", ".csv"))
         if not files:
             raise InputError(f"the folder {str(path)!r} holds no .json, .jsonl or .csv file")
-        return pd.concat([_read(p) for p in files], ignore_index=True)
+        return pd.concat([read_trials(p) for p in files], ignore_index=True)
     if path.suffix not in (".json", ".jsonl", ".txt"):
         return read_table(path, cells="guessed")
     try:

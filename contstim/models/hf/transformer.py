@@ -19,6 +19,7 @@ from contstim.models.hf.network import PACKAGES
 from contstim.models.hf.options import SharedOptions
 from contstim.models.registry import bundled_folder
 from contstim.models.spec import ModelSpec
+from contstim.progress import track
 from contstim.tables import numbered_lines
 from contstim.text.sentence import Sentence, WordList
 
@@ -176,17 +177,20 @@ class TransformerModel(SentenceModel):
     def _groups(self, encoded: Sequence[Encoded], n_rows: Sequence[int]) -> Iterator[list[int]]:
         """Yield sentences of one length in groups of a few batches; each takes `n_rows` inputs."""
         most = _BATCHES_OF_GROUP * (self.budget or self.network.token_budget)
-        group: list[int] = []
-        tokens = 0
+        groups: list[list[int]] = []
+        tokens: list[float] = []
         for i in sorted(range(len(encoded)), key=lambda i: len(encoded[i].ids)):
             length = len(encoded[i].ids)
-            if group and (length != len(encoded[group[0]].ids) or tokens >= most):
-                yield group
-                group, tokens = [], 0
-            group.append(i)
-            tokens += length * n_rows[i]
-        if group:
-            yield group
+            alike = groups and length == len(encoded[groups[-1][0]].ids)
+            if not alike or tokens[-1] >= most:
+                groups.append([])
+                tokens.append(0)
+            groups[-1].append(i)
+            tokens[-1] += length * n_rows[i]
+        if len(groups) < 2:
+            yield from groups
+            return
+        yield from track(groups, len(groups), f"scoring with {self.spec}", weights=tokens)
 
     def _candidate_scores(
         self,

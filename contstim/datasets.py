@@ -1,0 +1,57 @@
+"""Small tables that come with contstim, to try every call on.
+
+Made by ``experiments/datasets/make.py`` in the repository. The people are simulated: they follow
+``contstim:gpt`` with noise.
+"""
+
+from __future__ import annotations
+
+from importlib.resources import as_file, files
+
+import pandas as pd
+
+from contstim.tables import read_table
+
+#: The model that the simulated people of `simulated_choices` follow.
+FOLLOWED = "contstim:gpt"
+
+
+def natural_scores() -> pd.DataFrame:
+    """Return log-probabilities of the 724 bundled natural sentences under eight models.
+
+    Returns
+    -------
+    DataFrame
+        Shape (724, 8), nats: the index is the sentence, a column a model: five bundled ones and
+        three real ones, SmolLM2, DistilBERT under a head of ours and a trigram of 72,547 words.
+    """
+    return _read("natural_scores.csv").set_index("sentence").astype(float)
+
+
+def written_triplets() -> pd.DataFrame:
+    """Return 35 triplets written for two pairs of bundled models.
+
+    Returns
+    -------
+    DataFrame
+        As :data:`contstim.tables.TRIPLETS`: 18 for the bigram and the trigram, 17 for the trigram
+        and the GPT.
+    """
+    return _read("triplets.csv")
+
+
+def simulated_choices() -> pd.DataFrame:
+    """Return the choices of 30 simulated people, who follow ``contstim:gpt`` with noise.
+
+    Returns
+    -------
+    DataFrame
+        A row a trial and person, as `evaluate` reads them: six groups of five people, on the
+        triplets of `written_triplets`, on natural pairs and on catch trials.
+    """
+    return _read("choices.csv")
+
+
+def _read(name: str) -> pd.DataFrame:
+    with as_file(files("contstim") / "data" / name) as path:
+        return read_table(path, cells="guessed")

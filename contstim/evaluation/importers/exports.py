@@ -1,0 +1,337 @@
+"""Exports of jsPsych, PCIbex, Gorilla and Qualtrics, recognised by their columns.
+
+What a file cannot say is asked for: what an answer means, which sentence was on which side, and for
+Qualtrics, which holds answers by question, the sentences of each question.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+from pathlib import Path
+
+import pandas as pd
+
+from contstim.errors import InputError
+from contstim.evaluation.choices import Cleaning, RawChoices, name_rows, rescale
+from contstim.evaluation.importers.jspsych import TRUTH, read_jspsych, read_trials
+from contstim.tables import numbered_lines, read_table, require_columns
+
+# Names by which columns go, without case, spaces and marks; the first one found is taken.
+_NAMES = {
+    "participant": (
+        *("participant", "participantid", "participantprivateid", "subject", "subjectid"),
+        *("prolificpid", "workerid", "responseid", "md5hashofparticipantsipaddress", "id"),
+    ),
+    "group": ("group", "designgroup", "list", "counterbalance"),
+    "trial": ("trial", "item", "trialid", "trialnumber", "ordernumberofitem", "trialindex"),
+    "condition": ("condition", "trialcondition"),
+    "model_1": ("model1",),
+    "model_2": ("model2",),
+    "sentence_1": ("sentence1", "sentencea"),
+    "sentence_2": ("sentence2", "sentenceb"),
+    "left": ("left", "sentenceleft", "leftsentence"),
+    "right": ("right", "sentenceright", "rightsentence"),
+    "side": ("side1", "sidea", "side", "leftis", "swapped", "flipped"),
+    "rating": ("rating",),
+    "response": ("response", "answer", "choice", "value"),
+    "rt_ms": ("rtms", "rt", "reactiontime"),
+    "n_choices": ("nchoices",),
+}
+# Where sentence 1 was shown, by what a column of sides holds. Columns that say whether the two
+# were turned round hold truth values.
+_SIDES = {"left": True, "l": True, "right": False, "r": False, "1": True, "2": False}
+_TURNED = ("swapped", "flipped")
+_ASK_SIDE = (
+    "say which column tells where sentence 1 was: --side COLUMN (left or right), or, if it was "
+    "always on the left, --low left --high right"
+)
+
+
+def recognised(table: pd.DataFrame) -> str | None:
+    """Return which program's export a table is, by its columns; None where it is of none."""
+    columns = {str(column) for column in table.columns}
+    for name, needed in (
+        ("PCIbex", {"PennElementName", "Value"}),
+        ("Gorilla", {"Participant Private ID"}),
+        ("Qualtrics", {"ResponseId"}),
+        ("jsPsych", {"trial_type", "trial_index"}),
+    ):
+        if needed <= columns:
+            return name
+    return None
+
+
+def read_export(
+    source: str | Path | pd.DataFrame,
+    *,
+    low: str | float | None = None,
+    high: str | float | None = None,
+    side: str | None = None,
+    n_choices: int | None = None,
+    trials: str | Path | pd.DataFrame | None = None,
+    columns: dict[str, str] | None = None,
+) -> RawChoices:
+    """Read an export of jsPsych, PCIbex (PennController), Gorilla or Qualtrics, or one like them.
+
+    A row is a trial if it holds two sentences and an answer. The sentences are ``sentence_1`` and
+    ``sentence_2`` (or A and B), or ``left`` and ``right`` as shown, with ``left_is`` (1 or 2) as
+    the trial lists of contstim have it. An answer is the sentence itself, its side, a code, or a
+    number on a scale. What was taken for what is said in the notes.
+
+    Parameters
+    ----------
+    source
+        A path, or a table already read.
+    low, high
+        The answers that mean sure of sentence 1 and sure of sentence 2; where sides are known,
+        sure of the left and of the right one.
+    side
+        The column that tells where sentence 1 was: left or right, or 1 or 2 (which sentence was on
+        the left).
+    n_choices
+        Of buttons numbered from 0 as jsPsych numbers them: short for ``low=0, high=n_choices - 1``.
+    trials
+        For Qualtrics, a table of the questions: ``question, sentence_1, sentence_2`` and whatever
+        else is known of them, such as ``condition``.
+    columns
+        Columns that are not found by themselves: ours, theirs.
+
+    Raises
+    ------
+    InputError
+        If a column is lacking, or the file does not tell what an answer means; the message says
+        what to add.
+    """
+    raw, kind = read_recognised(source)
+    kind = "table" if kind is None else f"{kind} export"
+    given = (low, high, side, columns)
+    if kind == "jsPsych export" and not any(given) and _buttons_alone(raw):
+        return read_jspsych(raw, n_choices=n_choices)
+    data = _rows_of_questions(raw, trials) if kind == "Qualtrics export" else raw
+    data = data.reset_index(drop=True)
+    taken = _taken(data, columns or {}, side)
+    data = data[list(taken.values())].set_axis(list(taken), axis=1)
+    if n_choices is not None:
+        low, high = 0, n_choices - 1
+    both = _sentences(data, kind)
+    answer = "rating" if "rating" in data else "response"
+    if answer not in data:
+        raise InputError(
+            f"the {kind} has no column of answers; name it with --column response=THEIRS"
+        )
+    shown = both.notna().all(axis=1) & data[answer].notna()
+    if not shown.any():
+        raise InputError(f"no row of the {kind} holds two sentences and an answer")
+    data, both = data[shown].copy(), both[shown]
+    left = _left_is_first(data, taken)
+    notes = [f"Read as a {kind}: {_told(taken)}."]
+    if answer == "response":
+        data["rating"], how = _ratings(data, both, left, low, high)
+        notes.append(how)
+    if len(shown) - shown.sum():
+        notes.append(f"{len(shown) - shown.sum()} rows without two sentences and an answer.")
+    data = data.drop(columns=[c for c in ("left", "right", "side", "response") if c in data])
+    data["sentence_1"], data["sentence_2"] = both["sentence_1"], both["sentence_2"]
+    return RawChoices(data, Cleaning(repeated_trial="keep_first"), notes=notes)
+
+
+def read_recognised(source: str | Path | pd.DataFrame) -> tuple[pd.DataFrame, str | None]:
+    """Read a table or file; return it with the program whose export it is, None if of none."""
+    if isinstance(source, pd.DataFrame):
+        return source, recognised(source)
+    lines = [line for _, line in numbered_lines(source)] if _is_text(source) else []
+    if any(re.match(r"# \d+\. ", line) for line in lines[:50]):
+        return _rows_of_pcibex(lines, str(source)), "PCIbex"
+    whole = Path(source).is_dir() or Path(source).suffix in (".json", ".jsonl")
+    trials = whole or (lines and lines[0].lstrip()[:1] in ("[", "{"))
+    table = read_trials(Path(source)) if trials else read_table(source, cells="guessed")
+    return table, recognised(table)
+
+
+def _buttons_alone(raw: pd.DataFrame) -> bool:
+    """Whether all answers are ratings or numbers of buttons, which jsPsych counts from 0."""
+    if "rating" in raw or "response" not in raw:
+        return "rating" in raw
+    answers = raw["response"].dropna()
+    return bool(len(answers) and pd.to_numeric(answers, errors="coerce").notna().all())
+
+
+def _is_text(source: str | Path) -> bool:
+    return str(source) != "-" and Path(source).is_file() and ".parquet" not in Path(source).suffixes
+
+
+def _rows_of_pcibex(lines: list[str], name: str) -> pd.DataFrame:
+    """Return the answers in a results file of PCIbex, whose comments name the columns."""
+    header: list[str] = []
+    rows = []
+    for number, line in enumerate(lines, start=1):
+        named = re.match(r"# (\d+)\. (.*?)\.?$", line)
+        if named:
+            header = [*header[: int(named[1]) - 1], named[2]]
+        elif line.strip() and not line.startswith("#"):
+            cells = next(csv.reader([line]))
+            if len(cells) > len(header):
+                raise InputError(
+                    f"{name}, line {number} has {len(cells)} cells, its header {len(header)}; "
+                    "export the results again"
+                )
+            rows.append(dict(zip(header, cells, strict=False)))
+    table = pd.DataFrame(rows)
+    require_columns(table, ("PennElementName", "Parameter", "Value"), f"the PCIbex file {name}")
+    who = [c for c in ("Results reception time", "Order number of item") if c in table]
+    who += [c for c in table.columns if c.startswith("MD5 hash")]
+    started = table[table["Value"].eq("Start") | table["Parameter"].eq("Start")]
+    answers = table[table["Parameter"].isin(("Selection", "Choice", "PressedKey"))]
+    if "EventTime" in table and who:
+        first = started.drop_duplicates(who).set_index(who)["EventTime"].astype(float)
+        begun = answers[who].merge(first.rename("begun"), left_on=who, right_index=True, how="left")
+        answers = answers.assign(rt=answers["EventTime"].astype(float) - begun["begun"].to_numpy())
+    return answers.replace("", pd.NA)
+
+
+def _rows_of_questions(raw: pd.DataFrame, trials: str | Path | pd.DataFrame | None) -> pd.DataFrame:
+    """Return an export of Qualtrics, a row a person, as a row a person and question."""
+    if trials is None:
+        raise InputError(
+            "an export of Qualtrics holds answers by question, not the sentences; give them as "
+            "--trials CSV, with the columns question (such as Q3), sentence_1 and sentence_2"
+        )
+    table = trials if isinstance(trials, pd.DataFrame) else read_table(trials, cells="text")
+    require_columns(table, ("question", "sentence_1", "sentence_2"), "the table of questions")
+    require_columns(raw, table["question"].astype(str), "the Qualtrics export")
+    # Below the header stand the questions' texts and their ids.
+    ids = raw["ResponseId"].astype(str)
+    people = raw[~(ids.str.contains("ImportId") | ids.eq("Response ID"))]
+    parts = [
+        people[["ResponseId"]].assign(
+            response=people[question["question"]],
+            trial=question["question"],
+            **{str(k): v for k, v in question.items() if k not in ("question", "response")},
+        )
+        for question in table.to_dict("records")
+    ]
+    return pd.concat(parts, ignore_index=True)
+
+
+def _taken(data: pd.DataFrame, given: dict[str, str], side: str | None) -> dict[str, str]:
+    """Return, by our names, the columns that are used."""
+    require_columns(data, [*given.values(), *([] if side is None else [side])], "the file")
+    plain = {re.sub(r"[^a-z0-9]", "", str(c).lower()): str(c) for c in reversed(data.columns)}
+    taken = {}
+    for ours, names in _NAMES.items():
+        found = [plain[name] for name in names if name in plain]
+        if ours in given:
+            taken[ours] = given[ours]
+        elif ours == "side" and side is not None:
+            taken[ours] = side
+        elif found:
+            taken[ours] = found[0]
+    if "participant" not in taken:
+        raise InputError(
+            "no column of the file tells the participants; name it with --column participant=THEIRS"
+        )
+    return taken
+
+
+def _told(taken: dict[str, str]) -> str:
+    return ", ".join(f"{ours} from {theirs!r}" for ours, theirs in taken.items())
+
+
+def _sentences(data: pd.DataFrame, kind: str) -> pd.DataFrame:
+    """Return sentences 1 and 2 of each row, from these columns or from left and right."""
+    if {"sentence_1", "sentence_2"} <= set(data.columns):
+        return data[["sentence_1", "sentence_2"]]
+    if not {"left", "right"} <= set(data.columns):
+        raise InputError(
+            f"the {kind} has no two columns of sentences; name them with "
+            "--column sentence_1=THEIRS --column sentence_2=THEIRS, or left and right"
+        )
+    left, right = data["left"], data["right"]
+    turned = _where(data["side"], "side").eq(False) if "side" in data else left.isna() & False
+    return pd.DataFrame(
+        {"sentence_1": left.where(~turned, right), "sentence_2": right.where(~turned, left)}
+    )
+
+
+def _left_is_first(data: pd.DataFrame, taken: dict[str, str]) -> pd.Series | None:
+    """Return in which rows sentence 1 was on the left; None if that is not known."""
+    if "side" in data:
+        first = _where(data["side"], taken["side"])
+        if first.isna().any():
+            bad = first.isna()
+            raise InputError(
+                f"{taken['side']} {data.loc[bad, 'side'].iloc[0]!r} is no side ({name_rows(bad)}); "
+                "a side is left or right, or 1 or 2"
+            )
+        return first.astype(bool)
+    if "left" in data and "sentence_1" not in data:
+        return pd.Series(True, index=data.index)
+    return None
+
+
+def _where(sides: pd.Series, name: str) -> pd.Series:
+    """Return True where sentence 1 is on the left, False where on the right, else missing."""
+    text = sides.astype("str").str.strip().str.lower().str.removesuffix(".0")
+    if re.sub(r"[^a-z0-9]", "", name.lower()) in _TURNED:
+        return text.map({k: not v for k, v in TRUTH.items()} | {"nan": True, "": True})
+    return text.map(_SIDES)
+
+
+def _ratings(
+    data: pd.DataFrame,
+    both: pd.DataFrame,
+    left: pd.Series | None,
+    low: str | float | None,
+    high: str | float | None,
+) -> tuple[pd.Series, str]:
+    """Return the ratings that the answers mean, and a sentence on how they were read."""
+    answers = data["response"]
+    text = answers.astype("str").str.strip()
+    lower = text.str.lower()
+    chosen = [text == both[name].astype("str").str.strip() for name in ("sentence_1", "sentence_2")]
+    if (chosen[0] | chosen[1]).all():
+        return chosen[1].map({True: 2.5, False: -2.5}), "An answer is the sentence chosen."
+    named = lower.isin(("left", "right")).all()
+    if named and left is None and low is None:
+        raise InputError(f"the answers are left and right; {_ASK_SIDE}")
+    if named and low is None:
+        low, high = "left", "right"
+    if low is None and "n_choices" in data and data["n_choices"].notna().all():
+        numbers = pd.to_numeric(data["n_choices"], errors="coerce")
+        if (numbers == numbers.iloc[0]).all():
+            low, high = 0, float(numbers.iloc[0]) - 1
+    if low is None or high is None:
+        kinds = list(dict.fromkeys(text))
+        shown = ", ".join(map(repr, kinds[:4])) + (" ..." if len(kinds) > 4 else "")
+        raise InputError(
+            f"the answers are {shown}; say which of them mean sure of sentence 1 and of sentence 2 "
+            "(or of the left and the right one): --low CODE --high CODE"
+        )
+    ratings, how = _by_code(answers, lower, low, high)
+    if left is None:
+        return ratings, f"{how}; {low} is sure of sentence 1."
+    return ratings.where(left, -ratings), f"{how}; {low} is sure of the left sentence."
+
+
+def _by_code(
+    answers: pd.Series, lower: pd.Series, low: str | float, high: str | float
+) -> tuple[pd.Series, str]:
+    try:
+        ends = float(low), float(high)
+    except ValueError:
+        ends = (math.nan, math.nan)
+    if not all(map(math.isfinite, ends)):
+        codes = {str(low).strip().lower(): -2.5, str(high).strip().lower(): 2.5}
+        ratings = lower.map(codes)
+        if len(codes) < 2:
+            raise InputError(f"--low and --high are both {low!r}; give two answers")
+        if ratings.isna().any():
+            bad = ratings.isna()
+            raise InputError(
+                f"the answer {answers[bad].iloc[0]!r} is neither {low!r} nor {high!r} "
+                f"({name_rows(bad)}); leave such rows out, or name other codes"
+            )
+        return ratings, f"The answers are {low!r} and {high!r}"
+    return rescale(answers, *ends), f"The answers are numbers from {ends[0]:g} to {ends[1]:g}"

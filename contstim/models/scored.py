@@ -1,0 +1,170 @@
+"""A model that is a table: sentences and the scores that something else gave them.
+
+For selection, evaluation and the planning of designs, which need no new sentences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from contstim.arrays import BoolArray, FloatArray
+from contstim.errors import InputError, ModelFileError, near_matches
+from contstim.files import file_digest
+from contstim.models.base import (
+    WHOLE,
+    Event,
+    ScoreKind,
+    SentenceModel,
+    SentenceParts,
+    Totals,
+    as_sentences,
+)
+from contstim.models.spec import ModelSpec
+from contstim.tables import read_table
+
+# What a value is worth in nats; None for a score that is no log-probability.
+_UNITS = {"nats": 1.0, "bits": np.log(2), "log10": np.log(10), "score": None}
+_OPTIONS = ("column", "model", "unit")
+_SHOWN = 3
+# Columns of a table of scores that hold no score.
+_COUNTS = ("n_tokens", "n_words", "stderr")
+
+
+class ScoredSentences(SentenceModel):
+    """``table:FILE``: a CSV or Parquet file with a column `sentence` and one of scores.
+
+    Options of the spec: ``column``, the column of scores where there are several; ``model``, where
+    the table is long (`sentence`, `model`, `log_prob`) and holds several models; ``unit`` of the
+    scores: ``nats`` (the default), ``bits``, ``log10``, or ``score`` for numbers that are no
+    log-probabilities.
+
+    Sentences are looked up whatever the white space between their words.
+
+    Raises
+    ------
+    SpecError
+        If an option is not known.
+    ModelFileError
+        If there is no such file.
+    InputError
+        If the table has no such column or model, a score that is no number, two scores of one
+        sentence, or a log-probability above 0.
+    """
+
+    def __init__(self, spec: ModelSpec) -> None:
+        spec.check_options(_OPTIONS)
+        super().__init__(spec.canonical({"unit": "nats"}))
+        path = Path(spec.location).expanduser()
+        if not path.is_file():
+            raise ModelFileError(f"{str(spec)!r}: there is no file {spec.location}; check the path")
+        self._unit = spec.choice("unit", _UNITS, "nats")
+        self._fingerprint = file_digest(path)
+        self._scores = _column(read_table(path), spec) * (_UNITS[self._unit] or 1.0)
+        top = self._scores.max()
+        if self._unit != "score" and not top <= 0:
+            raise InputError(
+                f"{str(spec)!r} holds the log-probability {top:g}, which is above 0; say "
+                "unit=score if its numbers are others"
+            )
+
+    @classmethod
+    def kind_of(cls, spec: ModelSpec) -> ScoreKind:
+        """Return what the scores of such a spec are, without reading the table."""
+        if spec.get("unit", "nats") != "score":
+            return ScoreKind(splits_over_words=False)
+        return ScoreKind(
+            *("score from a table", "score", np.inf), splits_over_words=False, differs_in_nats=False
+        )
+
+    @property
+    def event(self) -> Event:
+        """Whole sentences; the rest is for whoever made the table to say."""
+        return Event(WHOLE, *(["not stated"] * 5))
+
+    @property
+    def kind(self) -> ScoreKind:
+        """What a score is, by the spec's unit."""
+        return self.kind_of(self._spec)
+
+    @property
+    def fingerprint(self) -> str:
+        """Digest of the file."""
+        return self._fingerprint
+
+    def knows(self, words: Sequence[str]) -> BoolArray:
+        """Refuse: a table knows sentences, not words."""
+        raise InputError(self._no_new())
+
+    def parts(self, sentences: Sequence[str]) -> list[SentenceParts]:
+        """Refuse: the shares of words are not in the table."""
+        raise InputError(f"{self.spec!r} holds scores of sentences, not of their words")
+
+    def totals(self, sentences: Sequence[str]) -> Totals:
+        """Look sentences up. The number of tokens is not known: 0.
+
+        Raises
+        ------
+        InputError
+            If the table lacks sentences; the message names some.
+        """
+        tidy = [" ".join(text.split()) for text in as_sentences(sentences)]
+        found: FloatArray = self._scores.reindex(tidy).to_numpy(dtype=np.float64)
+        lacking = list(dict.fromkeys(np.array(tidy, dtype=object)[np.isnan(found)]))
+        if lacking:
+            shown = ", ".join(map(repr, lacking[:_SHOWN])) + (", ..." * (len(lacking) > _SHOWN))
+            raise InputError(
+                f"{self.spec!r} has no score of {len(lacking)} of {len(set(tidy))} sentences: "
+                f"{shown}; {self._no_new()}"
+            )
+        words = np.array([len(text.split()) for text in tidy], dtype=np.int64)
+        return Totals(found, np.zeros(len(tidy), dtype=np.int64), words, np.zeros(len(tidy)))
+
+    def _no_new(self) -> str:
+        return (
+            "a table scores the sentences it holds and no others: score these where its scores "
+            "come from and add them, or use a model that can be loaded"
+        )
+
+
+def _column(table: pd.DataFrame, spec: ModelSpec) -> pd.Series:
+    """Return the scores that a spec names, by sentence."""
+    where = spec.location
+    if "sentence" not in table:
+        raise InputError(f"{where} has no column 'sentence'; a table of scores needs one")
+    options = dict(spec.options)
+    name = options.get("column")
+    if "model" in table:
+        models = list(dict.fromkeys(table["model"].astype(str)))
+        wanted = options.get("model", models[0] if len(models) == 1 else None)
+        if wanted is None or wanted not in models:
+            hint = near_matches(wanted or "", models)
+            raise InputError(f"{where} holds scores of {len(models)} models; say model=: {hint}")
+        table = table[table["model"].astype(str) == wanted]
+    elif "model" in options:
+        raise InputError(f"model={options['model']!r}: {where} has no column 'model'; use column=")
+    offered = [str(c) for c in table.columns if c not in ("sentence", "model", *_COUNTS)]
+    numeric = [c for c in offered if pd.api.types.is_numeric_dtype(table[c])]
+    if name is None and "log_prob" in numeric:
+        name = "log_prob"
+    elif name is None and len(numeric) == 1:
+        name = numeric[0]
+    if name is None or name not in offered:
+        hint = near_matches(name or "", numeric) if numeric else "it holds no number"
+        raise InputError(f"which column of {where} is the scores? say column=: {hint}")
+    scores = pd.to_numeric(table[name], errors="coerce").astype(float)
+    if scores.isna().any():
+        text = table.loc[scores.isna(), "sentence"].iloc[0]
+        raise InputError(
+            f"column {name!r} of {where} holds no number for {text!r}; fill or remove it"
+        )
+    tidy = table["sentence"].astype(str).str.split().str.join(" ")
+    own = pd.Series(scores.to_numpy(), index=tidy.to_numpy())
+    own = own[~pd.DataFrame({"s": own.index, "v": own.to_numpy()}).duplicated().to_numpy()]
+    if not own.index.is_unique:
+        twice = own.index[own.index.duplicated()][0]
+        raise InputError(f"{where} has two scores of {twice!r}; keep one")
+    return own

@@ -1,0 +1,99 @@
+"""Make the tables that come with contstim, ``contstim.datasets``, and the README's picture.
+
+``python experiments/datasets/make.py [scores|triplets|choices|picture ...]`` makes them in this
+order; each needs those before it. See README.md beside this file.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import pandas as pd
+
+import contstim
+from contstim.cli.demo import PAIRS, write_triplets
+from contstim.datasets import FOLLOWED
+from contstim.evaluation import Simulation, simulate_choices
+from contstim.report import save_figure
+from contstim.report.pair_figures import triplet_figure
+from contstim.selection import Layout, controversiality
+
+BUNDLED = ("bigram", "trigram", "rnn", "lstm", "gpt")
+#: Models that other packages hold; see the README of the repository.
+REAL = ("smollm2", "distilbert", "pocketsphinx-trigram?unknown=unk")
+NATURAL, TRIPLETS, CHOICES = "natural_scores.csv", "triplets.csv", "choices.csv"
+GROUPS, PEOPLE, PER_PAIR = 6, 5, 18
+
+
+def make_scores(folder: Path) -> None:
+    """Score the bundled natural sentences under eight models."""
+    sentences = contstim.pool()
+    table = pd.DataFrame({"sentence": sentences})
+    for name in (*BUNDLED, *REAL):
+        model = contstim.load_model(f"contstim:{name}")
+        table[model.spec] = model.score(sentences).round(4)
+        print(model.spec, flush=True)
+    table.to_csv(folder / NATURAL, index=False, lineterminator="\n")
+
+
+def make_triplets(folder: Path) -> None:
+    """Write triplets for the demonstration's pairs of models, of three common words at most."""
+    scores = pd.read_csv(folder / NATURAL, index_col="sentence")
+    wanted = [(pair, PER_PAIR, None, 1.0) for pair in PAIRS]
+    rows = [triplet.row() for triplet, _ in write_triplets(scores, wanted, seed=1)]
+    pd.DataFrame(rows).round(4).to_csv(folder / TRIPLETS, index=False, lineterminator="\n")
+
+
+def make_choices(folder: Path) -> None:
+    """Lay out an experiment and let simulated people go through it."""
+    scores = pd.read_csv(folder / NATURAL, index_col="sentence")
+    triplets = pd.read_csv(folder / TRIPLETS)
+    specs = sorted({spec for pair in PAIRS for spec in pair})
+    eight = [text for text in scores.index if len(text.split()) == 8]
+    free = [text for text in eight if text not in set(triplets["natural"])]
+    natural = contstim.select_natural_pairs(scores.loc[free, specs], per_pair=12)
+    best = contstim.select_triplets(triplets, per_pair=12, strata=4)
+    layout = Layout(groups=GROUPS, participants=PEOPLE, catch=2)
+    trials = contstim.design_trials(natural, best, free, layout, seed=1)
+    shown = pd.unique(trials[["sentence_1", "sentence_2"]].to_numpy().ravel()).tolist()
+    models = {spec: contstim.load_model(spec) for spec in specs}
+    table = pd.DataFrame({spec: m.score(shown) for spec, m in models.items()}, index=shown)
+    people = Simulation.of(FOLLOWED, noise=1.2)
+    choices = simulate_choices(trials, table, people, seed=1)
+    choices.to_csv(folder / CHOICES, index=False, lineterminator="\n")
+
+
+def make_picture(folder: Path) -> None:
+    """Draw the best triplets of the trigram and the GPT, for the README."""
+    scores = pd.read_csv(folder / NATURAL, index_col="sentence")
+    triplets = pd.read_csv(folder / TRIPLETS)
+    one, two = PAIRS[-1]
+    own = triplets[triplets["model_2"] == two]
+    best = own.iloc[(-controversiality(own)).argsort(kind="stable")[:6]]
+    eight = scores[[len(str(text).split()) == 8 for text in scores.index]].iloc[::2]
+    figure = triplet_figure(best, eight[one].tolist(), eight[two].tolist())
+    save_figure(figure, Path("docs/_static/triplets.svg"))
+
+
+STEPS = {
+    "scores": make_scores,
+    "triplets": make_triplets,
+    "choices": make_choices,
+    "picture": make_picture,
+}
+
+
+def main() -> None:
+    """Make what is asked for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("steps", nargs="*", choices=list(STEPS), default=list(STEPS))
+    parser.add_argument("--out", type=Path, default=Path("contstim/data"))
+    args = parser.parse_args()
+    args.out.mkdir(parents=True, exist_ok=True)
+    for step in args.steps:
+        STEPS[step](args.out)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,205 @@
+"""Exports of other programs: recognised, read, and asked about what they cannot say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from contstim.cli import main
+from contstim.errors import InputError
+from contstim.evaluation import read_choices
+
+# Two people, two pairs; both choose "Good one." of the first and disagree on the second.
+PAIRS = [("Good one.", "Bad one."), ("Good two.", "Bad two.")]
+CHOSEN = {"ann": ["Good one.", "Good two."], "ben": ["Good one.", "Bad two."]}
+#: Where sentence 1 (the good one) was, for each person and pair.
+SIDES = {"ann": ["left", "right"], "ben": ["right", "right"]}
+
+
+def trials() -> pd.DataFrame:
+    """Return what happened, a row a trial: who, both sentences, where, and what was chosen."""
+    rows = [
+        (who, k + 1, *PAIRS[k], SIDES[who][k], CHOSEN[who][k], 900 + k)
+        for who in CHOSEN
+        for k in range(2)
+    ]
+    table = pd.DataFrame(rows, columns=["who", "n", "good", "bad", "side", "chosen", "rt"])
+    on_left = table["good"].where(table["side"] == "left", table["bad"])
+    table["key"] = [
+        "left" if c == t else "right" for c, t in zip(on_left, table["chosen"], strict=True)
+    ]
+    return table
+
+
+def chosen(source: pd.DataFrame | Path, **options: object) -> dict[str, list[str]]:
+    """Read an export; return the sentence that each person chose, by pair."""
+    table = read_choices(source, **options).choices
+    text = table["sentence_2"].where(table["rating"] > 0, table["sentence_1"])
+    assert set(table["rating"].abs()) == {2.5}
+    ordered = table.assign(text=text).sort_values(["participant", "trial"])
+    return {who: own["text"].tolist() for who, own in ordered.groupby("participant")}
+
+
+def gorilla() -> pd.DataFrame:
+    t = trials()
+    own = pd.DataFrame(
+        {
+            "Participant Private ID": t["who"],
+            "Trial Number": t["n"],
+            "Reaction Time": t["rt"],
+            "SentenceA": t["good"],
+            "SentenceB": t["bad"],
+            "SideA": t["side"],
+            "Response": t["key"].str.title(),
+        }
+    )
+    # Gorilla writes rows for screens without an answer, and one at the end of the file.
+    return pd.concat([own, own.head(2).assign(Response=None, SentenceA=None)], ignore_index=True)
+
+
+def jspsych() -> pd.DataFrame:
+    t = trials()
+    return pd.DataFrame(
+        {
+            "trial_type": "html-keyboard-response",
+            "trial_index": t["n"],
+            "subject": t["who"],
+            "sentence_1": t["good"],
+            "sentence_2": t["bad"],
+            "swapped": t["side"] == "right",
+            "response": t["key"].map({"left": "f", "right": "j"}),
+            "rt": t["rt"],
+        }
+    )
+
+
+def pcibex(path: Path) -> Path:
+    t = trials()
+    names = [
+        *("Results reception time", "MD5 hash of participant's IP address", "Controller name"),
+        *("Order number of item", "PennElementType", "PennElementName", "Parameter", "Value"),
+        *("EventTime", "Left", "Right", "LeftIs"),
+    ]
+    lines = ["# Results on Sunday", "#", "# Columns below this comment are as follows:"]
+    lines += [f"# {number}. {name}." for number, name in enumerate(names, start=1)]
+    for row in t.itertuples():
+        left, right = (row.good, row.bad) if row.side == "left" else (row.bad, row.good)
+        shown = [left, right, "1" if row.side == "left" else "2"]
+        head = ["1700000000", row.who, "PennController", str(row.n)]
+        for event in (
+            ["PennController", "0", "_Trial_", "Start", "1000"],
+            ["Selector", "pick", "Selection", row.key, str(1000 + row.rt)],
+        ):
+            lines.append(",".join([*head, *event, *shown]))
+    path.write_text("\r\n".join(lines), "utf-8")
+    return path
+
+
+def qualtrics(path: Path) -> tuple[Path, pd.DataFrame]:
+    t = trials()
+    wide = t.pivot_table(index="who", columns="n", values="chosen", aggfunc="first")
+    head = pd.DataFrame(
+        {"ResponseId": ["Response ID", '{"ImportId":"_recordId"}'], "Q1": "", "Q2": ""}
+    )
+    own = pd.DataFrame(
+        {"ResponseId": wide.index, "Q1": wide[1].to_numpy(), "Q2": wide[2].to_numpy()}
+    )
+    pd.concat([head, own]).to_csv(path, index=False)
+    questions = pd.DataFrame(PAIRS, columns=["sentence_1", "sentence_2"])
+    return path, questions.assign(question=["Q1", "Q2"])
+
+
+def test_each_program_gives_what_people_chose(tmp_path: Path) -> None:
+    gorilla().to_csv(tmp_path / "gorilla.csv", index=False)
+    assert chosen(tmp_path / "gorilla.csv") == CHOSEN
+    assert chosen(jspsych(), low="f", high="j") == CHOSEN
+    assert chosen(pcibex(tmp_path / "results.csv")) == CHOSEN
+    path, questions = qualtrics(tmp_path / "qualtrics.csv")
+    assert chosen(path, trials=questions) == CHOSEN
+
+
+def test_the_time_of_pcibex_counts_from_the_start_of_the_trial(tmp_path: Path) -> None:
+    table = read_choices(pcibex(tmp_path / "results.csv")).choices
+    assert sorted(table["rt_ms"]) == [900, 900, 901, 901]
+
+
+def test_what_was_taken_for_what_is_said() -> None:
+    notes = read_choices(gorilla()).notes
+    assert "participant from 'Participant Private ID'" in notes[0]
+    assert "side from 'SideA'" in notes[0]
+    assert "The answers are 'left' and 'right'; left is sure of the left sentence." in notes
+    assert "2 rows without two sentences and an answer." in notes
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "message"),
+    [
+        (
+            lambda: gorilla().drop(columns="SideA"),
+            {},
+            "the answers are left and right; say which column tells where sentence 1 was: "
+            "--side COLUMN (left or right), or, if it was always on the left, --low left "
+            "--high right",
+        ),
+        (
+            jspsych,
+            {},
+            "the answers are 'f', 'j'; say which of them mean sure of sentence 1 and of sentence 2 "
+            "(or of the left and the right one): --low CODE --high CODE",
+        ),
+        (
+            jspsych,
+            {"low": "f", "high": "k"},
+            "the answer 'j' is neither 'f' nor 'k' (rows 2 and 3); leave such rows out, or "
+            "name other codes",
+        ),
+        (
+            lambda: jspsych().assign(response=[0, 1, 1, 0]),
+            {},
+            "the jsPsych data do not say how many buttons there were (rows 1, 2, 3 and 4); add a "
+            "column 'n_choices' or give the number: n_choices=2, on the command line --buttons 2",
+        ),
+        (
+            lambda: gorilla().assign(SideA="up"),
+            {},
+            "SideA 'up' is no side (rows 1, 2, 3 and 4); a side is left or right, or 1 or 2",
+        ),
+        (
+            lambda: pd.DataFrame({"ResponseId": ["R_1"], "Q1": ["Good one."]}),
+            {},
+            "an export of Qualtrics holds answers by question, not the sentences; give them as "
+            "--trials CSV, with the columns question (such as Q3), sentence_1 and sentence_2",
+        ),
+    ],
+)
+def test_what_a_file_cannot_say_is_asked(change, options: dict[str, str], message: str) -> None:
+    with pytest.raises(InputError) as error:
+        read_choices(change(), **options)
+    assert str(error.value) == message
+
+
+def test_graded_answers_turn_round_with_the_side() -> None:
+    # 1: sure of the left sentence, 6: sure of the right one. Sentence 1 was on the right in rows
+    # 2 to 4.
+    graded = jspsych().assign(response=[1, 2, 6, 5])
+    table = read_choices(graded, low=1, high=6).choices
+    good_2 = table["sentence_2"].str.startswith("Good").map({True: 1, False: -1})
+    ratings = (table["rating"] * good_2).groupby([table["participant"], table["trial"]]).first()
+    # Positive: sure of the good sentence.
+    assert ratings.tolist() == [2.5, -1.5, 2.5, 1.5]
+
+
+def test_the_command_reads_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "keys.csv"
+    jspsych().to_csv(file, index=False)
+    command = ["evaluate", str(file), "--out", str(tmp_path / "out")]
+    assert main(command) == 2
+    assert "say which of them mean" in capsys.readouterr().err
+    assert main([*command, "--low", "f", "--high", "j"]) == 0
+    assert "Read as a jsPsych export: participant from 'subject'" in capsys.readouterr().err
+    own = jspsych().drop(columns=["trial_type", "swapped"])
+    own.to_csv(file, index=False)
+    assert main([*command, "--low", "f", "--high", "j"]) == 0
+    assert "f is sure of sentence 1" in capsys.readouterr().err

@@ -1,0 +1,113 @@
+"""Tables of scores as models: looked up, converted, refused by name where they cannot do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from contstim import datasets
+from contstim.cli import main
+from contstim.errors import ContstimError, InputError
+from contstim.models.registry import load_model, score_kind
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "mine.csv"
+    path.write_text("sentence,gpt4\nThe dog slept.,-12.5\nThe cat  sat.,-9\n", "utf-8")
+    return path
+
+
+def test_scores_are_those_of_the_table(file: Path) -> None:
+    model = load_model(f"table:{file}")
+    assert model.score(["The cat sat.", "The dog slept.", "The cat sat."]).tolist() == [
+        -9,
+        -12.5,
+        -9,
+    ]
+    assert load_model(model.spec).fingerprint == model.fingerprint
+    assert load_model(f"table:{file}?unit=bits").score(["The cat sat."])[0] == -9 * np.log(2)
+    # log10 p = -9 is p = 10^-9.
+    log10 = load_model(f"table:{file}?unit=log10").score(["The cat sat."])[0]
+    assert np.exp(log10) == pytest.approx(1e-9)
+    assert score_kind(f"table:{file}").unit == "nats"
+    assert score_kind(f"table:{file}?unit=score").unit == "score"
+
+
+def test_one_of_several_columns_or_models(tmp_path: Path) -> None:
+    wide, long = tmp_path / "wide.csv", tmp_path / "long.csv"
+    wide.write_text("sentence,a,b\nX y.,-1,-2\n", "utf-8")
+    long.write_text("sentence,model,log_prob,n_tokens\nX y.,a,-1,3\nX y.,b,-2,3\n", "utf-8")
+    for spec in (f"table:{wide}?column=b", f"table:{long}?model=b"):
+        assert load_model(spec).score(["X y."]).tolist() == [-2]
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "message"),
+    [
+        ("sentence,a,b\nX.,-1,-2\n", "", "which column of {} is the scores? say column=: choose"),
+        ("sentence,a\nX.,oops\n", "?column=a", "column 'a' of {} holds no number for 'X.'"),
+        ("sentence,a\nX.,-1\nX.,-2\n", "", "{} has two scores of 'X.'; keep one"),
+        ("sentence,a\nX.,3\n", "", "the log-probability 3, which is above 0; say unit=score if"),
+        ("sentence,a\nX.,nan\nY.,-1\n", "", "column 'a' of {} holds no number for 'X.'"),
+        ("text,a\nX.,-1\n", "", "{} has no column 'sentence'; a table of scores needs one"),
+        ("sentence,model,log_prob\nX.,a,-1\nX.,b,-1\n", "", "{} holds scores of 2 models; say mod"),
+        ("sentence,a\nX.,-1\n", "?model=a", "model='a': {} has no column 'model'; use column="),
+        ("sentence,a\nX.,-1\n", "?unit=nat", "unit='nat' in"),
+    ],
+)
+def test_tables_that_cannot_be_used(tmp_path: Path, text: str, options: str, message: str) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(text, "utf-8")
+    with pytest.raises(ContstimError) as error:
+        load_model(f"table:{path}{options}")
+    assert message.format(path) in str(error.value)
+
+
+def test_sentences_it_lacks_are_named(file: Path) -> None:
+    model = load_model(f"table:{file}")
+    with pytest.raises(InputError) as error:
+        model.score(["The dog slept.", "New one.", "New two."])
+    assert str(error.value) == (
+        f"'table:{file}' has no score of 2 of 3 sentences: 'New one.', 'New two.'; a table scores "
+        "the sentences it holds and no others: score these where its scores come from and add "
+        "them, or use a model that can be loaded"
+    )
+
+
+def test_it_serves_where_no_new_sentences_are_needed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    choices = tmp_path / "choices.csv"
+    own = tmp_path / "own.csv"
+    table = datasets.simulated_choices()
+    table.to_csv(choices, index=False)
+    texts = pd.unique(table[["sentence_1", "sentence_2"]].to_numpy().ravel()).tolist()
+    # A stand-in for another's scores: the model that people follow.
+    scores = load_model(datasets.FOLLOWED).score(texts)
+    pd.DataFrame({"sentence": texts, "mine": scores}).to_csv(own, index=False)
+    out = tmp_path / "out"
+    command = ["evaluate", str(choices), "--model", "contstim:trigram", "--out", str(out)]
+    # A new model on trials that were made for others, alone and beside one of them.
+    assert main([*command, "--model", f"table:{own}"]) == 0
+    models = pd.read_csv(out / "models.csv").query("analysis == 'all' and measure == 'accuracy'")
+    value = models.set_index("model")["value"]
+    assert value[f"table:{own}"] > value["contstim:trigram"] + 0.05
+    capsys.readouterr()
+    assert main(["evaluate", str(choices), "--model", f"table:{own}", "--out", str(out)]) == 0
+    assert "of which none has scores" in capsys.readouterr().err
+    alone = pd.read_csv(out / "models.csv").query("measure == 'accuracy'")
+    assert "targeted" not in set(alone["analysis"])
+    assert alone.set_index("analysis").loc["all", "value"] == value[f"table:{own}"]
+    # The same scores by --scores, and a model on top of them.
+    assert main([*command, "--scores", str(own)]) == 0
+    both = pd.read_csv(out / "models.csv").query("analysis == 'all' and measure == 'accuracy'")
+    assert both.set_index("model")["value"]["mine"] == value[f"table:{own}"]
+    # New sentences cannot be had of it.
+    capsys.readouterr()
+    pair = ["--pair", "contstim:trigram", f"table:{own}"]
+    assert main(["synthesize", *pair, texts[0]]) == 2
+    assert "scores the sentences it holds and no others" in capsys.readouterr().err

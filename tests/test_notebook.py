@@ -1,0 +1,93 @@
+"""What objects show of themselves in a notebook, and calls that take and give tables."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import contstim
+from contstim import datasets
+from contstim.text.sentence import marked_html
+
+BIGRAM, TRIGRAM = "contstim:bigram", "contstim:trigram"
+
+
+@pytest.fixture(scope="module")
+def models() -> tuple[contstim.SentenceModel, contstim.SentenceModel]:
+    return contstim.load_model(BIGRAM), contstim.load_model(TRIGRAM)
+
+
+def test_words_that_differ_are_marked() -> None:
+    assert marked_html("a b c", "a x c") == "a <b>x</b> c"
+    assert marked_html("a b c d", "a <i> & d") == "a <b>&lt;i&gt; &amp;</b> d"
+    # Of other lengths: what was put in.
+    assert marked_html("a b c", "a new b c") == "a <b>new</b> b c"
+    assert marked_html("a b", "a b") == "a b"
+
+
+def test_a_synthesis_shows_both_sentences(models: tuple[contstim.SentenceModel, ...]) -> None:
+    bigram, trigram = models
+    strategy = "first-improvement"
+    sentence = "Every child in the village knew that song."
+    found = contstim.synthesize(sentence, reject=bigram, accept=trigram, strategy=strategy)
+    shown = found._repr_html_()
+    assert sentence in shown
+    assert marked_html(sentence, found.sentence) in shown
+    for score in (*found.natural_scores, *found.scores):
+        assert f">{score:.1f}</td>" in shown
+    assert shown.count("<svg") == 4
+    assert f"{len(found.steps)} replacements kept" in shown
+
+
+def test_a_table_of_triplets_is_a_frame_that_shows_them() -> None:
+    table = contstim.synthesize_triplets(
+        contstim.pool()[:2], [(contstim.load_model(BIGRAM), contstim.load_model(TRIGRAM))]
+    )
+    assert isinstance(table, pd.DataFrame)
+    assert len(table) == 2
+    # Models agree with the table when they score its sentences again.
+    scores = contstim.score_sentences([*table["natural"], *table["synthetic_1"]], [BIGRAM, TRIGRAM])
+    for kind in ("natural", "synthetic_1"):
+        for k, spec in enumerate((BIGRAM, TRIGRAM), start=1):
+            np.testing.assert_allclose(table[f"{kind}_lp_{k}"], scores.loc[table[kind], spec])
+    shown = table.head(1)._repr_html_()
+    assert marked_html(table["natural"].iloc[0], table["synthetic_1"].iloc[0]) in shown
+    assert table["natural"].iloc[1] not in shown
+    # Without its columns it is a table like any other.
+    assert "<th>natural</th>" in table[["natural"]]._repr_html_()
+
+
+def test_an_evaluation_takes_models_and_shows_its_figure() -> None:
+    choices = datasets.simulated_choices()
+    result = contstim.evaluate(choices, [TRIGRAM, datasets.FOLLOWED])
+    values = result.models.query("analysis == 'all' and measure == 'accuracy'")
+    assert values.set_index("model")["value"].idxmax() == datasets.FOLLOWED
+    shown = result._repr_html_()
+    assert shown.count("<svg") == 1
+    assert f"{datasets.FOLLOWED} predicts people best" in shown
+    assert result.figure("no such analysis") is None
+
+
+def test_a_model_shows_what_it_scores(models: tuple[contstim.SentenceModel, ...]) -> None:
+    shown = models[0]._repr_html_()
+    assert "<b>contstim:bigram</b>" in shown
+    assert "log-probability, nats" in shown
+
+
+def test_help_begins_with_what_matters() -> None:
+    text = str(contstim.__doc__)
+    for name in ("load_model", "synthesize_triplets", "design_trials", "evaluate", "datasets"):
+        assert f"`{name}`" in text
+        assert getattr(contstim, name) is not None
+
+
+def test_the_import_loads_nothing() -> None:
+    code = (
+        "import contstim, sys; print([m for m in ('pandas', 'numpy', 'torch') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
