@@ -196,7 +196,8 @@ def said_of(data: TrialData, design: CellDesign, measure: str, size: int) -> Ite
             *(sides["crowd"], sides["lower"]), *whole, chance=CHANCE[measure]
         )
         if not ceilings.surveyed:  # as in `evaluate`
-            means |= dict.fromkeys(("lower", "upper", "gap"), SampledMean(np.nan, np.nan, np.nan))
+            for name in ("lower", "upper", "gap"):
+                means[name] = SampledMean(means[name].value, np.nan, np.nan)
         differences = value[k, :, 0] - value[k, :, 1]
         naive = wilcoxon_signed_rank(differences[~np.isnan(differences)], method="asymptotic")
         yield Said(means, naive.p)
