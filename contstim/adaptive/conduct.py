@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated
 
 import numpy as np
@@ -134,10 +134,11 @@ class Conductor:
         both = (self.pool.pairs["sentence_1"] + " " + self.pool.pairs["sentence_2"]).astype(str)
         self._words = [frozenset(text.lower().split()) for text in both]
 
-    def issue(self, participant: str) -> Block:
+    def issue(self, participant: str, most: int = 5000) -> Block:
         """Choose a block for a participant, who has answered or not what was issued before.
 
-        The block counts as issued once it is recorded: write it down first, then call `record`.
+        It has `most` trials at most. The block counts as issued once it is recorded: write it
+        down first, then call `record`.
         """
         number, version = len(self.blocks), self._version
         passed_over = list(self._passed_over)
@@ -158,7 +159,8 @@ class Conductor:
             self.posterior.curves(participant),
         )
         rng = np.random.default_rng([self.plan.seed, number])
-        pairs, propensities = choose_block(self.plan.choosing, view, rng, self._words)
+        choosing = replace(self.plan.choosing, block=min(most, self.plan.choosing.block))
+        pairs, propensities = choose_block(choosing, view, rng, self._words)
         return Block(
             number,
             participant,

@@ -1,33 +1,13 @@
 """A conducted study: nothing twice, in the order of issue, the same bits after a replay."""
 
 import numpy as np
-import pandas as pd
 import pytest
+from pools import PLAN, make_pool
 
 from contstim.adaptive.conduct import AdaptivePlan, Conductor
-from contstim.adaptive.policies import Choosing, Pool
-from contstim.adaptive.posterior import Link, Nodes
+from contstim.adaptive.policies import Choosing
 from contstim.adaptive.verdicts import Stopping
 from contstim.errors import InputError
-
-PLAN = AdaptivePlan(
-    choosing=Choosing(block=3),
-    link=Link(slopes=(0.5, 1.5)),
-    anchors=5,
-    trials=9,
-    patience=6,
-    seed=4,
-)
-
-
-def make_pool(n=60, models=3, seed=0):
-    rng = np.random.default_rng(seed)
-    names = [f"sentence number {k}" for k in range(2 * n)]
-    scores = pd.DataFrame(
-        rng.normal(size=(2 * n, models)), index=names, columns=list("abc")[:models]
-    )
-    pairs = pd.DataFrame({"sentence_1": names[:n], "sentence_2": names[n:]})
-    return Pool.of(pairs, scores, Nodes(PLAN.link))
 
 
 def play(conductor, n_blocks, seed=0, slow=()):
