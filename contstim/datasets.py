@@ -12,6 +12,8 @@ import pandas as pd
 
 from contstim.tables import read_table
 
+__all__ = ["FOLLOWED", "natural_scores", "simulated_choices", "written_triplets"]
+
 #: The model that the simulated people of `simulated_choices` follow.
 FOLLOWED = "contstim:gpt"
 
