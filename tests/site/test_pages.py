@@ -55,7 +55,14 @@ def _documented() -> list[object]:
     """Return what the listed names are; a module's page has all that it passes on."""
     found = [_object(name) for name in _listed()]
     modules = [item for item in found if isinstance(item, ModuleType)]
-    return found + [getattr(module, name) for module in modules for name in module.__all__]
+    return found + [item for module in modules for item in _passed_on(module)]
+
+
+def _passed_on(module: ModuleType) -> list[object]:
+    if hasattr(module, "__all__"):
+        return [getattr(module, name) for name in module.__all__]
+    items = {n: item for n, item in vars(module).items() if not n.startswith("_")}
+    return [item for item in items.values() if getattr(item, "__module__", "") == module.__name__]
 
 
 def test_every_page_is_in_a_list() -> None:
