@@ -72,8 +72,10 @@ def answer_everything(server: Server, study: Study) -> None:
     token, trials = begun["token"], begun["bundle"]["trials"]
     for start in range(0, len(trials), 50):
         answers = [
-            answer(trial["trial"], -3 if len(trial["left"]) > len(trial["right"]) else 2)
-            for trial in trials[start : start + 50]
+            answer(
+                one["trial"], -3 if len(one["shown"]["left"]) > len(one["shown"]["right"]) else 2
+            )
+            for one in trials[start : start + 50]
         ]
         post(f"{server.url}api/answers", {"answers": answers}, token)
     assert post(f"{server.url}api/finish", {}, token)["complete"]
@@ -342,7 +344,7 @@ def test_a_page_that_does_not_load_says_so_and_offers_to_load_again(
 ) -> None:
     server = serve(make_study())
     page = browser.new_page()  # whose scripts may fail
-    for lost in ("choice.js", "jspsych.min.js", "main.js"):
+    for lost in ("common.js", "jspsych.min.js", "main.js"):
         page.route(f"**/{lost}", lambda route: route.abort())
         page.goto(server.url)
         page.wait_for_selector("#late.now", timeout=5000)
@@ -351,10 +353,18 @@ def test_a_page_that_does_not_load_says_so_and_offers_to_load_again(
         page.click("#late a")
         Player(page).screen("consent")
     # A script that cannot be read, as by a browser that is too old.
-    page.route("**/choice.js", lambda route: route.fulfill(body="class { #x; oh no"))
+    page.route("**/common.js", lambda route: route.fulfill(body="class { #x; oh no"))
     page.goto(server.url)
     page.wait_for_selector("#late.now", timeout=5000)
+    page.unroute("**/common.js")
+    # The presentation, which is loaded when the page knows which it is.
+    page.route("**/choice.js", lambda route: route.abort())
+    page.goto(server.url)
+    player = Player(page)
+    player.screen("error")
     page.unroute("**/choice.js")
+    page.locator("button.main").click()
+    player.screen("consent")
     # A server that hangs: the style sheet says it after a while.
     page.route("**/api/study", lambda route: None)
     page.goto(server.url)
