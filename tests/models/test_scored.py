@@ -83,7 +83,7 @@ def test_it_serves_where_no_new_sentences_are_needed(
 ) -> None:
     choices = tmp_path / "choices.csv"
     own = tmp_path / "own.csv"
-    table = datasets.simulated_choices()
+    table = datasets.simulated_choices().query("condition == 'natural_controversial'")
     table.to_csv(choices, index=False)
     texts = pd.unique(table[["sentence_1", "sentence_2"]].to_numpy().ravel()).tolist()
     # A stand-in for another's scores: the model that people follow.
