@@ -1,7 +1,7 @@
 """Losses of the strategies against a bound on what any sentence could reach, and their times.
 
 Usage: python benchmarks/beyond_the_climb.py [--starts 30] [--model-1 SPEC] [--model-2 SPEC]
-       [--words N] [--strategies exhaustive restarts exchanges beam]
+       [--words N] [--strategies exhaustive leaning restarts exchanges beam]
 
 Every strategy starts from the same eight-word sentences of the bundled pool, with the bundled
 20,000 words and the same seed, both ways round, one thread. Times are of the processor, a search
@@ -37,7 +37,7 @@ def main() -> None:
         "--strategies",
         nargs="+",
         choices=STRATEGIES,
-        default=["exhaustive", "restarts", "exchanges", "beam"],
+        default=["exhaustive", "leaning", "restarts", "exchanges", "beam"],
     )
     args = parser.parse_args()
     models = load_model(args.model_1), load_model(args.model_2)

@@ -114,8 +114,8 @@ class Memory:
         By model, how far estimates are off.
     n_scores
         Exact scores asked for, those of less expensive models in parts of one.
-    inputs
-        Most inputs of the sentence, once known.
+    inputs, part
+        Most inputs of the sentence, once known, and what part of them may be spent by now.
     complete
         Whether no candidate has been left out because its scores could not be paid.
     """
@@ -123,6 +123,7 @@ class Memory:
     surrogates: dict[str, Surrogate] = field(default_factory=dict)
     n_scores: float = 0.0
     inputs: float | None = None
+    part: float = 1.0
     complete: bool = True
 
 
@@ -151,7 +152,7 @@ class _WordSearch:
         budget = _NO_LIMIT if options.budget is None else options.budget
         self.limit = budget if self.patient else min(budget, options.first * 2**candidates.round)
         self.last_round = self.limit == budget
-        self.inputs = np.inf if self.patient else self._inputs()
+        self.inputs = np.inf if self.patient else memory.part * self._inputs()
         cost = _cost_by_model(candidates)
         constrained_first = list(cost)[::-1]
         self.models = sorted(constrained_first, key=cost.__getitem__)

@@ -11,6 +11,7 @@ from contstim.search.bounded import Bounded
 from contstim.search.exchanges import Exchanges
 from contstim.search.exhaustive import Exhaustive
 from contstim.search.first_improvement import FirstImprovement
+from contstim.search.leaning import Leaning
 from contstim.search.paper import Paper
 from contstim.search.restarts import Restarts
 from contstim.search.sweeps import Strategy
@@ -26,6 +27,7 @@ STRATEGIES: dict[str, type[Strategy]] = {
     "beam": Beam,
     "exchanges": Exchanges,
     "restarts": Restarts,
+    "leaning": Leaning,
 }
 
 #: The strategy of command line, experiment files and Python where none is named.

@@ -11,7 +11,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import compress
 from typing import Any
 
@@ -21,7 +21,7 @@ from contstim.arrays import BoolArray, FloatArray
 from contstim.errors import InfeasibleError
 from contstim.models.base import Replacements
 from contstim.search.candidates import SLACK, Candidates, Spent
-from contstim.search.problem import Edits, Problem, check_natural, most_broken
+from contstim.search.problem import Edits, Objective, Problem, check_natural, most_broken
 from contstim.search.proposals import WordReplacement
 from contstim.text.sentence import Sentence, WordList
 
@@ -322,16 +322,28 @@ class Search:
         """Return the whole numbers below `n` in random order."""
         return list(map(int, self._rng.permutation(n)))
 
-    def branch(self, sentence: Sentence) -> Search:
+    def branch(self, sentence: Sentence, objective: Objective | None = None) -> Search:
         """Return a search of the same problem that stands at another sentence.
 
-        It need not keep the constraints. What is spent counts here; chance and steps are its own.
+        It need not keep the constraints, and may have another objective of the same models. What
+        is spent counts here; chance and steps are its own.
         """
         other = copy(self)
+        if objective is not None:
+            other.problem = replace(self.problem, objective=objective)
         other.sentence, other.now = sentence, self.scores(sentence)
         other.steps, other._places = [], {}
         other._rng = self._rng.spawn(1)[0]
         return other
+
+    def follow(self, other: Search) -> None:
+        """Go where a branch stands, if that is better; what is known of the place stays known."""
+        changed = Edits.differences(self.sentence, other.sentence)
+        if self.take({p: other.sentence.words[p] for p in sorted(changed)}):
+            self._places = other._places
+            for place in self._places.values():
+                # Other objectives leave out other words.
+                place.pop("sifted", None)
 
     def _go(self, changed: Sentence, scores: dict[str, float]) -> None:
         n_scores, values = tuple(self.spent.n_scores.values()), tuple(scores.values())

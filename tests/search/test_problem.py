@@ -12,6 +12,7 @@ from contstim import (
     Constraint,
     Fall,
     Floor,
+    LeastFall,
     Problem,
     Synthesis,
     Vocabulary,
@@ -23,6 +24,7 @@ from contstim.models.base import Replacements
 from contstim.models.reductions import ReducedModel
 from contstim.models.spec import ModelSpec
 from contstim.models.toy import TableModel
+from contstim.search.leaning import Lagrangian
 from contstim.search.sweeps import Search
 from contstim.text.sentence import Sentence
 
@@ -209,3 +211,44 @@ def test_others_are_asked_only_of_words_that_models_known_at_once_leave(strategy
             if strategy == "exhaustive":
                 again = synthesize(start, problem=problem, vocabulary=FREE, strategy=strategy)
                 assert (again.sentence, again.scores) == (found.sentence, found.scores)
+
+
+def test_leaning_goes_by_what_constraints_have_to_spare() -> None:
+    one, two, three = _models("all", "all", "all")
+    natural = {m.spec: float(m.score([NATURAL])[0]) for m in (one, two, three)}
+    scores = {m.spec: m.score(ALL) for m in (one, two, three)}
+    falls = {name: values - natural[name] for name, values in scores.items()}
+    pair = Lagrangian.of(Problem.pair(one, two))
+    assert pair is not None
+    np.testing.assert_allclose(pair.loss(scores, natural), falls[one.spec] - falls[two.spec])
+    assert pair.weights == {one.spec: 1.0, two.spec: -1.0}
+    # Of several models: in the unit of the loss, and the mean over the constraints.
+    several = Problem(
+        (one, two, three),
+        LeastFall((one.spec, two.spec), (2.0, 4.0)),
+        (Accepted(three.spec), Floor(two.spec, -3.0, natural=True)),
+    )
+    found = Lagrangian.of(several)
+    assert found is not None
+    assert found.weights is None
+    spare = 0.375 * (falls[three.spec] + falls[two.spec]) / 2
+    least = np.maximum(falls[one.spec] / 2, falls[two.spec] / 4)
+    np.testing.assert_allclose(found.loss(scores, natural), least - spare)
+    assert Lagrangian.of(Problem((one,), Fall((one.spec,)))) is None
+    assert Lagrangian.of(against_both(one, two)) is None
+
+
+def test_leaning_ends_lower_than_one_climb() -> None:
+    words = [a + b for a in "abcdefgh" for b in "klmno"]
+    many = Vocabulary(WordList.of(words), WordList.of(words), frozenset(words))
+    starts = [" ".join(words[i : i + 24 : 4]) for i in range(6)]
+    losses: dict[str, list[float]] = {"exhaustive": [], "leaning": []}
+    for seed in range(3):
+        one, two = TableModel(words, 2 * seed), TableModel(words, 2 * seed + 1)
+        # Models of one language mostly agree.
+        logits = one.log_probs + 0.7 * two.log_probs
+        two.log_probs = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+        for strategy, start in itertools.product(losses, starts):
+            found = synthesize(start, reject=one, accept=two, vocabulary=many, strategy=strategy)
+            losses[strategy].append(found.loss)
+    assert np.mean(losses["leaning"]) < 1.15 * np.mean(losses["exhaustive"])
