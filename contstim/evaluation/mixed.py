@@ -269,13 +269,20 @@ import arviz
 import bambi
 import pandas as pd
 
-d = pd.read_csv("mixed_models.csv")
-model = bambi.Model(
-    "choice ~ {sum} + (1 + {sum} | participant) + (1 | item)",
-    d,
-    family="bernoulli",
-)
-print(arviz.summary(model.fit()))
+
+def main():
+    d = pd.read_csv("mixed_models.csv")
+    model = bambi.Model(
+        "choice ~ {sum} + (1 + {sum} | participant) + (1 | item)",
+        d,
+        family="bernoulli",
+    )
+    # What holds of all people and pairs; without var_names each one's own effects come too.
+    print(arviz.summary(model.fit(), var_names=["Intercept", {quoted}]).to_string())
+
+
+if __name__ == "__main__":  # the chains may be processes of their own
+    main()
 """
 
 
@@ -319,6 +326,7 @@ def write_mixed_models(data: TrialData, folder: str | Path) -> list[Path]:
     words = {
         "names": "\n".join(f"# {column}: {' '.join(name.split())}" for column, name in pairs),
         "sum": " + ".join(columns),
+        "quoted": ", ".join(f'"{column}"' for column in columns),
         "fits": ",\n".join(_GLMER_FIT.format(column=column) for column in columns),
     }
     texts = {

@@ -334,7 +334,7 @@ def _against_others(evaluation: Evaluation, best: str, analysis: str, measure: s
     undecided = pairs[pairs["verdict"] == "undecided"]
     if len(undecided) and "more_people" in pairs:
         parts[-1] += _what_decides(undecided.iloc[0], of_several=len(undecided) > 1)
-    return [f"It is {'; '.join(parts)} (false discovery rate {ALPHA:g})."]
+    return [f"At a false discovery rate of {ALPHA:g} it is {'; '.join(parts)}."]
 
 
 def _what_decides(row: pd.Series, *, of_several: bool) -> str:

@@ -248,7 +248,9 @@ def test_the_answer_comes_first(evaluation, tmp_path):
     said = answer_sentences(evaluation)
     best = evaluation.models.iloc[:4].sort_values("value", ascending=False).iloc[0]
     assert said[0].startswith(f"{best['model']} predicts people best (accuracy {best['value']:.3f}")
-    assert re.match(r"It is better than \d of \d other models?", said[1])
+    assert re.match(
+        r"At a false discovery rate of 0.05 it is better than \d of \d other models?", said[1]
+    )
     assert f"lower noise ceiling of {best['ceiling_lower']:.3f}" in said[2]
     page = html.unescape(evaluation.report(tmp_path).read_text(encoding="utf-8"))
     places = [page.index(text) for text in (" ".join(said), "<svg", "<nav>", "<h2", "<table")]
