@@ -15,6 +15,7 @@ from contstim.errors import InputError
 _TRUNCATION = 0.75  # of bets, a share of the largest that could not be lost wholly
 _N_MEANS = 2001
 _STEPS = 60
+_VARIANCE = 0.01  # of a unit's values, in units of the range squared, for which ends are tuned
 
 
 def mean_sequence(
@@ -56,7 +57,7 @@ def mean_sequence(
     """
     scaled = _scaled(values, alpha, bounds)
     total, spread = _running(scaled)
-    rho = _rho(best_at * 0.01, alpha / 2)
+    rho = _VARIANCE * best_at
     beyond = _boundary(spread, alpha / 2, rho)
     return _ends(total, beyond, np.arange(1, scaled.shape[-1] + 1), bounds)
 
@@ -77,7 +78,7 @@ def log_e_above(
     low, high = bounds
     total, spread = _running(scaled)
     above = total - np.arange(1, scaled.shape[-1] + 1) * (than - low) / (high - low)
-    return _log_mixture(above, spread, _rho(best_at * 0.01, alpha / 2))
+    return _log_mixture(above, spread, _VARIANCE * best_at)
 
 
 def betting_sequence(
@@ -147,7 +148,7 @@ def room(spread: float, alpha: float, best_at: float = 30.0) -> float:
 
     For foresight: in units of the range, one side of `mean_sequence` failing with `alpha`.
     """
-    return float(_boundary(np.array([spread]), alpha, _rho(best_at * 0.01, alpha))[0])
+    return float(_boundary(np.array([spread]), alpha, _VARIANCE * best_at)[0])
 
 
 def fit_e_value(
@@ -201,12 +202,6 @@ def _ends(
     low, high = bounds
     lower, upper = (np.clip((total + side * beyond) / units, 0.0, 1.0) for side in (-1, 1))
     return low + lower * (high - low), low + upper * (high - low)
-
-
-def _rho(variance: float, alpha: float) -> float:
-    # Howard et al. (2021), Eq. 63, for the normal mixture, to which this is close.
-    level = 2 * np.log(1 / alpha)
-    return float(variance / (level + np.log1p(level)))
 
 
 def _log_mixture(above: FloatArray, spread: FloatArray, rho: float) -> FloatArray:

@@ -153,9 +153,10 @@ def main() -> None:
     parser.add_argument("--studies", type=int, default=10_000)
     parser.add_argument("--chunk", type=int, default=1000)
     parser.add_argument("--out", type=Path, default=Path("results"))
+    parser.add_argument("--truths", nargs="+", default=["nobody", "tied"])
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
-    for truth in ("nobody", "tied"):
+    for truth in args.truths:
         for k in range(-(-args.studies // args.chunk)):
             file = args.out / f"null-{truth}-{k}.csv"
             if not file.exists():

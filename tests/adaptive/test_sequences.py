@@ -34,8 +34,7 @@ def mixture(above, spread, rho):
 def test_e_values_are_those_of_a_numerical_mixture():
     values = RNG.uniform(-0.3, 0.8, 25)
     alpha, best_at = 0.05, 30.0
-    level = 2 * np.log(2 / alpha)
-    rho = best_at * 0.01 / (level + np.log1p(level))
+    rho = best_at * 0.01
     own = log_e_above(values, alpha, best_at=best_at)
     scaled, total, spread = (values + 1) / 2, 0.0, 0.0
     for t, x in enumerate(scaled):

@@ -62,7 +62,7 @@ def test_what_cannot_be_settled_within_the_budget_is_futile():
 def test_more_trials_are_advised_where_they_help_and_more_people_where_not():
     rng = np.random.default_rng(2)
     person, scores = answers((0.8, 0.5), 20, 2, rng)
-    noisy = verdicts(person, scores, ["a", "b"], Stopping(participants=50))[-1]
+    noisy = verdicts(person, scores, ["a", "b"], Stopping(participants=40))[-1]
     assert noisy.kind == "go on"
     assert "more trials a participant" in noisy.text
     lots = verdicts(person, scores, ["a", "b"], Stopping(participants=5000))[-1]
