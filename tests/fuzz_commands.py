@@ -101,6 +101,8 @@ COMMANDS = {
     "experiment forget": ("study", "--participant ann --why asked"),
     "experiment audit": ("study", "--scores study_scores.csv --out new"),
     "experiment check-psychds": ("psychds", ""),
+    "watch": ("choices.csv", "--scores study_scores.csv"),
+    "preregister": ("adaptive.toml", ""),
     "run": ("small.toml", "--stage score --out new"),
     "evaluate": ("choices.csv", "--scores study_scores.csv --bootstrap 5 --out new"),
     "rescore": ("nbest.jsonl", "--model ngram:2.arpa?unknown=unk --bootstrap 5 --out new"),
@@ -271,6 +273,7 @@ def make_inputs(folder: Path) -> None:
         text = json.dumps(row | {"hypotheses": hypotheses}) + "\n"
         with (folder / "nbest.jsonl").open("a", encoding="utf-8") as file:
             file.write(text)
+    write("adaptive.toml", "[adaptive]\ntrials = 9\n")
     write("scores.csv", "sentence,a,b\nx y,-4,-1\nx z,-1,-4\nx u,-3,-2\nx v,-2,-3\n")
     write(
         "pairs.csv",

@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 
 from contstim.cli.common import output_file, write_output
+from contstim.errors import InputError
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -32,6 +33,10 @@ def run(args: argparse.Namespace) -> int:
     from contstim.adaptive.preregister import preregistration
     from contstim.evaluation.options import read_adaptive_plan
 
+    try:
+        args.title.encode()
+    except UnicodeEncodeError:
+        raise InputError(f"--title {args.title!r} is not text; write it anew") from None
     text = preregistration(read_adaptive_plan(args.plan), args.title)
     with write_output(args.out, [args.plan]) as out:
         out.write(text)

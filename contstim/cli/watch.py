@@ -27,6 +27,7 @@ from contstim.adaptive.standing import most_trials, replay, study_standing
 from contstim.cli.common import number, positive
 from contstim.errors import InputError
 from contstim.evaluation import FORMATS, check_choices, read_choices, score_table
+from contstim.evaluation.choices import clean_choices
 from contstim.evaluation.options import read_adaptive_plan
 from contstim.selection.files import read_scores
 from contstim.tables import read_table
@@ -120,16 +121,22 @@ def _read(path: Path, kind: str) -> tuple[pd.DataFrame, pd.DataFrame | None]:
             from contstim.experiment.collected import read_collected
             from contstim.experiment.study import read_study
 
-            return check_choices(read_collected(read_study(path)).choices), None
+            return _tidy(read_collected(read_study(path)).choices), None
         parts = sorted(path.glob("*.csv"))
         if not parts:
             raise InputError(f"the folder {path} has no study.toml and no .csv; name a study's")
         tables = [read_table(part) for part in parts]
-        return check_choices(pd.concat(tables, ignore_index=True)), None
+        return _tidy(pd.concat(tables, ignore_index=True)), None
     if kind == "tidy":
-        return check_choices(read_table(path)), None
+        return _tidy(path), None
     human = read_choices(path, kind)
     table = human.choices
     if human.scores is None:
         return table, None
     return table, score_table(human.scores, [*table["sentence_1"], *table["sentence_2"]])
+
+
+def _tidy(source: Path | pd.DataFrame) -> pd.DataFrame:
+    """Check choices as `evaluate` does, each pair left in the order in which it was asked."""
+    raw = FORMATS["tidy"](source)
+    return check_choices(clean_choices(raw.table, raw.cleaning)[0], raw.scale)
