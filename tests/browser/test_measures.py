@@ -97,7 +97,7 @@ def test_practice_is_shown_again_until_it_is_right_and_feedback_can_be_read(
 ) -> None:
     study = make_study()
     player = to_practice(page, serve(study))
-    assert page.locator(".tag").inner_text() == "Practice."
+    assert page.locator(".tag").inner_text() == "Practice"
     sentences = page.locator(".sentence").all_text_contents()
     player.answer("6")
     page.wait_for_selector("#notice:not(:empty)")
