@@ -236,12 +236,12 @@ def test_the_published_analysis_says_what_it_did(study, tmp_path):
     assert "This test holds for these sentences only, not for others like them." in page
 
 
-def test_a_notebook_shows_the_answer_and_the_tables(evaluation):
+def test_a_notebook_shows_the_answer_its_figure_and_the_values(evaluation):
     shown = evaluation._repr_html_()
     first = answer_sentences(evaluation)[0]
     assert shown.startswith(f"<p>{first}</p>")
-    assert shown.count("<table") == 2
-    assert shown.count("<tr") == 2 + len(evaluation.models) + len(evaluation.comparisons)
+    assert shown.count("<svg") == shown.count("<table") == 1
+    assert shown.count("<tr") == 1 + len(evaluation.models) <= 31
 
 
 def test_the_answer_comes_first(evaluation, tmp_path):
