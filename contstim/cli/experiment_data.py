@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from contstim.cli.common import (
     add_exclusions,
@@ -19,14 +18,15 @@ from contstim.cli.common import (
     write_rows,
 )
 from contstim.errors import InputError
-from contstim.experiment.collected import Collected, read_collected, recruiter_ids
-from contstim.experiment.exporting import write_export
-from contstim.experiment.importing import import_logs
-from contstim.experiment.payment import Bonus, pay_table, release_sessions, replacement_table
-from contstim.experiment.psychds import check_psychds
 from contstim.experiment.schema import PILOT_FILE
 from contstim.experiment.study import read_study
-from contstim.experiment.upkeep import backup_data, extend_study, forget_participant
+
+# What reads data loads pandas: each action imports what it needs, so that a server that was killed
+# is back without it.
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from contstim.experiment.collected import Collected
 
 
 def add_data(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -139,6 +139,9 @@ def data_file(args: argparse.Namespace) -> Path | None:
 
 
 def _export(args: argparse.Namespace) -> int:
+    from contstim.experiment.collected import read_collected
+    from contstim.experiment.exporting import write_export
+
     study = read_study(args.study)
     collected = read_collected(study, data_file(args))
     folder = Path(args.out)
@@ -161,6 +164,8 @@ def _export(args: argparse.Namespace) -> int:
 
 
 def _import(args: argparse.Namespace) -> int:
+    from contstim.experiment.importing import import_logs
+
     found = import_logs(read_study(args.study), map(Path, args.logs), data_file(args))
     for note in found.notes:
         print(note, file=sys.stderr)
@@ -172,6 +177,9 @@ def _import(args: argparse.Namespace) -> int:
 
 
 def _pay(args: argparse.Namespace) -> int:
+    from contstim.experiment.collected import read_collected, recruiter_ids
+    from contstim.experiment.payment import Bonus, pay_table
+
     study = read_study(args.study)
     bonus = None if args.bonus is None else Bonus(args.bonus, args.bonus_from)
     collected = read_collected(study, data_file(args))
@@ -183,6 +191,9 @@ def _pay(args: argparse.Namespace) -> int:
 
 
 def _replace(args: argparse.Namespace) -> int:
+    from contstim.experiment.collected import read_collected
+    from contstim.experiment.payment import release_sessions, replacement_table
+
     study = read_study(args.study)
     collected = read_collected(study, data_file(args))
     table = replacement_table(collected, _excluded(collected, args))
@@ -196,6 +207,8 @@ def _replace(args: argparse.Namespace) -> int:
 
 def _excluded(collected: Collected, args: argparse.Namespace) -> pd.DataFrame:
     """Return which whole participants the rules leave out altogether, and by which rule."""
+    import pandas as pd
+
     from contstim.evaluation.choices import check_choices
     from contstim.evaluation.exclusion import ExclusionRules, exclude
 
@@ -208,6 +221,8 @@ def _excluded(collected: Collected, args: argparse.Namespace) -> pd.DataFrame:
 
 
 def _release(args: argparse.Namespace) -> int:
+    from contstim.experiment.payment import release_sessions
+
     if not args.session and args.idle is None:
         raise InputError("say which assignments: --session ID, or --idle MINUTES")
     why = dict.fromkeys(args.session, args.why)
@@ -219,25 +234,34 @@ def _release(args: argparse.Namespace) -> int:
 
 
 def _extend(args: argparse.Namespace) -> int:
+    from contstim.experiment.upkeep import extend_study
+
     added = extend_study(read_study(args.study), Path(args.trials), data_file(args))
     print(f"{len(added)} assignments added: {added[0]} to {added[-1]}")
     return 0
 
 
 def _backup(args: argparse.Namespace) -> int:
+    from contstim.experiment.upkeep import backup_data
+
     backup_data(read_study(args.study), Path(args.out), data_file(args))
     print(f"{args.out}: the data as they were when the command was given")
     return 0
 
 
 def _forget(args: argparse.Namespace) -> int:
+    from contstim.experiment.upkeep import forget_participant
+
     code = forget_participant(read_study(args.study), args.participant, args.why, data_file(args))
     print(f"{code} is deleted; copies, exports and files for import that you have are not")
     return 0
 
 
 def _audit(args: argparse.Namespace) -> int:
+    import pandas as pd
+
     from contstim.evaluation.audit import audit
+    from contstim.experiment.collected import read_collected
     from contstim.models.registry import load_model
     from contstim.selection.files import read_scores
 
@@ -267,6 +291,8 @@ def _audit(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> int:
+    from contstim.experiment.psychds import check_psychds
+
     for name, n in check_psychds(args.folder).items():
         print(f"{name}: {n} rows")
     return 0

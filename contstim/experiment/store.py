@@ -25,7 +25,6 @@ from contstim.experiment.allocation import (
 )
 from contstim.experiment.bundle import make_bundle, outcome_link
 from contstim.experiment.dashboard import AnswerCounts, read_summary
-from contstim.experiment.exporting import exported_zip
 from contstim.experiment.materials import keep_materials
 from contstim.experiment.messages import Opening, RefusedError
 from contstim.experiment.recording import (
@@ -296,7 +295,13 @@ class Store:
 
     def export(self) -> Future[bytes]:
         """Return the tables and the Psych-DS data set as a ZIP archive. The writer is not asked."""
-        return self._reader.submit(lambda: exported_zip(self.study, self.path))
+        return self._reader.submit(self._exported)
+
+    def _exported(self) -> bytes:
+        # Pandas takes longer to load than all else: a server that was killed is back without it.
+        from contstim.experiment.exporting import exported_zip
+
+        return exported_zip(self.study, self.path)
 
     def _whose(self, connection: sqlite3.Connection, token: str) -> str:
         """Return the session of a token.

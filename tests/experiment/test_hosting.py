@@ -26,7 +26,7 @@ OF_OTHERS = {
 IMPORTS = """
 import sys
 from importlib.metadata import packages_distributions
-import contstim.cli.experiment, contstim.experiment.serving, contstim.experiment.psychds
+import contstim.cli.experiment, contstim.experiment.serving, contstim.experiment.exporting
 known = packages_distributions()
 print(*sorted({d for n in {m.split(".")[0] for m in sys.modules} for d in known.get(n, [])}))
 """
@@ -42,6 +42,15 @@ def test_the_lean_requirements_are_what_a_server_imports() -> None:
     # The same bounds as the package's own.
     project = (ROOT / "pyproject.toml").read_text("utf-8")
     assert all(f'"{line}"' in project for line in lines if line[:1].isalpha())
+
+
+def test_a_server_that_was_killed_is_back_without_loading_pandas() -> None:
+    code = "import contstim.cli.experiment, contstim.experiment.serving, sys; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    assert "contstim.experiment.store" in done.stdout.split()
+    assert "pandas" not in done.stdout.split()
 
 
 def test_health_says_whether_data_can_be_stored(study: Study) -> None:
