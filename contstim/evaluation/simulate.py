@@ -111,7 +111,8 @@ def simulate_choices(
     Returns
     -------
     DataFrame
-        An aligned choices table, ready for `evaluate`.
+        An aligned choices table, ready for `evaluate`; `expected` is 1 in trials of condition
+        ``catch``, unless the design has such a column.
 
     Raises
     ------
@@ -135,7 +136,11 @@ def simulate_choices(
         ratios, models = log_ratios(wide, distinct)[where], [str(c) for c in wide.columns]
     latent = latent_preferences(ratios, models, simulation)
     rng = np.random.default_rng(seed)
-    return align_choices(check_choices(rows.assign(rating=answers(latent, simulation, rng))))
+    rows = rows.assign(rating=answers(latent, simulation, rng))
+    if "expected" not in rows and "condition" in rows and (rows["condition"] == "catch").any():
+        # As an experiment's export has it: sentence 1 of a catch trial is the natural one.
+        rows["expected"] = np.where(rows["condition"] == "catch", 1.0, np.nan)
+    return align_choices(check_choices(rows))
 
 
 def answers(latent: FloatArray, simulation: Simulation, rng: np.random.Generator) -> FloatArray:

@@ -4,6 +4,7 @@ import pytest
 
 from contstim.errors import InputError, UnknownNameError
 from contstim.evaluation import evaluate
+from contstim.evaluation.exclusion import ExclusionRules, exclude
 from contstim.evaluation.power import power
 from contstim.evaluation.simulate import Simulation, simulate_choices
 
@@ -34,6 +35,25 @@ def test_the_model_that_people_follow_is_found_at_the_ceiling(n_groups):
         assert best["ceiling_lower"] <= best["value"] + 0.01
         assert best["value"] <= best["ceiling_upper"] + 0.01
         assert (rows.drop("b")["value"] < best["ceiling_lower"] - 0.2).all()
+
+
+@pytest.mark.parametrize("natural", [0.0, -200.0])
+def test_catch_trials_say_which_sentence_is_right(natural):
+    design, scores = design_and_scores(n_pairs=4)
+    design["condition"] = ["a", "catch", "catch", "a"]
+    shown = design.loc[design["condition"] == "catch", "sentence_1"]
+    scores.loc[scores["sentence"].isin(shown), "b"] = natural
+    choices = simulate_choices(design, scores, Simulation.of("b", noise=0, lapse=0), 2, seed=1)
+    catch = choices[choices["condition"] == "catch"]
+    right = catch["sentence_1"].where(catch["expected"] == 1, catch["sentence_2"])
+    assert set(right) == set(shown)
+    assert choices.loc[choices["condition"] == "a", "expected"].isna().all()
+    rules = ExclusionRules(min_catch_correct=1.0)
+    if natural == 0:
+        assert len(exclude(choices, rules)[0]) == len(choices)
+    else:
+        with pytest.raises(InputError, match="leave no choices"):
+            exclude(choices, rules)
 
 
 def test_the_mixture_weight_is_ordered_rightly():
