@@ -251,11 +251,6 @@ def test_a_location_with_a_nul_character(fail, sentences: str) -> None:
         assert message.startswith(f"'{family}:a%00b' holds a NUL character")
 
 
-def test_demo_asked_for_more_than_there_is(fail, tmp_path: Path) -> None:
-    message = fail("demo", "--out", str(tmp_path / "d"), "--sentences", "100000")
-    assert message.startswith("--sentences 100000 exceeds the ")
-
-
 def test_one_way_synthesis_refuses_what_it_would_ignore(fail, sentences: str) -> None:
     one_way = ("synthesize", "--reject", "contstim:bigram", "--accept", "contstim:trigram")
     for option in (("--per-sentence", "3"), ("--minimum-drop", "5")):

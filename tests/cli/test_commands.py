@@ -1,9 +1,7 @@
 """The commands on the bundled models, as a user would call them."""
 
 import csv
-import html
 import io
-import re
 import sys
 from pathlib import Path
 
@@ -168,25 +166,6 @@ def test_both_ways_of_spreading_write_the_same(
     assert out[0].read_bytes() == out[1].read_bytes()
     assert main(["synthesize", *pair, "--starts", "shared", "--per-pair", "4"]) == 0
     assert capsys.readouterr().out.encode() == out[0].read_bytes()
-
-
-def test_demo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out = tmp_path / "demo"
-    assert main(["demo", "--out", str(out), "--sentences", "2"]) == 0
-    printed = capsys.readouterr().out
-    assert "model 1 = contstim:bigram, model 2 = contstim:trigram" in printed
-    assert "metric 1 = contstim:bert?metric=pll, metric 2 = contstim:bert?metric=perm" in printed
-    pairs = pd.read_csv(out / "metric-pairs.csv")
-    assert pairs["model_1"].tolist() == ["contstim:bert?metric=pll"] * len(pairs)
-    assert len(pairs) >= 2
-    table = pd.read_csv(out / "triplets.csv")
-    assert len(table.groupby(["model_1", "model_2"])) >= 2
-    page = (out / "triplets.html").read_text("utf-8")
-    assert page.count("<svg") == len(table.groupby(["model_1", "model_2"]))
-    # Nothing is fetched from elsewhere: addresses are names of XML alone.
-    assert not re.search(r"""(src|href|url\()\s*=?\s*["']?https?:""", page)
-    for sentence in table["synthetic_1"]:
-        assert sentence in html.unescape(page)
 
 
 def test_help_shows_an_example(capsys: pytest.CaptureFixture[str]) -> None:

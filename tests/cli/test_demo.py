@@ -56,6 +56,8 @@ def test_it_says_what_the_models_find_and_shows_it_on_a_page(
         assert kept[f"{sentence}_lp_2"] >= kept["natural_lp_2"] - 1
     places = [page.index(text) for text in ("more likely to be said", "<svg", "predict", "Next")]
     assert places == sorted(places)
+    # Nothing is fetched from elsewhere: addresses are names of XML alone.
+    assert not re.search(r"""(src|href|url\()\s*=?\s*["']?https?:""", page)
     for command in ("contstim synthesize", "contstim evaluate", "contstim sentences"):
         assert command in out
         assert command in page
