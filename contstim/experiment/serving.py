@@ -24,6 +24,11 @@ _FILES = 10_240  # open files asked for; no system refuses so many to who may ha
 _SPARE = 32  # of them for everything but connections, such as the page's files
 
 
+def _say(text: str) -> None:
+    # Python keeps what goes to a file or a service's log until much has come together.
+    print(text, flush=True)
+
+
 def check_address(host: str, token: str | None) -> str:
     """Return the dashboard's token: the one given, or a new one where only this machine asks.
 
@@ -56,7 +61,7 @@ def serve(
     *,
     data: Path | None = None,
     page: Path = PAGE,
-    say: Callable[[str], None] = print,
+    say: Callable[[str], None] = _say,
 ) -> None:
     """Serve a study until interrupted.
 
@@ -73,7 +78,7 @@ def serve(
     page
         The folder of the page's files.
     say
-        Told the addresses when they answer.
+        Told the addresses when they answer; a log that is no terminal has them at once as well.
 
     Raises
     ------
@@ -132,7 +137,7 @@ class _Listener(socket.socket):
     """
 
     limit: int | None = None
-    say: Callable[[str], None] = staticmethod(print)
+    say: Callable[[str], None] = staticmethod(_say)
     _told = False
 
     def accept(self) -> tuple[socket.socket, Any]:

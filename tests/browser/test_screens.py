@@ -61,6 +61,8 @@ def look(page: Page, name: str) -> None:
         assert page.evaluate("document.documentElement.scrollWidth") <= width, (name, width)
         sides = page.locator(".sentence")
         if sides.count() == 2:
+            for side in sides.all():
+                side.wait_for()  # the screen is there before its sentences are seen
             left, right = (sides.nth(place).bounding_box() for place in (0, 1))
             assert left is not None
             assert right is not None
