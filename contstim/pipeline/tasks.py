@@ -607,14 +607,14 @@ class Searches:
                     return barred, False
                 written.append([text for row in rows for text in texts_of(row)])
             before = [barred.get(sentence, ()) for sentence in own]
-            over = overused(own, written, options.most_use, before)
-            new = {own[i]: tuple(sorted({*before[i], *found})) for i, found in over.items()}
-            without = {word for found in new.values() for word in found}
+            again, words = overused(own, written, options.most_use, before)
+            without = words.union(*before)
             left = [len(folded - without) for folded in self._folded]
-            if not new or any(n < least for n, least in zip(left, _LEAST, strict=True)):
+            if not again or any(n < least for n, least in zip(left, _LEAST, strict=True)):
                 self._settled_ones.add(wanted)
             else:
-                barred = {**barred, **new}
+                listed = tuple(sorted(without))
+                barred = {**barred, **{own[index]: listed for index in again}}
         return barred, True
 
     @cached_property

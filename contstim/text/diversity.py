@@ -26,8 +26,8 @@ def overused(
     written: Sequence[Sequence[str]],
     share: float,
     barred: Sequence[Collection[str]] | None = None,
-) -> dict[int, frozenset[str]]:
-    """Say which sentences of a set should be written again without which words.
+) -> tuple[list[int], frozenset[str]]:
+    """Say which sentences of a set should be written again, and without which words.
 
     A word may be in so large a share of the sentences, in two where that is more, and in as many
     as it would be in if the set were the natural sentences themselves: "the" need not become rare.
@@ -46,10 +46,11 @@ def overused(
 
     Returns
     -------
-    dict
-        From the number of a natural sentence to the words without which its sentences should be
-        written again: those that it brought into too many, and those that have come as often as
-        they may. Empty if no word comes too often.
+    list of int
+        The natural sentences whose sentences brought a word into too many; none if there is none.
+    frozenset of str
+        The words that they brought, and those that have come as often as they may. They are the
+        same for all of them, so that what searches learn of a list of words serves every one.
 
     Raises
     ------
@@ -66,15 +67,16 @@ def overused(
     most = max(ALWAYS, math.floor(share * sum(map(len, written)) + 1e-9))
     excess = {w: n - max(most, usual[w]) for w, n in total.items() if n > max(most, usual[w])}
     full = {word for word, n in total.items() if n >= most >= usual[word]}
-    over: dict[int, frozenset[str]] = {}
+    again = []
     for index in reversed(range(len(before))):
         kept = {*before[index], *(barred[index] if barred is not None else ())}
         put = {w for w in after[index] if w not in kept and excess.get(w, 0) > 0}
         if put:
-            over[index] = frozenset(put | (full - before[index]))
+            again.append(index)
+            full |= put
             for word in put:
                 excess[word] -= after[index][word]
-    return over
+    return again[::-1], frozenset(full if again else ())
 
 
 def check_share(share: float) -> None:

@@ -34,7 +34,7 @@ def main() -> None:
         natural = list(table["natural"])
         found = diversity([text for pair in both for text in pair], natural)
         first = found.above[0] if found.above else ("", 0.0)
-        over = overused(natural, both, 0.02)
+        again, _ = overused(natural, both, 0.02)
         writer.writerow(
             [
                 path,
@@ -47,7 +47,7 @@ def main() -> None:
                 len(found.above),
                 f"{first[0]} {first[1]:.1%}" if first[0] else "",
                 round(float(controversiality(table).mean()), 1),
-                "yes" if over else "no",
+                "yes" if again else "no",
             ]
         )
 

@@ -41,8 +41,8 @@ def test_a_word_is_in_no_more_sentences_than_it_may(tmp_path: Path) -> None:
     free, limited = written(1.0), written(0.1, tmp_path / "limited.csv")
     texts = [(row.synthetic_1, row.synthetic_2) for row in limited]
     assert len(limited) == len(SENTENCES)
-    assert overused([row.natural for row in free], [[r.synthetic_1] for r in free], 0.1)
-    assert not overused([row.natural for row in limited], texts, 0.1)
+    assert overused([row.natural for row in free], [[r.synthetic_1] for r in free], 0.1)[0]
+    assert not overused([row.natural for row in limited], texts, 0.1)[0]
     found = diversity([text for both in texts for text in both], SENTENCES)
     counts = dict(found.most_frequent)
     assert all(n <= 0.1 for word, n in counts.items() if word != LOWER[0])

@@ -21,8 +21,12 @@ def test_no_word_comes_too_often(
     natural: list[str], written: list[list[str]], share: float
 ) -> None:
     made = written[: len(natural)]
-    while over := overused(natural, made, share):
-        for index, words in over.items():
+    while True:
+        again, words = overused(natural, made, share)
+        if not again:
+            assert not words
+            break
+        for index in again:
             assert words & {word for text in made[index] for word in words_of(text)}
             # A search that finds nothing leaves the natural sentence.
             made[index] = [natural[index]] * 2
@@ -33,13 +37,18 @@ def test_no_word_comes_too_often(
 
 
 def test_the_last_to_get_a_word_lose_it() -> None:
-    natural = ["A b c."] * 4
-    assert overused(natural, [["X b c."], ["x b d"], ["A b c"], ["a d b"]], 0.1) == {}
+    natural, nothing = ["A b c."] * 4, ([], frozenset())
+    assert overused(natural, [["X b c."], ["x b d"], ["A b c"], ["a d b"]], 0.1) == nothing
     # "d" came as often as it may; "b" is in as many sentences as it was.
-    assert overused(natural, [["X b c."], ["x b d"], ["x b c"], ["a d b"]], 0.1) == {2: {"x", "d"}}
-    barred = [(), (), ("x",), ()]
-    found = overused(natural, [["X b c."], ["x b d"], ["x b c"], ["a d b"]], 0.1, barred)
-    assert found == {1: {"x", "d"}}
+    written = [["X b c."], ["x b d"], ["x b c"], ["a d b"]]
+    assert overused(natural, written, 0.1) == ([2], {"x", "d"})
+    assert overused(natural, written, 0.1, [(), (), ("x",), ()]) == ([1], {"x", "d"})
+
+
+def test_all_lose_what_one_is_to_lose() -> None:
+    natural = ["a b c"] * 6
+    written = [["x b c"], ["x b c"], ["x b c"], ["y b c"], ["y b c"], ["y b c"]]
+    assert overused(natural, written, 0.1) == ([2, 5], {"x", "y"})
 
 
 @pytest.mark.parametrize("share", [0.0, -0.1, 1.5, float("nan"), float("inf")])
