@@ -3,8 +3,8 @@ How many people does it take?
 =============================
 
 Thousands of studies are simulated, each with one of the models right. The curves say in what share
-of them the right model comes out best, after each further participant: with pairs chosen to tell
-the models apart, and with random pairs.
+of them the right model comes out best, after so many trials: with pairs chosen to tell the models
+apart, and with random pairs. The matrices say how much one answer tells about every two models.
 """
 
 import matplotlib.pyplot as plt
@@ -12,6 +12,7 @@ import pandas as pd
 
 import contstim
 from contstim.evaluation.recovery import recovery
+from contstim.report import recovery_figure
 
 sentences = contstim.pool()[:200]
 names = ["bigram", "trigram", "lstm"]
@@ -29,12 +30,5 @@ found = recovery(
 )
 print(found)
 
-figure, ax = plt.subplots(layout="constrained")
-for design, curve in found.curve.groupby("design"):
-    ax.plot(curve["n_participants"], curve["recovery"], label=design)
-    ax.fill_between(curve["n_participants"], curve["low"], curve["high"], alpha=0.2)
-ax.axhline(found.target, color="0.6", linestyle="--", linewidth=1)
-ax.set_xlabel("participants, 20 trials each")
-ax.set_ylabel("share of studies that name the right model")
-ax.legend()
+recovery_figure(found.curve, found.model_pairs, found.target)
 plt.show()

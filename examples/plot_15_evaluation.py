@@ -9,7 +9,6 @@ people differ among themselves.
 """
 
 import matplotlib.pyplot as plt
-import numpy as np
 import pandas as pd
 
 import contstim
@@ -29,20 +28,12 @@ choices = simulate_choices(trials, scores, Simulation.of("contstim:trigram"), se
 evaluation = contstim.evaluate(choices, scores)
 print("\n".join(contstim.answer_sentences(evaluation)))
 
+evaluation.figure()
+plt.show()
+
 ###################################################################################################
-# Every number stands in a table.
+# Figures draw on axes of one's own as well, `evaluation.figure(ax=ax)`, and every number is in a
+# table.
 
 shown = evaluation.models.query("analysis == 'all' and measure == 'accuracy'")
-places = np.arange(len(shown))
-below, above = shown["value"] - shown["ci_low"], shown["ci_high"] - shown["value"]
-
-figure, ax = plt.subplots(figsize=(6.4, 3), layout="constrained")
-ax.axvspan(
-    shown["ceiling_lower"].iloc[0], shown["ceiling_upper"].iloc[0], color="0.88", label="ceiling"
-)
-ax.errorbar(shown["value"], places, xerr=[below, above], fmt="o", capsize=3)
-ax.axvline(0.5, color="0.6", linestyle=":", label="chance")
-ax.set_yticks(places, shown["model"])
-ax.set_xlabel("share of choices predicted")
-ax.legend()
-plt.show()
+print(shown[["model", "value", "ci_low", "ci_high", "ceiling_lower"]].to_string(index=False))

@@ -41,6 +41,7 @@ from contstim.models.base import SentenceModel
 from contstim.models.devices import torch_threads
 from contstim.models.registry import load_model
 from contstim.progress import say, track
+from contstim.report.style import sheet
 from contstim.report.triplets_page import OrderedPair, demonstration_page
 from contstim.search.bounded import Bounded
 from contstim.search.problem import Edits, Floor
@@ -150,7 +151,7 @@ def run(args: argparse.Namespace) -> int:
     reference = {str(model): scores[model].tolist() for model in scores}
     # One of each kind: natural, with a floor, of the transformer.
     striking = [natural, *[pair for pair, kept in written if kept][:1], written[-1][0]]
-    figure = result.figure()
+    figure = result.figure(ax=sheet()[0])
     write_whole(page, demonstration_page(striking, table, reference, verdict, figure, _FURTHER))
     say(f"\nAll of it in {time.monotonic() - started:.0f} s, on one page: {page}")
     for what, commands in _FURTHER.items():

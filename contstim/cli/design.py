@@ -227,7 +227,7 @@ def _power(args: argparse.Namespace) -> int:
 def _power_of_many(args: argparse.Namespace) -> int:
     from contstim.evaluation.recovery import recovery
     from contstim.report.recovery_figure import recovery_figure
-    from contstim.report.style import save_figure
+    from contstim.report.style import save_figure, sheet
     from contstim.selection import read_scores
 
     designs: dict[str, Any] = {}
@@ -261,8 +261,9 @@ def _power_of_many(args: argparse.Namespace) -> int:
         if place is not None:
             write_rows(table, place, read)
     if args.figure is not None:
-        figure = recovery_figure(found.curve, found.model_pairs, found.target)
-        save_figure(figure, args.figure)
+        axes = sheet(1 + found.curve["design"].nunique())
+        recovery_figure(found.curve, found.model_pairs, found.target, axes)
+        save_figure(axes[0], args.figure)
     print(found, file=sys.stderr)
     return 0
 

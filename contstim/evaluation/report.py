@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pandas as pd
-from matplotlib.figure import Figure
+from matplotlib.axes import Axes
 
 from contstim.evaluation.wording import (
     answer_sentences,
@@ -26,7 +26,7 @@ from contstim.report.model_figure import (
 )
 from contstim.report.page import Page
 from contstim.report.pair_figures import matrix_figure, percentile_figure
-from contstim.report.style import svg_text
+from contstim.report.style import sheet, svg_text
 
 if TYPE_CHECKING:
     from contstim.evaluation.result import Evaluation
@@ -108,8 +108,8 @@ def _units(units: dict[str, str]) -> str:
     return f"Scores are log-probabilities in nats, except {'; '.join(others)}."
 
 
-def _add(page: Page, place: Path, name: str, figure: Figure, caption: str) -> None:
-    svg = svg_text(figure)
+def _add(page: Page, place: Path, name: str, drawn: Axes, caption: str) -> None:
+    svg = svg_text(drawn)
     path = place / f"{_file_name(name)}.svg"
     write_whole(path, svg)
     page.figure(svg, caption)
@@ -152,7 +152,7 @@ def _model_figure(evaluation: Evaluation, page: Page, place: Path, rows: pd.Data
     analysis, measure, unit = (str(rows[name].iloc[0]) for name in ("analysis", "measure", "unit"))
     details = evaluation.details
     units = _part(details.groups if unit == "group" else details.participants, rows)
-    figure = model_figure(rows, _part(evaluation.comparisons, rows), units)
+    figure = model_figure(rows, _part(evaluation.comparisons, rows), units, ax=sheet()[0])
     trials = sorted(set(rows["n_trials"]))
     span = f"{trials[0]}" if len(trials) == 1 else f"{trials[0]} to {trials[-1]}"
     caption = (
@@ -172,7 +172,7 @@ def _pair_parts(evaluation: Evaluation, page: Page, place: Path) -> None:
     pairs = [p for p in pairs if set(p) <= set(models)]
     for first, second in pairs[:_MOST_PAIRS]:
         figure = percentile_figure(
-            evaluation.people.trials, evaluation.provenance.scores, first, second
+            evaluation.people.trials, evaluation.provenance.scores, first, second, sheet()[0]
         )
         caption = f"Percentiles of the sentences under {first} and {second}; lines join pairs."
         _add(page, place, f"percentiles-{first}-{second}", figure, caption)
@@ -182,7 +182,7 @@ def _pair_parts(evaluation: Evaluation, page: Page, place: Path) -> None:
         _add(page, place, name, figure, caption)
 
 
-def _matrices(evaluation: Evaluation, models: list[str]) -> Iterator[tuple[str, Figure, str]]:
+def _matrices(evaluation: Evaluation, models: list[str]) -> Iterator[tuple[str, Axes, str]]:
     if len(models) < 2:
         return
     for condition, block in evaluation.pairs.model_agreement.groupby("condition", sort=False):
@@ -191,7 +191,7 @@ def _matrices(evaluation: Evaluation, models: list[str]) -> Iterator[tuple[str, 
             f"agreement-{condition}",
             matrix_figure(
                 *(block, "model_1", "model_2", "agreement", models),
-                *("pairs ordered alike", 0.5, True),
+                *("pairs ordered alike", 0.5, True, sheet()[0]),
             ),
             f"Share of the {n} sentence pairs ({condition}) that two models order alike.",
         )
@@ -201,7 +201,7 @@ def _matrices(evaluation: Evaluation, models: list[str]) -> Iterator[tuple[str, 
             continue
         yield (
             f"consistency-{condition}",
-            matrix_figure(known, "model", "other", "accuracy", models, "accuracy"),
+            matrix_figure(known, "model", "other", "accuracy", models, "accuracy", ax=sheet()[0]),
             f"Accuracy of the model of each row on the pairs ({condition}) that pit it against "
             f"that of the column; {_trials(known)} pairs a cell.",
         )
@@ -210,7 +210,10 @@ def _matrices(evaluation: Evaluation, models: list[str]) -> Iterator[tuple[str, 
         names = list(dict.fromkeys([*models, *table["accepts"], *table["rejects"]]))
         yield (
             "natural-preference",
-            matrix_figure(table, "accepts", "rejects", "natural_chosen", names, "natural chosen"),
+            matrix_figure(
+                *(table, "accepts", "rejects", "natural_chosen", names, "natural chosen"),
+                ax=sheet()[0],
+            ),
             "Share of choices of the natural over the synthetic sentence that the row's model "
             f"accepts and the column's rejects; {_trials(table)} pairs a cell.",
         )
@@ -229,7 +232,7 @@ def _control_parts(evaluation: Evaluation, page: Page, place: Path) -> None:
             page,
             place,
             "normalisation",
-            normalisation_figure(evaluation.controls.normalisation),
+            normalisation_figure(evaluation.controls.normalisation, sheet()[0]),
             "Accuracy of a mix of log-probability, MeanLP and PenLP fitted on the other sentence "
             "pairs, against that of the log-probability alone.",
         )
@@ -246,7 +249,7 @@ def _control_parts(evaluation: Evaluation, page: Page, place: Path) -> None:
                 page,
                 place,
                 f"feature-{feature}",
-                feature_figure(evaluation.controls.features, str(feature)),
+                feature_figure(evaluation.controls.features, str(feature), ax=sheet()[0]),
                 f"Mean {str(feature).replace('_', ' ')} of the preferred minus the rejected "
                 "sentence, for models and for people on the same pairs.",
             )

@@ -14,7 +14,7 @@ from contstim.evaluation.wording import answer_sentences
 from contstim.files import write_whole
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.axes import Axes
 
 #: Columns of `Evaluation.models`; the first twelve are the ones that stay. An inference fills its
 #: own of the others, see `contstim.evaluation.contrasts`.
@@ -268,13 +268,16 @@ class Evaluation:
                 write_whole(written[-1], table.to_csv(index=False))
         return written
 
-    def figure(self, analysis: str | None = None, measure: str | None = None) -> Figure | None:
+    def figure(
+        self, analysis: str | None = None, measure: str | None = None, ax: Axes | None = None
+    ) -> Axes | None:
         """Draw one analysis by one measure, by default the first that has values.
 
         Returns
         -------
-        Figure or None
-            See :func:`contstim.report.model_figure`; None if no model has a value there.
+        Axes or None
+            See :func:`contstim.report.model_figure`, also for `ax`; None if no model has a value
+            there.
         """
         from contstim.report.model_figure import model_figure  # figures take a second to load
 
@@ -289,15 +292,15 @@ class Evaluation:
             t[(t["analysis"] == first["analysis"]) & (t["measure"] == first["measure"])]
             for t in (self.models, self.comparisons, unit)
         )
-        return model_figure(models, comparisons, people)
+        return model_figure(models, comparisons, people, ax=ax)
 
     def _repr_html_(self) -> str:
         """Return the answer, its figure and the values behind it, which notebooks show."""
-        from contstim.report.style import svg_text
+        from contstim.report.style import sheet, svg_text
 
         said = "".join(f"<p>{escape(text)}</p>" for text in answer_sentences(self))
-        figure = self.figure()
-        drawn = "" if figure is None else svg_text(figure)
+        ax = self.figure(ax=sheet()[0])
+        drawn = "" if ax is None else svg_text(ax)
         table = self.models[[*MODEL_COLUMNS[:10]]]
         return said + drawn + table.to_html(index=False, float_format="{:.3f}".format, max_rows=30)
 

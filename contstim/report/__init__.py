@@ -1,12 +1,17 @@
-"""Figures and pages, from tables only."""
+"""Figures and pages, from tables only.
+
+A figure function draws on the Matplotlib axes it is given, or on new ones, and returns them.
+"""
 
 from contstim.report.model_figure import (
     dominance,
     feature_figure,
     model_figure,
     normalisation_figure,
+    order_figure,
 )
-from contstim.report.pair_figures import matrix_figure, percentile_figure
+from contstim.report.pair_figures import matrix_figure, percentile_figure, triplet_figure
+from contstim.report.recovery_figure import recovery_figure
 from contstim.report.style import save_figure
 
 __all__ = [
@@ -15,6 +20,9 @@ __all__ = [
     "matrix_figure",
     "model_figure",
     "normalisation_figure",
+    "order_figure",
     "percentile_figure",
+    "recovery_figure",
     "save_figure",
+    "triplet_figure",
 ]

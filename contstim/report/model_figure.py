@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import PercentFormatter
 
-from contstim.report.style import colour, new_figure, short
+from contstim.report.style import colour, drawing_axes, legend_below, short
 
 # Up to so many models the rows are high.
 _FEW = 12
 # Of a row's height, how far below its middle a model's marks are, under its name.
 _LANE = 0.15
+# Inches, of the part with the values.
+_WIDTH = 4.3
 
 #: Axis labels of the measures.
 MEASURE_LABELS = {
@@ -49,7 +51,8 @@ def model_figure(
     comparisons: pd.DataFrame,
     units: pd.DataFrame,
     alpha: float = 0.05,
-) -> Figure:
+    ax: Axes | None = None,
+) -> Axes:
     """Draw one analysis and measure.
 
     Models are rows, the best at the top, with their names above them, so that the figure is no
@@ -66,15 +69,22 @@ def model_figure(
         Rows of `Evaluation.groups` or `.participants` for the same: `model`, `value`.
     alpha
         False discovery rate of stars and dominance.
+    ax
+        Where to draw; new axes if not given.
+
+    Returns
+    -------
+    Axes
+        Those drawn on; the columns of models that beat others are beside them (`child_axes`).
     """
     shown = models[models["value"].notna()].sort_values("value", ascending=False, kind="stable")
     order = [str(name) for name in shown["model"]]
     beats = dominance(comparisons, order, alpha)
     winners = list(dict.fromkeys(beats["model"]))
-    metro = max(0.6, 0.16 * len(winners) + 0.3)
+    metro = 0.16 * len(winners) + 0.3 if winners else 0.0
     row = 0.36 if len(order) <= _FEW else 0.27
     height = 1.05 + row * max(len(order), 2)
-    figure, (ax, side) = new_figure(4.3 + metro, height, (4.3, metro))
+    (ax,) = drawing_axes([ax], _WIDTH + metro, height)
     measure = str(models["measure"].iloc[0])
     # By the order of the table, so that a model has one colour in all figures.
     tints = {str(name): colour(i) for i, name in enumerate(dict.fromkeys(models["model"]))}
@@ -90,9 +100,11 @@ def model_figure(
         label.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 0.3})
     for y in range(1, len(order)):
         ax.axhline(y - 0.5, color="0.92", linewidth=0.6, zorder=0)
-    _draw_metro(side, beats, winners, order, tints)
-    _legend(figure, shown, bool(len(winners)), alpha)
-    return figure
+    if winners:
+        side = ax.inset_axes((1.03, 0.0, metro / _WIDTH, 1.0))
+        _draw_metro(side, beats, winners, order, tints)
+    _legend(ax, shown, bool(winners), alpha)
+    return ax
 
 
 def _draw_values(
@@ -186,7 +198,7 @@ def _draw_metro(
         side.plot(x, y, marker="o", markersize=5, color=tints[model], gid=f"winner-{model}")
 
 
-def _legend(figure: Figure, shown: pd.DataFrame, metro: bool, alpha: float) -> None:
+def _legend(ax: Axes, shown: pd.DataFrame, metro: bool, alpha: float) -> None:
     dot: dict[str, Any] = {"linestyle": "", "marker": "o", "color": "0.3"}
     unit = "group" if len(shown) and shown["unit"].iloc[0] == "group" else "participant"
     handles: list[Line2D | Patch] = [
@@ -203,23 +215,16 @@ def _legend(figure: Figure, shown: pd.DataFrame, metro: bool, alpha: float) -> N
     if metro:
         beaten: dict[str, Any] = {"markerfacecolor": "white", "markeredgecolor": "0.3"}
         handles.append(Line2D([], [], **{**dot, **beaten}, markersize=4.5, label="beaten by ●"))
-    figure.legend(
-        handles=handles,
-        loc="outside lower left",
-        ncols=3,
-        frameon=False,
-        fontsize=7,
-        handletextpad=0.4,
-        columnspacing=1.2,
-    )
+    legend_below(ax, handles=handles, ncols=3, handletextpad=0.4, columnspacing=1.2)
 
 
-def normalisation_figure(table: pd.DataFrame) -> Figure:
+def normalisation_figure(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
     """Draw accuracy with length normalisation (cross-validated) against raw accuracy.
 
-    `table` is that of `normalisation_control`. After Golan et al. (2023), Supplementary Fig. S1.
+    `table` is that of `normalisation_control`; `ax` is where to draw, new axes if not given, and
+    what is returned. After Golan et al. (2023), Supplementary Fig. S1.
     """
-    figure, (ax,) = new_figure(3.8, 3.4)
+    (ax,) = drawing_axes([ax], 3.8, 3.4)
     low = min(table["accuracy"].min(), table["accuracy_normalised"].min()) - 0.03
     high = max(table["accuracy"].max(), table["accuracy_normalised"].max()) + 0.03
     ax.plot([low, high], [low, high], color="0.6", linewidth=0.8, linestyle=(0, (4, 3)))
@@ -242,18 +247,21 @@ def normalisation_figure(table: pd.DataFrame) -> Figure:
     ax.set_aspect("equal")
     ax.set_xlabel("accuracy, log-probability alone")
     ax.set_ylabel("accuracy with LP, MeanLP, PenLP")
-    return figure
+    return ax
 
 
-def feature_figure(table: pd.DataFrame, feature: str, alpha: float = 0.05) -> Figure:
+def feature_figure(
+    table: pd.DataFrame, feature: str, alpha: float = 0.05, ax: Axes | None = None
+) -> Axes:
     """Draw how far models and people prefer sentences with more of a word feature.
 
     `table` is that of `feature_control`. For each model, the mean of preferred minus rejected
     sentence for the model (filled) and for people on the same pairs (open), with 95 % intervals;
-    a star marks a difference at a false discovery rate of `alpha`.
+    a star marks a difference at a false discovery rate of `alpha`. `ax` is where to draw, new axes
+    if not given, and what is returned.
     """
     rows = table[table["feature"] == feature]
-    figure, (ax,) = new_figure(4.6, 1.2 + 0.3 * max(len(rows), 2))
+    (ax,) = drawing_axes([ax], 4.6, 1.2 + 0.3 * max(len(rows), 2))
     for y, row in enumerate(rows.to_dict("records")):
         for side, shift, face in (("model", -0.12, colour(y)), ("people", 0.12, "white")):
             mean = row[f"{side}_difference"]
@@ -275,10 +283,12 @@ def feature_figure(table: pd.DataFrame, feature: str, alpha: float = 0.05) -> Fi
     ax.set_ylim(len(rows) - 0.4, -0.6)
     ax.set_xlabel(f"{feature.replace('_', ' ')}, preferred minus rejected sentence")
     ax.set_title("filled: the model; open: people on the same pairs", fontsize=7)
-    return figure
+    return ax
 
 
-def order_figure(by_order: pd.DataFrame, by_sentence: pd.DataFrame) -> Figure:
+def order_figure(
+    by_order: pd.DataFrame, by_sentence: pd.DataFrame, axes: Sequence[Axes] | None = None
+) -> list[Axes]:
     """Draw the share of sentences whose label ever flips against orders, and the score's spread.
 
     Left: the share of acrobatic sentences after k orders, and Matthews' correlation of each
@@ -289,8 +299,15 @@ def order_figure(by_order: pd.DataFrame, by_sentence: pd.DataFrame) -> Figure:
     ----------
     by_order, by_sentence
         As `OrderStudy` gives them.
+    axes
+        The two to draw on; new ones if not given.
+
+    Returns
+    -------
+    list of Axes
+        Those drawn on.
     """
-    figure, (left, right) = new_figure(6.6, 2.9, (1.0, 1.0))
+    left, right = drawing_axes(axes, 6.6, 2.9, (1.0, 1.0))
     left.plot(by_order["orders"], by_order["acrobatic"], color=colour(0), label="acrobatic")
     left.plot(by_order["orders"], by_order["mcc"], color=colour(1), linewidth=0.8, label="MCC")
     left.set_ylim(bottom=min(0.0, float(by_order["mcc"].min())))
@@ -312,4 +329,4 @@ def order_figure(by_order: pd.DataFrame, by_sentence: pd.DataFrame) -> Figure:
     right.set_xlabel("mean score over orders (signed confidence)")
     right.set_ylabel("standard deviation over orders")
     right.legend(frameon=False, fontsize=7)
-    return figure
+    return [left, right]

@@ -6,21 +6,25 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
+from matplotlib.axes import Axes
 from matplotlib.ticker import PercentFormatter
 from scipy.stats import rankdata
 
 from contstim.arrays import FloatArray
 from contstim.errors import UnknownNameError
-from contstim.report.style import PALETTE, colour, new_figure, short
+from contstim.report.style import PALETTE, colour, drawing_axes, legend_below, short
 
 #: What the sentences of a triplet are drawn in.
 TRIPLET_COLOURS = {"natural": PALETTE[6], "synthetic_1": PALETTE[0], "synthetic_2": PALETTE[1]}
 
 
 def percentile_figure(
-    trials: pd.DataFrame, scores: pd.DataFrame, model_1: str, model_2: str
-) -> Figure:
+    trials: pd.DataFrame,
+    scores: pd.DataFrame,
+    model_1: str,
+    model_2: str,
+    ax: Axes | None = None,
+) -> Axes:
     """Draw the percentiles of the experiment's sentences under two models; lines join pairs.
 
     A percentile is the dense rank of a sentence's log-probability among all sentences of the
@@ -34,6 +38,15 @@ def percentile_figure(
         `Evaluation.trials`.
     scores
         `Evaluation.scores`: column `sentence` and one column a model.
+    model_1, model_2
+        The two.
+    ax
+        Where to draw; new axes if not given.
+
+    Returns
+    -------
+    Axes
+        Those drawn on.
 
     Raises
     ------
@@ -51,7 +64,7 @@ def percentile_figure(
         | ((trials["model_1"] == model_2) & (trials["model_2"] == model_1))
     ]
     rows = pitted if len(pitted) else trials
-    figure, (ax,) = new_figure(3.7, 3.9)
+    (ax,) = drawing_axes([ax], 3.7, 3.9)
     conditions = list(dict.fromkeys(rows["condition"]))
     for number, condition in enumerate(conditions):
         block = rows[rows["condition"] == condition]
@@ -86,8 +99,8 @@ def percentile_figure(
     ax.set_ylabel(f"percentile under {short(model_2)}")
     ax.set_title(f"{len(rows)} pairs; filled: chosen by more people", fontsize=7)
     if len(conditions) > 1:
-        figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=7)
-    return figure
+        legend_below(ax, ncols=2)
+    return ax
 
 
 def percentiles(values: Sequence[float], reference: Sequence[float]) -> FloatArray:
@@ -99,8 +112,11 @@ def percentiles(values: Sequence[float], reference: Sequence[float]) -> FloatArr
 
 
 def triplet_figure(
-    triplets: pd.DataFrame, reference_1: Sequence[float], reference_2: Sequence[float]
-) -> Figure:
+    triplets: pd.DataFrame,
+    reference_1: Sequence[float],
+    reference_2: Sequence[float],
+    ax: Axes | None = None,
+) -> Axes:
     """Draw the triplets of two models by percentiles; lines join natural and synthetic sentences.
 
     After Golan et al. (2023), Fig. 2. Each dot has the id ``KIND-NUMBER``.
@@ -111,9 +127,16 @@ def triplet_figure(
         A `triplets` table of one pair of models.
     reference_1, reference_2
         Each model's scores of natural sentences, in one order; percentiles are among them.
+    ax
+        Where to draw; new axes if not given.
+
+    Returns
+    -------
+    Axes
+        Those drawn on.
     """
     references = (reference_1, reference_2)
-    figure, (ax,) = new_figure(5.2, 5.2)
+    (ax,) = drawing_axes([ax], 5.2, 5.2)
     cloud = [percentiles(reference, reference) for reference in references]
     ax.plot(*cloud, linestyle="", marker="o", markersize=2, color="0.73", zorder=0)
     points = {
@@ -142,7 +165,7 @@ def triplet_figure(
     ax.set_aspect("equal")
     ax.set_xlabel(f"percentile under model 1, {short(triplets['model_1'].iloc[0])}")
     ax.set_ylabel(f"percentile under model 2, {short(triplets['model_2'].iloc[0])}")
-    return figure
+    return ax
 
 
 def matrix_figure(
@@ -154,7 +177,8 @@ def matrix_figure(
     label: str,
     middle: float = 0.5,
     symmetric: bool = False,
-) -> Figure:
+    ax: Axes | None = None,
+) -> Axes:
     """Draw a model-by-model table; every cell is printed, absent ones are left blank.
 
     Parameters
@@ -169,6 +193,13 @@ def matrix_figure(
         The value that is white, such as chance.
     symmetric
         Each two models stand once in `table` and fill both cells.
+    ax
+        Where to draw; new axes if not given.
+
+    Returns
+    -------
+    Axes
+        Those drawn on; the bar of colours has its own.
     """
     place = {name: i for i, name in enumerate(order)}
     grid = np.full((len(order), len(order)), np.nan)
@@ -177,7 +208,7 @@ def matrix_figure(
         if symmetric:
             grid[place[c], place[r]] = v
     side = 1.9 + 0.42 * len(order)
-    figure, (ax,) = new_figure(side + 0.5, side)
+    (ax,) = drawing_axes([ax], side + 0.5, side)
     reach = max(middle, 1 - middle)
     image = ax.imshow(grid, cmap="PuOr", vmin=middle - reach, vmax=middle + reach)
     names = [short(name, 22) for name in order]
@@ -200,8 +231,8 @@ def matrix_figure(
                 fontsize=7,
                 color="white" if dark else "black",
             )
-    bar = figure.colorbar(image, ax=ax, shrink=0.7)
+    bar = ax.figure.colorbar(image, ax=ax, shrink=0.7)
     bar.set_label(label, fontsize=7)
     bar.ax.yaxis.set_major_formatter(PercentFormatter(1.0))
     bar.ax.tick_params(labelsize=7)
-    return figure
+    return ax

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
-from matplotlib.ticker import PercentFormatter
+from matplotlib.axes import Axes
+from matplotlib.ticker import LogLocator, NullFormatter, PercentFormatter, StrMethodFormatter
 
-from contstim.report.style import colour, new_figure, short
+from contstim.report.style import colour, drawing_axes, short
 
 
-def recovery_figure(curve: pd.DataFrame, pairs: pd.DataFrame, target: float = 0.95) -> Figure:
+def recovery_figure(
+    curve: pd.DataFrame,
+    pairs: pd.DataFrame,
+    target: float = 0.95,
+    axes: Sequence[Axes] | None = None,
+) -> list[Axes]:
     """Draw recovery against trials, and how well each design tells every two models apart.
 
     Parameters
@@ -19,18 +26,21 @@ def recovery_figure(curve: pd.DataFrame, pairs: pd.DataFrame, target: float = 0.
         `Recovery.curve` and `Recovery.model_pairs`.
     target
         Where a line is drawn.
+    axes
+        Where to draw, one and then one a design; new ones if not given.
 
     Returns
     -------
-    Figure
-        On the left a curve a design with its 95 % interval; then a matrix a design, the expected
-        log Bayes factor of one answer in thousandths of a nat, darker where it is more.
+    list of Axes
+        Those drawn on. The first has a curve a design with its 95 % interval; then a matrix a
+        design, the expected log Bayes factor of one answer in thousandths of a nat, darker where
+        it is more.
     """
     designs = list(dict.fromkeys(curve["design"]))
     models = list(dict.fromkeys([*pairs["model_1"], *pairs["model_2"]]))
     side = 1.6 + 0.3 * len(models)
-    figure, (ax, *matrices) = new_figure(
-        3.6 + side * len(designs), max(3.0, side), [3.6, *[side] * len(designs)]
+    ax, *matrices = drawing_axes(
+        axes, 3.6 + side * len(designs), max(3.0, side), [3.6, *[side] * len(designs)]
     )
     for number, design in enumerate(designs):
         own = curve[curve["design"] == design]
@@ -42,6 +52,9 @@ def recovery_figure(curve: pd.DataFrame, pairs: pd.DataFrame, target: float = 0.
         )
     ax.axhline(target, color="black", linewidth=0.6, linestyle=":")
     ax.set_xscale("log")
+    ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    ax.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+    ax.xaxis.set_minor_formatter(NullFormatter())
     ax.set_ylim(0, 1)
     ax.yaxis.set_major_formatter(PercentFormatter(1.0))
     ax.set_xlabel("trials of all participants together")
@@ -57,7 +70,7 @@ def recovery_figure(curve: pd.DataFrame, pairs: pd.DataFrame, target: float = 0.
         names = [short(name, 16) for name in models]
         panel.set_xticks(range(len(models)), names, rotation=90)
         panel.set_yticks(range(len(models)), names if number == 0 else [""] * len(names))
-        panel.set_title(f"{short(design)}: nats/1000 an answer")
+        panel.set_title(f"{short(design, 24)}\nnats/1000 an answer", fontsize=7)
         for (r, c), value in np.ndenumerate(grid):
             if np.isfinite(value):
                 white = value > 0.6 * most
@@ -70,4 +83,4 @@ def recovery_figure(curve: pd.DataFrame, pairs: pd.DataFrame, target: float = 0.
                     fontsize=6,
                     color="white" if white else "black",
                 )
-    return figure
+    return [ax, *matrices]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,9 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.transforms import ScaledTranslation
 
+from contstim.errors import InputError
 from contstim.files import replacing
 
 #: Okabe and Ito's colours, told apart by readers of every kind of colour vision.
@@ -31,41 +33,115 @@ def colour(index: int) -> str:
     return PALETTE[index % len(PALETTE)]
 
 
-def new_figure(
-    width: float, height: float, columns: Sequence[float] = (1.0,)
-) -> tuple[Figure, list[Axes]]:
-    """Make a figure of `width` by `height` inches with axes of the given relative widths."""
+class Sheet(Figure):
+    """A figure that no one keeps but its axes, as large as what is drawn on it."""
+
+
+def sheet(panels: int = 1) -> list[Axes]:
+    """Return empty axes beside each other for pages and files, outside of pyplot.
+
+    Functions that draw a figure set its size.
+    """
     with mpl.rc_context(_SETTINGS):
-        figure = Figure(figsize=(width, height), layout="constrained")
+        figure = Sheet(layout="constrained")
         FigureCanvasAgg(figure)
-        axes = figure.subplots(
-            1, len(columns), squeeze=False, gridspec_kw={"width_ratios": list(columns)}
-        )[0]
-        for ax in axes:
-            ax.tick_params(labelsize=_FONT)
-            for side in ("top", "right"):
-                ax.spines[side].set_visible(False)
-    return figure, list(axes)
+        return _plain(figure.subplots(1, panels, squeeze=False)[0])
 
 
-def svg_text(figure: Figure) -> str:
-    """Return the figure as an SVG element, for a page."""
-    buffer = io.StringIO()
+def drawing_axes(
+    given: Sequence[Axes | None] | None,
+    width: float,
+    height: float,
+    columns: Sequence[float] = (1,),
+) -> list[Axes]:
+    """Return the axes to draw on: those given, else of a new figure of pyplot.
+
+    Parameters
+    ----------
+    given
+        The axes; None, or a None in it, for new ones.
+    width, height
+        Of a new figure and of a `sheet`, inches.
+    columns
+        The relative widths of its panels.
+
+    Raises
+    ------
+    InputError
+        If there are more or fewer axes than panels.
+    """
+    axes = [ax for ax in given or () if ax is not None]
+    if not axes:
+        from matplotlib import pyplot  # chooses how to show figures: only where it is to
+
+        with mpl.rc_context(_SETTINGS):
+            _, row = pyplot.subplots(
+                1,
+                len(columns),
+                squeeze=False,
+                figsize=(width, height),
+                layout="constrained",
+                width_ratios=list(columns),
+            )
+            return _plain(row[0])
+    if len(axes) != len(columns):
+        raise InputError(f"the figure needs {len(columns)} axes, got {len(axes)}; give as many")
+    if isinstance(axes[0].figure, Sheet):
+        axes[0].figure.set_size_inches(width, height)
+        grid = axes[0].get_gridspec()
+        if grid is not None:
+            grid.set_width_ratios(list(columns))
+    return axes
+
+
+def _plain(axes: Iterable[Axes]) -> list[Axes]:
+    row = list(axes)
+    for ax in row:
+        ax.tick_params(labelsize=_FONT)
+        for side in ("top", "right"):
+            ax.spines[side].set_visible(False)
+    return row
+
+
+def legend_below(ax: Axes, **options: Any) -> None:
+    """Put a legend below the label of the axis."""
+    below = ScaledTranslation(0, -0.42, ax.figure.dpi_scale_trans)
+    ax.legend(
+        loc="upper left",
+        bbox_to_anchor=(0.0, 0.0),
+        bbox_transform=ax.transAxes + below,
+        borderaxespad=0.0,
+        frameon=False,
+        fontsize=7,
+        **options,
+    )
+
+
+def svg_text(ax: Axes) -> str:
+    """Return the figure that has these axes as an SVG element, for a page."""
+    figure, buffer = ax.figure.canvas.figure, io.StringIO()
     with mpl.rc_context(_SETTINGS):
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
     text = buffer.getvalue()
     return text[text.index("<svg") :]
 
 
-def save_figure(figure: Figure, path: str | Path) -> Path:
-    """Write the figure as SVG, PDF or PNG (300 dots an inch), by the name of the file.
+def save_figure(drawn: Axes | Figure, path: str | Path) -> Path:
+    """Write a figure as SVG, PDF or PNG (300 dots an inch), by the name of the file.
+
+    Parameters
+    ----------
+    drawn
+        The figure, or axes of it.
+    path
+        Where to.
 
     Raises
     ------
     OutputError
         If the file cannot be written.
     """
-    place = Path(path)
+    place, figure = Path(path), drawn.figure.canvas.figure
     metadata = {"Date": None} if place.suffix == ".svg" else None
     with replacing(place) as temporary, mpl.rc_context(_SETTINGS):
         figure.savefig(temporary, format=place.suffix[1:] or None, dpi=300, metadata=metadata)

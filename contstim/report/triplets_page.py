@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 import pandas as pd
 from markupsafe import Markup, escape
-from matplotlib.figure import Figure
+from matplotlib.axes import Axes
 
 from contstim.errors import InputError
 from contstim.models.registry import score_kind
 from contstim.report.page import inline_svg, render
 from contstim.report.pair_figures import TRIPLET_COLOURS, triplet_figure
-from contstim.report.style import svg_text
+from contstim.report.style import sheet, svg_text
 from contstim.selection.triplets import controversiality, worst_ranks
 from contstim.text.diversity import diversity_line
 from contstim.text.sentence import marked_html
@@ -112,7 +112,7 @@ def demonstration_page(
     triplets: pd.DataFrame,
     reference: Mapping[str, Sequence[float]],
     verdict: Sequence[str],
-    figure: Figure | None,
+    figure: Axes | None,
     further: Mapping[str, Sequence[str]],
 ) -> str:
     """Return the page of the demonstration: pairs, triplets with their scatter, verdict, commands.
@@ -169,7 +169,8 @@ def _sections(
 
 def _drawing(group: pd.DataFrame, reference: Mapping[str, Sequence[float]], number: int) -> Markup:
     model_1, model_2 = group["model_1"].iloc[0], group["model_2"].iloc[0]
-    svg = svg_text(triplet_figure(group, reference[model_1], reference[model_2]))
+    (ax,) = sheet()
+    svg = svg_text(triplet_figure(group, reference[model_1], reference[model_2], ax))
     for kind in TRIPLET_COLOURS:  # the sentence of each dot, shown when it is pointed at
         for place, text in enumerate(group[kind]):
             dot = f'<g id="{kind}-{place}">'

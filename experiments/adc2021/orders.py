@@ -43,7 +43,7 @@ def main() -> None:
     args.out.mkdir(parents=True, exist_ok=True)
     by_order.to_csv(args.out / "orders.csv", index=False)
     by_sentence.to_csv(args.out / "sentences.csv", index=False)
-    save_figure(order_figure(by_order, by_sentence), args.out / "orders.svg")
+    save_figure(order_figure(by_order, by_sentence)[0], args.out / "orders.svg")
     print(by_order.round(4).to_string(index=False))
     kinds = by_sentence.groupby("acrobatic")[["margin_sd", "confidence_sd"]].mean()
     print(f"\nMean standard deviation of a sentence's score over orders\n\n{kinds.round(3)}")

@@ -5,14 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
-from contstim.report.style import colour, new_figure, short
+from contstim.report.style import colour, drawing_axes, legend_below, short
 
 
 def relation_figure(
     points: pd.DataFrame, x: str, y: str, labels: tuple[str, str], correlations: pd.DataFrame
-) -> Figure:
+) -> list[Axes]:
     """Draw one relation, a panel each for the models and metrics in `points`.
 
     Parameters
@@ -27,7 +26,7 @@ def relation_figure(
         Rows of the table of correlations that belong to these panels.
     """
     panels = list(points.groupby(["model", "metric"], sort=False))
-    figure, axes = new_figure(1.9 * len(panels), 2.2, [1.0] * len(panels))
+    axes = drawing_axes(None, 1.9 * len(panels), 2.2, [1.0] * len(panels))
     r = correlations.set_index(["model", "metric"])["r"]
     for number, ((key, own), ax) in enumerate(zip(panels, axes, strict=True)):
         ax.scatter(own[x], own[y], s=3, alpha=0.3, color=colour(number), linewidths=0)
@@ -35,7 +34,7 @@ def relation_figure(
         ax.set_title(f"{key[1]}\n{short(key[0], 28)}\nr = {r[key]:.2f}", fontsize=7)
         ax.set_xlabel(labels[0])
         ax.set_ylabel(labels[1] if number == 0 else "")
-    return figure
+    return axes
 
 
 def _line(ax: Axes, x: np.ndarray, y: np.ndarray) -> None:
@@ -47,11 +46,11 @@ def _line(ax: Axes, x: np.ndarray, y: np.ndarray) -> None:
     ax.plot(ends, start + slope * ends, color="black", linewidth=0.8)
 
 
-def blimp_figure(terms: pd.DataFrame) -> Figure:
+def blimp_figure(terms: pd.DataFrame) -> Axes:
     """Draw the accuracy on each category, one mark a model and metric."""
     order = list(dict.fromkeys(terms["term"]))
     series = list(terms.groupby(["model", "metric"], sort=False))
-    figure, (ax,) = new_figure(6.5, 0.8 + 0.3 * len(order))
+    (ax,) = drawing_axes(None, 6.5, 0.8 + 0.3 * len(order))
     ax.axvline(0.5, color="0.6", linewidth=0.8, linestyle=(0, (4, 3)))
     for number, (key, own) in enumerate(series):
         shift = (number - (len(series) - 1) / 2) * 0.8 / max(len(series), 2)
@@ -61,5 +60,5 @@ def blimp_figure(terms: pd.DataFrame) -> Figure:
     ax.set_yticks(range(len(order)), [term.replace("_", " ") for term in order])
     ax.invert_yaxis()
     ax.set_xlabel("accuracy")
-    figure.legend(loc="outside lower center", fontsize=7, ncols=2, frameon=False)
-    return figure
+    legend_below(ax, ncols=2)
+    return ax

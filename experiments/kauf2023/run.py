@@ -135,7 +135,7 @@ def _draw(
                 labels,
                 table[(table["set"] == name) & (table["relation"] == relation)],
             )
-            save_figure(figure, out / f"{name}_{relation}.png")
+            save_figure(figure[0], out / f"{name}_{relation}.png")
 
 
 if __name__ == "__main__":

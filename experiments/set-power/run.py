@@ -93,7 +93,7 @@ def main() -> None:
                 found.curve.to_csv(args.out / "curve.csv", index=False)
                 found.model_pairs.to_csv(args.out / "model_pairs.csv", index=False)
                 figure = recovery_figure(found.curve, found.model_pairs)
-                save_figure(figure, args.out / "set-power.svg")
+                save_figure(figure[0], args.out / "set-power.svg")
     pd.concat(needed).to_csv(args.out / "needed.csv", index=False)
 
 

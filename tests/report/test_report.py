@@ -6,11 +6,12 @@ import sys
 from dataclasses import replace
 from xml.etree import ElementTree
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
 
-from contstim.errors import OutputError, UnknownNameError
+from contstim.errors import InputError, OutputError, UnknownNameError
 from contstim.evaluation import Analysis, ExclusionRules, evaluate
 from contstim.evaluation.report import write_report
 from contstim.evaluation.wording import answer_sentences, result_sentences, scope_sentence
@@ -20,11 +21,21 @@ from contstim.report import (
     matrix_figure,
     model_figure,
     normalisation_figure,
+    order_figure,
     percentile_figure,
+    recovery_figure,
     save_figure,
+    triplet_figure,
 )
 from contstim.report.page import Page
-from contstim.report.style import short, svg_text
+from contstim.report.pair_figures import TRIPLET_COLOURS
+from contstim.report.style import sheet, short, svg_text
+
+
+@pytest.fixture(autouse=True)
+def no_figure_is_left():
+    yield
+    plt.close("all")
 
 
 @pytest.fixture(scope="module")
@@ -83,8 +94,8 @@ def rows_of(evaluation, analysis="all", measure="accuracy"):
 
 def test_model_figure_shows_each_model_best_first(evaluation):
     models, comparisons, people = rows_of(evaluation)
-    figure = model_figure(models, comparisons, people)
-    ax, side = figure.axes
+    ax = model_figure(models, comparisons, people)
+    (side,) = ax.child_axes
     order = models.sort_values("value", ascending=False)["model"].tolist()
     assert order[0] == "good"
     assert [label.get_text() for label in ax.get_yticklabels()] == order
@@ -127,10 +138,7 @@ def test_dominance_by_hand():
 
 
 def test_percentile_figure_draws_the_pairs_that_pit_the_two(evaluation):
-    figure = percentile_figure(
-        evaluation.people.trials, evaluation.provenance.scores, "good", "bad"
-    )
-    ax = figure.axes[0]
+    ax = percentile_figure(evaluation.people.trials, evaluation.provenance.scores, "good", "bad")
     joins = [line for line in ax.lines if len(line.get_xdata()) == 2]
     assert len(joins) == 12 + 1  # one a pair, and the diagonal
     assert ax.get_xlabel() == "percentile under good"
@@ -138,7 +146,7 @@ def test_percentile_figure_draws_the_pairs_that_pit_the_two(evaluation):
     unpitted = percentile_figure(
         evaluation.people.trials, evaluation.provenance.scores, "good", "fair"
     )
-    assert unpitted.axes[0].get_title().startswith("16 pairs")
+    assert unpitted.get_title().startswith("16 pairs")
     with pytest.raises(UnknownNameError, match="unknown model 'god'"):
         percentile_figure(evaluation.people.trials, evaluation.provenance.scores, "god", "bad")
 
@@ -146,19 +154,83 @@ def test_percentile_figure_draws_the_pairs_that_pit_the_two(evaluation):
 def test_matrix_figure_prints_each_cell():
     table = pd.DataFrame({"model_1": ["a"], "model_2": ["b"], "agreement": [0.256]})
     arguments = (table, "model_1", "model_2", "agreement", ["a", "b", "c"], "alike")
-    texts = [t.get_text() for t in matrix_figure(*arguments).axes[0].texts]
+    texts = [t.get_text() for t in matrix_figure(*arguments).texts]
     assert texts == ["26"]
     both = matrix_figure(*arguments, symmetric=True)
-    assert [t.get_text() for t in both.axes[0].texts] == ["26", "26"]
-    assert [t.get_text() for t in both.axes[0].get_yticklabels()] == ["a", "b", "c"]
+    assert [t.get_text() for t in both.texts] == ["26", "26"]
+    assert [t.get_text() for t in both.get_yticklabels()] == ["a", "b", "c"]
 
 
 def test_control_figures(evaluation):
     normalisation = normalisation_figure(evaluation.controls.normalisation)
-    assert sorted(t.get_text() for t in normalisation.axes[0].texts) == ["bad", "fair", "good"]
+    assert sorted(t.get_text() for t in normalisation.texts) == ["bad", "fair", "good"]
     feature = feature_figure(evaluation.controls.features, "log_frequency")
-    labels = [t.get_text() for t in feature.axes[0].get_yticklabels()]
+    labels = [t.get_text() for t in feature.get_yticklabels()]
     assert labels == ["good", "fair", "bad"]
+
+
+def _drawings(evaluation):
+    """Each figure function as a call that takes axes, with how many."""
+    natural, written = [-40.0, -50.0, -60.0], {"model_1": ["a"], "model_2": ["b"]}
+    written |= {f"{k}_lp_{m}": [-50.0] for k in TRIPLET_COLOURS for m in (1, 2)}
+    curve = pd.DataFrame({"n_trials": [1, 2], "recovery": [0.5, 0.9], "low": 0.4, "high": 1.0})
+    pairs = pd.DataFrame({"model_1": ["a"], "model_2": ["b"], "log_bayes_factor": [0.1]})
+    orders = pd.DataFrame({"orders": [1, 2], "acrobatic": [0.0, 0.1], "mcc": [0.5, 0.4]})
+    labels = pd.DataFrame({"acrobatic": [True], "confidence_mean": 0.5, "confidence_sd": 0.1})
+    matrix = pd.DataFrame({"row": ["a"], "column": ["b"], "value": [0.2]})
+    people, controls = evaluation.people.trials, evaluation.controls
+    scores = evaluation.provenance.scores
+    one = {
+        "models": lambda ax: model_figure(*rows_of(evaluation), ax=ax),
+        "evaluation": lambda ax: evaluation.figure(ax=ax),
+        "normalisation": lambda ax: normalisation_figure(controls.normalisation, ax=ax),
+        "features": lambda ax: feature_figure(controls.features, "log_frequency", ax=ax),
+        "percentiles": lambda ax: percentile_figure(people, scores, "good", "bad", ax=ax),
+        "triplets": lambda ax: triplet_figure(pd.DataFrame(written), natural, natural, ax=ax),
+        "matrix": lambda ax: matrix_figure(matrix, *matrix, ["a", "b"], "share", ax=ax),
+    }
+    designs = [curve.assign(design=d) for d in "xy"], [pairs.assign(design=d) for d in "xy"]
+    several = {
+        "orders": (2, lambda axes: order_figure(orders, labels, axes=axes)),
+        "recovery": (3, lambda axes: recovery_figure(*map(pd.concat, designs), axes=axes)),
+    }
+    return {
+        name: (1, lambda axes, draw=draw: [draw(axes and axes[0])]) for name, draw in one.items()
+    } | several
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("models", "evaluation", "normalisation", "features", "percentiles", "triplets"),
+        *("matrix", "orders", "recovery"),
+    ],
+)
+def test_figure_functions_draw_on_the_axes_they_get_and_return_them(evaluation, name):
+    number, draw = _drawings(evaluation)[name]
+    figure, axes = plt.subplots(1, number + 1, figsize=(9, 3), squeeze=False)
+    *own, other = axes[0]
+    assert draw(own) == own
+    assert all(ax.has_data() for ax in own)
+    assert not other.has_data()
+    assert figure.get_size_inches().tolist() == [9, 3]
+    assert plt.get_fignums() == [figure.number]
+    new = draw(None)
+    assert len(plt.get_fignums()) == 2  # which a notebook shows
+    assert [ax.figure.number for ax in new] == [plt.get_fignums()[1]] * number
+    # For pages and files, outside of pyplot, of a size by what is drawn.
+    alone = sheet(number)
+    assert draw(alone) == alone
+    assert len(plt.get_fignums()) == 2
+    assert svg_text(alone[0]).startswith("<svg")
+    same = new[0].figure.get_size_inches().tolist()
+    assert alone[0].figure.get_size_inches().tolist() == same
+
+
+def test_a_figure_of_several_panels_needs_as_many_axes(evaluation):
+    _, draw = _drawings(evaluation)["recovery"]
+    with pytest.raises(InputError, match=r"the figure needs 3 axes, got 2; give as many"):
+        draw(sheet(2))
 
 
 def test_report_is_one_page_that_says_what_was_done(evaluation, tmp_path):

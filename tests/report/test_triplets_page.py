@@ -47,7 +47,7 @@ def test_the_page_holds_every_sentence_and_point() -> None:
 
 
 def test_the_figure_places_points_by_percentile() -> None:
-    ax = triplet_figure(_triplets(), *REFERENCE.values()).axes[0]
+    ax = triplet_figure(_triplets(), *REFERENCE.values())
     dots = {str(line.get_gid()): line.get_xydata()[0].tolist() for line in ax.lines[1:]}
     # Of the four natural scores one lies below -30, and -30 itself counts half.
     assert dots["natural-0"] == [37.5, 37.5]

@@ -37,7 +37,7 @@ def test_tables_by_hand(tmp_path: Path) -> None:
     sure = 1 / (1 + np.exp(-np.array([1.0, 0.5, 3.0])))
     assert by_sentence["confidence_mean"][0] == pytest.approx(sure.mean())
     assert by_sentence["confidence_sd"][0] == pytest.approx(sure.std())
-    assert save_figure(order_figure(by_order, by_sentence), tmp_path / "x.svg").stat().st_size
+    assert save_figure(order_figure(by_order, by_sentence)[0], tmp_path / "x.svg").stat().st_size
 
 
 def test_only_the_order_differs(bert: Path, cola: Path) -> None:
