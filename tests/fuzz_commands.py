@@ -46,7 +46,7 @@ TRAIN = "--min-count 1 --embedding 2 --hidden 2 --epochs 1 --full-epochs 0 --out
 
 #: Of each command its positional arguments and the options that it needs.
 COMMANDS = {
-    "demo": ("", "--out new --sentences 1"),
+    "demo": ("", "--out new"),
     "models list": ("", ""),
     "models info": ("ngram:2.arpa", ""),
     "models check": ("ngram:2.arpa", "--sentences sentences.txt"),
@@ -68,6 +68,7 @@ COMMANDS = {
     "score": ("sentences.txt", f"{MODELS} --out new.csv"),
     "sentences pool": ("", ""),
     "sentences sample": ("sentences.txt", "--length 2-6 --n 2 --out new.txt"),
+    "vocabulary": ("text.txt", "--out new.csv"),
     "synthesize": ("The@dog@saw@a@cat.", f"{PAIR} --vocabulary list.txt --out new.csv"),
     "review": ("triplets.csv", "--appendix new.html --decisions decisions.csv"),
     "select natural": ("scores.csv", "--per-pair 1 --out new.csv"),
@@ -108,7 +109,7 @@ COMMANDS = {
     "rescore": ("nbest.jsonl", "--model ngram:2.arpa?unknown=unk --bootstrap 5 --out new"),
 }
 #: Commands that work until they are stopped or for minutes, and what they print when they do.
-LONG = {"demo": "Scoring ", "experiment serve": "participants: "}
+LONG = {"demo": "Which language model ", "experiment serve": "participants: "}
 #: The run of a command with nothing absurd, which must do its work.
 PLAIN = "nothing"
 #: From so many runs on, what the plain ones import is imported once, before all others.

@@ -27,6 +27,7 @@ COMMANDS = {
     "models": "list, describe, check and train models",
     "score": "score sentences under models",
     "sentences": "sample natural sentences from a text",
+    "vocabulary": "make the list of words to write with, in any language",
     "synthesize": "write sentences on which two models disagree",
     "review": "have people approve, reject or edit sentences; write the ethics appendix",
     "select": "select natural pairs or triplets, with a proven bound",

@@ -29,7 +29,7 @@ import argparse
 import csv
 import itertools
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -63,8 +63,12 @@ from contstim.pipeline.tasks import STARTS, Row, SynthesisOptions, texts_of
 from contstim.search.strategies import DEFAULT, OPTION_OF, STRATEGIES, options, strategy
 from contstim.search.targets import LOSSES, NAMED_TARGETS
 from contstim.search.triplets import Triplet, check_request
-from contstim.text.diversity import MOST_USE, diversity_line
+from contstim.text.diversity import MOST_USE, diversity_line, words_of
+from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
 from contstim.text.words import LIKENESSES
+
+# What share of the words of natural sentences a vocabulary of their language has, at least.
+_SHARED = 0.25
 
 # Readers of a strategy's options, by the annotation of the field.
 _TYPES: dict[str, Callable[[str], Any]] = {"Count": positive, "float": number(), "str": str}
@@ -306,6 +310,7 @@ def run(args: argparse.Namespace) -> int:
         seed=args.seed,
         threads=args.threads,
     )
+    _tell_foreign(request.sentences, vocabulary)
     is_file = args.out != "-" and not is_stream(Path(args.out))
     if args.out != "-":
         lists = [*(args.allow or ()), *(args.block or ())]
@@ -322,6 +327,23 @@ def _sentences(path: str | None) -> list[str]:
     from contstim.text.sentences import pool, read_sentences
 
     return pool() if path is None else read_sentences(path)
+
+
+def _tell_foreign(sentences: Sequence[str], vocabulary: Vocabulary | None) -> None:
+    """Say so if the vocabulary has so few of the sentences' words that it is of another language.
+
+    Models of word pieces know any word, and would write theirs into sentences of another language.
+    """
+    own = {word for sentence in sentences for word in words_of(sentence)}
+    known = vocabulary or bundled_vocabulary()
+    shared = own & {word.casefold() for word in (*known.first, *known.elsewhere)}
+    if len(shared) < _SHARED * len(own):
+        print(
+            f"the vocabulary has {len(shared):,} of the {len(own):,} different words of the "
+            "sentences; if they are in another language, make one of it with 'contstim "
+            "vocabulary' and give it as --vocabulary",
+            file=sys.stderr,
+        )
 
 
 def _target(args: argparse.Namespace) -> str:

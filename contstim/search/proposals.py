@@ -96,10 +96,10 @@ class WordReplacement:
                         f"to {names} with the punctuation of {sentence.surface(position)!r}; list "
                         "words they know"
                     )
-                place = "first" if position == 0 else "elsewhere"
                 raise InputError(
-                    f"none of the {len(source)} words allowed {place} is known to {names} with the "
-                    f"punctuation of {sentence.surface(position)!r}; use a vocabulary they share"
+                    f"{names} know 0 of the {len(source):,} words that may replace "
+                    f"{sentence.surface(position)!r}; give a vocabulary of their language, which "
+                    "'contstim vocabulary' makes"
                 )
             found = WordList(tuple(w for w, k in zip(source, known, strict=True) if k))
             self._lists[key] = found

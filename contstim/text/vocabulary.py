@@ -369,7 +369,7 @@ class Vocabulary:
     @property
     def digest(self) -> str:
         """First 16 hexadecimal digits of the SHA-256 of the saved form, for provenance."""
-        return digest(self._csv())[:16]
+        return digest(self.table())[:16]
 
     def at(self, position: int) -> WordList:
         """Return the words allowed at `position`, counted from 0; always the same object."""
@@ -441,10 +441,10 @@ class Vocabulary:
             If the file cannot be written.
         """
         with replacing(Path(path)) as temporary:
-            temporary.write_text(self._csv(), encoding="utf-8", newline="")
+            temporary.write_text(self.table(), encoding="utf-8", newline="")
 
-    def _csv(self) -> str:
-        """Return what `save` writes: a row each for a word first and elsewhere, in order."""
+    def table(self) -> str:
+        """Return the CSV that `save` writes: a row for each word first, then elsewhere."""
         used = {word.casefold() for word in (*self.first, *self.elsewhere)}
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")

@@ -344,8 +344,13 @@ def test_bad_input() -> None:
         )
     assert str(name.value) == "unknown strategy 'exhaustiv'; did you mean 'exhaustive'?"
     foreign = Vocabulary(WordList.of(["El"]), WordList.of(["perro"]), frozenset())
-    with pytest.raises(InputError, match="none of the 1 words allowed .* is known to table:0"):
+    with pytest.raises(InputError) as unknown:
         synthesize(NATURAL, reject=reject, accept=accept, vocabulary=foreign)
+    both = f"{reject.spec} and {accept.spec}"
+    assert str(unknown.value) == (
+        f"{both} know 0 of the 1 words that may replace 'big'; give a vocabulary of "
+        "their language, which 'contstim vocabulary' makes"
+    )
 
 
 def test_words_are_replaced_together_or_not_at_all() -> None:

@@ -1,0 +1,81 @@
+"""Make the list of words that synthetic sentences may be made of, in any language.
+
+From texts, where names and nouns keep their capitals, or without one from the frequency lists of
+wordfreq (some forty languages), all in lower case. The CSV file goes to synthesize --vocabulary and
+can be edited; a column says where a word may stand.
+
+Examples:
+  contstim vocabulary --language de --size 5000 --out german.csv
+  contstim vocabulary book.txt more.txt.gz --language de --names --out german.csv
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import replace
+
+from contstim.cli.common import output_file, positive, write_output
+from contstim.text.vocabulary import Vocabulary, WordRules
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument(
+        "text", nargs="*", help="text files (UTF-8, .gz allowed), best one sentence a line"
+    )
+    parser.add_argument(
+        "--language",
+        default="en",
+        metavar="CODE",
+        help="language, as wordfreq names it (default: en); for others no word may stand twice in "
+        "a sentence",
+    )
+    parser.add_argument(
+        "--size",
+        type=positive,
+        default=20_000,
+        metavar="N",
+        help="keep the N most frequent words (default: 20000)",
+    )
+    parser.add_argument(
+        "--names",
+        action="store_true",
+        help="of texts, allow words that come with a capital only inside sentences as well",
+    )
+    parser.add_argument(
+        "--model",
+        action="append",
+        metavar="SPEC",
+        help="keep only words that this model knows; may be given several times",
+    )
+    parser.add_argument(
+        "--out",
+        type=output_file,
+        default="-",
+        metavar="CSV",
+        help="where to write (default: standard output)",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Make the list and write it."""
+    rules = replace(WordRules.for_language(args.language), names=args.names)
+    with write_output(args.out, args.text) as out:
+        if args.text:
+            words = Vocabulary.from_text(args.text, size=args.size, rules=rules)
+        else:
+            words = Vocabulary.from_wordfreq(args.language, size=args.size, rules=rules)
+        unknown: dict[str, int] = {}
+        if args.model:
+            from contstim.models.registry import load_model
+
+            words, unknown = words.restrict(map(load_model, args.model))
+        out.write(words.table())
+    for spec, number in unknown.items():
+        print(f"{number:,} words left out that {spec} does not know", file=sys.stderr)
+    print(
+        f"{len(words.first):,} words may open a sentence, {len(words.elsewhere):,} stand elsewhere",
+        file=sys.stderr,
+    )
+    return 0

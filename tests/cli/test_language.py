@@ -1,0 +1,72 @@
+"""Writing in another language: who lacks a vocabulary is told, and a command makes it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from contstim.cli import main
+from contstim.text.vocabulary import Vocabulary
+
+TEXT = """\
+Der Hund sah die Katze im Garten.
+Die Katze lief schnell nach Hause zurück.
+Ein Mann ging langsam durch den Wald.
+Die Frau las ein Buch am Fenster.
+"""
+START = "Die Katze sah den Mann im Garten."
+
+
+@pytest.fixture
+def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    monkeypatch.chdir(tmp_path)
+    Path("text.txt").write_bytes(TEXT.replace("\n", "\r\n").encode())  # as saved on Windows
+    for order in "23":
+        train = ["models", "train", "ngram", "text.txt", "--order", order, "--min-count", "1"]
+        out = ["--fallback", "0.5,1,1.5", "--out", f"{order}.arpa"]
+        assert main([*train, *out]) == 0
+    return ["--pair", "ngram:2.arpa", "ngram:3.arpa"]
+
+
+def test_who_lacks_a_vocabulary_is_told_and_a_command_makes_it(
+    pair: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+    assert main(["synthesize", *pair, START]) == 1
+    said = capsys.readouterr().err
+    assert (
+        "the vocabulary has 1 of the 7 different words of the sentences; if they are in another "
+        "language, make one of it with 'contstim vocabulary' and give it as --vocabulary\n"
+    ) in said
+    assert "ngram:3.arpa and ngram:2.arpa know 0 of the 12,315 words that may replace" in said
+
+    make = ["vocabulary", "text.txt", "--language", "de", "--names", "--out", "words.csv"]
+    assert main(make) == 0
+    made = Vocabulary.read("words.csv")
+    assert set(made.first) == {"Der", "Die", "Ein"}
+    assert {"Hund", "sah", "die", "Katze", "zurück"} <= set(made.elsewhere)
+    assert "Der" not in made.elsewhere  # seen first only
+    assert capsys.readouterr().err == (
+        f"3 words may open a sentence, {len(made.elsewhere)} stand elsewhere\n"
+    )
+    out = ["--vocabulary", "words.csv", "--minimum-drop", "0", "--out", "triplets.csv"]
+    assert main(["synthesize", *pair, START, *out]) == 0
+    assert "vocabulary has" not in capsys.readouterr().err
+    assert list(pd.read_csv("triplets.csv")["natural"]) in ([START], [])
+
+
+def test_a_vocabulary_of_wordfreq_holds_what_the_models_know(
+    pair: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+    make = ["vocabulary", "--language", "de", "--size", "400", "--model", pair[1]]
+    assert main(make) == 0
+    printed, said = capsys.readouterr()
+    words = [line.split(",")[0] for line in printed.splitlines()[1:]]
+    assert "die" in words
+    assert "und" not in words
+    assert "words left out that ngram:2.arpa does not know\n" in said
+    assert main(["vocabulary", "--language", "klingon"]) == 2
+    assert "unknown wordfreq language 'klingon'" in capsys.readouterr().err
