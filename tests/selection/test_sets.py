@@ -20,6 +20,7 @@ from contstim.selection import (
     select_set,
     triplet_pairs,
 )
+from contstim.selection.pairing import even_pairs
 from contstim.selection.people import log_bayes_factors
 
 
@@ -104,6 +105,35 @@ def test_the_bound_is_reached_where_sentences_abound():
     assert attrs["objective"] == attrs["bound"] == 40  # 20 of 36 of 72
     assert attrs["mean"] == 20
     assert attrs["status"] == "optimal"
+
+
+def test_of_many_models_every_two_are_separated_nearly_as_often_as_can_be():
+    frame = scores(3000, 20)
+    table = select_set(frame, 190, time_limit=1e-3)
+    attrs = table.attrs
+    above = frame.loc[table["sentence_1"]].to_numpy() > frame.loc[table["sentence_2"]].to_numpy()
+    counts = [(above[:, i] != above[:, j]).sum() for i, j in combinations(range(20), 2)]
+    assert attrs["bound"] == 100  # 100 of 190 of 190
+    assert 98 <= attrs["objective"] == min(counts)
+    assert attrs["solver"] == "one pair at a time"
+    assert not pd.concat([table["sentence_1"], table["sentence_2"]]).duplicated().any()
+
+
+@pytest.mark.parametrize(("models", "margin"), [(12, 0.0), (13, 0.103)])
+def test_even_pairs_are_those_of_a_search_through_all(models, margin):
+    ranks = fractional_ranks(scores(200, models)).to_numpy()
+    one, two = np.triu_indices(len(ranks), 1)
+    differences = ranks[one] - ranks[two]
+    above = (differences > 0).sum(axis=1)
+    even = (above == models // 2) | (above == models - models // 2)
+    least = np.abs(differences).min(axis=1)
+    every = np.flatnonzero(even & (least > margin))
+    found = np.sort(even_pairs(ranks, len(every), margin), axis=1)
+    assert sorted(map(tuple, found)) == sorted(zip(one[every], two[every], strict=True))
+    few = even_pairs(ranks, 1, margin)
+    assert len(few) < len(every)
+    smallest = np.abs(ranks[few[:, 0]] - ranks[few[:, 1]]).min(axis=1)
+    np.testing.assert_allclose(smallest, np.sort(least[every])[::-1][: len(few)])
 
 
 def test_without_time_the_relaxation_is_rounded():

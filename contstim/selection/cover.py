@@ -1,0 +1,365 @@
+"""Which candidate pairs of sentences are chosen, so that every two models are told apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.optimize import Bounds, LinearConstraint, linprog, milp
+from scipy.sparse import csr_array, diags_array, hstack, vstack
+
+from contstim.arrays import FloatArray, IntArray
+from contstim.errors import InfeasibleError
+from contstim.selection.assignment import ROLES, AssignmentProblem, Role
+from contstim.selection.constraints import ConstraintRows, SelectionConstraint
+from contstim.selection.measure import Measure, signs_of
+from contstim.selection.programme import feasible_choices, some
+from contstim.selection.ranks import RankedScores
+
+# Units in which the bound on expected log Bayes factors is divided for the integer programme.
+_UNITS = 1e5
+
+# Exchanges of a chosen pair for another in a row that bring nothing, after which no more are tried.
+_EXCHANGES = 1000
+
+# With more candidates, those that the linear relaxation chooses for log Bayes factors are kept.
+_DIVE_ABOVE = 1500
+
+
+@dataclass(frozen=True, eq=False)
+class Cover:
+    """Which `n` of K candidate pairs are chosen.
+
+    Attributes
+    ----------
+    pairs
+        Rows of the two sentences, shape (K, 2); sentence 1 is what the first model prefers.
+    terms
+        What each adds to the sums of every two models, shape (K, number of model pairs).
+    least
+        The smallest rank difference of each, shape (K,).
+    rows, lower, upper
+        What the choice must keep: the number of pairs, the uses of sentences, the constraints.
+    names, units
+        Of the constraints, the last rows.
+    n, uses
+        As in `select_set`.
+    """
+
+    pairs: IntArray
+    terms: FloatArray
+    least: FloatArray
+    rows: csr_array
+    lower: FloatArray
+    upper: FloatArray
+    names: list[str]
+    units: FloatArray
+    n: int
+    uses: int
+    counted: bool
+
+    @classmethod
+    def of(
+        cls,
+        ranked: RankedScores,
+        pairs: IntArray,
+        measure: Measure,
+        constraints: Sequence[SelectionConstraint],
+        n: int,
+        uses: int,
+    ) -> Cover:
+        """Make the problem from candidates in any order, repeated or not."""
+        pairs = np.unique(np.sort(pairs, axis=1), axis=0)
+        signs = signs_of(ranked.doubled, ranked.fractions, pairs, 0.0)
+        first = np.take_along_axis(signs, (signs != 0).argmax(axis=1)[:, None], axis=1)
+        pairs = np.where(first < 0, pairs[:, ::-1], pairs)
+        signs = np.where(first < 0, -signs, signs)
+        used, place = np.unique(pairs.ravel(), return_inverse=True)
+        place = place.reshape(pairs.shape)
+        count = len(pairs)
+        incidence = csr_array((np.ones(2 * count), (place.ravel(), np.arange(2 * count) // 2)))
+        incidence = incidence[np.diff(incidence.indptr) > uses]
+        limits = _pair_limits(constraints, ranked, used, place, signs, n)
+        matrix, lower, upper, names, units = limits
+        return cls(
+            pairs,
+            measure.terms(pairs),
+            np.abs(ranked.fractions[pairs[:, 0]] - ranked.fractions[pairs[:, 1]]).min(axis=1),
+            csr_array(vstack([csr_array(np.ones((1, count))), incidence, matrix], format="csr")),
+            np.hstack([n, np.full(incidence.shape[0], -np.inf), lower]),
+            np.hstack([n, np.full(incidence.shape[0], uses), upper]),
+            names,
+            units,
+            n,
+            uses,
+            measure.people is None,
+        )
+
+    def _programme(self, bound: float, unit: float) -> dict[str, Any]:
+        """Return the programme: the variables are x, one a pair, and t, units of the least sum.
+
+        Maximise t; among equal separations, half the mean of `least` as well, which cannot
+        outweigh one.
+        """
+        count, models = self.terms.shape
+        least = hstack([csr_array(unit * self.terms.T), csr_array(-np.ones((models, 1)))])
+        kept = hstack([self.rows, csr_array((self.rows.shape[0], 1))])
+        lower = np.hstack([np.zeros(models), self.lower])
+        upper = np.hstack([np.full(models, np.inf), self.upper])
+        tie = -0.5 / self.n * self.least if self.counted else np.zeros(count)
+        return {
+            "c": np.append(tie, -1.0),
+            "constraints": LinearConstraint(vstack([least, kept], format="csr"), lower, upper),
+            "bounds": Bounds(0, np.append(np.ones(count), np.ceil(unit * bound))),
+        }
+
+    def prices(self) -> FloatArray:
+        """Return the model pairs' weights at which the linear relaxation is least."""
+        count, models = self.terms.shape
+        up, low = np.isfinite(self.upper), np.isfinite(self.lower)
+        kept = vstack([self.rows[up], -self.rows[low]], format="csr")
+        below = vstack(
+            [
+                hstack([csr_array(-self.terms.T), csr_array(np.ones((models, 1)))]),
+                hstack([kept, csr_array((kept.shape[0], 1))]),
+            ],
+            format="csr",
+        )
+        limits = np.hstack([np.zeros(models), self.upper[up], -self.lower[low]])
+        solve: Any = linprog  # its type stubs know nothing of sparse matrices
+        answer = solve(
+            np.append(np.zeros(count), -1.0),
+            A_ub=below,
+            b_ub=limits,
+            bounds=[(0, 1)] * count + [(0, None)],
+            method="highs",
+        )
+        if answer.status != 0:  # the candidates keep no constraint: any prices will do
+            return np.full(models, 1 / models)
+        prices = np.maximum(-answer.ineqlin.marginals[:models], 0.0)
+        return np.asarray(prices / prices.sum())
+
+    def levelled(self, bound: float) -> IntArray | None:
+        """Choose pairs one by one, then exchange them, so that no two models fall behind.
+
+        Each model pair has the weight exp(-its sum), as in the method of multiplicative weights
+        (Arora, Hazan & Kale 2012, doi 10.4086/toc.2012.v008a006), and the pair of sentences of
+        most weight comes next; of equals, that of the largest smallest rank difference. Then one
+        chosen pair after another, at random, is exchanged for that of most weight, until the bound
+        is reached or exchanges bring nothing.
+
+        Returns
+        -------
+        array or None
+            Candidates in order; None if they run out of sentences. Constraints are not looked at.
+        """
+        order = np.argsort(-self.least, kind="stable")
+        terms, (one, two) = self.terms[order], self.pairs[order].T
+        rng = np.random.default_rng(0)
+        used = np.zeros(int(self.pairs.max(initial=-1)) + 1, dtype=np.int64)
+        sums = np.zeros(terms.shape[1])
+        chosen: list[int] = []
+
+        def weight(own: FloatArray) -> FloatArray:
+            return np.asarray(np.exp(own.min() - own))
+
+        def best() -> int | None:
+            values = np.where((used[one] < self.uses) & (used[two] < self.uses), 1.0, -np.inf)
+            values[chosen] = -np.inf
+            values += terms @ weight(sums)
+            place = int(values.argmax())
+            return place if values[place] > -np.inf else None
+
+        def add(place: int, count: int) -> None:
+            used[[one[place], two[place]]] += count
+            sums[:] += count * terms[place]
+
+        for _ in range(min(self.n, len(terms))):
+            place = best()
+            if place is None:
+                break
+            add(place, 1)
+            chosen.append(place)
+        if len(chosen) < self.n:
+            return None
+        kept, most, idle = list(chosen), sums.min(), 0
+        while most < bound and idle < _EXCHANGES:
+            place = chosen.pop(int(rng.integers(self.n)))
+            add(place, -1)
+            again = best()
+            assert again is not None, "the pair that was put back can be chosen"
+            add(again, 1)
+            chosen.append(again)
+            idle += 1
+            if sums.min() > most:
+                kept, most, idle = list(chosen), sums.min(), 0
+        return np.sort(order[kept])
+
+    def choose(self, bound: float, time_limit: float) -> tuple[IntArray, float]:
+        """Choose pairs; return them and a bound on the least sum of any choice of candidates.
+
+        Raises
+        ------
+        InfeasibleError
+            Naming what cannot be kept and by how much, or if nothing is found in time.
+        """
+        count = len(self.pairs)
+        if not count:
+            raise InfeasibleError("no pair of sentences can be selected; give more sentences")
+        # A whole number of small units, so that all variables are whole numbers: with others
+        # HiGHS writes to standard output.
+        unit = 1.0 if self.counted or not bound else _UNITS / bound
+        programme = self._programme(bound, unit)
+        gap = max(1e-3, 0.1 / max(1.0, bound)) if self.counted else 1e-3
+        whole: dict[str, Any] = {
+            "integrality": np.ones(count + 1, dtype=int),
+            "options": {"time_limit": time_limit, "mip_rel_gap": gap},
+        }
+        relaxed: Any = None if self.counted else milp(**programme)
+        answer: Any = None
+        if relaxed is not None and relaxed.x is not None and count > _DIVE_ABOVE:
+            # Few pairs are fractions in the relaxation; the others stay, so that little is left.
+            fixed = np.append(relaxed.x[:count] > 1 - 1e-6, False)
+            bounds = Bounds(fixed.astype(np.float64), programme["bounds"].ub)
+            answer = milp(**{**programme, "bounds": bounds}, **whole)
+        if answer is None or answer.x is None:
+            answer = milp(**programme, **whole)
+            relaxed = None
+        if answer.status == 2:
+            raise InfeasibleError(self._shortfall(time_limit))
+        if answer.x is None:  # out of time: round the linear relaxation
+            answer = milp(**programme)
+        chosen = self._rounded(answer.x[:count])
+        sums = self.rows[:, chosen].sum(axis=1)
+        slack = 1e-6 * np.maximum(1.0, abs(self.rows[:, chosen]).sum(axis=1))
+        within = (sums >= self.lower - slack) & (sums <= self.upper + slack)
+        if not within.all():
+            raise InfeasibleError(
+                f"no {self.n} pairs were found in {time_limit:g} s; allow more time, loosen a "
+                "constraint or ask for fewer pairs"
+            )
+        source = answer if relaxed is None else relaxed
+        cost = source.fun if source.mip_dual_bound is None else source.mip_dual_bound
+        proven = 1e-6 - float(cost)
+        return chosen, float(np.floor(proven)) if self.counted else (proven + 1) / unit
+
+    def _rounded(self, x: FloatArray) -> IntArray:
+        """Return up to `n` pairs of largest `x`, no sentence in too many, in order."""
+        taken: dict[int, int] = {}
+        chosen: list[int] = []
+        for place in np.argsort(-x, kind="stable").tolist():
+            if len(chosen) == self.n:
+                break
+            one, two = self.pairs[place].tolist()
+            if max(taken.get(one, 0), taken.get(two, 0)) < self.uses:
+                taken[one] = taken.get(one, 0) + 1
+                taken[two] = taken.get(two, 0) + 1
+                chosen.append(place)
+        return np.sort(np.array(chosen, dtype=np.int64))
+
+    def _shortfall(self, time_limit: float) -> str:
+        """Say what cannot be kept, and by how much, in the least sum of scaled shortfalls."""
+        count, first = len(self.pairs), self.rows.shape[0] - len(self.names)
+        scale = np.maximum(1.0, abs(self.rows).max(axis=1).toarray().ravel())
+        soft = np.r_[0, first : self.rows.shape[0]]
+        where = (soft, np.arange(len(soft)))
+        missing = csr_array((np.ones(len(soft)), where), shape=(len(self.lower), len(soft)))
+        rows = hstack([diags_array(1 / scale) @ self.rows, missing, -missing], format="csr")
+        answer: Any = milp(
+            # Missing pairs cost more, so that constraints are named where either could be.
+            np.hstack([np.zeros(count), 10.0, np.ones(2 * len(soft) - 1)]),
+            constraints=LinearConstraint(rows, self.lower / scale, self.upper / scale),
+            bounds=Bounds(0, np.hstack([np.ones(count), np.full(2 * len(soft), np.inf)])),
+            integrality=np.repeat([1, 0], [count, 2 * len(soft)]),
+            options={"time_limit": time_limit},
+        )
+        told = [f"{self.n} pairs", *self.names]
+        if answer.x is not None:
+            short = answer.x[count:].reshape(2, -1).max(axis=0) * scale[soft]
+            short /= np.hstack([1.0, self.units])
+            told = [
+                f"{name}, by {by:.3g}" for name, by in zip(told, short, strict=True) if by > 1e-6
+            ]
+        return (
+            f"the {count} candidate pairs cannot meet everything together: what falls short is "
+            f"{some(told)}; ask for fewer pairs, loosen a constraint or add sentences"
+        )
+
+
+def kept_pairs(
+    ranked: RankedScores,
+    rows: IntArray,
+    constraints: Sequence[SelectionConstraint],
+    n: int,
+    uses: int,
+    rng: np.random.Generator,
+) -> IntArray:
+    """Return pairs of sentences that keep the constraints in fractions, whatever models prefer.
+
+    Raises
+    ------
+    InfeasibleError
+        Naming the constraints that no sentences keep, and by how much.
+    """
+    sentences = np.repeat(rows, uses)
+    everywhere = np.ones((len(sentences), 2), dtype=bool)
+    roles = _roles(("sentences 1", "sentences 2"), n)
+    problem = AssignmentProblem(ranked.doubled[sentences][:, :2], everywhere, everywhere, roles)
+    limits = ConstraintRows(roles, ranked.labels[sentences])
+    for constraint in constraints:
+        constraint.add_rows(limits)
+    one, two = (sentences[own] for own in feasible_choices(problem, limits))
+    shuffled = [
+        np.column_stack([rng.permutation(one)[:size], rng.permutation(two)[:size]])
+        for size in 20 * [min(len(one), len(two))]
+    ]
+    pairs = np.concatenate(shuffled)
+    return np.asarray(pairs[pairs[:, 0] != pairs[:, 1]])
+
+
+def _roles(sides: tuple[str, str], n: int) -> tuple[Role, Role]:
+    one, two = (Role(*sides, role, reject, 1 - reject, n) for reject, role in enumerate(ROLES))
+    return one, two
+
+
+def _pair_limits(
+    constraints: Sequence[SelectionConstraint],
+    ranked: RankedScores,
+    used: IntArray,
+    place: IntArray,
+    signs: IntArray,
+    n: int,
+) -> tuple[csr_array, FloatArray, FloatArray, list[str], FloatArray]:
+    """Return the constraints' rows over pairs, with bounds, names and units.
+
+    `place` holds for each pair the places of its sentences in `used`, `signs` which of them each
+    model prefers.
+    """
+    labels = ranked.labels[used]
+    one, two = place.T
+    plain = ConstraintRows(_roles(("sentences 1", "sentences 2"), n), labels)
+    sides = [
+        ConstraintRows(_roles((f"what {name} prefers", "what it does not"), n), labels)
+        for name in ranked.models
+    ]
+    for constraint in constraints:
+        for limits in sides if constraint.between_sides else [plain]:
+            constraint.add_rows(limits)
+    matrices = [plain.weights[0][one] + plain.weights[1][two]]
+    for sign, limits in zip(signs.T, sides, strict=True):
+        first, second = limits.weights
+        prefers_1 = diags_array((sign > 0).astype(np.float64))
+        prefers_2 = diags_array((sign < 0).astype(np.float64))
+        matrices.append(
+            prefers_1 @ (first[one] + second[two]) + prefers_2 @ (first[two] + second[one])
+        )
+    every = [plain, *sides]
+    return (
+        csr_array(hstack(matrices, format="csr").T),
+        np.hstack([limits.lower for limits in every]),
+        np.hstack([limits.upper for limits in every]),
+        [name for limits in every for name in limits.names],
+        np.hstack([limits.units for limits in every]),
+    )

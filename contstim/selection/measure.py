@@ -1,0 +1,111 @@
+"""What a pair of sentences adds for every two models of a set."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from contstim.arrays import FloatArray, IntArray
+from contstim.selection.people import People, log_bayes_factors, log_ratio_scale, steepest
+from contstim.selection.ranks import RankedScores
+
+# Steps in which the bound on expected log Bayes factors is lowered.
+_BOUND_STEPS = 80
+
+
+def signs_of(doubled: IntArray, ranks: FloatArray, pairs: IntArray, margin: float) -> IntArray:
+    """Return which sentence each model ranks higher, 0 within the margin; shape (number, M)."""
+    one, two = pairs.T
+    beyond = np.abs(ranks[one] - ranks[two]) > margin
+    return np.where(beyond, np.sign(doubled[one] - doubled[two]), 0)
+
+
+@dataclass(frozen=True, eq=False)
+class Measure:
+    """What a pair of sentences adds for every two models, of which a selection has the sum.
+
+    Attributes
+    ----------
+    ranked
+        Ranks, shape (R, M).
+    scaled
+        Log-probabilities in standard deviations, shape (R, M).
+    margin
+        Of rank differences, for separations.
+    people
+        For expected log Bayes factors; None: separations count.
+    """
+
+    ranked: RankedScores
+    scaled: FloatArray
+    margin: float
+    people: People | None
+
+    @classmethod
+    def of(
+        cls,
+        log_probs: pd.DataFrame,
+        ranked: RankedScores,
+        rows: IntArray,
+        margin: float,
+        people: People | None,
+    ) -> Measure:
+        """Make it; standard deviations are over the sentences `rows`."""
+        if people is None:
+            return cls(ranked, np.empty((0, 0)), margin, None)
+        named = log_probs.set_axis([str(name) for name in log_probs.columns], axis=1)
+        values = named.loc[ranked.labels, list(ranked.models)].to_numpy(dtype=np.float64)
+        return cls(ranked, values / log_ratio_scale(values[rows]), margin, people)
+
+    def terms(self, pairs: IntArray) -> FloatArray:
+        """Return what each pair of rows adds for every two models, shape (number, pairs)."""
+        if self.people is not None:
+            one, two = pairs.T
+            return log_bayes_factors(self.people.probabilities(self.scaled[two] - self.scaled[one]))
+        signs = signs_of(self.ranked.doubled, self.ranked.fractions, pairs, self.margin)
+        i, j = np.triu_indices(len(self.ranked.models), 1)
+        return np.asarray(signs[:, i] * signs[:, j] < 0, dtype=np.float64)
+
+    def bound(self, rows: IntArray, n: int, uses: int) -> float:
+        """Return what no `n` pairs of the sentences `rows` exceed for the two models of least.
+
+        The least is at most every weighted mean over model pairs. With equal weights no pair of
+        sentences has more value than one on which the models split evenly and are as sure as they
+        can be. For separations see `select_set`. For expected log Bayes factors, with
+        q = p - 1/2 and l = logit p, the sum over model pairs depends on one model's q as
+        ((M - 1) q l - P l - L q) / 2, where P and L are the sums of q and l over the others. Its
+        second derivative is at least (M - 1) (1/4 - a |q|) / (1/4 - q²)² > 0, as
+        |P| <= (M - 1) a with a < 1/2 the largest |q|: convex, so the maximum has every q at an end.
+
+        A second bound looks at the sentences. With c of `steepest`, models i and j get at most
+        c (d_i - d_j)², where d is the difference of the two sentences' standardised and
+        centred log-probabilities z, and so at most 2 c times the sum of (z_i - z_j)² over both
+        sentences. Summed with weights over model pairs and then over n pairs of different
+        sentences, that is at most 2 c times the sum over the 2 n sentences of most. Mirror descent
+        moves the weights to where the bound is low; it holds at every step.
+        """
+        m = len(self.ranked.models)
+        count = m * (m - 1) // 2
+        even = n * (m // 2) * (m - m // 2)
+        if self.people is None:
+            return float(even // count)
+        most = self.people.probabilities(np.array([-self.people.most, self.people.most]))
+        bound = even / count * float(log_bayes_factors(most)[0])
+        sentences = -(-2 * n // uses)
+        z = self.scaled[rows] - self.scaled[rows].mean(axis=0)  # differences stay as they are
+        i, j = np.triu_indices(m, 1)
+        weights = np.full(count, 1 / count)
+        lowest = np.inf
+        for step in range(_BOUND_STEPS):
+            matrix = np.zeros((m, m))
+            matrix[i, j] = matrix[j, i] = weights
+            laplacian = np.diag(matrix.sum(axis=0)) - matrix
+            sums = ((z @ laplacian) * z).sum(axis=1)
+            top = np.argpartition(-sums, min(sentences, len(sums)) - 1)[:sentences]
+            lowest = min(lowest, float(sums[top].sum()))
+            each = ((z[top][:, i] - z[top][:, j]) ** 2).sum(axis=0)
+            weights = weights * np.exp(-2 / np.sqrt(step + 1) * each / each.max())
+            weights /= weights.sum()
+        return min(bound, 2 * uses * steepest(self.people) * lowest)
