@@ -3,11 +3,11 @@
 Usage: python benchmarks/dear_models.py [--model-1 SPEC] [--model-2 SPEC] [--starts 30] [--from 0]
        [--strategies bounded NAME:option=value ...] [--words N] [--one-way] [--save FOLDER]
 
-The first strategy sets the pace: every other one is stopped, sentence by sentence, when the networks
-have done as many multiply-additions as for the first, and its loss is that of the sentence it had by
-then (`ended` says how many searches ended by themselves before). Counted is all that the networks
-compute: estimates, bounds, scores and verifications. A token costs the weights that it passes, a
-place that is read those of the head.
+The first strategy sets the pace: every other one is stopped, sentence by sentence, when the
+networks have done as many multiply-additions as for the first, and its loss is that of the sentence
+it had by then (`ended` says how many searches ended by themselves before). Counted is all that the
+networks compute: estimates, bounds, scores and verifications. A token costs the weights that it
+passes, a place that is read those of the head.
 
 All start from eight-word sentences of the bundled pool with the bundled vocabulary and one seed,
 both ways round, one thread. With ``--save`` each search is written to the folder once it is done
@@ -137,9 +137,7 @@ def main() -> None:
                 runs[name].append(found)
                 limit = runs[args.strategies[0]][-1]["spent"]
         print(f"\n{pair[0].spec} rejects, {pair[1].spec} accepts; {len(starts)} starts\n")
-        print(
-            "| strategy | mean loss, nats | ratio | lower | higher | 10^9 multiply-adds | s | ended |"
-        )
+        print("| strategy | mean loss, nats | ratio | lower | higher | 10^9 m.-a. | s | ended |")
         print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
         base = np.array([run["loss"] for run in runs[args.strategies[0]]])
         for name, own in runs.items():
