@@ -14,7 +14,7 @@ from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InfeasibleError
 from contstim.selection.assignment import ROLES, AssignmentProblem, Role
 from contstim.selection.constraints import ConstraintRows, SelectionConstraint
-from contstim.selection.measure import Measure, signs_of
+from contstim.selection.measure import PairMeasure, signs_of
 from contstim.selection.programme import feasible_choices, some
 from contstim.selection.ranks import RankedScores
 
@@ -65,7 +65,7 @@ class Cover:
         cls,
         ranked: RankedScores,
         pairs: IntArray,
-        measure: Measure,
+        measure: PairMeasure,
         constraints: Sequence[SelectionConstraint],
         n: int,
         uses: int,

@@ -23,7 +23,7 @@ def signs_of(doubled: IntArray, ranks: FloatArray, pairs: IntArray, margin: floa
 
 
 @dataclass(frozen=True, eq=False)
-class Measure:
+class PairMeasure:
     """What a pair of sentences adds for every two models, of which a selection has the sum.
 
     Attributes
@@ -51,7 +51,7 @@ class Measure:
         rows: IntArray,
         margin: float,
         people: People | None,
-    ) -> Measure:
+    ) -> PairMeasure:
         """Make it; standard deviations are over the sentences `rows`."""
         if people is None:
             return cls(ranked, np.empty((0, 0)), margin, None)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contstim.arrays import FloatArray, IntArray
-from contstim.selection.measure import Measure
+from contstim.selection.measure import PairMeasure
 from contstim.selection.people import log_bayes_factors
 
 # So many ways of splitting the models in two are tried: all of them up to 10 models.
@@ -97,7 +97,7 @@ def promising_pairs(ranks: FloatArray, n: int, rng: np.random.Generator) -> IntA
     return np.concatenate(found)
 
 
-def priced_pairs(measure: Measure, keep: IntArray, prices: FloatArray, n: int) -> IntArray:
+def priced_pairs(measure: PairMeasure, keep: IntArray, prices: FloatArray, n: int) -> IntArray:
     """Return pairs of the rows `keep` of most value at the model pairs' `prices`.
 
     Directions in which sentences are looked for are the largest eigenvectors of the prices'

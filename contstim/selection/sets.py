@@ -13,7 +13,7 @@ from contstim.arrays import IntArray
 from contstim.errors import InfeasibleError, InputError, UnknownNameError
 from contstim.selection.constraints import SelectionConstraint
 from contstim.selection.cover import Cover, kept_pairs
-from contstim.selection.measure import Measure, signs_of
+from contstim.selection.measure import PairMeasure, signs_of
 from contstim.selection.natural import eligible_rows
 from contstim.selection.pairing import (
     all_splits_are_tried,
@@ -119,7 +119,7 @@ def select_set(
     whatever the sentences are: 55.6 % of the pairs for nine models. It is the optimum of the linear
     programme over all splits of the models. Where all pairs of sentences are candidates, the
     integer programme proves a bound for these sentences, which can be lower. For the bound on
-    expected log Bayes factors see `Measure.bound`.
+    expected log Bayes factors see `PairMeasure.bound`.
 
     Not all S (S - 1) / 2 pairs are listed where sentences are many. For each split, sentences at
     both ends of the projection (mean rank of one side minus that of the other) are paired, and
@@ -157,7 +157,7 @@ def select_set(
         )
     rows = np.union1d(keep, given)
     asked = (people or People()) if criterion == "log-bf" else None
-    measure = Measure.of(log_probs, ranked, keep if len(keep) > 1 else rows, margin, asked)
+    measure = PairMeasure.of(log_probs, ranked, keep if len(keep) > 1 else rows, margin, asked)
     bound = measure.bound(rows, n, uses)
     complete = len(keep) <= _ALL_PAIRS_UP_TO
     rng = np.random.default_rng(seed)
