@@ -13,7 +13,6 @@ from typing import IO, TYPE_CHECKING, Any, NoReturn
 
 from contstim.errors import InputError, OutputError
 from contstim.files import is_stream, replacing
-from contstim.text.vocabulary import Vocabulary, WordRules, read_word_rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from contstim.pipeline.engine import Executor
     from contstim.pipeline.work import Task
     from contstim.selection.people import People
+    from contstim.text.vocabulary import Vocabulary
     from contstim.text.words import WordOptions
 
 
@@ -295,7 +295,13 @@ def read_vocabulary(path: str | None, options: WordOptions | None = None) -> Voc
     Whoever lists a word means it, so words with apostrophes, hyphens or digits and single letters
     are admitted; what is left out all the same is reported on standard error.
     """
-    from contstim.text.vocabulary import bundled_vocabulary
+    # Loaded where it is asked for: a server that was killed is back the sooner.
+    from contstim.text.vocabulary import (
+        Vocabulary,
+        WordRules,
+        bundled_vocabulary,
+        read_word_rows,
+    )
 
     if path is None:
         words = bundled_vocabulary()

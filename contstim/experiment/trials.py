@@ -248,9 +248,10 @@ def read_rows(path: Path) -> tuple[list[dict[str, str]], tuple[str, ...]]:
 
 def _whole(row: Mapping[str, str], name: str) -> int:
     text = row[name]
-    if not (text.isascii() and text.isdigit()) or not 1 <= int(text[:10]) <= 10**9:
+    number = int(text) if text.isascii() and text.isdigit() and len(text) <= 10 else 0
+    if not 1 <= number <= 10**9:
         raise InputError(f"{name} is {text!r}; number them 1, 2, 3 ...")
-    return int(text)
+    return number
 
 
 def _check_text(name: str, text: str) -> None:
@@ -298,4 +299,7 @@ def _with_checks(own: Mapping[int, Trial], checks: Sequence[AttentionCheck]) -> 
     for k, check in sorted(enumerate(checks, start=1), key=lambda pair: -pair[1].after):
         trial = Trial(f"a{k}", 0, "attention", "attention", check.given, expected=check.expected)
         shown.insert(check.after, trial)
-    return tuple(replace(trial, number=number) for number, trial in enumerate(shown, start=1))
+    return tuple(
+        trial if trial.number == number else replace(trial, number=number)
+        for number, trial in enumerate(shown, start=1)
+    )
