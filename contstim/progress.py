@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import sys
+import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from types import TracebackType
 from typing import TypeVar
 
@@ -13,10 +16,13 @@ from tqdm import tqdm
 _Item = TypeVar("_Item")
 
 _SECONDS_BETWEEN_LINES = 10.0
+_SECONDS_BETWEEN_TICKS = 1.0
 # Work that takes less is not reported, seconds.
 _SILENT = 2.0
 # What is being reported; work within it is not.
 _OPEN: list[str] = []
+# Steps of unknown length that go on, the outermost first.
+_STEPS: list[str] = []
 
 
 def track(
@@ -41,7 +47,7 @@ def track(
     weights
         How long each item still to do takes, beside the others; by default all take as long.
     """
-    if _OPEN:  # within work that is shown as a whole
+    if _OPEN or _elsewhere():  # within work that is shown as a whole
         yield from items
         return
     rest = [1.0] * (total - done) if weights is None else weights
@@ -56,8 +62,7 @@ def track(
             smoothing=0,  # the time left is by all that was done, so that it does not jump
             bar_format="{desc} {percentage:3.0f}% |{bar:24}| {elapsed}, {remaining} left",
         )
-        # In a notebook, standard error is no terminal, but takes a line that is written again.
-        if sys.stderr.isatty() or "ipykernel" in sys.modules
+        if _live()
         else None
     )
     _OPEN.append(label)
@@ -77,6 +82,58 @@ def track(
         _OPEN.remove(label)
         if bar is not None:
             bar.close()
+
+
+@contextmanager
+def waiting(label: str, most: float | None = None) -> Iterator[None]:
+    """Report on standard error how long one step has gone on, from two seconds on.
+
+    What is reported within it, or around it, is so in its place.
+
+    Parameters
+    ----------
+    label
+        What is being done, in a few words.
+    most
+        Seconds that it may take, if there is a limit.
+    """
+    if _elsewhere():
+        yield
+        return
+    started, live, over = time.monotonic(), _live(), threading.Event()
+    limit = "" if most is None else f" of at most {most:.0f} s"
+
+    def report() -> None:
+        shown, pause = "", _SILENT if live else _SECONDS_BETWEEN_LINES
+        while not over.wait(pause):
+            if _OPEN or _STEPS[0] != label:
+                continue
+            shown = f"{label}: {time.monotonic() - started:.0f} s{limit}"
+            print(f"\r{shown}" if live else shown, end="" if live else "\n", file=sys.stderr)
+            sys.stderr.flush()
+            pause = _SECONDS_BETWEEN_TICKS if live else _SECONDS_BETWEEN_LINES
+        if shown and live:
+            print(f"\r{' ' * len(shown)}\r", end="", file=sys.stderr, flush=True)
+
+    thread = threading.Thread(target=report, daemon=True)
+    _STEPS.append(label)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+        _STEPS.remove(label)
+
+
+def _elsewhere() -> bool:
+    """Whether this is a worker; the process that hands out its tasks shows how they go."""
+    return multiprocessing.parent_process() is not None
+
+
+def _live() -> bool:
+    """Whether standard error takes a line that is written again: a terminal's and a notebook's."""
+    return sys.stderr.isatty() or "ipykernel" in sys.modules
 
 
 def say(text: str) -> None:

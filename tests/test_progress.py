@@ -1,8 +1,9 @@
 import itertools
+import time
 
 import pytest
 
-from contstim.progress import track
+from contstim.progress import track, waiting
 
 
 def test_every_item_comes_through_and_the_end_is_reported(
@@ -52,3 +53,46 @@ def test_work_within_work_is_not_reported(
     next(track("ab", 2, "left"))
     assert list(track("ab", 2, "again")) == ["a", "b"]
     assert "again: 2 of 2" in capsys.readouterr().err
+
+
+def test_a_step_of_unknown_length_says_how_long_it_has_gone_on(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with waiting("quick"):
+        pass
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr("contstim.progress._SECONDS_BETWEEN_LINES", 0.05)
+    with waiting("choosing", most=60):
+        _until_said(capsys, "choosing: 0 s of at most 60 s\n")
+    # A step within a step, and a step within what is shown as a whole, are not reported.
+    with waiting("outer"), waiting("inner"):
+        assert "inner" not in _until_said(capsys, "outer: 0 s\n")
+    for _ in track([1], 1, "whole"):
+        with waiting("part"):
+            time.sleep(0.2)
+    assert "part" not in capsys.readouterr().err
+    with pytest.raises(KeyError), waiting("fails"):
+        raise KeyError
+    with waiting("after"):
+        _until_said(capsys, "after: 0 s\n")
+
+
+def test_a_terminal_gets_a_line_that_goes_when_the_step_is_done(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setattr("contstim.progress._SILENT", 0.05)
+    with waiting("loading"):
+        said = _until_said(capsys, "\rloading: 0 s")
+    assert "\n" not in said + capsys.readouterr().err
+
+
+def _until_said(capsys: pytest.CaptureFixture[str], text: str) -> str:
+    """Wait for a text on standard error; return all that was written."""
+    said = ""
+    for _ in range(100):
+        said += capsys.readouterr().err
+        if text in said:
+            return said
+        time.sleep(0.05)
+    raise AssertionError(f"{text!r} is not in {said!r}")

@@ -15,9 +15,12 @@ from contstim.evaluation.scores import ScoreSource, log_ratios, score_table
 from contstim.evaluation.simulate import Simulation, answers, latent_preferences
 from contstim.evaluation.subset import MEASURES, Subset
 from contstim.evaluation.trials import TrialData
+from contstim.progress import track
 from contstim.selection.planning import MIN_GROUPS, unit_of_tests
 
 _MOST_ANSWERS = 10**7
+# What an experiment costs beside its answers, in answers.
+_COST = 2000
 
 
 def power(
@@ -88,42 +91,53 @@ def power(
         if model not in wide:
             raise UnknownNameError.among("model", model, [str(c) for c in wide.columns])
     pool = _Pool(pairs, wide, models, simulation)
-    rows = []
     rng = np.random.default_rng(seed)
-    for groups in n_groups:
-        for people in n_participants:
-            for trials in n_trials or (pool.smallest(groups),):
-                by_group = (
-                    unit_of_tests(groups, min_groups) if unit == "auto" else unit
-                ) == "group"
-                if groups * people * trials > _MOST_ANSWERS:
-                    raise InputError(
-                        f"{groups} groups of {people} participants with {trials} trials each are "
-                        f"more than {_MOST_ANSWERS} answers an experiment; ask for fewer"
-                    )
-                hits, better = 0, 0
-                for _ in range(n_simulations):
-                    difference = pool.experiment(groups, people, trials, measure, rng)
-                    if by_group:
-                        difference = difference.reshape(groups, people).mean(axis=1)
-                    test = wilcoxon_signed_rank(difference)
-                    hits += test.p < alpha
-                    better += test.p < alpha and test.effect > 0
-                low, high = exact_interval(hits, n_simulations)
-                rows.append(
-                    {
-                        "n_groups": groups,
-                        "n_participants": people,
-                        "n_trials": trials,
-                        "power": hits / n_simulations,
-                        "low": low,
-                        "high": high,
-                        "first_better": better / n_simulations,
-                        "unit": "group" if by_group else "participant",
-                        "n_units": groups if by_group else groups * people,
-                        "n_simulations": n_simulations,
-                    }
-                )
+    sizes = [
+        (groups, people, trials)
+        for groups in n_groups
+        for people in n_participants
+        for trials in n_trials or (pool.smallest(groups),)
+    ]
+    for groups, people, trials in sizes:
+        if groups * people * trials > _MOST_ANSWERS:
+            raise InputError(
+                f"{groups} groups of {people} participants with {trials} trials each are "
+                f"more than {_MOST_ANSWERS} answers an experiment; ask for fewer"
+            )
+    by_group = [
+        (unit_of_tests(groups, min_groups) if unit == "auto" else unit) == "group"
+        for groups, _, _ in sizes
+    ]
+    significant = np.zeros((len(sizes), 2), dtype=np.int64)  # any way, for the first model
+    costs = [_COST + groups * people * trials for groups, people, trials in sizes]
+    work = np.repeat(np.arange(len(sizes)), n_simulations)
+    weights = np.repeat(costs, n_simulations).tolist()
+    for number in track(work, len(work), "simulating experiments", weights=weights):
+        groups, people, trials = sizes[number]
+        difference = pool.experiment(groups, people, trials, measure, rng)
+        if by_group[number]:
+            difference = difference.reshape(groups, people).mean(axis=1)
+        test = wilcoxon_signed_rank(difference)
+        significant[number] += (test.p < alpha, test.p < alpha and test.effect > 0)
+    rows = []
+    for (groups, people, trials), grouped, (hits, better) in zip(
+        sizes, by_group, significant.tolist(), strict=True
+    ):
+        low, high = exact_interval(hits, n_simulations)
+        rows.append(
+            {
+                "n_groups": groups,
+                "n_participants": people,
+                "n_trials": trials,
+                "power": hits / n_simulations,
+                "low": low,
+                "high": high,
+                "first_better": better / n_simulations,
+                "unit": "group" if grouped else "participant",
+                "n_units": groups if grouped else groups * people,
+                "n_simulations": n_simulations,
+            }
+        )
     return pd.DataFrame(rows)
 
 

@@ -13,6 +13,7 @@ from scipy.special import expit
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError, UnknownNameError
 from contstim.evaluation.power import exact_interval
+from contstim.progress import track
 from contstim.selection.people import People, log_bayes_factors, log_ratio_scale
 
 #: By what the best model is told: its log score (log-probability of the answers), or its accuracy.
@@ -156,18 +157,19 @@ def recovery(
     scaled = values / log_ratio_scale(values)
     usable = np.flatnonzero(np.isfinite(values).all(axis=1))
     place = pd.Series(np.arange(len(values)), index=[str(label) for label in log_probs.index])
+    made = [_design(name, given, place, usable) for name, given in designs.items()]
+    rngs = [np.random.default_rng([seed, number]) for number in range(len(made))]
+    studies = np.arange(n_studies) % len(models)
+    parts = np.array_split(studies, -(-n_studies * n_participants * trials_each // _CHUNK))
+    right = np.zeros((len(made), len(models), n_participants))
+    work = [(number, part) for number in range(len(made)) for part in parts]
+    for number, part in track(work, len(work), "simulating studies"):
+        sizes = n_participants, trials_each
+        named = _studies(made[number], scaled, usable, part, people, *sizes, decision, rngs[number])
+        np.add.at(right[number], part, named)
     curves, needed, model_pairs = [], [], []
-    for number, (name, given) in enumerate(designs.items()):
-        design = _design(name, given, place, usable)
-        rng = np.random.default_rng([seed, number])
-        right = np.zeros((len(models), n_participants))
-        studies = np.arange(n_studies) % len(models)
-        for part in np.array_split(studies, -(-n_studies * n_participants * trials_each // _CHUNK)):
-            named = _studies(
-                design, scaled, usable, part, people, n_participants, trials_each, decision, rng
-            )
-            np.add.at(right, part, named)
-        curve = _curve(name, models, right, np.bincount(studies, minlength=len(models)))
+    for name, design, rng, named in zip(designs, made, rngs, right, strict=True):
+        curve = _curve(name, models, named, np.bincount(studies, minlength=len(models)))
         curve["n_trials"] = trials_each * curve["n_participants"]
         curves.append(curve)
         needed.append(_needed(name, curve, target))

@@ -18,6 +18,7 @@ from contstim.evaluation.wording import (
     scope_sentence,
 )
 from contstim.files import write_whole
+from contstim.progress import waiting
 from contstim.report.model_figure import (
     MEASURE_LABELS,
     feature_figure,
@@ -60,6 +61,11 @@ def write_report(evaluation: Evaluation, folder: str | Path) -> Path:
         If the folder or a file cannot be written.
     """
     place = Path(folder)
+    with waiting("writing the report"):
+        return _write(evaluation, place)
+
+
+def _write(evaluation: Evaluation, place: Path) -> Path:
     evaluation.write_tables(place)
     page = Page("Which model predicts people's choices")
     if answer := " ".join(answer_sentences(evaluation)):

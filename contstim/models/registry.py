@@ -19,6 +19,7 @@ from typing import Any, cast
 from contstim.errors import InputError, ModelFileError, SpecError, UnknownNameError
 from contstim.models.base import ScoreKind, SentenceModel
 from contstim.models.spec import ModelSpec
+from contstim.progress import waiting
 
 # The family of the bundled models.
 _BUNDLED = "contstim"
@@ -269,7 +270,7 @@ def load_model(spec: str | ModelSpec) -> SentenceModel:
         raise UnknownNameError.among("model family", parsed.family, families())
     own, wanted = _without_reduction(parsed)
     if not wanted:
-        return family.load(own)
+        return _load(family, own)
     # Most models are loaded without a reduction, and need none of its code.
     from contstim.models.reductions import REDUCTIONS, ReducedModel
 
@@ -278,7 +279,7 @@ def load_model(spec: str | ModelSpec) -> SentenceModel:
         raise SpecError(
             f"unigram= in {str(parsed)!r} goes with reduction=slor alone; leave it out or add that"
         )
-    model = family.load(own)
+    model = _load(family, own)
     if reduction == "sum":
         return model
     if model.event.reduction != "sum":
@@ -291,6 +292,11 @@ def load_model(spec: str | ModelSpec) -> SentenceModel:
     options = tuple(sorted([*inner.options, *wanted.items()]))
     whole = ModelSpec(inner.family, inner.location, options)
     return ReducedModel(model, reduction, whole, unigram)
+
+
+def _load(family: Family, spec: ModelSpec) -> SentenceModel:
+    with waiting(f"loading {spec}"):
+        return family.load(spec)
 
 
 def score_kind(spec: str) -> ScoreKind:

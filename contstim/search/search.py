@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from contstim.errors import InputError
 from contstim.models.base import SentenceModel
+from contstim.progress import waiting
 from contstim.search.problem import Problem
 from contstim.search.proposals import WordReplacement
 from contstim.search.strategies import DEFAULT
@@ -214,7 +215,8 @@ def synthesize(
         from contstim.search.certificate import bound_of  # of no use to networks
 
         bound = bound_of(search)
-    finished = steering.run(search)
+    with waiting("writing a sentence"):
+        finished = steering.run(search)
     return Synthesis(
         natural=str(natural),
         sentence=str(search.sentence),

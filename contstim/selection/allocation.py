@@ -18,6 +18,7 @@ import numpy as np
 
 from contstim.arrays import IntArray
 from contstim.errors import InfeasibleError
+from contstim.progress import waiting
 from contstim.selection.programme import SolverOptions, make_solver
 
 _EXACT_SECONDS = 60.0
@@ -238,7 +239,8 @@ def _allocate_exactly(trials: TrialCells) -> IntArray:
         for (_, shown), row in zip(shared, extra, strict=True):
             for g in groups:
                 problem += pulp.lpSum(x[t][g] for t in shown) - row[g] <= 1
-        problem.solve(make_solver(SolverOptions("cbc", _EXACT_SECONDS)))
+        with waiting("laying out trials", _EXACT_SECONDS):
+            problem.solve(make_solver(SolverOptions("cbc", _EXACT_SECONDS)))
     proven = problem.sol_status == pulp.LpSolutionOptimal
     least = round(pulp.value(problem.objective) or 0.0)
     values = [[v.varValue or 0.0 for v in row] for row in x]

@@ -10,6 +10,7 @@ import pandas as pd
 
 from contstim.arrays import IntArray
 from contstim.errors import InfeasibleError, InputError, UnknownNameError
+from contstim.progress import waiting
 from contstim.selection.assignment import ROLES, AssignmentProblem, Role, assign
 from contstim.selection.constraints import ConstraintRows, SelectionConstraint
 from contstim.selection.programme import Solver, SolverOptions, solve_programme
@@ -124,7 +125,8 @@ def select_natural_pairs(
     )
     unit = 2.0 * max(1, len(ranked.labels))
     # Also before a programme: it says what is impossible without the constraints, and their cost.
-    chosen = assign(problem)
+    with waiting("choosing pairs"):
+        chosen = assign(problem)
     freely = cost = relaxation = _check(problem, chosen)
     proven, used = True, ASSIGNMENT
     if constraints or solver is not None:
@@ -132,7 +134,8 @@ def select_natural_pairs(
         rows = ConstraintRows(problem.roles, labels)
         for constraint in constraints:
             constraint.add_rows(rows)
-        programmed = solve_programme(problem, rows, options)
+        with waiting("choosing pairs", time_limit):
+            programmed = solve_programme(problem, rows, options)
         chosen, proven, used = programmed.chosen, programmed.proven, str(options)
         relaxation = programmed.relaxation
         cost = _check(problem, chosen, rows)

@@ -11,6 +11,7 @@ import pandas as pd
 
 from contstim.arrays import IntArray
 from contstim.errors import InfeasibleError, InputError, UnknownNameError
+from contstim.progress import waiting
 from contstim.selection.constraints import SelectionConstraint
 from contstim.selection.cover import Cover, kept_pairs
 from contstim.selection.measure import PairMeasure, signs_of
@@ -169,7 +170,8 @@ def select_set(
         even = keep[even_pairs(ranked.fractions[keep], n, margin)]
         if not constraints:
             problem = Cover.of(ranked, np.concatenate([given, even]), measure, (), n, uses)
-            chosen = problem.levelled(bound)
+            with waiting("choosing pairs"):
+                chosen = problem.levelled(bound)
         found += [even[: _EVEN * n]]
     reached = 0.0 if chosen is None else problem.terms[chosen].sum(axis=0).min()
     if chosen is None or reached < _NEAR * bound:
@@ -180,12 +182,14 @@ def select_set(
             found += [] if complete else [kept[np.isin(kept, keep).all(axis=1)]]
         wider = Cover.of(ranked, np.concatenate(found), measure, constraints, n, uses)
         if asked is not None and not complete:
-            for _ in range(_ROUNDS):
-                more = priced_pairs(measure, keep, wider.prices(), n)
-                wider = Cover.of(
-                    ranked, np.concatenate([wider.pairs, more]), measure, constraints, n, uses
-                )
-        other, proven = wider.choose(bound, time_limit)
+            with waiting("looking for pairs"):
+                for _ in range(_ROUNDS):
+                    more = priced_pairs(measure, keep, wider.prices(), n)
+                    wider = Cover.of(
+                        ranked, np.concatenate([wider.pairs, more]), measure, constraints, n, uses
+                    )
+        with waiting("choosing pairs", time_limit):
+            other, proven = wider.choose(bound, time_limit)
         if complete:
             bound = min(bound, proven)
         if chosen is None or wider.terms[other].sum(axis=0).min() > reached:

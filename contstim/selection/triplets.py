@@ -14,6 +14,7 @@ from scipy.stats import rankdata
 from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InfeasibleError, InputError, UnknownNameError
 from contstim.models.registry import score_kind
+from contstim.progress import waiting
 from contstim.tables import require_columns
 
 _TEXTS = ("natural", "synthetic_1", "synthetic_2")
@@ -232,7 +233,8 @@ def select_triplets(
             ]
         )
         grid = _Grid(costs[usable], cells, strata, per_pair // strata)
-        picked = grid.solve()
+        with waiting("choosing triplets"):
+            picked = grid.solve()
         value = float(values[usable][picked].sum())
         total += value
         chosen.append(places[finite][usable][picked])

@@ -25,6 +25,7 @@ from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InputError, ModelFileError, UnknownNameError
 from contstim.files import digest, replacing
 from contstim.models.words import END, START, UNKNOWN
+from contstim.progress import track
 from contstim.settings import Count, one_of, settings
 
 #: Kinds of recurrent unit.
@@ -256,16 +257,19 @@ class RecurrentNetwork:
         start = self.start() if start is None else start
         results: list[FloatArray] = [np.zeros(0)] * len(inputs)
         order = sorted(range(len(inputs)), key=lambda s: len(inputs[s]))
+        batches: list[list[int]] = []
         first = 0
         while first < len(order):
             last = first + 1
             while last < len(order) and len(inputs[order[last]]) * (last + 1 - first) <= _TOKENS:
                 last += 1
-            batch = order[first:last]
+            batches.append(order[first:last])
+            first = last
+        costs = [sum(len(inputs[s]) for s in batch) for batch in batches]
+        for batch in track(batches, len(batches), "scoring, in batches", weights=costs):
             scored = self._batch([inputs[s] for s in batch], [targets[s] for s in batch], start)
             for s, values in zip(batch, scored, strict=True):
                 results[s] = values
-            first = last
         return results
 
     def _batch(
