@@ -130,6 +130,7 @@ class Conductor:
         self._available = np.ones(len(self.pool.pairs), dtype=bool)
         self._available[: self.plan.anchors] = False
         self._owner: dict[int, Block] = {}
+        self._of: dict[str, list[Block]] = {}
         self._passed_over: list[int] = []  # since the block that was last recorded
         both = (self.pool.pairs["sentence_1"] + " " + self.pool.pairs["sentence_2"]).astype(str)
         self._words = [frozenset(text.lower().split()) for text in both]
@@ -172,6 +173,22 @@ class Conductor:
             tuple(passed_over),
         )
 
+    def left(self, participant: str) -> int:
+        """Return how many trials a participant may still be issued; 0 once the pool had none."""
+        own = self._of.get(participant, [])
+        if own and not own[-1].pairs:
+            return 0
+        return max(0, self.plan.trials - sum(len(block.pairs) for block in own))
+
+    def waiting(self, participant: str) -> list[Block]:
+        """Return the blocks of a participant that wait for answers, in the order of issue."""
+        own = self._of.get(participant, [])
+        return [block for block in own if any(pair not in self.answers for pair in block.pairs)]
+
+    def owner(self, pair: int) -> Block | None:
+        """Return the block that issued a pair, if one did."""
+        return self._owner.get(pair)
+
     def record(self, block: Block) -> None:
         """Take an issued block in, just made or read from a log.
 
@@ -187,6 +204,7 @@ class Conductor:
                 raise InputError(f"block {block.number} issues pair {pair}, which is not available")
         self._available[list(block.pairs)] = False
         self._owner.update(dict.fromkeys(block.pairs, block))
+        self._of.setdefault(block.participant, []).append(block)
         self.blocks.append(block)
         self._passed_over = []
 
@@ -205,7 +223,8 @@ class Conductor:
     def replay(self, blocks: Sequence[Block], answers: dict[int, float]) -> None:
         """Take a whole log in: blocks in the order of issue, and ratings by pair.
 
-        The posterior is then what it was when the last block was issued.
+        The posterior is then what it was when the last block was issued. A block whose answers were
+        deleted since is passed over.
         """
         for block in blocks:
             self.record(block)
@@ -221,9 +240,9 @@ class Conductor:
 
     def _take_in(self, version: int, passed_over: Sequence[int]) -> None:
         for number in range(self._version, version):
-            if number in passed_over:
-                continue
             block = self.blocks[number]
+            if number in passed_over or any(pair not in self.answers for pair in block.pairs):
+                continue
             for pair, turned in zip(block.pairs, block.turned, strict=True):
                 preferences, answer = self.pool.preferences[pair], self.answers[pair]
                 if turned:  # as seen on the screen

@@ -42,8 +42,6 @@ class Journal:
     def __init__(self, path: Path, plan: AdaptivePlan, pool: Pool) -> None:
         self.path = path
         self.conductor = Conductor(plan, pool)
-        self._open: dict[str, list[Block]] = {}
-        self._owner: dict[int, str] = {}
         head = {"pool": pool.digest, "plan": digest_of(asdict(plan)), "seed": plan.seed}
         with ExitStack() as stack:
             held = path.with_name(f"{path.name}.lock")
@@ -80,20 +78,15 @@ class Journal:
         after it, fetched before. Asked for a third, the first of them is returned again, so that
         whoever lost a reply, or the whole page, gets the same trials and no other.
         """
-        waiting = self._open.setdefault(participant, [])
-        waiting[:] = [b for b in waiting if any(k not in self.conductor.answers for k in b.pairs)]
-        if len(waiting) >= 2:
-            return waiting[0]
-        own = [b for b in self.conductor.blocks if b.participant == participant]
-        left = self.conductor.plan.trials - sum(len(block.pairs) for block in own)
-        if left <= 0:
-            return waiting[0] if waiting else None
-        block = self.conductor.issue(participant, left)
-        if not block.pairs:
-            return waiting[0] if waiting else None
-        self._write({"block": asdict(block)})
-        self._record(block)
-        return block
+        waiting = self.conductor.waiting(participant)
+        left = self.conductor.left(participant)
+        if len(waiting) < 2 and left:
+            block = self.conductor.issue(participant, left)
+            if block.pairs:
+                self._write({"block": asdict(block)})
+                self.conductor.record(block)
+                return block
+        return waiting[0] if waiting else None
 
     def answer(self, participant: str, pair: int, rating: float) -> None:
         """Store an answer; the same one again changes nothing.
@@ -103,17 +96,13 @@ class Journal:
         InputError
             If the pair was not issued to this participant, or the rating is off the scale.
         """
-        if self._owner.get(pair) != participant:
+        block = self.conductor.owner(pair)
+        if block is None or block.participant != participant:
             raise InputError(f"pair {pair} was not issued to participant {participant!r}")
         self.conductor.plan.link.answer_of(rating)
         if pair not in self.conductor.answers:
             self._write({"answer": [pair, rating]})
             self.conductor.answer(pair, rating)
-
-    def _record(self, block: Block) -> None:
-        self.conductor.record(block)
-        self._open.setdefault(block.participant, []).append(block)
-        self._owner.update(dict.fromkeys(block.pairs, block.participant))
 
     def _write(self, row: dict[str, Any]) -> None:
         try:
@@ -162,6 +151,3 @@ class Journal:
                 pair, rating = row["answer"]
                 answers[int(pair)] = float(rating)
         self.conductor.replay(blocks, answers)
-        for block in blocks:
-            self._open.setdefault(block.participant, []).append(block)
-            self._owner.update(dict.fromkeys(block.pairs, block.participant))

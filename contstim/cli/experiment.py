@@ -1,7 +1,8 @@
 """Run the experiment with people in a browser, and bring their choices back as tables.
 
-A study is a folder. new: writes it around the trials of `contstim design trials`, or around
-sentences to rate or to read at one's own pace: study.toml (all settings), consent.md, texts.toml
+A study is a folder. new: writes it around the trials of `contstim design trials`, around
+sentences to rate or to read at one's own pace, or around a pool of pairs from which trials are
+chosen by the answers so far (docs/adaptive.md): study.toml (all settings), consent.md, texts.toml
 (every text of the page, to translate) and trials.csv. check: says what is wrong with a study
 folder, or what it holds. build: fetches the npm files of the page, once.
 
@@ -21,6 +22,7 @@ participants who follow one model suspiciously well, and other patterns.
 Examples:
   contstim experiment new my-study --trials trials.csv
   contstim experiment new reading --presentation reading --sentences items.csv --participants 24
+  contstim experiment new adaptive --pool pairs.csv --scores scores.csv --plan plan.toml
   contstim experiment check my-study
   contstim experiment build
   contstim experiment serve my-study
@@ -47,13 +49,14 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from contstim.cli import experiment_data, experiment_pages
-from contstim.cli.common import add_seed, output_folder, port, positive
+from contstim.cli.common import add_seed, output_folder, port, positive, whole_number
 from contstim.errors import InputError, MissingExtraError
 from contstim.experiment.options import PRESENTATIONS
 from contstim.experiment.study import STUDY_PRESETS, Study, new_study, read_study
 from contstim.experiment.texts import LANGUAGES
 
 _PARTICIPANTS = 24
+_CATCH = 12
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -67,6 +70,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--sentences",
         metavar="CSV",
         help="to rate or read: sentence, item and condition (a Latin square), question, expected",
+    )
+    source.add_argument(
+        "--pool", metavar="CSV", help="pairs to choose from while people answer; with --scores"
+    )
+    new.add_argument(
+        "--scores", metavar="FILE", help="of the pool's and natural sentences, as for `select`"
+    )
+    new.add_argument(
+        "--plan", metavar="TOML", help="with a table [adaptive], for --pool (default: its defaults)"
+    )
+    new.add_argument(
+        "--catch",
+        type=whole_number(0, 1000),
+        metavar="N",
+        help="catch trials a participant, for --pool (12)",
     )
     new.add_argument(
         "--presentation", choices=PRESENTATIONS, default="choice", help="of a trial (choice)"
@@ -130,6 +148,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _new(args: argparse.Namespace) -> Study:
+    for name in ("scores", "plan", "catch"):
+        if args.pool is None and getattr(args, name) is not None:
+            raise InputError(f"--{name} belongs to --pool; leave it out")
+    if args.pool is not None:
+        return _new_adaptive(args)
     if args.sentences is None:
         if args.participants is not None:
             raise InputError("--participants belongs to --sentences; --trials has its own")
@@ -143,6 +166,29 @@ def _new(args: argparse.Namespace) -> Study:
             Path(args.sentences), Path(folder), args.participants or _PARTICIPANTS, args.seed
         )
         return new_study(args.study, trials, args.preset, args.language, args.presentation)
+
+
+def _new_adaptive(args: argparse.Namespace) -> Study:
+    if args.participants is not None:
+        raise InputError(
+            "--participants belongs to --sentences; the plan has stopping.participants"
+        )
+    if args.presentation != "choice":
+        raise InputError(f"--pool holds pairs; leave out --presentation {args.presentation}")
+    if args.scores is None:
+        raise InputError("--pool needs the models' scores of its sentences; give --scores")
+    from contstim.evaluation.options import read_adaptive_plan
+    from contstim.experiment.adaptive import new_adaptive_study
+
+    return new_adaptive_study(
+        Path(args.study),
+        Path(args.pool),
+        Path(args.scores),
+        None if args.plan is None else read_adaptive_plan(args.plan),
+        _CATCH if args.catch is None else args.catch,
+        args.preset,
+        args.language,
+    )
 
 
 def serve_study(
@@ -182,5 +228,11 @@ def _describe(study: Study) -> None:
         f"{study.study.name}: {len(design.groups)} assignments in {groups} groups, "
         f"{design.n_trials} trials each, {len(study.practice)} practice trials"
     )
+    if study.adaptive is not None:
+        plan = study.adaptive
+        print(
+            f"adaptive: {plan.trials} of each participant's trials are chosen by the policy "
+            f"{plan.choosing.policy}, {plan.choosing.block} at a time"
+        )
     for note in study.notes:
         print(f"note: {note}")

@@ -2,14 +2,15 @@
 
 CHOICES is a tidy table of choices, one row a trial and participant, to which rows may be added
 while this runs; a folder of such tables, taken together in the order of their names; or the folder
-of a study of `contstim experiment`. Three views: belief (posterior weights of the models), fit
-(e-values against each model), and a verdict that may be asked for after every answer: best,
-equivalent, futile or go on, with what would help. Without a plan, trials without propensities are
-taken for a fixed design. Exit status 0, whatever the verdict.
+of a study of `contstim experiment`, which has scores and plan of its own if it is adaptive. Three
+views: belief (posterior weights of the models), fit (e-values against each model), and a verdict
+that may be asked for after every answer: best, equivalent, futile or go on, with what would help.
+Without a plan, trials without propensities are taken for a fixed design. Exit status 0, whatever
+the verdict.
 
 Examples:
   contstim watch choices.csv --scores scores.csv
-  contstim watch study/ --scores scores.csv --plan plan.toml --every 60 --blinded
+  contstim watch study/ --every 60 --blinded
   contstim watch choices.csv --scores scores.csv --replay information --trials 20
 """
 
@@ -76,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
     given = None if args.scores is None else read_scores(args.scores)
     before = None
     while True:
-        choices, own = _read(Path(args.choices), args.format)
+        choices, own, planned = _read(Path(args.choices), args.format, given is None)
         scores = own if given is None else given
         if scores is None:
             raise InputError(f"{args.choices} holds no scores; give --scores")
@@ -85,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
                 known = ", ".join(map(str, scores.columns))
                 raise InputError(f"--model {name!r} has no scores; there are {known}")
         scores = scores[args.model] if args.model else scores
-        plan = _plan(args, choices)
+        plan = _plan(args, choices, planned)
         if args.replay is not None:
             _, found = replay(choices, scores, plan)
         else:
@@ -99,41 +100,55 @@ def run(args: argparse.Namespace) -> int:
         time.sleep(args.every)
 
 
-def _plan(args: argparse.Namespace, choices: pd.DataFrame) -> AdaptivePlan:
-    plan = AdaptivePlan()
+def _plan(
+    args: argparse.Namespace, choices: pd.DataFrame, planned: AdaptivePlan | None
+) -> AdaptivePlan:
+    plan = planned or AdaptivePlan()
     if args.plan is not None:
         plan = read_adaptive_plan(args.plan)
+    elif planned is not None:
+        pass
     elif "propensity" not in choices and args.replay in (None, "fixed", "random"):
         fixed = replace(plan.choosing, policy="fixed")
         plan = replace(plan, choosing=fixed, stopping=replace(plan.stopping, constant=True))
     trials = args.trials
-    if trials is None and args.plan is None:
+    if trials is None and args.plan is None and planned is None:
         trials = most_trials(choices)
     if args.replay is not None:
         plan = replace(plan, choosing=replace(plan.choosing, policy=args.replay))
     return plan if trials is None else replace(plan, trials=trials)
 
 
-def _read(path: Path, kind: str) -> tuple[pd.DataFrame, pd.DataFrame | None]:
-    """Return choices, and the scores that come with them."""
+def _read(
+    path: Path, kind: str, with_scores: bool
+) -> tuple[pd.DataFrame, pd.DataFrame | None, AdaptivePlan | None]:
+    """Return choices, and the scores and the plan that come with them."""
     if path.is_dir():
         if (path / "study.toml").exists():
             from contstim.experiment.collected import read_collected
             from contstim.experiment.study import read_study
 
-            return _tidy(read_collected(read_study(path)).choices), None
+            study = read_study(path)
+            choices = _tidy(read_collected(study).choices)
+            if study.adaptive is None:
+                return choices, None, None
+            from contstim.experiment.adaptive import scores_path
+
+            scores = read_scores(scores_path(study)) if with_scores else None
+            return choices, scores, study.adaptive
         parts = sorted(path.glob("*.csv"))
         if not parts:
             raise InputError(f"the folder {path} has no study.toml and no .csv; name a study's")
         tables = [read_table(part) for part in parts]
-        return _tidy(pd.concat(tables, ignore_index=True)), None
+        return _tidy(pd.concat(tables, ignore_index=True)), None, None
     if kind == "tidy":
-        return _tidy(path), None
+        return _tidy(path), None, None
     human = read_choices(path, kind)
     table = human.choices
     if human.scores is None:
-        return table, None
-    return table, score_table(human.scores, [*table["sentence_1"], *table["sentence_2"]])
+        return table, None, None
+    own = score_table(human.scores, [*table["sentence_1"], *table["sentence_2"]])
+    return table, own, None
 
 
 def _tidy(source: Path | pd.DataFrame) -> pd.DataFrame:

@@ -7,11 +7,12 @@ with an empty session id, which the page fills with one of its own.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from contstim.errors import InputError
+from contstim.experiment.issuing import issued
 from contstim.experiment.materials import materials_digest
 from contstim.experiment.options import OUTCOMES
 from contstim.experiment.presentations import is_right
@@ -56,6 +57,7 @@ def make_bundle(
     answered: Mapping[str, Mapping[str, Any]] | None = None,
     elapsed_s: float = 0.0,
     responded: Collection[str] = (),
+    trials: Sequence[Trial] = (),
 ) -> dict[str, Any]:
     """Return the bundle of one session.
 
@@ -73,14 +75,16 @@ def make_bundle(
         Seconds since the session began, measured by the server.
     responded
         The names of the questions answered already.
+    trials
+        The session's trials (see `session_trials`); by default the assignment's.
 
     Returns
     -------
     dict
         As in `study_info`, and ``session``, ``seat``, ``group``, ``questions``, ``responded``,
         ``practice`` and ``trials`` (each ``trial, number, kind, shown``; ``kind`` tells practice
-        from all others, which of them are catch trials or checks the page never learns),
-        ``answered``, ``elapsed_s``.
+        from all others, which of them are catch trials or checks the page never learns), ``more``
+        (whether others come later), ``answered``, ``elapsed_s``.
 
     Raises
     ------
@@ -89,7 +93,7 @@ def make_bundle(
     """
     if assignment not in study.design.trials:
         raise InputError(f"the design has no participant {assignment!r}")
-    trials = study.design.trials[assignment]
+    trials = trials or study.design.trials[assignment]
     return {
         **study_info(study),
         "settings": _settings(study, len(trials)),
@@ -99,9 +103,18 @@ def make_bundle(
         "practice": [_shown(trial) for trial in study.practice_trials],
         "questions": [asdict(question) for question in study.questions],
         "responded": list(responded),
-        "trials": [_shown(trial) for trial in trials],
+        **next_trials(trials),
         "answered": {trial: dict(answer) for trial, answer in (answered or {}).items()},
         "elapsed_s": elapsed_s,
+    }
+
+
+def next_trials(trials: Sequence[Trial], after: int = 0) -> dict[str, Any]:
+    """Return the ``trials`` that a page may have after that number, and if there are ``more``."""
+    shown = issued(trials)
+    return {
+        "trials": [_shown(trial) for trial in shown if trial.number > after],
+        "more": len(shown) < len(trials),
     }
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pandas as pd
 
+from contstim.experiment.issuing import ISSUED_WITH, filled
 from contstim.experiment.messages import read_responses
 from contstim.experiment.presentations import TwoSentences, is_right, read_detail
 from contstim.experiment.schema import (
@@ -148,6 +149,7 @@ def read_collected(study: Study, data: Path | None = None) -> Collected:
             " FROM sessions JOIN participants USING (participant) ORDER BY started_at, session"
         ).fetchall()
         answers = connection.execute("SELECT * FROM answers ORDER BY sequence").fetchall()
+        blocks = connection.execute("SELECT * FROM blocks ORDER BY number").fetchall()
         events = connection.execute("SELECT * FROM events ORDER BY sequence").fetchall()
         moves = connection.execute("SELECT * FROM allocations ORDER BY sequence").fetchall()
     finally:
@@ -156,7 +158,10 @@ def read_collected(study: Study, data: Path | None = None) -> Collected:
         row["session"]: participant_hash(salt, row["session"], row["recruiter_id"])
         for row in sessions
     }
-    parts = _of_sessions(study, sessions, answers, names)
+    issued: dict[str, list[sqlite3.Row]] = {}
+    for block in blocks:
+        issued.setdefault(block["session"], []).append(block)
+    parts = _of_sessions(study, sessions, answers, names, issued)
     return Collected(
         **parts,
         materials={row["materials"]: row["content"] for row in sessions if row["content"]},
@@ -196,6 +201,7 @@ def _of_sessions(
     sessions: Iterable[sqlite3.Row],
     answers: Iterable[sqlite3.Row],
     names: Mapping[str, str],
+    blocks: Mapping[str, list[sqlite3.Row]],
 ) -> dict[str, pd.DataFrame]:
     """Return the tables that are made of sessions and answers."""
     first: dict[str, dict[str, dict[str, Any]]] = {}
@@ -220,7 +226,8 @@ def _of_sessions(
             if trial.trial in own:
                 rows["practice"].append(_practice(name, trial, own[trial.trial]))
         tests = []
-        for trial in study.design.trials[session["seat"]]:
+        trials = filled(study.design.trials[session["seat"]], blocks.get(session["session"], []))
+        for trial in trials:
             if trial.trial not in own:
                 continue
             answer = own[trial.trial]
@@ -233,9 +240,10 @@ def _of_sessions(
                 rows["words"] += _words(answered[-1], answer["detail"])
         rows["choices" if pairs else "answers"] += answered
         rows["checks"] += tests
-        rows["sessions"].append(_session(study, name, session, answered, tests))
+        rows["sessions"].append(_session(trials, name, session, answered, tests))
     known = (*CHOICES, *_EXTRA, "catch") if pairs else (*_OF_ANSWERS, "participant")
-    others = [column for column in study.design.columns if column not in known]
+    columns_of = (*study.design.columns, *(() if study.adaptive is None else ISSUED_WITH))
+    others = [column for column in columns_of if column not in known]
     conflicts = ("participant", "trial", "choice", "rt_ms", "answered_at", "received_at")
     practice = ("participant", "trial", "expected", "choice", "right", "rt_ms", "received_at")
     columns = {
@@ -387,7 +395,7 @@ def _session_columns() -> tuple[str, ...]:
 
 
 def _session(
-    study: Study,
+    trials: Iterable[Trial],
     name: str,
     session: sqlite3.Row,
     choices: list[dict[str, Any]],
@@ -396,7 +404,6 @@ def _session(
     catch = [row for row in choices if row["expected"] is not None]
     right = sum(row["rating"] < 0 if "rating" in row else bool(row["right"]) for row in catch)
     versions = {} if session["content"] is None else json.loads(session["content"])
-    own = study.design.trials[session["seat"]]
     last = session["finished_at"] or session["last_at"]
     return {
         "participant": name,
@@ -410,7 +417,7 @@ def _session(
         "started_at": _iso(session["started_at"]),
         "finished_at": _iso(session["finished_at"]),
         "minutes": round((last - session["started_at"]) / 60, 2),
-        "n_trials": sum(trial.kind == "choice" for trial in own),
+        "n_trials": sum(trial.kind == "choice" for trial in trials),
         "n_answered": len(choices),
         "catch_right": right,
         "catch_shown": len(catch),

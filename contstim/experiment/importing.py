@@ -190,7 +190,7 @@ def _store(connection: sqlite3.Connection, study: Study, session: str, log: _Log
         _create(connection, study, session, log, min(times, default=0.0), max(times, default=0.0))
     elif row["seat"] != log.assignment:
         return Received((), (), ((None, f"the data have it on seat {row['seat']}"),))
-    trials = trials_by_id(study, log.assignment)
+    trials = trials_by_id(study, study.design.trials[log.assignment])
     started, last = connection.execute(
         "SELECT started_at, max(last_at, ?) FROM sessions WHERE session = ?",
         (max(times, default=0.0), session),

@@ -43,6 +43,7 @@ def _content(study: Study) -> str:
         "page": page_version(),
         "texts": dict(study.texts),
         **({} if study.module is None else {"module": study.module}),
+        **({} if study.adaptive is None else {"adaptive": asdict(study.adaptive)}),
     }
     for name in _PARTS:
         part = getattr(study, name)

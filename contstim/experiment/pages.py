@@ -97,6 +97,11 @@ def study_files(study: Study, index: str, collect: Mapping[str, Any]) -> dict[st
     MissingExtraError
         If the files of other projects are not there.
     """
+    if study.adaptive is not None:
+        raise InputError(
+            f"{study.folder} chooses trials by the answers, which needs a server; run it with "
+            "`contstim experiment serve`"
+        )
     info = study_info(study)
     info["seats"] = [
         {"seat": assignment, "group": study.design.groups[assignment]}

@@ -107,6 +107,10 @@ _COLUMNS = {
     "item": Column("number of the sentences in the design", "integer", least=1),
     "side_1": Column("side on which sentence 1 stood", levels=_SIDES),
     "catch": Column("whether the trial is a catch trial", "boolean", levels=(True, False)),
+    "block": Column("number of the trial's block in the order of issue", "integer", least=0),
+    "propensity": Column("how probable the choice of the trial was", "number", least=0, most=1),
+    "available": Column("pairs that could be chosen when the block was begun", "integer", least=0),
+    "pool": Column("pairs of the pool", "integer", least=1),
     "input": Column(
         "what the answer was given with", levels=("key", "mouse", "touch", "pen", "unknown")
     ),

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from contstim.errors import InputError
+from contstim.experiment.issuing import issued, session_trials
 from contstim.experiment.messages import Answer, named_id, read_answer, read_event, read_responses
 from contstim.experiment.presentations import Presentation, is_right
 from contstim.experiment.study import Study
@@ -157,7 +158,7 @@ def outcome_of(
     if any(q.screens_out(responses[q.name]) for q in study.questions if q.name in responses):
         return "screened_out", []
     choices = {answer["trial"]: answer["choice"] for answer in answers}
-    trials = study.design.trials[row["seat"]]
+    trials = session_trials(connection, study, session, row["seat"])
     missing = [trial.page_id for trial in trials if trial.trial not in choices]
     checks = [t for t in trials if t.kind == "attention" and t.trial in choices]
     failed = sum(not is_right(choices[trial.trial], str(trial.expected)) for trial in checks)
@@ -172,9 +173,9 @@ def outcome_of(
     return "complete", missing
 
 
-def trials_by_id(study: Study, assignment: int) -> dict[str, Trial]:
-    """Return practice and trials of an assignment by their ids and by those that the page has."""
-    own = (*study.practice_trials, *study.design.trials[assignment])
+def trials_by_id(study: Study, trials: Sequence[Trial]) -> dict[str, Trial]:
+    """Return practice and a session's trials by their ids and by those that the page has."""
+    own = (*study.practice_trials, *issued(trials))
     return {trial.trial: trial for trial in own} | {trial.page_id: trial for trial in own}
 
 

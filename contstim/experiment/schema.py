@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,10 +18,10 @@ from contstim.files import digest
 DATA_FILE = "collected.sqlite3"
 PILOT_FILE = "pilot.sqlite3"
 
-_FORMAT = "2"
+_FORMAT = "3"
 
-# Answers and events are the raw log: rows are added, never changed or removed, and the file itself
-# refuses both. Recruiters' ids and parameters are personal data and stand in a table of their own.
+# Answers, events and blocks are the raw log: rows are added, never changed or removed, and the file
+# itself refuses both. Recruiters' ids and parameters are personal data, in a table of their own.
 _TABLES = """
 CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 CREATE TABLE counts (name TEXT PRIMARY KEY, n INTEGER NOT NULL) STRICT;
@@ -113,7 +113,32 @@ ALTER TABLE answers ADD COLUMN detail TEXT NOT NULL DEFAULT '';
 UPDATE about SET value = '2' WHERE key = 'format';
 """
 
-_GUARDED = [(table, what) for table in ("answers", "events") for what in ("UPDATE", "DELETE")]
+# What format 2 lacked: blocks of adaptive studies, in the order of issue, each with what was known
+# when it was chosen. Its trials are a list of [pair, sentence 1, sentence 2, propensity, turned]; a
+# block without trials says that there are no more for that session.
+_SINCE_3 = """
+CREATE TABLE blocks (
+    number INTEGER PRIMARY KEY,
+    session TEXT NOT NULL,
+    issued_at REAL NOT NULL,
+    trials TEXT NOT NULL,
+    available INTEGER NOT NULL,
+    version INTEGER NOT NULL,
+    passed_over TEXT NOT NULL,
+    pool TEXT NOT NULL,
+    pairs INTEGER NOT NULL,
+    plan TEXT NOT NULL,
+    seed INTEGER NOT NULL
+) STRICT;
+CREATE INDEX own_blocks ON blocks (session);
+"""
+_FROM_2 = """
+UPDATE about SET value = '3' WHERE key = 'format';
+"""
+
+_GUARDED = [
+    (table, what) for table in ("answers", "events", "blocks") for what in ("UPDATE", "DELETE")
+]
 _APPEND_ONLY = """
 CREATE TRIGGER {table}_{what} BEFORE {what} ON {table}
 BEGIN SELECT RAISE(ABORT, 'the raw log is append only'); END;
@@ -237,15 +262,17 @@ def code_suffix(salt: str, session: str) -> str:
 
 @contextmanager
 def raw_log_open(connection: sqlite3.Connection) -> Iterator[None]:
-    """Lift the triggers that keep answers and events as they are, within a transaction."""
+    """Lift the triggers that keep the raw log as it is, within a transaction."""
     for table, what in _GUARDED:
         connection.execute(f"DROP TRIGGER {table}_{what}")
     yield
     _guard(connection)
 
 
-def _guard(connection: sqlite3.Connection) -> None:
+def _guard(connection: sqlite3.Connection, tables: Sequence[str] = ()) -> None:
     for table, what in _GUARDED:
+        if tables and table not in tables:
+            continue
         connection.execute(_APPEND_ONLY.format(table=table, what=what))
 
 
@@ -263,7 +290,7 @@ def _refuse_other_data(path: Path, study: Study | None) -> None:
         )
         if about.get("format", "") > _FORMAT:
             raise InputError(f"{path} was written by a later version of contstim; install it")
-        if (tables or study is None) and about.get("format") not in ("1", _FORMAT):
+        if (tables or study is None) and about.get("format") not in ("1", "2", _FORMAT):
             raise InputError(f"{path} does not hold the data of a study; choose another file")
         if tables and study is not None and not _agree(connection, about, study):
             raise InputError(
@@ -294,7 +321,7 @@ def _bring_up_to_date(connection: sqlite3.Connection, study: Study | None) -> No
     try:
         n_tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
         if not n_tables and study is not None:
-            _execute(connection, _TABLES + _SINCE_2)
+            _execute(connection, _TABLES + _SINCE_2 + _SINCE_3)
             _guard(connection)
             rows = {
                 "format": _FORMAT,
@@ -305,6 +332,9 @@ def _bring_up_to_date(connection: sqlite3.Connection, study: Study | None) -> No
             connection.executemany("INSERT INTO about VALUES (?, ?)", rows.items())
         if connection.execute(about).fetchone()[0] == "1":
             _execute(connection, _SINCE_2 + _FROM_1)
+        if connection.execute(about).fetchone()[0] == "2":
+            _execute(connection, _SINCE_3 + _FROM_2)
+            _guard(connection, ["blocks"])
         if study is not None:
             connection.executemany(
                 "INSERT INTO seats VALUES (?, ?, NULL, ?) ON CONFLICT (seat) DO UPDATE"

@@ -193,6 +193,7 @@ def make_app(store: Store, token: str, page: Path = PAGE) -> Starlette:
         Route("/api/sessions", _safely(api.open), methods=["POST"]),
         Route("/api/declined", _safely(api.declined), methods=["POST"]),
         Route("/api/session", _safely(api.session)),
+        Route("/api/next", _safely(api.next), methods=["POST"]),
         Route("/api/answers", _safely(api.answers), methods=["POST"]),
         Route("/api/events", _safely(api.events), methods=["POST"]),
         Route("/api/finish", _safely(api.finish), methods=["POST"]),
@@ -273,6 +274,13 @@ class _Api:
 
     async def session(self, request: Request) -> Response:
         return JSONResponse(await _of(self._store.resume(_bearer(request))))
+
+    async def next(self, request: Request) -> Response:
+        token = _bearer(request)
+        after = (await _read_body(request)).get("after")
+        if type(after) is not int or not 0 <= after <= 10**6:
+            raise InputError(f"after is {after!r}; give the number of the last trial")
+        return JSONResponse(await _of(self._store.next_trials(token, after)))
 
     async def answers(self, request: Request) -> Response:
         token = _bearer(request)

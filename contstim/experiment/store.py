@@ -23,8 +23,9 @@ from contstim.experiment.allocation import (
     return_to_assignment,
     take_assignment,
 )
-from contstim.experiment.bundle import make_bundle, outcome_link
+from contstim.experiment.bundle import make_bundle, next_trials, outcome_link
 from contstim.experiment.dashboard import AnswerCounts, read_summary
+from contstim.experiment.issuing import Issuing, session_trials
 from contstim.experiment.materials import keep_materials
 from contstim.experiment.messages import Opening, RefusedError
 from contstim.experiment.recording import (
@@ -99,14 +100,16 @@ class Store:
         self.study = study
         self.path = data_path(study, path)
         self._clock = clock
-        self._trials = _by_assignment(study)
-        self._writer = Writer(lambda: open_data(self.path, study), say)
+        self._issuing = None if study.adaptive is None else Issuing(study)
+        self._writer = Writer(lambda: open_data(self.path, study), say, self._undone)
         with ExitStack() as stack:
             stack.callback(self._writer.close)
             held = self.path.with_name(f"{self.path.name}.lock")
             stack.enter_context(lock(held, f"the data file {self.path}"))
             self._reader = stack.enter_context(ThreadPoolExecutor(1, "contstim-reader"))
             self._counts = AnswerCounts()
+            if self._issuing is not None:
+                self._writer.submit(self._issuing.check).result()
             self._stack = stack.pop_all()
 
     def __enter__(self) -> Self:
@@ -123,6 +126,10 @@ class Store:
     def close(self) -> None:
         """Commit what was asked for, close the file and leave it to others."""
         self._stack.close()
+
+    def _undone(self) -> None:
+        if self._issuing is not None:
+            self._issuing.forget()
 
     @_step
     def open(
@@ -189,7 +196,7 @@ class Store:
         self._come_back(connection, session, now)
         row = _session(connection, session)
         late = is_over(self.study, row["started_at"], now, GRACE_S)
-        trials = self._trials[row["seat"]]
+        trials = self._by_id(connection, row)
         shown = self.study.presentation
         received = record_answers(connection, session, trials, answers, now, late, shown)
         if self.study.session.end_at_once and row["outcome"] is None:
@@ -211,8 +218,30 @@ class Store:
         """
         session = self._whose(connection, token)
         self._come_back(connection, session, now)
-        trials = self._trials[_session(connection, session)["seat"]]
+        trials = self._by_id(connection, _session(connection, session))
         return record_events(connection, session, trials, events, now)
+
+    @_step
+    def next_trials(
+        self, connection: sqlite3.Connection, now: float, token: str, after: int
+    ) -> dict[str, Any]:
+        """Return the trials of a session after number `after`, choosing a block if one is due.
+
+        Asked again after a reply that was lost, it returns the same; see `next_trials`.
+
+        Raises
+        ------
+        RefusedError
+            401 if there is no such session.
+        """
+        session = self._whose(connection, token)
+        self._come_back(connection, session, now)
+        row = _session(connection, session)
+        found = next_trials(self._trials_of(connection, row), after)
+        if found["trials"] or not found["more"] or row["outcome"] or self._issuing is None:
+            return found
+        self._issuing.issue(connection, session, now)
+        return next_trials(self._trials_of(connection, row), after)
 
     @_step
     def finish(self, connection: sqlite3.Connection, now: float, token: str) -> dict[str, Any]:
@@ -326,16 +355,23 @@ class Store:
             " ORDER BY sequence",
             (session,),
         )
-        trials = self._trials[row["seat"]]
+        trials = self._trials_of(connection, row)
+        known = trials_by_id(self.study, trials)
         answered = {
-            trials[r["trial"]].page_id: {"id": r["answer"], "choice": r["choice"]}
+            known[r["trial"]].page_id: {"id": r["answer"], "choice": r["choice"]}
             for r in rows
-            if r["trial"] in trials  # practice may have changed since
+            if r["trial"] in known  # practice may have changed since
         }
         elapsed = round(max(0.0, now - row["started_at"]), 3)
         responded = responses_of(connection, session)
-        bundle = make_bundle(self.study, row["seat"], session, answered, elapsed, responded)
+        bundle = make_bundle(self.study, row["seat"], session, answered, elapsed, responded, trials)
         return {**bundle, "finished": row["outcome"]}
+
+    def _trials_of(self, connection: sqlite3.Connection, row: sqlite3.Row) -> tuple[Trial, ...]:
+        return session_trials(connection, self.study, row["session"], row["seat"])
+
+    def _by_id(self, connection: sqlite3.Connection, row: sqlite3.Row) -> dict[str, Trial]:
+        return trials_by_id(self.study, self._trials_of(connection, row))
 
     def _release(self, connection: sqlite3.Connection, now: float) -> None:
         minutes = self.study.allocation.release_after_minutes
@@ -374,7 +410,7 @@ class Store:
         if assignment is None:
             link = outcome_link(self.study, "full")
             raise RefusedError(503, "no place is free", **link)
-        if assignment[0] not in self._trials:
+        if assignment[0] not in self.study.design.trials:
             self._reload()
         connection.execute(
             "INSERT INTO sessions (session, participant, request, source, seat, group_number,"
@@ -392,6 +428,8 @@ class Store:
                 keep_materials(connection, self.study),
             ),
         )
+        if self._issuing is not None:
+            self._issuing.issue(connection, session, now)
         return session
 
     def _reload(self) -> None:
@@ -399,7 +437,6 @@ class Store:
         path = self.study.folder / "trials.csv"
         design = read_design(path, self.study.attention, self.study.presentation)
         self.study = replace(self.study, design=design)
-        self._trials = _by_assignment(self.study)
 
     def _refuse_finished(self, connection: sqlite3.Connection, session: str) -> None:
         outcome = _session(connection, session)["outcome"]
@@ -430,10 +467,6 @@ class Store:
         token = secrets.token_urlsafe(32)
         connection.execute("INSERT INTO tokens VALUES (?, ?, ?)", (digest(token), session, now))
         return token
-
-
-def _by_assignment(study: Study) -> dict[int, dict[str, Trial]]:
-    return {assignment: trials_by_id(study, assignment) for assignment in study.design.trials}
 
 
 def _session(connection: sqlite3.Connection, session: str) -> sqlite3.Row:

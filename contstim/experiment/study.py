@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from contstim.errors import InputError, OutputError, UnknownNameError, near_matches
 from contstim.experiment.options import (
@@ -26,12 +26,20 @@ from contstim.experiment.options import (
     SessionOptions,
     TrialOptions,
 )
-from contstim.experiment.presentations import OwnModule, Presentation, presentation_of
+from contstim.experiment.presentations import (
+    OwnModule,
+    Presentation,
+    TwoSentences,
+    presentation_of,
+)
 from contstim.experiment.texts import LANGUAGES, default_source, default_texts, read_texts
 from contstim.experiment.trials import Design, Trial, practice_trials, read_design
 from contstim.files import digest, file_digest, write_whole
 from contstim.settings import build, read_toml
 from contstim.tables import numbered_lines
+
+if TYPE_CHECKING:
+    from contstim.adaptive.conduct import AdaptivePlan
 
 #: What the consent form of a new study has where the researcher must write.
 CONSENT_PLACEHOLDER = "[["
@@ -68,6 +76,8 @@ class Study:
         Where all this was read from.
     module
         The text of the presentation's module, if it is the study's own.
+    adaptive
+        How trials are chosen while the study runs; None in a fixed design.
     """
 
     study: PageOptions
@@ -85,6 +95,7 @@ class Study:
     texts: Mapping[str, str] = field(default_factory=default_texts)
     folder: Path = field(default_factory=Path.cwd)
     module: str | None = None
+    adaptive: AdaptivePlan | None = None
 
     @property
     def presentation(self) -> Presentation:
@@ -140,7 +151,7 @@ def read_study(folder: str | Path) -> Study:
     folder
         The folder, with ``study.toml``, ``trials.csv`` (from ``contstim design trials``), the
         consent form that ``consent.file`` names and, if the texts are not the English ones,
-        ``texts.toml``.
+        ``texts.toml``. Of an adaptive study also ``pool.csv`` and ``scores``.
 
     Raises
     ------
@@ -173,11 +184,44 @@ def read_study(folder: str | Path) -> Study:
         module=_module(folder / presentation.module) if own else None,
     )
     check_places(study, design)
+    _check_adaptive(study)
     return study
 
 
+def _check_adaptive(study: Study) -> None:
+    """Refuse a design whose blank trials are not those that ``[adaptive]`` plans."""
+    path, plan = study.folder / "trials.csv", study.adaptive
+    for assignment, own in study.design.trials.items():
+        blank = study.design.n_blank(assignment)
+        if plan is None:
+            if blank:
+                raise InputError(
+                    f"{path}: participant {assignment} has {blank} trials without sentences, and "
+                    "study.toml has no table [adaptive]; write the plan there"
+                )
+            continue
+        anchors = sum(trial.condition == "anchor" for trial in own)
+        for name, planned, found in (
+            ("trials", plan.trials, blank),
+            ("anchors", plan.anchors, anchors),
+        ):
+            if planned != found:
+                raise InputError(
+                    f"{path}: participant {assignment} has {found} places for adaptive.{name}, "
+                    f"which is {planned}; make a new study with `contstim experiment new --pool`"
+                )
+    if plan is None:
+        return
+    ratings = plan.link.n_answers
+    if ratings not in (2, 2 * study.trial.levels):
+        raise InputError(
+            f"adaptive.link.thresholds make {ratings} ratings, and trial.levels is "
+            f"{study.trial.levels}, which makes {2 * study.trial.levels}; change one"
+        )
+
+
 def _parts(table: Mapping[str, Any]) -> dict[str, Any]:
-    known = ("format", *_TABLES, *_LISTS)
+    known = ("format", *_TABLES, *_LISTS, "adaptive")
     for key in table:
         if key not in known:
             raise InputError(f"unknown key {key}; {near_matches(key, known)}")
@@ -190,6 +234,13 @@ def _parts(table: Mapping[str, Any]) -> dict[str, Any]:
     for name, kind in _TABLES.items():
         if name in table:
             parts[name] = build(kind, table[name], name)
+    if "adaptive" in table:
+        # Loads pandas, which a fixed design does without.
+        from contstim.adaptive.conduct import AdaptivePlan
+
+        parts["adaptive"] = build(AdaptivePlan, table["adaptive"], "adaptive")
+        if not isinstance(presentation_of(parts.get("trial", TrialOptions())), TwoSentences):
+            raise InputError("[adaptive] chooses pairs; leave trial.presentation at 'choice'")
     for name, item in _LISTS.items():
         given = table.get(name, [])
         if not isinstance(given, list):
@@ -429,7 +480,19 @@ def new_study(
     OutputError
         If the place cannot be written to.
     """
-    folder, trials = Path(folder), Path(trials)
+    return write_study(Path(folder), Path(trials), preset, language, presentation)
+
+
+def write_study(
+    folder: Path,
+    trials: Path,
+    preset: str | None = None,
+    language: str = "en",
+    presentation: str = "choice",
+    tables: str = "",
+    more: Mapping[str, Path] | None = None,
+) -> Study:
+    """Write a study folder, as `new_study`, with further `tables` and copies of `more` files."""
     if preset is not None and preset not in STUDY_PRESETS:
         raise UnknownNameError.among("preset", preset, STUDY_PRESETS)
     if language not in LANGUAGES:
@@ -470,5 +533,7 @@ def new_study(
     practice, title = _PRACTICE[presentation], _TITLES[presentation]
     template = _changed(template, own).replace("{practice}", practice, 1)
     template = template.replace("{title}", title, 1).replace("{name}", json.dumps(name), 1)
-    write_whole(folder / "study.toml", template)
+    for target, source in (more or {}).items():
+        write_whole(folder / target, source.read_bytes())
+    write_whole(folder / "study.toml", template + tables)
     return read_study(folder)

@@ -16,6 +16,9 @@ _PAIR = ("sentence_1", "sentence_2", "side_1")
 _MODELS = ("model_1", "model_2")
 _LONGEST = 2000  # characters of a sentence or a name
 _MOST = 5000  # trials of one participant
+
+#: The condition of trials that are chosen while the study runs.
+CHOSEN = "adaptive"
 _CHOICE = presentation_of(TrialOptions())
 
 
@@ -59,6 +62,11 @@ class Trial:
         """By what the page knows it: nothing that tells a catch trial or a check from others."""
         return self.trial if self.kind == "practice" else f"n{self.number}"
 
+    @property
+    def blank(self) -> bool:
+        """Whether it is still to be chosen."""
+        return not self.shown
+
 
 @dataclass(frozen=True)
 class Design:
@@ -73,7 +81,8 @@ class Design:
     groups
         The group of each assignment, by the assignment's number, in order.
     trials
-        The trials of each assignment, in the order of presentation.
+        The trials of each assignment, in the order of presentation; in an adaptive design those
+        that are chosen while the study runs are blank.
     columns
         The columns of the design's table, for exports.
     """
@@ -86,6 +95,10 @@ class Design:
     def n_trials(self) -> int:
         """The most trials of any assignment, attention checks counted."""
         return max(len(own) for own in self.trials.values())
+
+    def n_blank(self, assignment: int) -> int:
+        """Return how many trials of an assignment are still to be chosen."""
+        return sum(trial.blank for trial in self.trials[assignment])
 
     def assignments_of(self, group: int) -> list[int]:
         """Return the assignments of a group, in order; empty if there is no such group."""
@@ -134,7 +147,8 @@ def read_design(
     path
         A CSV file with a row a participant and trial: ``participant, group, trial, condition``,
         what is shown (of pairs ``sentence_1, sentence_2, side_1``), mostly ``model_1, model_2``,
-        and others; ``item`` says which rows show the same, failing which equal rows do.
+        and others; ``item`` says which rows show the same, failing which equal rows do. A row of
+        the condition `CHOSEN` without sentences is a place for a trial that is chosen later.
     checks
         Attention checks to put between.
     presentation
@@ -196,12 +210,15 @@ class _Assignments:
             raise InputError(f"participant {assignment} has trial {place} twice")
         if (assignment, trial.trial) in self._seen:
             raise InputError(f"participant {assignment} has item {trial.trial[1:]} twice")
-        self._seen.add((assignment, trial.trial))
+        if not trial.blank:
+            self._seen.add((assignment, trial.trial))
         own[place] = trial
 
     def _trial(self, row: Mapping[str, str], place: int) -> Trial:
         _check_text("condition", row["condition"])
         pair = isinstance(self._presentation, TwoSentences)
+        if pair and row["condition"] == CHOSEN and not row["sentence_1"] + row["sentence_2"]:
+            return Trial("", place, "choice", CHOSEN, {}, row=row)
         shown, identity = _pair(row) if pair else _single(row, self._presentation)
         content = (*identity, row["condition"], *(row.get(name, "") for name in _MODELS))
         side = row["side_1"] if pair else None

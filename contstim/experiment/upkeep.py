@@ -101,6 +101,8 @@ def forget_participant(study: Study, who: str, why: str, data: Path | None = Non
         with raw_log_open(connection):
             for table in ("answers", "events", "tokens", "sessions"):
                 connection.execute(f"DELETE FROM {table} WHERE session = ?", (session,))  # noqa: S608 - tables of ours
+            # Which pairs were asked already stays known; of whom does not.
+            connection.execute("UPDATE blocks SET session = '' WHERE session = ?", (session,))
         connection.execute("DELETE FROM participants WHERE participant = ?", (row["participant"],))
         connection.execute("UPDATE allocations SET session = '' WHERE session = ?", (session,))
     with closing(open_data(path)) as connection:

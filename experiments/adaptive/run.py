@@ -3,13 +3,16 @@
     python experiments/adaptive/run.py DATA SETS --out results
 
 DATA is a folder with `natural_log_probs.npz` (nine models, 231,725 natural sentences of Golan et
-al. 2023), SETS the folder with `set.csv` that `experiments/set-power/run.py` wrote: the best fixed
-set, 360 pairs by the log Bayes factor of an answer. Each model is right in turn; simulated people
-have the effects of the published second experiment, five trials each, or others (see
-`simulate.misspecified`). Three designs: `set`, `random` pairs of natural sentences, and `adaptive`,
-which chooses by information, one answer at a time, from 3,000 pairs: for each two models those
-that tell them apart best of a million random pairs, and the set's. All are analysed by the
-posterior of `contstim.adaptive.Link`. Conditions that are there already are not run again.
+al. 2023), `natural_selected_360_pairs.csv` and `stimuli_log_probs.csv`, SETS the folder with
+`set.csv` that `experiments/set-power/run.py` wrote: the best fixed set, 360 pairs by the log Bayes
+factor of an answer. Each model is right in turn; simulated people have the effects of the published
+second experiment, five trials each, or others (see `simulate.misspecified`). Designs: `set`;
+`published`, the 360 published natural pairs; `random` pairs of natural sentences; `adaptive`, which
+chooses by information, one answer at a time, from 1,525 pairs: for each two models those that tell
+them apart best of a million random pairs, and the set's; and `adaptive, published`, which chooses
+so from the published pairs alone. All are analysed by the posterior of `contstim.adaptive.Link`.
+Recovery after each trial, with its exact 95 % interval, is written to a table a condition and
+design, which are not made again, and drawn in `adaptive.svg`.
 """
 
 from __future__ import annotations
@@ -20,15 +23,26 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from simulate import Truth, identify, misspecified
+from matplotlib.ticker import PercentFormatter
+from simulate import identify, misspecified
 
 from contstim.adaptive.posterior import Link
 from contstim.evaluation.power import exact_interval
+from contstim.report.style import colour, new_figure, save_figure
 from contstim.selection import read_scores
 from contstim.selection.people import People, log_bayes_factors, log_ratio_scale
 
 _SLOPES = (0.45, 0.91, 1.8)
-_LENGTHS = {"set": 150, "adaptive": 70, "random": 800}  # trials of a study
+#: Trials of a study.
+_LENGTHS = {
+    "set": 240,
+    "published": 240,
+    "adaptive": 150,
+    "adaptive, published": 150,
+    "random": 1000,
+}
+#: Designs that are compared where people or priors are not as supposed.
+_FIXED_AND_ADAPTIVE = ("set", "adaptive")
 
 
 def pools(data: Path, sets: Path, rng: np.random.Generator) -> dict[str, np.ndarray]:
@@ -38,8 +52,13 @@ def pools(data: Path, sets: Path, rng: np.random.Generator) -> dict[str, np.ndar
     scaled = values / log_ratio_scale(values)
     usable = np.flatnonzero(np.isfinite(values).all(axis=1))
     people = People()
-    set_pairs = pd.read_csv(sets / "set.csv")[["sentence_1", "sentence_2"]].to_numpy()
-    fixed = people.preferences(scaled[set_pairs[:, 1]] - scaled[set_pairs[:, 0]])
+
+    def preferences(pairs: pd.DataFrame) -> np.ndarray:
+        one, two = (pairs[f"sentence_{k}"].to_numpy() for k in (1, 2))
+        return people.preferences(scaled[two] - scaled[one])
+
+    fixed = preferences(pd.read_csv(sets / "set.csv"))
+    published = preferences(published_pairs(data, values))
     best: list[np.ndarray] = []
     factors: list[np.ndarray] = []
     for _ in range(10):
@@ -53,7 +72,26 @@ def pools(data: Path, sets: Path, rng: np.random.Generator) -> dict[str, np.ndar
     kept = np.unique(np.argpartition(-own, 73, axis=0)[:73])
     drawn = rng.choice(usable, (20_000, 2))
     natural = people.preferences(scaled[drawn[:, 1]] - scaled[drawn[:, 0]])
-    return {"set": fixed, "adaptive": np.concatenate([g[kept], fixed]), "random": natural}
+    return {
+        "set": fixed,
+        "published": published,
+        "adaptive": np.concatenate([g[kept], fixed]),
+        "adaptive, published": published,
+        "random": natural,
+    }
+
+
+def published_pairs(data: Path, values: np.ndarray) -> pd.DataFrame:
+    """Return the published natural pairs, by the rows of their sentences in the scores.
+
+    A pair with a score of minus infinity under one of the models is left out.
+    """
+    stimuli = pd.read_csv(data / "stimuli_log_probs.csv").dropna(subset=["npz_row"])
+    row = stimuli.drop_duplicates("sentence").set_index("sentence")["npz_row"].astype(int)
+    pairs = pd.read_csv(data / "natural_selected_360_pairs.csv")
+    found = pd.DataFrame({f"sentence_{k}": row.loc[pairs[f"sentence{k}"]].array for k in (1, 2)})
+    finite = np.isfinite(values).all(axis=1)
+    return found[finite[found["sentence_1"]] & finite[found["sentence_2"]]]
 
 
 def curve(named: np.ndarray, design: str, condition: str) -> pd.DataFrame:
@@ -72,6 +110,34 @@ def needed(recovery: pd.Series, target: float = 0.95) -> int | None:
     return first if first <= len(recovery) else None
 
 
+def draw(table: pd.DataFrame, out: Path) -> None:
+    """Draw recovery with its intervals, a panel a condition."""
+    conditions = list(dict.fromkeys(table["condition"]))
+    designs = list(dict.fromkeys(table["design"]))
+    columns = min(5, len(conditions))
+    rows = -(-len(conditions) // columns)
+    figure, first = new_figure(2.6 * columns, 2.4 * rows)
+    for ax in first:
+        ax.remove()
+    axes = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel()
+    for ax, condition in zip(axes, conditions, strict=False):
+        for design, own in table[table["condition"] == condition].groupby("design", sort=False):
+            style = {"color": colour(designs.index(design))}
+            ax.plot(own["trials"], own["recovery"], label=design, **style)
+            ax.fill_between(own["trials"], own["low"], own["high"], alpha=0.2, lw=0, **style)
+        ax.axhline(0.95, color="black", linewidth=0.6, linestyle=":")
+        ax.set_title(condition, fontsize=8)
+        ax.set_xscale("log")
+    for ax in axes[len(conditions) :]:
+        ax.remove()
+    axes[0].set_ylim(0, 1)
+    axes[0].yaxis.set_major_formatter(PercentFormatter(1.0))
+    axes[0].legend(frameon=False, fontsize=6, loc="lower right")
+    figure.supxlabel("trials of all participants together", fontsize=8)
+    figure.supylabel("studies in which the right model is named", fontsize=8)
+    save_figure(figure, out / "adaptive.svg")
+
+
 def main() -> None:
     """Simulate, print and write."""
     parser = argparse.ArgumentParser(
@@ -80,35 +146,38 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("sets", type=Path)
     parser.add_argument("--out", type=Path, default=Path("results"))
-    parser.add_argument("--studies", type=int, default=504)
+    parser.add_argument("--studies", type=int, default=999)
     parser.add_argument("--conditions", nargs="+", default=list(misspecified()))
     parser.add_argument("--designs", nargs="+", default=list(_LENGTHS), choices=list(_LENGTHS))
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
     made = pools(args.data, args.sets, np.random.default_rng(0))
     print({name: len(own) for name, own in made.items()}, flush=True)
+    tables = []
     for condition in args.conditions:
         truth, changes = misspecified()[condition]
         link = replace(Link(slopes=_SLOPES), **changes)
-        tables = []
         for design in args.designs:
-            if design == "random" and truth != Truth():
+            if condition != "as supposed" and design not in _FIXED_AND_ADAPTIVE:
                 continue
-            file = args.out / f"{condition}-{design}.csv".replace(" ", "-")
+            file = args.out / f"{condition}-{design}.csv".replace(",", "").replace(" ", "-")
             if not file.exists():
                 rng = np.random.default_rng([1, len(design)])
-                policy = "information" if design == "adaptive" else "random"
+                policy = "information" if design.startswith("adaptive") else "random"
                 named = identify(
                     policy, made[design], truth, link, _LENGTHS[design], 5, args.studies, rng
                 )
                 curve(named, design, condition).to_csv(file, index=False)
-            tables.append(pd.read_csv(file))
-        table = pd.concat(tables)
-        for design, own in table.groupby("design", sort=False):
+            own = pd.read_csv(file)
+            tables.append(own)
             by = [needed(own[name]) for name in ("recovery", "high", "low")]
             at = own.set_index("trials")["recovery"]
-            shown = {t: round(float(at[t]), 3) for t in (20, 30, 40, 50, 60, 70) if t in at}
-            print(f"{condition}, {design}: 95 % from {by[0]} trials ({by[1]}-{by[2]}); {shown}")
+            shown = {t: round(float(at[t]), 3) for t in (20, 40, 60, 100, 150)}
+            print(
+                f"{condition}, {design}: 95 % from {by[0]} trials ({by[1]}-{by[2]}); {shown}",
+                flush=True,
+            )
+    draw(pd.concat(tables), args.out)
 
 
 if __name__ == "__main__":

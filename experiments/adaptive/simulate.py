@@ -60,7 +60,8 @@ def identify(
     policy
         ``information``, or ``random``: a random order of the pool (begun again when it ends).
     pool
-        g of the pairs under the models, shape (N, M).
+        g of the pairs under the models, shape (N, M); it is rounded to the 257 points of
+        `Nodes.grid`.
     truth, link
         How people answer, and how they are taken to.
     n_trials, each
@@ -76,6 +77,10 @@ def identify(
     people, nodes = truth.people, Nodes(link, spacing=1.0)
     right = np.arange(n_studies) % m
     places = places_of(pool, nodes)
+    pool = nodes.grid[places]
+    # P(right-hand sentence) at the grid's preferences, median slopes and nodes.
+    leanings = nodes.slopes * nodes.grid[:, None, None] + nodes.leanings
+    second = nodes.chances(leanings)[..., 1]
     prior = np.log(link.weights_of(m) + 1e-300)
     new = np.broadcast_to(nodes.weights, (n_studies, m, len(link.slopes), len(nodes.weights)))
     likelihood = np.zeros((n_studies, m, len(link.slopes)))
@@ -90,9 +95,9 @@ def identify(
     for t in range(n_trials):
         if t % each == 0:
             slopes = people.slope * np.exp(people.slope_sd * rng.normal(size=n_studies))
-            leanings = people.side_sd * rng.normal(size=n_studies)
+            leaning_to_side = people.side_sd * rng.normal(size=n_studies)
             state = new
-        weights = softmax(prior + np.log(np.exp(likelihood + nodes.log_prior).sum(axis=2)))
+        weights = softmax(prior + np.log(np.exp(likelihood + nodes.log_prior).sum(axis=2) + 1e-300))
         if order is not None:
             pair = order[:, t % n]
         else:
@@ -103,12 +108,16 @@ def identify(
             anything = np.where(available, rng.random((n_studies, n), dtype=np.float32), -1)
             pair = np.where(rng.random(n_studies) < epsilon, anything.argmax(axis=1), pair)
             available[rows, pair] = False
-        side = rng.choice([-1.0, 1.0], size=n_studies)
+        turned = rng.random(n_studies) < 0.5
         leaning = slopes * felt[pair, right] + effects[rows, pair]
-        chose = rng.random(n_studies) < truth.chances(side * leaning + leanings)
-        g = side[:, None] * pool[pair]
-        state, log_chance = nodes.update(state, g, chose.astype(np.int64))
-        likelihood = likelihood + log_chance
+        leaning = np.where(turned, -leaning, leaning) + leaning_to_side
+        chose = rng.random(n_studies) < truth.chances(leaning)
+        shown = np.where(turned[:, None], len(nodes.grid) - 1 - places[pair], places[pair])
+        chance = second[shown]
+        joint = state * np.where(chose[:, None, None, None], chance, 1 - chance)
+        evidence = joint.sum(axis=-1)
+        state = joint / evidence[..., None]
+        likelihood = likelihood + np.log(evidence)
         likelihood -= likelihood.max(axis=(1, 2), keepdims=True)
         evidence = prior + np.log(np.exp(likelihood + nodes.log_prior).sum(axis=2) + 1e-300)
         named[:, t] = evidence.argmax(axis=1) == right

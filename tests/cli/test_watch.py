@@ -3,9 +3,12 @@
 import numpy as np
 import pandas as pd
 import pytest
+from adaptive_studies import make_adaptive
 from scipy.special import expit
+from talking import answers_to, opening
 
 from contstim.cli import main
+from contstim.experiment.store import Store
 
 PLAN = """\
 margin = 0.2
@@ -140,3 +143,17 @@ def test_what_cannot_be_used_is_refused(files, capsys, command, message):
     (files / "empty").mkdir()
     assert main(command) == 2
     assert message in capsys.readouterr().err
+
+
+def test_an_adaptive_studys_folder_has_scores_and_plan(tmp_path, capsys):
+    study = make_adaptive(tmp_path)
+    with Store(study) as store:
+        for name in ("Ada", "Bo"):
+            token, bundle, _ = store.open(opening(study, name)).result()
+            store.add_answers(token, answers_to(bundle["trials"])).result()
+    assert main(["watch", str(study.folder)]) == 0
+    out = capsys.readouterr().out
+    assert "6 answers of 2 participants" in out
+    assert "(by the first answers to 6 pairs)" in out
+    assert main(["watch", str(study.folder), "--blinded"]) == 0
+    assert capsys.readouterr().out == "go on\n"

@@ -173,6 +173,7 @@ def to_format_1(study: Study) -> None:
 
     text = json.dumps(design, ensure_ascii=False, separators=(",", ":"))
     with closing(sqlite3.connect(study.folder / DATA_FILE)) as connection, connection:
+        connection.execute("DROP TABLE blocks")
         connection.execute("UPDATE about SET value = '1' WHERE key = 'format'")
         design_row = ("design", hashlib.sha256(text.encode()).hexdigest())
         connection.execute("INSERT INTO about VALUES (?, ?)", design_row)
@@ -210,7 +211,7 @@ def test_data_of_the_first_format_open_and_go_on(
 def test_a_later_format_is_refused(study: Study) -> None:
     Store(study).close()
     with closing(sqlite3.connect(study.folder / DATA_FILE)) as connection, connection:
-        connection.execute("UPDATE about SET value = '3' WHERE key = 'format'")
+        connection.execute("UPDATE about SET value = '4' WHERE key = 'format'")
     with pytest.raises(InputError, match="written by a later version of contstim; install it"):
         read_collected(study)
 

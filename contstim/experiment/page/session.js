@@ -21,6 +21,7 @@ const PATIENCE_MS = 20_000; // until the participant is told that answers do not
 const LEFTOVERS_PATIENCE_MS = 3_600_000;
 const DEADLINE_MARGIN_MS = 1000; // the server measures the time; it must agree that it is over
 const RETRY_MS = 1000;
+const NEXT_MS = 2000; // between attempts to get trials that wait for answers
 const WARNING_MS = 300_000; // before the time is over, or at its last quarter
 const WARNED_MS = 15_000;
 const SETTLED_MS = 500; // after a change of the window's size
@@ -193,7 +194,7 @@ export class Session {
     }
     const done = this.#done().size;
     this.#event("resume", String(done));
-    const total = bundle.trials.length;
+    const total = bundle.more ? bundle.settings.n_trials : bundle.trials.length;
     if (this.#over || done === total) return true;
     if (done === 0 && this.#record.stage === "instructions") return true;
     this.#screens.progress(done, total);
@@ -362,9 +363,37 @@ export class Session {
     if (stage === "instructions") {
       await this.#play(timeline.introduction(answered(), responded()));
     }
-    await this.#play(timeline.trials(bundle.trials.filter((one) => !answered().has(one.trial))));
+    for (;;) {
+      const more = Boolean(bundle.more);
+      const left = bundle.trials.filter((one) => !answered().has(one.trial));
+      const last = bundle.trials.length;
+      // While these are answered, those after them come: the connection may drop meanwhile.
+      const coming = more ? this.#fetch().catch((error) => error) : null;
+      await this.#play(timeline.trials(left, more));
+      if (!coming || this.#over || this.#screenedOut || this.#outbox.ended) break;
+      if (bundle.trials.length === last) this.#screens.wait();
+      const failed = await coming;
+      if (failed) throw failed;
+    }
     await this.#play(timeline.forms("after", responded()));
     if (this.#outbox.ended) throw this.#outbox.ended;
+  }
+
+  /** Fetch the trials that follow those of the bundle, and keep them. */
+  async #fetch() {
+    const { bundle } = this.#record;
+    const after = bundle.trials.at(-1)?.number ?? 0;
+    while (!this.#over && !this.#outbox.ended) {
+      const ask = async () => this.#transport.next?.(this.#record, after);
+      const found = await persist(ask, () => this.#report());
+      if (found?.trials.length || !found?.more) {
+        bundle.trials.push(...(found?.trials ?? []));
+        bundle.more = Boolean(found?.more);
+        await this.#store.keepSession(this.#record);
+        return;
+      }
+      await pause(NEXT_MS); // answers are still to come, or on their way
+    }
   }
 
   /**
@@ -397,7 +426,8 @@ export class Session {
   get #ending() {
     if (this.#screenedOut) return "screened_out";
     if (this.#failed("at_once")) return "failed_checks";
-    const whole = this.#done().size === this.#record.bundle.trials.length;
+    const { trials, more } = this.#record.bundle;
+    const whole = !more && this.#done().size === trials.length;
     if (whole && this.#failed("in_the_end")) return "failed_checks";
     return this.#over ? "time_limit" : null;
   }
@@ -452,7 +482,8 @@ export class Session {
     this.#finishing = false;
     await this.#outbox.resend(ids);
     await pause(RETRY_MS);
-    if (this.#done().size < this.#record.bundle.trials.length) await this.#trials();
+    const { trials, more } = this.#record.bundle;
+    if (more || this.#done().size < trials.length) await this.#trials();
   }
 
   /** Wait until all answers are acknowledged, and say so if it takes long. */

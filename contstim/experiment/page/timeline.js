@@ -74,12 +74,13 @@ export class Timeline {
   /**
    * Trials, with the breaks between them.
    * @param {Trial[]} trials
+   * @param {boolean} more whether others follow these
    * @returns {Node[]}
    */
-  trials(trials) {
+  trials(trials, more) {
     const { breaks } = this.#bundle.settings;
     return trials.flatMap((trial, place) => {
-      const isLast = place === trials.length - 1;
+      const isLast = place === trials.length - 1 && !more;
       const shown = this.#trial(trial);
       return breaks.includes(trial.number) && !isLast ? [shown, this.#break()] : [shown];
     });

@@ -116,9 +116,17 @@ export interface Bundle extends Info {
   responded: string[];
   practice: Trial[];
   trials: Trial[];
+  /** Whether trials are still to come, which are chosen by the answers. */
+  more?: boolean;
   answered: Record<string, { id: string; choice: number }>;
   elapsed_s: number;
   finished?: string | null;
+}
+
+/** Trials that come later than the bundle, and whether others come after them. */
+export interface Further {
+  trials: Trial[];
+  more: boolean;
 }
 
 /** A session as the browser keeps it. */
@@ -181,6 +189,8 @@ export interface Transport {
   check(): Promise<void>;
   start(consent: Agreed): Promise<Began>;
   resume(session: Kept): Promise<Bundle>;
+  /** The trials after number `after`; of receivers whose bundles can have `more`. */
+  next?(session: Kept, after: number): Promise<Further>;
   send(session: Kept, rows: Row[]): Promise<Reply>;
   finish(session: Kept, ending: string | null): Promise<End>;
   decline(): Promise<Link>;

@@ -91,6 +91,16 @@ export class ServerTransport {
   }
 
   /**
+   * The trials after number `after`; none yet, if too many are not answered.
+   * @param {Kept} session
+   * @param {number} after
+   * @returns {Promise<import("../types").Further>}
+   */
+  next(session, after) {
+    return requestJson("api/next", { method: "POST", headers: bearer(session), body: { after } });
+  }
+
+  /**
    * Send rows of one kind; return the ids that were stored, and those that never will be.
    * @param {Kept} session
    * @param {Row[]} rows

@@ -1,0 +1,39 @@
+"""A small adaptive study that tests share."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from contstim.adaptive.conduct import AdaptivePlan
+from contstim.adaptive.policies import Choosing
+from contstim.adaptive.posterior import Link
+from contstim.adaptive.verdicts import Stopping
+from contstim.experiment.adaptive import new_adaptive_study
+from contstim.experiment.study import Study
+
+PLAN = AdaptivePlan(
+    choosing=Choosing(block=3),
+    link=Link(slopes=(0.5, 1.5)),
+    stopping=Stopping(participants=6),
+    anchors=2,
+    trials=8,
+    seed=4,
+)
+
+
+def write_tables(folder: Path, n: int = 60) -> tuple[Path, Path]:
+    """Write a pool of `n` pairs and scores of three models; the last 30 sentences are natural."""
+    rng = np.random.default_rng(0)
+    names = [f"The {k} old men of place {k} walked home." for k in range(2 * n + 30)]
+    pairs = pd.DataFrame({"sentence_1": names[:n], "sentence_2": names[n : 2 * n]})
+    scores = pd.DataFrame(rng.normal(-40, 8, (len(names), 3)), names, list("abc"))
+    pairs.to_csv(folder / "pairs.csv", index=False)
+    scores.to_csv(folder / "given.csv", index_label="sentence")
+    return folder / "pairs.csv", folder / "given.csv"
+
+
+def make_adaptive(folder: Path, plan: AdaptivePlan = PLAN, n: int = 60, catch: int = 2) -> Study:
+    """Write an adaptive study: of each participant's 12 trials 8 are chosen, in blocks of three."""
+    pool, scores = write_tables(folder, n)
+    return new_adaptive_study(folder / "adaptive", pool, scores, plan, catch)

@@ -1,0 +1,334 @@
+"""Studies that choose trials while people answer: issued once, stored first, the same again."""
+
+import json
+import multiprocessing
+import os
+import re
+import signal
+import sqlite3
+from contextlib import closing
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from adaptive_studies import PLAN, make_adaptive, write_tables
+from starlette.testclient import TestClient
+from studies import edit
+from talking import answer, answers_to, consent, opening
+
+from contstim.cli import main
+from contstim.errors import ContstimError, InputError
+from contstim.experiment.adaptive import read_pool
+from contstim.experiment.collected import read_collected
+from contstim.experiment.issuing import Issuing
+from contstim.experiment.messages import RefusedError
+from contstim.experiment.schema import connect, open_data
+from contstim.experiment.server import make_app
+from contstim.experiment.store import Store
+from contstim.experiment.study import read_study
+from contstim.experiment.upkeep import forget_participant
+
+
+@pytest.fixture
+def study(tmp_path):
+    return make_adaptive(tmp_path)
+
+
+def blocks_of(study):
+    with closing(connect(study.folder / "collected.sqlite3")) as connection:
+        return [dict(row) for row in connection.execute("SELECT * FROM blocks ORDER BY number")]
+
+
+def state_of(study):
+    """Return the posterior's bits and the next block, as made from the data alone."""
+    with closing(open_data(study.folder / "collected.sqlite3", study)) as connection:
+        conductor = Issuing(study).conductor(connection)
+        return conductor.weights.tobytes(), conductor.issue("somebody new")
+
+
+def take_part(store, name, choice=-2):
+    """Answer a whole session, asking for each block when the one before is shown."""
+    token, bundle, _ = store.open(opening(store.study, name)).result()
+    trials, more, done = bundle["trials"], bundle["more"], 0
+    while True:
+        if more:
+            found = store.next_trials(token, trials[-1]["number"]).result()
+            trials, more = trials + found["trials"], found["more"]
+        sent = answers_to(trials[done : done + 3], choice)
+        if not sent:
+            return store.finish(token).result(), trials
+        store.add_answers(token, sent).result()
+        done += len(sent)
+
+
+def test_a_session_gets_its_trials_in_blocks_with_the_others_in_their_places(study):
+    with Store(study) as store:
+        token, bundle, _ = store.open(opening(study, "Ada")).result()
+        assert [one["trial"] for one in bundle["trials"]] == ["n1", "n2", "n3", "n4", "n5"]
+        assert bundle["more"]
+        assert bundle["settings"]["n_trials"] == 12
+        first = store.next_trials(token, 5).result()
+        assert [one["trial"] for one in first["trials"]] == ["n6", "n7", "n8", "n9"]
+        # The reply was lost: the same again. A third block waits for answers to the first.
+        assert store.next_trials(token, 5).result() == first
+        assert store.next_trials(token, 9).result() == {"trials": [], "more": True}
+        assert len(blocks_of(study)) == 2
+        with pytest.raises(RefusedError, match="12 trials have no answer"):
+            store.finish(token).result()
+        store.add_answers(token, answers_to(bundle["trials"])).result()
+        last = store.next_trials(token, 9).result()
+        assert [one["trial"] for one in last["trials"]] == ["n10", "n11", "n12"]
+        assert not last["more"]
+        resumed = store.resume(token).result()
+        assert resumed["trials"] == bundle["trials"] + first["trials"] + last["trials"]
+        assert not resumed["more"]
+        store.add_answers(token, answers_to(first["trials"] + last["trials"])).result()
+        assert store.finish(token).result()["outcome"] == "complete"
+        assert store.next_trials(token, 12).result() == {"trials": [], "more": False}
+    choices = read_collected(study).choices
+    own = choices[choices["condition"] == "adaptive"]
+    assert choices["condition"].value_counts().to_dict() == {
+        "adaptive": 8, "anchor": 2, "catch": 2,
+    }  # fmt: skip
+    assert own["block"].tolist() == [0, 0, 0, 1, 1, 1, 2, 2]
+    assert own["propensity"].between(0.1 / 58, 1).all()
+    assert (own["pool"] == 60).all()
+    # What was shown is the pair of the pool that the item numbers, on the sides that it says.
+    pairs = read_pool(study).pairs
+    for row in own.to_dict("records"):
+        pair = pairs.iloc[row["item"] - 1]
+        assert [row["sentence_1"], row["sentence_2"]] == pair.tolist()
+        assert row["rating"] == (-1.5 if row["side_1"] == "left" else 1.5)
+
+
+def test_each_block_is_stored_with_what_it_was_chosen_by(study):
+    with Store(study) as store:
+        take_part(store, "Ada")
+        take_part(store, "Bo", 3)
+    rows = blocks_of(study)
+    assert [row["number"] for row in rows] == list(range(6))
+    assert {row["pool"] for row in rows} == {read_pool(study).digest}
+    assert {row["seed"] for row in rows} == {PLAN.seed}
+    assert rows[0]["version"] == 0
+    assert rows[3]["version"] == 3
+    assert [row["available"] for row in rows] == [58, 55, 52, 50, 47, 44]
+    pairs = [one[0] for row in rows for one in json.loads(row["trials"])]
+    assert len(set(pairs)) == 16
+    assert min(pairs) >= PLAN.anchors
+
+
+def test_answers_of_a_failed_commit_are_not_believed(study):
+    with Store(study) as store:
+        take_part(store, "Ada")
+        token, bundle, _ = store.open(opening(study, "Bo")).result()
+        with closing(connect(store.path)) as other:
+            other.execute("DROP INDEX one_answer")
+            other.execute(
+                "CREATE TRIGGER refuse BEFORE INSERT ON blocks BEGIN SELECT 1/0, RAISE(ABORT,"
+                " 'no'); END"
+            )
+        store.add_answers(token, answers_to(bundle["trials"])).result()
+        with pytest.raises(sqlite3.Error):
+            store.next_trials(token, 5).result()
+        with closing(connect(store.path)) as other:
+            other.execute("DROP TRIGGER refuse")
+        store.next_trials(token, 5).result()
+        conductor = store._issuing.conductor
+        bits = store._writer.submit(lambda c: conductor(c).weights.tobytes()).result()
+    assert len(blocks_of(study)) == 5
+    assert state_of(study)[0] == bits
+
+
+def people(study, seed, told):
+    """Be people who open sessions, answer and ask for more, until killed."""
+    rng = np.random.default_rng(seed)
+    with Store(study) as store:
+        known: dict[str, str] = {}
+        while True:
+            name = f"p{rng.integers(6)}"
+            if name not in known:
+                try:
+                    known[name], _, _ = store.open(opening(study, name)).result()
+                except RefusedError:  # finished
+                    continue
+            bundle = store.resume(known[name]).result()
+            trials = bundle["trials"]
+            if bundle["more"]:
+                trials = (
+                    trials + store.next_trials(known[name], trials[-1]["number"]).result()["trials"]
+                )
+            told.send(("shown", name, [(t["trial"], sorted(t["shown"].values())) for t in trials]))
+            left = [t for t in trials if t["trial"] not in bundle["answered"]][:2]
+            if not left:
+                store.finish(known.pop(name)).result()
+                continue
+            store.add_answers(known[name], answers_to(left, int(rng.choice([-2, 3])))).result()
+            told.send(("stored", name, [t["trial"] for t in left]))
+
+
+def test_ten_kills_lose_nothing_and_issue_nothing_twice(study):
+    shown: dict[str, dict[str, list[str]]] = {}
+    stored: set[tuple[str, str]] = set()
+    processes = multiprocessing.get_context("fork")
+    for number in range(10):
+        heard, told = processes.Pipe(duplex=False)
+        process = processes.Process(target=people, args=(study, number, told))
+        process.start()
+        told.close()
+        for _ in range(5 + number % 4):
+            kind, name, what = heard.recv()
+            if kind == "shown":  # a place never shows another trial than it did
+                for trial, sentences in what:
+                    assert shown.setdefault(name, {}).setdefault(trial, sentences) == sentences
+            else:
+                stored |= {(name, trial) for trial in what}
+        os.kill(process.pid, signal.SIGKILL)
+        process.join()
+        if number % 3 == 0:
+            assert state_of(study) == state_of(study)
+    for own in shown.values():
+        assert len(set(map(tuple, own.values()))) == len(own)
+    chosen = [one[0] for row in blocks_of(study) for one in json.loads(row["trials"])]
+    assert len(set(chosen)) == len(chosen) > 20
+    with closing(connect(study.folder / "collected.sqlite3")) as connection:
+        n = connection.execute("SELECT count(*) FROM answers WHERE conflict = 0").fetchone()[0]
+    assert n >= len(stored) > 20
+
+
+def test_a_pool_that_ends_ends_the_session_with_the_fixed_trials(tmp_path):
+    study = make_adaptive(tmp_path, n=12)
+    with Store(study) as store:
+        take_part(store, "Ada")
+        end, trials = take_part(store, "Bo")
+    assert end["outcome"] == "complete"
+    assert len(trials) == 4 + 2  # two pairs were left, and the others are as planned
+    assert [row["trials"] == "[]" for row in blocks_of(study)] == [False] * 4 + [True]
+    assert read_collected(study).sessions["n_trials"].tolist() == [12, 6]
+
+
+def test_the_page_asks_for_the_next_block(study):
+    with Store(study) as store, TestClient(make_app(store, "t" * 16)) as client:
+        begun = client.post("/api/sessions", json=consent(study, "Ada")).json()
+        token = {"Authorization": f"Bearer {begun['token']}"}
+        found = client.post("/api/next", json={"after": 5}, headers=token)
+        assert [one["trial"] for one in found.json()["trials"]] == ["n6", "n7", "n8", "n9"]
+        for wrong in (None, -1, 1.5, "5", True):
+            refused = client.post("/api/next", json={"after": wrong}, headers=token)
+            assert refused.status_code == 400
+            assert "give the number of the last trial" in refused.json()["error"]
+        assert client.post("/api/next", json={"after": 5}).status_code == 401
+        # A trial that was not issued yet has no answer.
+        sent = {"answers": [answer("n10")]}
+        reply = client.post("/api/answers", json=sent, headers=token).json()
+        assert reply["refused"][0]["error"] == "trial is none of this session's trials"
+
+
+def test_a_fixed_design_is_one_block(trials, template):
+    study = read_study(template)
+    with Store(study, template.parent / "data.sqlite3") as store:
+        token, bundle, _ = store.open(opening(study, "Ada")).result()
+        assert not bundle["more"]
+        assert len(bundle["trials"]) == study.design.n_trials
+        assert store.next_trials(token, 0).result()["trials"] == bundle["trials"]
+        assert store.next_trials(token, 6).result() == {"trials": [], "more": False}
+
+
+def test_another_pool_or_plan_is_refused(study):
+    with Store(study) as store:
+        take_part(store, "Ada")
+    changed = edit(study, "patience = 200", "patience = 100")
+    with pytest.raises(InputError, match=r"study.toml changed since blocks were issued"):
+        Store(changed)
+    edit(study, "patience = 100", "patience = 200")
+    pool = study.folder / "pool.csv"
+    text = pool.read_text()
+    pool.write_text(text.replace("The 9 old men", "The 9 old cats"))
+    with pytest.raises(InputError, match=r"sentence 'The 9 old cats.* has no finite score"):
+        Store(study)
+    lines = text.splitlines(keepends=True)
+    pool.write_text("".join([lines[0], *reversed(lines[1:])]))
+    with pytest.raises(InputError, match=r"pool.csv or the scores changed since .* put back"):
+        Store(study)
+
+
+def test_what_a_deleted_person_was_asked_stays_asked(study):
+    with Store(study) as store:
+        take_part(store, "Ada")
+        take_part(store, "Bo")
+    forget_participant(study, "Ada", "asked by mail")
+    rows = blocks_of(study)
+    assert [row["session"] == "" for row in rows] == [True] * 3 + [False] * 3
+    with Store(study) as store:
+        take_part(store, "Cy")
+    assert len(blocks_of(study)) == 9
+    pairs = [one[0] for row in blocks_of(study) for one in json.loads(row["trials"])]
+    assert len(set(pairs)) == len(pairs)
+
+
+def test_data_of_the_format_before_get_a_table_of_blocks(trials, template, tmp_path):
+    study, path = read_study(template), tmp_path / "data.sqlite3"
+    open_data(path, study).close()
+    with closing(connect(path)) as connection:
+        connection.execute("DROP TABLE blocks")
+        connection.execute("UPDATE about SET value = '2' WHERE key = 'format'")
+    with closing(open_data(path)) as connection:
+        assert connection.execute("SELECT count(*) FROM blocks").fetchone()[0] == 0
+        connection.execute(
+            "INSERT INTO blocks VALUES (0, 's', 0, '[]', 0, 0, '[]', 'p', 1, 'p', 0)"
+        )
+        with pytest.raises(sqlite3.IntegrityError, match="append only"):
+            connection.execute("UPDATE blocks SET session = ''")
+
+
+def test_the_study_is_written_checked_and_refused_by_exports(tmp_path, capsys):
+    pool, scores = write_tables(tmp_path)
+    plan = tmp_path / "plan.toml"
+    plan.write_text(
+        "[adaptive]\ntrials = 8\nanchors = 3\n[adaptive.stopping]\nparticipants = 4\n"
+        '[adaptive.choosing]\npolicy = "disagreement"\n[adaptive.link]\nthresholds = [2.2, 4.34]\n'
+    )
+    folder = tmp_path / "study"
+    command = ["experiment", "new", str(folder), "--pool", str(pool), "--scores", str(scores)]
+    assert main([*command, "--plan", str(plan), "--catch", "2"]) == 0
+    said = capsys.readouterr().out
+    assert "4 assignments in 1 groups, 13 trials each" in said
+    assert "8 of each participant's trials are chosen by the policy disagreement" in said
+    study = read_study(folder)
+    assert study.adaptive == replace(study.adaptive, trials=8, anchors=3, link=study.adaptive.link)
+    assert study.adaptive.link.thresholds == (2.2, 4.34)
+    for action, out in (("static", "site"), ("jatos", "study.jzip")):
+        assert main(["experiment", action, str(folder), "--out", str(tmp_path / out)]) == 2
+        last = capsys.readouterr().err.strip().splitlines()[-1]
+        assert "chooses trials by the answers, which needs a server; run it with" in last
+        assert not (tmp_path / out).exists()
+    for old, new, told in (
+        ("trials = 8", "trials = 9", "has 8 places for adaptive.trials, which is 9"),
+        ("anchors = 3", "anchors = 1", "has 3 places for adaptive.anchors, which is 1"),
+        ("levels = 3", "levels = 2", "thresholds make 6 ratings, and trial.levels is 2"),
+        ("[adaptive]", "[other]", "unknown key other"),
+        ('"choice"', '"rating"', r"[adaptive] chooses pairs; leave trial.presentation"),
+    ):
+        with pytest.raises(InputError, match=re.escape(told)):
+            edit(study, old, new)
+        edit_back = (folder / "study.toml").read_text().replace(new, old, 1)
+        (folder / "study.toml").write_text(edit_back)
+
+
+def test_what_new_cannot_use_is_said_in_one_line(tmp_path, capsys):
+    pool, scores = write_tables(tmp_path, 20)
+    new = ["experiment", "new", str(tmp_path / "study")]
+    given = ["--pool", str(pool), "--scores", str(scores)]
+    trials = ["--trials", str(pool)]
+    for args, told in (
+        (given[:2], "--pool needs the models' scores of its sentences; give --scores"),
+        ([*trials, "--scores", str(scores)], "--scores belongs to --pool; leave it out"),
+        ([*trials, "--catch", "1"], "--catch belongs to --pool; leave it out"),
+        ([*given, "--presentation", "rating"], "--pool holds pairs; leave out --presentation"),
+        ([*given, "--participants", "3"], "the plan has stopping.participants"),
+        (given, "has 20 pairs, and one participant is asked 64; give more, or plan fewer"),
+    ):
+        assert main([*new, *args]) == 2
+        assert told in capsys.readouterr().err
+        assert not (tmp_path / "study").exists()
+    with pytest.raises(ContstimError, match="there are neither anchors nor catch trials"):
+        make_adaptive(tmp_path, replace(PLAN, anchors=0), catch=0)
