@@ -39,10 +39,10 @@ def test_line_ends_and_the_byte_order_mark_are_dropped(tmp_path):
 TABLE = "\ufeffsentence,n,score\nnull,1,NA\n12,2,0.1\n"
 
 
-@pytest.mark.parametrize("way", ["plain", "gzip", "input"])
+@pytest.mark.parametrize("way", ["plain", "windows", "gzip", "input"])
 def test_tables_as_people_have_them(tmp_path, monkeypatch, way):
     path = tmp_path / ("table.csv.gz" if way == "gzip" else "table.csv")
-    data = TABLE.encode()
+    data = TABLE.replace("\n", "\r\n" if way == "windows" else "\n").encode()
     path.write_bytes(gzip.compress(data) if way == "gzip" else data)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
     table = read_table("-" if way == "input" else path, ["score"])

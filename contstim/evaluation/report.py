@@ -116,13 +116,9 @@ def _units(units: dict[str, str]) -> str:
 
 def _add(page: Page, place: Path, name: str, drawn: Axes, caption: str) -> None:
     svg = svg_text(drawn)
-    path = place / f"{_file_name(name)}.svg"
-    write_whole(path, svg)
+    name = page.distinct(re.sub(r"[^A-Za-z0-9._-]+", "-", name))
+    write_whole(place / f"{name}.svg", svg)
     page.figure(svg, caption)
-
-
-def _file_name(name: str) -> str:
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", name)
 
 
 def _model_parts(evaluation: Evaluation, page: Page, place: Path) -> None:

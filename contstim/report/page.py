@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 import jinja2
@@ -45,6 +46,7 @@ class Page:
         self._title = title
         self._parts: list[dict[str, object]] = []
         self._headings = self._figures = 0
+        self._names = Counter[str]()
 
     def heading(self, text: str) -> None:
         """Add a heading, which is listed at the top."""
@@ -58,6 +60,15 @@ class Page:
     def bullets(self, lines: Iterable[str]) -> None:
         """Add a list."""
         self._parts.append({"kind": "bullets", "lines": list(lines)})
+
+    def distinct(self, name: str) -> str:
+        """Return a name for a file, with a number if it was given before but for its case.
+
+        On Windows and macOS files whose names differ in case alone are one.
+        """
+        self._names[name.casefold()] += 1
+        number = self._names[name.casefold()]
+        return name if number == 1 else self.distinct(f"{name}-{number}")
 
     def figure(self, svg: str, caption: str) -> None:
         """Add a drawing with a caption."""

@@ -412,6 +412,20 @@ def test_report_without_models_and_unwritable_places(study, tmp_path):
         save_figure(figure, blocked / "x.png")
 
 
+def test_models_whose_names_differ_in_case_have_files_of_their_own(study, tmp_path):
+    choices, scores, _ = study
+    renamed = scores.replace({"model": {"good": "My:model", "bad": "my-MODEL", "fair": "other"}})
+    # Two pairs of models, whose figures would have one name where case does not count.
+    number = choices["sentence_1"].str.extract(r"<(\d+)>", expand=False).astype(int)
+    own = choices["condition"] == "main"
+    choices = choices.assign(model_2=np.where(own, "other", None))
+    choices["model_1"] = np.where(number < 10, "My:model", "my-MODEL")
+    choices["model_1"] = choices["model_1"].where(own)
+    evaluate(choices, renamed, n_bootstrap=0).report(tmp_path)
+    drawn = sorted(path.name.casefold() for path in tmp_path.glob("percentiles-*.svg"))
+    assert drawn == ["percentiles-my-model-other-2.svg", "percentiles-my-model-other.svg"]
+
+
 def test_a_report_on_targeted_trials_alone(study, tmp_path):
     choices, scores, _ = study
     targeted = (Analysis("mine", target="either"),)
