@@ -16,10 +16,17 @@ import numpy as np
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.evaluation.analysis import AnalysisValues
 from contstim.evaluation.bootstrap import Draws, intervals, resample
-from contstim.evaluation.crossed import FEWEST, POPULATIONS, SampledMean, difference_of
+from contstim.evaluation.crossed import (
+    FEWEST,
+    POPULATIONS,
+    STEP,
+    CellDesign,
+    SampledMean,
+    difference_of,
+)
 from contstim.evaluation.inference import SignedRankTest, wilcoxon_signed_rank
 from contstim.evaluation.options import EvaluationOptions
-from contstim.evaluation.subset import Subset
+from contstim.evaluation.subset import Ceilings, Subset
 from contstim.evaluation.trials import TrialData
 from contstim.selection.planning import unit_of_tests
 
@@ -289,12 +296,9 @@ class CrossedTests:
         contrast = replace(contrast, n_units=len(matched.people), test="crossed")
         if not part.ceilings.surveyed:
             return replace(contrast, note=contrast.note or _TOO_FEW_JUDGES)
-        lower, upper = (
-            _Cells(subset, c) for c in (part.ceilings.lower_cells, part.ceilings.upper_cells)
-        )
+        lower = _Cells(subset, part.ceilings.lower_cells)
         gap = matched.minus(lower, self.population, chance)
-        low_bound = lower.mean(self.population).bounded_interval(chance)
-        high_bound = upper.mean(self.population).bounded_interval(chance)
+        (low_bound, high_bound) = self._ceiling_intervals(outcome.measure, part.ceilings)
         return replace(
             contrast,
             ceiling_lower_ci_low=low_bound[0],
@@ -306,6 +310,23 @@ class CrossedTests:
             side=float(np.sign(gap.value)),
         )
 
+    def _ceiling_intervals(self, measure: str, ceilings: Ceilings) -> list[tuple[float, float]]:
+        """Return the intervals of the lower and of the upper noise ceiling."""
+        found = []
+        for which, cells in enumerate((ceilings.lower_cells, ceilings.upper_cells)):
+            side = _Cells(ceilings.matched, cells)
+            mean = side.mean(self.population)
+            tilted = None
+            if measure != "accuracy" and self.population == POPULATIONS[0] and mean.stderr > 0:
+                lean = np.zeros(len(cells))
+                lean[side.there] = side.design.lean(cells[side.there], mean.stderr)
+                steps = (ceilings.weighed(1 + step * lean)[which] for step in (-STEP, STEP))
+                less, more = (_mean(values) for values in steps)
+                tilted = less, more
+            top = _mean(ceilings.tops[which])
+            found.append(mean.bounded_interval(CHANCE[measure], top=top, tilted=tilted))
+        return found
+
     def _comparison(
         self, outcome: AnalysisValues, i: int, j: int, first: _Cells | None, second: _Cells | None
     ) -> Contrast:
@@ -313,10 +334,14 @@ class CrossedTests:
         n_people = int((~np.isnan(differences)).sum())
         if first is None or second is None or not n_people:
             return Contrast()
-        difference = first.minus(second, self.population)
+        # The derivative of a cosine depends on its value, that of a mean over trials does not.
+        chance = CHANCE[outcome.measure]
+        difference = first.minus(
+            second, self.population, None if outcome.measure == "accuracy" else chance
+        )
         low, high = difference.interval()
         margin = self.margin * (
-            _mean(np.minimum(outcome.lower[:, i], outcome.lower[:, j])) - CHANCE[outcome.measure]
+            _mean(np.minimum(outcome.lower[:, i], outcome.lower[:, j])) - chance
         )
         people, sentences = difference.factors(difference.value)
         n_pairs = min(cells.subset.n_pairs for cells in (first, second))
@@ -353,15 +378,19 @@ class _Cells:
     def of(cls, subset: Subset, measure: str, prediction: FloatArray) -> _Cells:
         return cls(subset, subset.cells(measure, prediction))
 
+    @property
+    def design(self) -> CellDesign:
+        return self.subset.design(self.there)
+
     def mean(self, population: str) -> SampledMean:
         if not self.there.any():
             return SampledMean(np.nan, np.nan, np.nan)
-        return self.subset.design(self.there).mean(self.cells[self.there], population)
+        return self.design.mean(self.cells[self.there], population)
 
     def minus(self, other: _Cells, population: str, chance: float | None = None) -> SampledMean:
         """Return the mean difference over the participants who are in both.
 
-        On Fisher's scale if `chance` is given, unless one of the two is perfect.
+        Its standard error is found on Fisher's scale if `chance` is given, see `difference_of`.
         """
         mine, others = self._of_people(other.people), other._of_people(self.people)
         if not mine.any() or not others.any():

@@ -28,6 +28,12 @@ POPULATIONS = ("such sentences", "these sentences")
 #: Fewer people, sentences or groups than this say nothing about others like them.
 FEWEST = 3
 
+#: By how many standard errors `CellDesign.lean` is followed to see how a measure bends.
+STEP = 0.5
+
+# Values nearer than this on Fisher's scale are alike.
+_ALIKE = 1e-6
+
 
 @dataclass(frozen=True)
 class SampledMean:
@@ -79,31 +85,59 @@ class SampledMean:
             return 0.0 if abs(self.value) < margin else 1.0
         return float(stdtr(self.df, (abs(self.value) - margin) / self.stderr))
 
-    def on_z(self, chance: float) -> SampledMean:
-        """Return the same on Fisher's scale, z = artanh((value - chance) / (1 - chance)).
+    def on_z(self, chance: float, top: float = 1.0) -> SampledMean:
+        """Return the same on Fisher's scale, z = artanh((value - chance) / (top - chance)).
 
-        Accuracies and similarities vary less the nearer they come to 1, which makes Student's
-        intervals of them too short on one side and too long on the other; on this scale they
-        vary alike (Fisher 1921). For an accuracy it is half the log-odds.
+        Accuracies and similarities vary less the nearer they come to the highest they can be,
+        which makes Student's intervals of them too short on one side and too long on the other; on
+        this scale they vary alike (Fisher 1921). For an accuracy it is half the log-odds.
         """
-        share = (self.value - chance) / (1.0 - chance)
-        slope = 1.0 / ((1.0 - share * share) * (1.0 - chance))
+        share = (self.value - chance) / (top - chance)
+        slope = 1.0 / ((1.0 - share * share) * (top - chance))
         return replace(self, value=float(np.arctanh(share)), stderr=self.stderr * slope)
 
-    def bounded_interval(self, chance: float, level: float = 0.95) -> tuple[float, float]:
-        """Return the interval found on Fisher's scale; within it no value passes 1."""
-        if not self.inside(chance):
+    def bounded_interval(
+        self,
+        chance: float,
+        level: float = 0.95,
+        top: float = 1.0,
+        tilted: tuple[float, float] | None = None,
+    ) -> tuple[float, float]:
+        """Return the interval found on Fisher's scale; within it no value passes `top`.
+
+        Parameters
+        ----------
+        chance, top
+            The ends of the scale: what guessing gives, and the highest possible value.
+        level
+            How often the interval is to hold the mean.
+        tilted
+            The value if pairs weigh `STEP` times their `CellDesign.lean` less, and more: where
+            both are not as far from it, on this scale, the ends follow the bend. They are where
+            the value comes as pairs weigh ever less, or more, up to Student's quantile t: those
+            of percentile intervals along the direction of steepest change (DiCiccio & Efron
+            1992, doi 10.1093/biomet/79.2.231), moved so that their middle, with a bend of c the
+            mean of c t^2, is at the value.
+        """
+        if not self.inside(chance, top):
             return self.interval(level)
-        low, high = np.tanh(self.on_z(chance).interval(level))
-        return float(chance + (1.0 - chance) * low), float(chance + (1.0 - chance) * high)
+        z = self.on_z(chance, top)
+        ends = np.array(z.interval(level))
+        reach = float(ends[1] - z.value)
+        if tilted is not None and reach < np.inf:
+            less, more = np.arctanh((np.array(tilted) - chance) / (top - chance))
+            bend = (less + more - 2 * z.value) / (2 * STEP**2) * ((reach / z.stderr) ** 2 - 1)
+            ends = ends + np.clip(bend, -reach / 2, reach / 2)  # no further, to stay in order
+        low, high = chance + (top - chance) * np.tanh(ends)
+        return float(low), float(high)
 
     def p_chance(self, chance: float) -> float:
         """Return the p-value of `chance`, below 0.05 where `bounded_interval` leaves it out."""
         return self.on_z(chance).p() if self.inside(chance) else self.p(chance)
 
-    def inside(self, chance: float) -> bool:
+    def inside(self, chance: float, top: float = 1.0) -> bool:
         """Return whether Fisher's scale holds the value: it is not perfect, nor sure."""
-        return self.stderr > 0 and abs(self.value - chance) < (1.0 - 1e-9) * (1.0 - chance)
+        return self.stderr > 0 and abs(self.value - chance) < (1.0 - 1e-9) * (top - chance)
 
     def factors(self, distance: float, power: float = 0.8) -> tuple[float, float]:
         """Return how many times the participants, or the sentences, would decide.
@@ -223,6 +257,14 @@ class CellDesign:
         """Return w (x - mean) of each cell, shape (C,), which `mean_of` takes."""
         return np.asarray(self.weight * (cells - self.weight @ cells))
 
+    def lean(self, cells: FloatArray, stderr: float) -> FloatArray:
+        """Return by how much each cell's pair is to weigh more to raise the mean, shape (C,).
+
+        The direction of steepest change, as far as the part of pairs in one standard error goes.
+        """
+        total = np.bincount(self.pair, self.deviations(cells))
+        return np.asarray((total / max(stderr, float(np.sqrt(total @ total))))[self.pair])
+
     def mean(self, cells: FloatArray, population: str = POPULATIONS[0]) -> SampledMean:
         """Return the mean of `cells` (C,) over participants and its standard error."""
         return mean_of(
@@ -306,22 +348,25 @@ def difference_of(
     population
         One of `POPULATIONS`.
     chance
-        Takes the difference on Fisher's scale above this chance, unless a mean is perfect or sure.
+        Finds the standard error on Fisher's scale above this chance, unless a mean is perfect or
+        sure, and brings it back by the ratio of the differences on both scales.
     """
     sides = [first, second]
     values = [float(design.weight @ cells) for _, design, cells in sides]
+    value = values[0] - values[1]
     slopes = [1.0, 1.0]
     if chance is not None:
         means = [design.mean(cells, population) for _, design, cells in sides]
         if all(mean.inside(chance) for mean in means):
             on_z = [mean.on_z(chance) for mean in means]
             slopes = [z.stderr / mean.stderr for z, mean in zip(on_z, means, strict=True)]
-            values = [z.value for z in on_z]
+            apart = on_z[0].value - on_z[1].value
+            back = value / apart if abs(apart) > _ALIKE else 1 / slopes[0]
+            slopes = [back * slope for slope in slopes]
     deviations = [
         slope * design.deviations(cells)
         for slope, (_, design, cells) in zip(slopes, sides, strict=True)
     ]
-    value = values[0] - values[1]
     if first[1] is second[1]:  # the same cells: the others need no look
         design = first[1]
         beyond = deviations[0] - deviations[1]

@@ -38,6 +38,11 @@ class Ceilings:
     lower_cells, upper_cells
         The same by choice, shape (R of `matched`,), see `Subset.cells`: the lower ones with what
         the choice does to the ceilings of others, both as far apart as people are.
+    upper_bound
+        One of `UPPER_BOUNDS`.
+    tops
+        The highest that each participant's lower and upper ceiling could be, shape (N of
+        `matched`,): 1, and for cosines less, since ratings tie.
     """
 
     lower: FloatArray
@@ -45,6 +50,15 @@ class Ceilings:
     matched: Subset
     lower_cells: FloatArray
     upper_cells: FloatArray
+    upper_bound: str
+    tops: tuple[FloatArray, FloatArray]
+
+    def weighed(self, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return both cosines if each choice counts as `weight` of them, shape (N of `matched`,).
+
+        Not for accuracies: they are means over trials.
+        """
+        return self.matched.weighed_cosines(self.upper_bound, weight)
 
     @property
     def surveyed(self) -> bool:
@@ -153,8 +167,8 @@ class Subset:
         """Signed ranks of the ratings of each participant."""
         return self._ranked(self.rating)
 
-    def _ranked(self, values: FloatArray) -> SegmentRanks:
-        return SegmentRanks(values, self.person, self.n_people)
+    def _ranked(self, values: FloatArray, weight: FloatArray | None = None) -> SegmentRanks:
+        return SegmentRanks(values, self.person, self.n_people, weight)
 
     @cached_property
     def _signs(self) -> FloatArray:
@@ -219,12 +233,13 @@ class Subset:
         if not enough.all():
             matched = Subset(self.data, self.rows[enough], self.models)
         make = matched._accuracy_ceilings if measure == "accuracy" else matched._cosine_ceilings
-        low, high, *cells = make(upper)
+        low, high, lower_cells, upper_cells = make(upper)
+        tops = matched._tops(upper) if measure != "accuracy" else (np.ones(len(low)),) * 2
         n_all = len(self.labels)
         lower, higher = np.full(n_all, np.nan), np.full(n_all, np.nan)
         where = np.searchsorted(self.labels, matched.labels)
         lower[where], higher[where] = low, high
-        return Ceilings(lower, higher, matched, *cells)
+        return Ceilings(lower, higher, matched, lower_cells, upper_cells, upper, tops)
 
     def cells(self, measure: str, prediction: FloatArray) -> FloatArray:
         """Return what each choice says of a prediction, shape (R,); NaN where not defined.
@@ -272,15 +287,48 @@ class Subset:
         apart_there *= np.where(seen % 2 == 0, seen / np.maximum(seen - 1, 1), 1.0)
         return *means, mean + typical, higher + np.where(seen == 3, typical / 2, apart_there)
 
-    def _cosine_ceilings(self, upper: str) -> tuple[FloatArray, ...]:
+    def _tops(self, upper: str) -> tuple[FloatArray, FloatArray]:
+        """Return the highest possible lower and upper cosine of each participant, shape (N,).
+
+        Ranks without ties in the order of the participant's own give the sum of squares of these
+        over that of untied ones (rearrangement inequality); a vector that need not be ranked gives
+        the root of that.
+        """
         human = self._human_ranks
+        squares = _sums(self.person, human.ranks**2, self.n_people)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            ranked = np.asarray(squares / square_sum(human.counts))
+        return ranked, ranked if upper == "optimum" else np.sqrt(ranked)
+
+    def weighed_cosines(self, upper: str, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the lower and upper cosines if each choice counts as `weight` (R,) that tie."""
+        human, own, others, everyone = self._agreement(weight)
+        defined = np.where(human.counts > 0, 1.0, np.nan)
+        lower = self._against_ranked(self._ranked(others, weight), weight * own)
+        if upper == "optimum":
+            best = self._ranked(self._optimum_order(own), weight)
+            higher = self._against_ranked(best, weight * own)
+        else:
+            squares = _sums(self.person, weight * everyone**2, self.n_people)
+            with np.errstate(invalid="ignore", divide="ignore"):
+                higher = _sums(self.person, weight * everyone * own, self.n_people)
+                higher = higher / np.sqrt(squares)
+        return lower * defined, higher * defined
+
+    def _agreement(
+        self, weight: FloatArray | None = None
+    ) -> tuple[SegmentRanks, FloatArray, FloatArray, FloatArray]:
+        """Return ranks of the ratings, these normalised, and their means over others and all."""
+        human = self._human_ranks if weight is None else self._ranked(self.rating, weight)
         with np.errstate(invalid="ignore", divide="ignore"):
             own = human.ranks / np.sqrt(square_sum(human.counts))[self.person]
         own = np.where(np.isnan(own), 0.0, own)
-        seen = self._seen
         total = _sums(self.pair, own, self.data.n_pairs)[self.pair]
-        others = np.round((total - own) / np.maximum(seen - 1, 1), _DECIMALS)
-        everyone = np.round(total / seen, _DECIMALS)
+        others = np.round((total - own) / np.maximum(self._seen - 1, 1), _DECIMALS)
+        return human, own, others, np.round(total / self._seen, _DECIMALS)
+
+    def _cosine_ceilings(self, upper: str) -> tuple[FloatArray, ...]:
+        human, own, others, everyone = self._agreement()
         defined = np.where(human.counts > 0, 1.0, np.nan)
         ranked = self._ranked(others)
         lower = self._against_ranked(ranked, own) * defined

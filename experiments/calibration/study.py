@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from contstim.evaluation.contrasts import CHANCE
-from contstim.evaluation.crossed import CellDesign, SampledMean, difference_of
+from contstim.evaluation.crossed import STEP, CellDesign, SampledMean, difference_of
 from contstim.evaluation.inference import wilcoxon_signed_rank
 from contstim.evaluation.ranks import SegmentRanks, square_sum
 from contstim.evaluation.subset import Subset
@@ -94,8 +94,10 @@ def simulate(cell: Cell, design: CellDesign, n: int, rng: np.random.Generator) -
     """Return the choices of `n` studies, whose people and pairs are numbered on.
 
     The last two models are made of other people: at each pair the mean vote and the mean signed
-    rank of as many as a participant has others there, so that in the population they predict people
-    exactly as well as the lower noise ceiling of the accuracy, or of the cosine, does.
+    rank of as many as a participant has others there. The votes are of other people at each pair,
+    so that on all pairs they predict people exactly as well as the lower noise ceiling of the
+    accuracy does; a rank needs a person's other ratings, so that the ranks are of one crowd, a
+    little better or worse than the next.
     """
     n_people, n_pairs = n * cell.people, n * cell.n_pairs
     study = np.repeat(np.arange(n), len(design.person))
@@ -107,9 +109,10 @@ def simulate(cell: Cell, design: CellDesign, n: int, rng: np.random.Generator) -
     noise = np.where(rng.random(n_pairs) < 0.1, 20.0, 1.0) if uneven else np.ones(n_pairs)
     both, rather = (models @ [[1, 1], [1, -1]] / np.sqrt(2)).T
 
-    def ratings() -> np.ndarray:
-        gain = np.exp((3 if uneven else 1) * _GAIN * rng.normal(size=n_people))
-        leaning, taste = rng.normal(size=(2, n_people)) * [[_LEANING], [_TASTE]]
+    def ratings(person: np.ndarray) -> np.ndarray:
+        n = person.max() + 1
+        gain = np.exp((3 if uneven else 1) * _GAIN * rng.normal(size=n))
+        leaning, taste = rng.normal(size=(2, n)) * [[_LEANING], [_TASTE]]
         felt = gain[person] * both[pair] + (cell.lead + taste[person]) * rather[pair]
         felt += leaning[person] + item[pair] + noise[pair] * rng.normal(size=len(pair))
         return np.digitize(felt, _LIMITS) - 2.5
