@@ -116,16 +116,17 @@ class SampledMean:
             both are not as far from it, on this scale, the ends follow the bend. They are where
             the value comes as pairs weigh ever less, or more, up to Student's quantile t: those
             of percentile intervals along the direction of steepest change (DiCiccio & Efron
-            1992, doi 10.1093/biomet/79.2.231), moved so that their middle, with a bend of c the
-            mean of c t^2, is at the value.
+            1992, doi 10.1093/biomet/79.2.231), less the bias that the bend gives, so that a bend
+            of c t^2 moves both ends by c (t^2 - 1).
         """
         if not self.inside(chance, top):
             return self.interval(level)
         z = self.on_z(chance, top)
         ends = np.array(z.interval(level))
         reach = float(ends[1] - z.value)
-        if tilted is not None and reach < np.inf:
-            less, more = np.arctanh((np.array(tilted) - chance) / (top - chance))
+        shares = (np.array(np.nan if tilted is None else tilted) - chance) / (top - chance)
+        if (np.abs(shares) < 1.0).all():  # with weights a value may pass the top
+            less, more = np.arctanh(shares)
             bend = (less + more - 2 * z.value) / (2 * STEP**2) * ((reach / z.stderr) ** 2 - 1)
             ends = ends + np.clip(bend, -reach / 2, reach / 2)  # no further, to stay in order
         low, high = chance + (top - chance) * np.tanh(ends)

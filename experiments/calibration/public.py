@@ -7,7 +7,6 @@ import pandas as pd
 from study import Cell, Said, said_of, simulate
 
 from contstim.evaluation import evaluate
-from contstim.evaluation.contrasts import CHANCE
 from contstim.evaluation.inference import ALPHA
 from contstim.evaluation.trials import Analysis, TrialData
 
@@ -25,11 +24,10 @@ def differences(cell: Cell, measure: str, n: int, rng: np.random.Generator) -> d
     largest, tested, bounds = 0.0, [], []
     for _ in range(n):
         design = cell.design(rng)
-        data = simulate(cell, design, 1, rng)
+        data = simulate(cell, design, measure, 1, rng)
         (said,) = said_of(data, design, measure, 1)
-        crowd = "votes" if measure == "accuracy" else "ranks"
-        numbers = public_numbers(data, measure, crowd)
-        fast = fast_numbers(said, CHANCE[measure])
+        numbers = public_numbers(data, measure)
+        fast = fast_numbers(said)
         largest = max(largest, *(abs(numbers[name] - fast[name]) for name in fast))
         tested.append(numbers["p"] < ALPHA)
         bounds.append([numbers[name] for name in ("value", "value_low", "value_high")])
@@ -42,7 +40,7 @@ def differences(cell: Cell, measure: str, n: int, rng: np.random.Generator) -> d
     }
 
 
-def public_numbers(data: TrialData, measure: str, crowd: str) -> dict[str, float]:
+def public_numbers(data: TrialData, measure: str) -> dict[str, float]:
     """Return what `evaluate` says of a study."""
     first = [f"first {pair}" for pair in range(data.n_pairs)]
     second = [f"second {pair}" for pair in range(data.n_pairs)]
@@ -70,26 +68,25 @@ def public_numbers(data: TrialData, measure: str, crowd: str) -> dict[str, float
         "lower": float(said["ceiling_lower"]),
         "lower_low": float(said["ceiling_lower_ci_low"]),
         "upper_high": float(said["ceiling_upper_ci_high"]),
-        "p_ceiling": float(models.loc[crowd, "p_ceiling"]),
+        "p_ceiling": float(models.loc["crowd", "p_ceiling"]),
     }
 
 
-def fast_numbers(said: Said, chance: float) -> dict[str, float]:
+def fast_numbers(said: Said) -> dict[str, float]:
     """Return the same numbers by the fast path."""
-    difference, value, lower = (said.means[name] for name in ("difference", "a", "lower"))
+    difference = said.means["difference"]
     low, high = difference.interval()
-    value_low, value_high = value.bounded_interval(chance)
     return {
         "p": difference.p(),
         "stderr": difference.stderr,
         "ci_low": low,
         "ci_high": high,
         "difference": difference.value,
-        "value": value.value,
-        "value_low": value_low,
-        "value_high": value_high,
-        "lower": lower.value,
-        "lower_low": lower.bounded_interval(chance)[0],
-        "upper_high": said.means["upper"].bounded_interval(chance)[1],
+        "value": said.means["value"].value,
+        "value_low": said.intervals["value"][0],
+        "value_high": said.intervals["value"][1],
+        "lower": said.means["lower"].value,
+        "lower_low": said.intervals["lower"][0],
+        "upper_high": said.intervals["upper"][1],
         "p_ceiling": said.means["gap"].p(),
     }

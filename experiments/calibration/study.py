@@ -12,7 +12,7 @@ from contstim.evaluation.contrasts import CHANCE
 from contstim.evaluation.crossed import STEP, CellDesign, SampledMean, difference_of
 from contstim.evaluation.inference import wilcoxon_signed_rank
 from contstim.evaluation.ranks import SegmentRanks, square_sum
-from contstim.evaluation.subset import Subset
+from contstim.evaluation.subset import Ceilings, Subset
 from contstim.evaluation.trials import TrialData
 
 KINDS = ("crossed", "own pairs", "shared pairs", "unequal trials")
@@ -90,14 +90,16 @@ class Cell:
         return CellDesign(*np.nonzero(seen))
 
 
-def simulate(cell: Cell, design: CellDesign, n: int, rng: np.random.Generator) -> TrialData:
+def simulate(
+    cell: Cell, design: CellDesign, measure: str, n: int, rng: np.random.Generator
+) -> TrialData:
     """Return the choices of `n` studies, whose people and pairs are numbered on.
 
-    The last two models are made of other people: at each pair the mean vote and the mean signed
-    rank of as many as a participant has others there. The votes are of other people at each pair,
-    so that on all pairs they predict people exactly as well as the lower noise ceiling of the
-    accuracy does; a rank needs a person's other ratings, so that the ranks are of one crowd, a
-    little better or worse than the next.
+    The last model is made of other people, as many at each pair as a participant has others there:
+    of their mean vote, or for the cosine of their mean signed rank. The votes are of other people
+    at each pair, so that over all pairs they predict people exactly as well as the lower noise
+    ceiling does. Ranks need a person's other ratings, so that they are of one crowd, a little
+    better or worse than the next.
     """
     n_people, n_pairs = n * cell.people, n * cell.n_pairs
     study = np.repeat(np.arange(n), len(design.person))
@@ -110,43 +112,40 @@ def simulate(cell: Cell, design: CellDesign, n: int, rng: np.random.Generator) -
     both, rather = (models @ [[1, 1], [1, -1]] / np.sqrt(2)).T
 
     def ratings(person: np.ndarray) -> np.ndarray:
-        n = person.max() + 1
+        n = int(person.max()) + 1
         gain = np.exp((3 if uneven else 1) * _GAIN * rng.normal(size=n))
         leaning, taste = rng.normal(size=(2, n)) * [[_LEANING], [_TASTE]]
         felt = gain[person] * both[pair] + (cell.lead + taste[person]) * rather[pair]
         felt += leaning[person] + item[pair] + noise[pair] * rng.normal(size=len(pair))
         return np.digitize(felt, _LIMITS) - 2.5
 
+    if measure == "accuracy":
+        crowd = _mean_of_others(np.sign(ratings(np.arange(len(pair)))), pair, n_pairs, rng)
+    else:
+        ranked = SegmentRanks(ratings(person), person, n_people)
+        ranks = ranked.ranks / np.sqrt(square_sum(ranked.counts))[person]
+        crowd = _mean_of_others(ranks, pair, n_pairs, rng)
     return TrialData(
         participants=pd.Index(range(n_people)),
         groups=pd.Index(["all"]),
         group_of=np.zeros(n_people, dtype=np.int64),
         participant=person,
         pair=pair,
-        rating=ratings(),
+        rating=ratings(person),
         pairs=pd.DataFrame(index=range(n_pairs)),
-        models=("a", "b", "votes", "ranks"),
-        log_ratio=np.column_stack([models, *_crowd(ratings(), person, pair, n_pairs, rng)]),
+        models=("a", "b", "crowd"),
+        log_ratio=np.column_stack([models, crowd]),
     )
 
 
-def _crowd(
-    rating: np.ndarray,
-    person: np.ndarray,
-    pair: np.ndarray,
-    n_pairs: int,
-    rng: np.random.Generator,
-) -> list[np.ndarray]:
-    """Return the mean vote and mean normalised rank at each pair, but for one of its people."""
-    ranked = SegmentRanks(rating, person, int(person.max()) + 1)
-    ranks = ranked.ranks / np.sqrt(square_sum(ranked.counts))[person]
+def _mean_of_others(
+    x: np.ndarray, pair: np.ndarray, n_pairs: int, rng: np.random.Generator
+) -> np.ndarray:
+    """Return the mean of `x` at each pair, but for one of its people."""
     order = np.lexsort((rng.random(len(pair)), pair))
     order = order[np.append(False, np.diff(pair[order]) == 0)]
     left = np.maximum(np.bincount(pair[order], minlength=n_pairs), 1)
-    return [
-        np.round(np.bincount(pair[order], x[order], n_pairs) / left, 12)
-        for x in (np.sign(rating), ranks)
-    ]
+    return np.round(np.bincount(pair[order], x[order], n_pairs) / left, 12)
 
 
 @dataclass(frozen=True)
@@ -158,11 +157,14 @@ class Said:
     means
         The ``difference`` of the models, the first one's ``value``, the ``lower`` and ``upper``
         noise ceilings and the ``gap`` between the crowd and the lower one.
+    intervals
+        Of the first three means and both ceilings.
     naive
         The p-value of Wilcoxon's test of the difference across participants.
     """
 
     means: dict[str, SampledMean]
+    intervals: dict[str, tuple[float, float]]
     naive: float
 
 
@@ -172,38 +174,64 @@ def studies(cell: Cell, measure: str, n: int, rng: np.random.Generator) -> Itera
         design = cell.design(rng)
         size = min(n, max(1, _CHOICES // len(design.person)))
         n -= size
-        yield from said_of(simulate(cell, design, size, rng), design, measure, size)
+        yield from said_of(simulate(cell, design, measure, size, rng), design, measure, size)
 
 
 def said_of(data: TrialData, design: CellDesign, measure: str, size: int) -> Iterator[Said]:
     """Yield what is said of each of the `size` studies in `data`."""
     subset = Subset(data, np.arange(len(data.pair)), np.arange(2))
     value = subset.values(measure).reshape(size, -1, 2)
-    crowd = data.log_ratio[:, 2 if measure == "accuracy" else 3]
     ceilings = subset.ceilings(measure)
     cells = {
-        "a": subset.cells(measure, data.log_ratio[data.pair, 0]),
-        "b": subset.cells(measure, data.log_ratio[data.pair, 1]),
-        "crowd": subset.cells(measure, crowd[data.pair]),
-        "lower": ceilings.lower_cells,
-        "upper": ceilings.upper_cells,
+        name: subset.cells(measure, data.log_ratio[data.pair, column])
+        for column, name in enumerate(("a", "b", "crowd"))
     }
-    split = {name: x.reshape(size, -1) for name, x in cells.items()}
+    cells |= {"lower": ceilings.lower_cells, "upper": ceilings.upper_cells}
+    sides = {name: [_side(design, row) for row in x.reshape(size, -1)] for name, x in cells.items()}
+    means = {
+        name: [design.mean(x) for _, design, x in sides[name]] for name in ("a", "lower", "upper")
+    }
+    chance = CHANCE[measure]
+    intervals = {"value": [mean.bounded_interval(chance) for mean in means["a"]]}
+    for which, name in enumerate(("lower", "upper")):
+        bounds = {"top": ceilings.tops[which].reshape(size, -1).mean(axis=1)}
+        if measure != "accuracy":
+            bounds["tilted"] = _tilted(ceilings, which, sides[name], means[name])
+        intervals[name] = [
+            mean.bounded_interval(chance, **{key: x[k] for key, x in bounds.items()})
+            for k, mean in enumerate(means[name])
+        ]
+    whole = design.person, design.pair
+    surveyed = ceilings.surveyed
     for k in range(size):
-        sides = {name: _side(design, x[k]) for name, x in split.items()}
-        means = {name: sides[name][1].mean(sides[name][2]) for name in ("a", "lower", "upper")}
-        means["value"] = means["a"]
-        whole = design.person, design.pair
-        means["difference"] = difference_of(sides["a"], sides["b"], *whole)
-        means["gap"] = difference_of(
-            *(sides["crowd"], sides["lower"]), *whole, chance=CHANCE[measure]
-        )
-        if not ceilings.surveyed:  # as in `evaluate`
+        said = {name: means[name][k] for name in means} | {"value": means["a"][k]}
+        a, b, crowd, lower = (sides[name][k] for name in ("a", "b", "crowd", "lower"))
+        on_z = None if measure == "accuracy" else chance
+        said["difference"] = difference_of(a, b, *whole, chance=on_z)
+        said["gap"] = difference_of(crowd, lower, *whole, chance=chance)
+        if not surveyed:  # as in `evaluate`
             for name in ("lower", "upper", "gap"):
-                means[name] = SampledMean(means[name].value, np.nan, np.nan)
+                said[name] = SampledMean(said[name].value, np.nan, np.nan)
         differences = value[k, :, 0] - value[k, :, 1]
         naive = wilcoxon_signed_rank(differences[~np.isnan(differences)], method="asymptotic")
-        yield Said(means, naive.p)
+        yield Said(said, {name: bounds[k] for name, bounds in intervals.items()}, naive.p)
+
+
+def _tilted(
+    ceilings: Ceilings,
+    which: int,
+    sides: list[tuple[np.ndarray, CellDesign, np.ndarray]],
+    means: list[SampledMean],
+) -> np.ndarray:
+    """Return the means of a ceiling, in each study, if pairs weigh a step less, and more."""
+    lean = np.concatenate(
+        [
+            design.lean(cells, mean.stderr) if mean.stderr > 0 else np.zeros(len(cells))
+            for (_, design, cells), mean in zip(sides, means, strict=True)
+        ]
+    )
+    steps = (ceilings.weighed(1 + step * lean)[which] for step in (-STEP, STEP))
+    return np.stack([values.reshape(len(sides), -1).mean(axis=1) for values in steps], axis=1)
 
 
 def _side(design: CellDesign, cells: np.ndarray) -> tuple[np.ndarray, CellDesign, np.ndarray]:

@@ -11,6 +11,7 @@ from scipy.stats import rankdata
 from contstim.errors import UnknownNameError
 from contstim.evaluation import align_choices, check_choices, score_table, signed_rank_cosine
 from contstim.evaluation.bootstrap import Draws, resample
+from contstim.evaluation.crossed import STEP
 from contstim.evaluation.subset import Subset
 from contstim.evaluation.trials import TrialData
 
@@ -338,3 +339,51 @@ def test_cells_of_the_upper_cosine_are_its_derivatives_by_the_weight_of_each_cho
     own = mean_of_pair + (cells[0] - mean_of_pair) * 4 / 5  # six people: apart by 5 / 4
     np.testing.assert_allclose(own - own.mean(), 9 * (slope - slope.mean()), atol=1e-6)
     assert found.upper[0] == pytest.approx(weighted(np.ones(9)))
+
+
+@pytest.mark.parametrize("upper", ["published", "optimum"])
+def test_a_choice_of_weight_two_counts_as_two_choices_that_tie(upper):
+    """Weights of pairs against pairs that were written down so often."""
+    rng = np.random.default_rng(6)
+    ratings = rng.choice([-2.5, -1.5, -0.5, 0.0, 0.5, 1.5, 2.5], size=(5, 6))
+    times = np.array([1, 3, 2, 1, 1, 2])
+    found = everything(study_of(ratings)).ceilings("signed_rank_cosine", upper=upper)
+    weighed = found.weighed(np.tile(times.astype(float), 5))
+    # Each person's ranks among as many copies; the others' mean vector has them alike.
+    own = np.array([unit_ranks(row) for row in np.repeat(ratings, times, axis=1)])
+    everyone = own.mean(axis=0)
+    for i in range(5):
+        others = np.delete(own, i, axis=0).mean(axis=0)
+        assert weighed[0][i] == pytest.approx(unit_ranks(others) @ own[i])
+        best = unit_ranks(everyone) if upper == "optimum" else everyone / np.linalg.norm(everyone)
+        assert weighed[1][i] == pytest.approx(best @ own[i])
+    plain = found.weighed(np.ones(30))
+    np.testing.assert_allclose(plain, [found.lower, found.upper])
+
+
+def test_no_ceiling_is_higher_than_tied_ratings_allow():
+    """People who all say the same reach the top of both cosines; others stay below."""
+    rng = np.random.default_rng(7)
+    row = rng.choice([-2.5, -1.5, 0.5, 2.5], size=12)
+    for upper in ("published", "optimum"):
+        alike = everything(study_of(np.tile(row, (4, 1)))).ceilings("signed_rank_cosine", 1, upper)
+        np.testing.assert_allclose(alike.tops, [alike.lower, alike.upper])
+        assert alike.lower.max() < 0.99
+        noise = study_of(rng.choice([-2.5, -1.5, 0.5, 2.5], size=(4, 12)))
+        apart = everything(noise).ceilings("signed_rank_cosine", 1, upper)
+        assert (apart.lower < apart.tops[0]).all()
+        assert (apart.upper < apart.tops[1]).all()
+
+
+def test_weights_along_the_lean_raise_a_ceiling_by_its_standard_error():
+    """As far as pairs make the standard error (here nearly all of it); ranks move by steps."""
+    rng = np.random.default_rng(8)
+    felt = 2 * rng.normal(size=60) + rng.normal(size=(40, 60))
+    subset = everything(study_of(np.digitize(felt, [-2, -1, 0, 1, 2]) - 2.5))
+    found = subset.ceilings("signed_rank_cosine")
+    design = subset.design(np.ones(subset.n_rows, dtype=bool))
+    for which, cells in enumerate((found.lower_cells, found.upper_cells)):
+        mean = design.mean(cells)
+        lean = STEP * design.lean(cells, mean.stderr)
+        more, less = (found.weighed(1 + step)[which].mean() for step in (lean, -lean))
+        assert (more - less) / (2 * STEP) == pytest.approx(mean.stderr, rel=0.05)

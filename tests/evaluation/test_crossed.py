@@ -6,9 +6,11 @@ from scipy.stats import nct, t, ttest_1samp
 
 from contstim.evaluation.crossed import (
     POPULATIONS,
+    STEP,
     CellDesign,
     SampledMean,
     cosine_cells,
+    difference_of,
     mean_of,
 )
 from contstim.evaluation.ranks import SegmentRanks, signed_rank_cosine
@@ -171,6 +173,52 @@ def test_perfect_and_sure_values_have_plain_intervals() -> None:
     assert SampledMean(1.0, 0.0, 20.0).bounded_interval(0.5) == (1.0, 1.0)
     assert SampledMean(0.5, 0.0, 20.0).p_chance(0.5) == 1.0
     assert SampledMean(0.7, 0.0, 20.0).p_chance(0.5) == 0.0
+
+
+def test_a_bent_interval_is_that_of_the_value_along_the_bend() -> None:
+    """Of value = tanh(x / 4 - c x^2), x of standard error 1: its ends, less the mean of c x^2."""
+    bend = 0.02
+
+    def value(x: float) -> float:
+        return float(np.tanh(0.8 + 0.25 * x - bend * x * x))
+
+    slope = 0.25 / np.cosh(0.8) ** 2
+    mean = SampledMean(value(0), slope, 1e9)
+    reach = t.ppf(0.975, 1e9)
+    low, high = mean.bounded_interval(0.0, tilted=(value(-STEP), value(STEP)))
+    assert np.arctanh([low, high]) == pytest.approx(
+        [0.8 + 0.25 * x - bend * (reach**2 - 1) for x in (-reach, reach)]
+    )
+    plain = mean.bounded_interval(0.0)
+    assert low < plain[0]
+    assert value(0) < high < plain[1]
+    # A bend that would fold the interval moves it by half its length at most.
+    folded = mean.bounded_interval(0.0, tilted=(0.1, 0.1))
+    assert folded[1] == pytest.approx(np.tanh(0.8 + 0.25 * reach / 2))
+    # Where 0.8 is the most that there can be, the scale ends there.
+    assert value(0) < mean.bounded_interval(0.0, top=0.8)[1] < 0.8 < plain[1]
+
+
+def test_the_standard_error_of_a_difference_grows_towards_the_ends_of_the_scale() -> None:
+    """Found on Fisher's scale: as there, times the ratio of both differences."""
+    rng = np.random.default_rng(10)
+    design = crossed(9, 14)
+    whole = np.arange(126), design
+    first, second = 0.6 + drawn(design, rng, 0.02, 0.1) / 20, drawn(design, rng, 0.1, 0.1) / 20
+    found = difference_of((*whole, first), (*whole, second), design.person, design.pair, chance=0.0)
+    means = [design.mean(x) for x in (first, second)]
+    assert found.value == pytest.approx(means[0].value - means[1].value)
+    slopes = [1 / (1 - mean.value**2) for mean in means]
+    on_z = design.mean(slopes[0] * first - slopes[1] * second)
+    apart = np.arctanh(means[0].value) - np.arctanh(means[1].value)
+    assert found.p() == pytest.approx(SampledMean(apart, on_z.stderr, on_z.df).p())
+    # Of means that are alike it is what it is without the scale.
+    other = second - second.mean() + first.mean()
+    alike = [
+        difference_of((*whole, first), (*whole, other), design.person, design.pair, chance=chance)
+        for chance in (None, 0.0)
+    ]
+    assert alike[0].stderr == pytest.approx(alike[1].stderr)
 
 
 def test_too_few_people_or_sentences_give_no_standard_error() -> None:
