@@ -257,7 +257,8 @@ def _natural_pair(scores: pd.DataFrame) -> OrderedPair:
 
 
 def _pair_of(triplet: Triplet, kept: bool) -> OrderedPair:
-    made = "just written" + f", with a floor on plausibility: {_KEPT}" * kept
+    floor = f", with a floor on plausibility ({_KEPT}: it may fall by 5 nats, no more)"
+    made = "just written" + floor * kept
     return OrderedPair(
         triplet.model_1,
         triplet.model_2,

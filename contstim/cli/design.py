@@ -80,7 +80,10 @@ def _add_trials(parser: argparse.ArgumentParser) -> None:
         "--random-natural", type=whole_number(0), metavar="N", help="random pairs (0)"
     )
     parser.add_argument(
-        "--catch", type=whole_number(0), metavar="N", help="shuffled-word trials (0)"
+        "--catch",
+        type=whole_number(0),
+        metavar="N",
+        help="catch trials, sentences against their shuffled words (0)",
     )
     add_decisions(parser)
     parser.add_argument(

@@ -1,8 +1,9 @@
 """Score sentences under one or several models.
 
-Writes the table `scores` as CSV: sentence, model, log_prob (nats, unless unit says otherwise),
-n_tokens, n_words, stderr, unit, and which of two scores is better, the higher or the lower.
-What each model scores (its event) is stated on standard error.
+Writes the table `scores` as CSV: sentence, model, log_prob (in nats, which are units of natural
+logarithms, unless unit says otherwise), n_tokens, n_words, stderr, unit, and which of two scores is
+better, the higher or the lower. What each model gives a probability, with or without full stop and
+end, is its event; it is stated on standard error.
 
 Example:
   contstim score --model contstim:trigram --model contstim:lstm sentences.txt --out scores.csv

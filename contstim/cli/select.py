@@ -2,10 +2,10 @@
 
 natural: from log-probabilities of many natural sentences, the pairs that set every two models most
 against each other (Golan et al. 2023, section 6.2). triplets: of the triplets of each model pair,
-equally many from each stratum of both models (section 4.8). set: pairs each of which sets many
-models of a set against each other, so that every two are separated often, or told apart best by
-people's answers (log-bf); natural pairs, those of triplets, or both. The objective, its bound and
-what was left out are reported on standard error.
+equally many from each stratum, a range of log-probabilities, of both models (section 4.8). set:
+pairs each of which sets many models of a set against each other, so that every two are separated
+often, or told apart best by people's answers (log-bf); natural pairs, those of triplets, or both.
+The objective, its bound and what was left out are reported on standard error.
 
 Examples:
   contstim select natural scores.csv --per-pair 10 --out pairs.csv
@@ -180,10 +180,15 @@ def _add_triplets(parser: argparse.ArgumentParser) -> None:
         "--objective",
         default="controversiality",
         metavar="NAME",
-        help=f"{', '.join(OBJECTIVES)} (default: controversiality)",
+        help=f"{', '.join(OBJECTIVES)} (default: controversiality, the sum of both falls in nats)",
     )
     parser.add_argument(
-        "--strata", type=positive, default=10, metavar="N", help="of each model (default: 10)"
+        "--strata",
+        type=positive,
+        default=10,
+        metavar="N",
+        help="ranges of each model's log-probabilities, from each of which equally many triplets "
+        "are chosen (default: 10)",
     )
     parser.add_argument(
         "--reference", metavar="SCORES", help="log-probabilities of a corpus that define the strata"

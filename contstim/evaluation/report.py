@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from contstim.evaluation.result import Evaluation
 
 _MOST_PAIRS = 6
+_NATS = "nats (units of natural logarithms; one less is 2.7 times less probable)"
 _MODEL_COLUMNS = (
     *("model", "value", "ci_low", "ci_high", "ceiling_lower", "ceiling_upper"),
     *(
@@ -110,8 +111,8 @@ def _units(units: dict[str, str]) -> str:
     """Return which models' scores are in nats and which are not."""
     others = [f"of {name}: {unit}" for name, unit in units.items() if unit != "nats"]
     if not others:
-        return "Log-probabilities are in nats."
-    return f"Scores are log-probabilities in nats, except {'; '.join(others)}."
+        return f"Log-probabilities are in {_NATS}."
+    return f"Scores are log-probabilities in {_NATS}, except {'; '.join(others)}."
 
 
 def _add(page: Page, place: Path, name: str, drawn: Axes, caption: str) -> None:
@@ -159,8 +160,9 @@ def _model_figure(evaluation: Evaluation, page: Page, place: Path, rows: pd.Data
     span = f"{trials[0]}" if len(trials) == 1 else f"{trials[0]} to {trials[-1]}"
     caption = (
         f"{MEASURE_LABELS[measure].capitalize()} of each model; {span} sentence pairs a model. "
-        "Grey: noise ceiling. Right: filled, a model; open, those that it beats at a false "
-        "discovery rate of 0.05."
+        "Grey: noise ceiling, between whose bounds the best possible model of these people would "
+        "be. Right: filled, a model; open, those that it beats at a false discovery rate of 0.05 "
+        "(the share of false ones among such findings)."
     )
     _add(page, place, f"models-{analysis}-{measure}", figure, caption)
     return True

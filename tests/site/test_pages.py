@@ -107,6 +107,36 @@ def test_words_are_explained_where_a_reader_first_meets_them() -> None:
         assert f"[{word}](" in PAGES["concepts/index"], word
 
 
+#: Where else readers meet a word first, and what must stand beside it.
+FIRST_MET = [
+    ("README.md", "triplets", "a natural sentence, and two made of it"),
+    ("README.md", "strata", "ranges of a model's scores"),
+    ("contstim/cli/select.py", "stratum", "a range of log-probabilities"),
+    ("contstim/cli/select.py", '"--strata"', "ranges of each model's log-probabilities"),
+    ("contstim/cli/select.py", "default: controversiality", "the sum of both falls in nats"),
+    ("contstim/cli/score.py", "nats", "units of natural"),
+    ("contstim/cli/score.py", "its event", "gives a probability, with or without full stop"),
+    ("contstim/cli/design.py", '"--catch"', "sentences against their shuffled words"),
+    ("contstim/cli/evaluate.py", "noise ceiling", "how well the best possible model could do"),
+    ("contstim/evaluation/report.py", "noise ceiling", "the best possible model of these people"),
+    ("contstim/evaluation/report.py", "nats", "units of natural logarithms"),
+    ("contstim/evaluation/report.py", "false discovery rate", "the share of false ones"),
+    ("contstim/report/templates/triplets.html", "nats", "2.7 times less probable"),
+    ("contstim/report/templates/demonstration.html", "ceiling", "the best possible model"),
+    ("contstim/cli/demo.py", "a floor on plausibility (", "it may fall by 5 nats"),
+    ("contstim/search/bounded.py", "budget", "exact scores"),
+    ("contstim/cli/common.py", "Zipf", "once in a million words"),
+]
+
+
+@pytest.mark.parametrize(("path", "word", "explanation"), FIRST_MET)
+def test_a_word_is_explained_where_it_is_first_met(path: str, word: str, explanation: str) -> None:
+    """Where the word comes first its explanation stands within the next lines."""
+    text = " ".join(re.sub(r'"\n\s*f?"', "", (ROOT / path).read_text("utf-8")).split())
+    places = [m.start() for m in re.finditer(re.escape(word), text)]
+    assert any(explanation in text[max(0, at - 160) : at + 300] for at in places), (word, path)
+
+
 def _commands() -> list[str]:
     found = []
     for text in PAGES.values():
