@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -34,7 +33,7 @@ from contstim.search.targets import (
 )
 from contstim.search.triplets import Triplet, attempts, distinct_triplets
 from contstim.settings import Count, Natural, Several, one_of, settings
-from contstim.text.diversity import ALWAYS, MOST_USE, overused
+from contstim.text.diversity import MOST_USE, WordLimit
 from contstim.text.sentence import Sentence
 from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
 from contstim.text.words import LIKENESSES, words_alike
@@ -131,6 +130,8 @@ class SynthesisTask(Task):
         What a word and its replacement share.
     barred
         Words that the set has often enough, case-folded.
+    limited
+        Whether what the set has often enough decides on further searches.
     """
 
     kind: ClassVar[str] = "synthesize"
@@ -145,6 +146,7 @@ class SynthesisTask(Task):
     certificate: bool = False
     alike: str | None = None
     barred: tuple[str, ...] = ()
+    limited: bool = False
 
     @property
     def models(self) -> Sequence[ModelRecord]:  # noqa: D102 - as Task
@@ -153,7 +155,7 @@ class SynthesisTask(Task):
     @property
     def part(self) -> str:  # noqa: D102
         # Whether there is another attempt depends on both directions.
-        return digest_of([self.group, self.sentence])
+        return digest_of([self.group] if self.limited else [self.group, self.sentence])
 
     def is_done(self, store: RunStore) -> bool:  # noqa: D102
         return store.has(self.key)
@@ -243,7 +245,7 @@ class SynthesisOptions:
         What a word shares with the natural sentence's word that it replaces: ``class``, its word
         class; ``tag``, its Penn Treebank tag as well (`words_alike`). Words without tags stay.
     most_use
-        In what share of a pair's sentences a word may be, at most (`overused`); 1: in any.
+        In what share of a pair's sentences a word may be, at most (`WordLimit`); 1: in any.
     """
 
     strategy: Annotated[str, one_of(STRATEGIES)] = DEFAULT
@@ -442,11 +444,8 @@ class Written:
 #: One row of what was written.
 Row = Triplet | OneWay | Written
 
-#: By sentence, words that may not be written.
-Barred = Mapping[str, tuple[str, ...]]
-
-#: A vocabulary is not made smaller than this by words that come too often: first, and elsewhere.
-_LEAST = 20, 200
+#: By sentence whose searches are known to be needed, words that may not be written.
+Barred = dict[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -480,9 +479,10 @@ class Searches:
     starts: Mapping[tuple[str, str] | Sides, Sequence[str]]
     scales: Mapping[str, float] = field(default_factory=dict)
     words: Vocabulary | None = None
-    _rows: dict[Any, list[Row]] = field(default_factory=dict, init=False, repr=False)
-    _barred: dict[Any, Barred] = field(default_factory=dict, init=False, repr=False)
-    _settled_ones: set[Any] = field(default_factory=set, init=False, repr=False)
+    _found: dict[Any, tuple[list[SynthesisTask], list[Row]]] = field(
+        default_factory=dict, init=False, repr=False
+    )
+    _settled: dict[Any, Barred] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def pieces(self) -> list[tuple[tuple[str, str] | Sides, str]]:
@@ -537,6 +537,7 @@ class Searches:
             self.options.certificate,
             self.options.alike,
             barred,
+            self.options.most_use < 1,
         )
 
     def sides_of(self, wanted: tuple[str, str] | Sides) -> list[Sides]:
@@ -551,77 +552,61 @@ class Searches:
 
     def tasks(self, store: RunStore) -> list[Task]:
         """Return the tasks, in order, as far as they are known from the finished ones."""
-        every = list[Task]()
-        for wanted, own in self.starts.items():
-            barred, _ = self._settled(wanted, store)
-            for sentence in own:
-                every += self._look(wanted, sentence, store, barred.get(sentence, ()))[0]
-        return every
+        return [
+            task
+            for wanted in self.starts
+            for sentence, barred in self._barred(wanted, store).items()
+            for task in self._look(wanted, sentence, store, barred)[0]
+        ]
 
     def of_piece(
         self, wanted: tuple[str, str] | Sides, sentence: str, store: RunStore
     ) -> list[Row] | None:
         """Return the rows of one pair or set and sentence; None as long as they may change."""
-        barred = self._barred.get(wanted, {})
-        if self._done(wanted, sentence, store, barred.get(sentence, ())) is None:
-            return None
-        barred, settled = self._settled(wanted, store)
-        return self._done(wanted, sentence, store, barred.get(sentence, ())) if settled else None
+        if wanted not in self._settled and self.options.most_use < 1:
+            return None  # it becomes known when `tasks` is asked
+        return self._done(wanted, sentence, store, self._barred(wanted, store)[sentence])
 
     def rows(self, store: RunStore) -> Iterator[Row]:
         """Yield the rows that there are, in the order of the work."""
         for wanted, own in self.starts.items():
-            barred, _ = self._settled(wanted, store)
+            barred = self._barred(wanted, store)
             for sentence in own:
-                yield from self._look(wanted, sentence, store, barred.get(sentence, ()))[1]
+                if sentence in barred:
+                    yield from self._look(wanted, sentence, store, barred[sentence])[1]
 
     def triplets(self, store: RunStore) -> Iterator[Triplet]:
         """Yield the triplets that there are, in the order of the work."""
         return (row for row in self.rows(store) if isinstance(row, Triplet))
 
-    def _settled(self, wanted: tuple[str, str] | Sides, store: RunStore) -> tuple[Barred, bool]:
-        """Return which words may not be written, by sentence, as far as is known.
-
-        When all searches of a pair or set are made, those that bring a word into too many
-        sentences are made again without the words that come often enough, until none does.
-
-        Returns
-        -------
-        barred
-            The words.
-        settled
-            Whether these are all, so that rows that are there stay.
-        """
-        options, own = self.options, self.starts[wanted]
+    def _barred(self, wanted: tuple[str, str] | Sides, store: RunStore) -> Barred:
+        """Return which words may not be written, by sentence, as far as is known (`WordLimit`)."""
+        if wanted in self._settled:
+            return self._settled[wanted]
+        options, own = self.options, list(dict.fromkeys(self.starts[wanted]))
+        known = Barred()
+        if options.most_use == 1:
+            known = self._settled[wanted] = dict.fromkeys(own, ())
+            return known
         each = (1 if isinstance(wanted, Sides) else 2) * options.per_sentence
-        if options.most_use == 1 or len(own) * each <= ALWAYS:
-            return {}, True
-        # What the finished searches say of earlier rounds stays.
-        barred = dict(self._barred.get(wanted, {}))
-        while wanted not in self._settled_ones:
-            self._barred[wanted] = barred
+        limit = WordLimit(own, each, options.most_use, self.words or bundled_vocabulary())
+        failed = False
+        while (step := limit.next())[0]:
+            barred = tuple(sorted(step[1]))
+            known.update((own[number], barred) for number in step[0])
             written = []
-            for sentence in own:
-                rows = self._done(wanted, sentence, store, barred.get(sentence, ()))
+            for number in step[0]:
+                rows = self._done(wanted, own[number], store, barred)
                 if rows is None:
-                    return barred, False
+                    tasks, rows = self._look(wanted, own[number], store, barred)
+                    if not any(store.error(t) for t in tasks if not t.is_done(store)):
+                        return known
+                    failed = True  # others go on without it
                 written.append([text for row in rows for text in texts_of(row)])
-            before = [barred.get(sentence, ()) for sentence in own]
-            again, words = overused(own, written, options.most_use, before)
-            without = words.union(*before)
-            left = [len(folded - without) for folded in self._folded]
-            if not again or any(n < least for n, least in zip(left, _LEAST, strict=True)):
-                self._settled_ones.add(wanted)
-            else:
-                listed = tuple(sorted(without))
-                barred = {**barred, **{own[index]: listed for index in again}}
-        return barred, True
-
-    @cached_property
-    def _folded(self) -> tuple[set[str], set[str]]:
-        """The words that may be written first, and elsewhere, ignoring case."""
-        words = self.words or bundled_vocabulary()
-        return {w.casefold() for w in words.first}, {w.casefold() for w in words.elsewhere}
+            limit.take(written)
+        if not failed:
+            self._settled[wanted] = known
+        return known
 
     def _done(
         self,
@@ -632,12 +617,12 @@ class Searches:
     ) -> list[Row] | None:
         """Return a piece's rows; None as long as a search is missing."""
         key = wanted, sentence, barred
-        if key not in self._rows:
+        if key not in self._found:
             tasks, rows = self._look(wanted, sentence, store, barred)
             if not all(task.is_done(store) for task in tasks):
                 return None
-            self._rows[key] = rows
-        return self._rows[key]
+            self._found[key] = tasks, rows
+        return self._found[key][1]
 
     def _look(
         self,
@@ -647,6 +632,8 @@ class Searches:
         barred: tuple[str, ...],
     ) -> tuple[list[SynthesisTask], list[Row]]:
         """Return a piece's tasks as far as they are known, and its rows."""
+        if (found := self._found.get((wanted, sentence, barred))) is not None:
+            return found
         options, tasks = self.options, list[SynthesisTask]()
 
         def finished() -> Iterator[list[Synthesis]]:
@@ -672,7 +659,7 @@ class Searches:
 
 def texts_of(row: Row) -> tuple[str, ...]:
     """Return the sentences of a row that were written."""
-    return (row.synthetic_1, row.synthetic_2) if isinstance(row, Triplet) else (row.synthetic,)
+    return row.written if isinstance(row, Triplet) else (row.synthetic,)
 
 
 def starts_of(

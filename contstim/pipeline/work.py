@@ -248,7 +248,9 @@ class Worker:
         self.store = RunStore(context.store, context.scores)
         self._models: dict[str, tuple[SentenceModel, ModelRecord]] = {}
         self._versions = versions()
-        self._proposal: tuple[tuple[str, tuple[str, ...]], WordReplacement] | None = None
+        # Of the models of a group, the whole one; and one that leaves some words out.
+        self._proposal: tuple[str, WordReplacement] | None = None
+        self._barred: tuple[tuple[str, ...], WordReplacement] | None = None
 
     @cached_property
     def _vocabulary(self) -> tuple[Vocabulary, str]:
@@ -344,12 +346,12 @@ class Worker:
             self._proposal = None
         if self._vocabulary[1] != vocabulary:
             raise InputError("the vocabulary has changed since the run was begun; start it again")
-        key = task.group, barred
-        if self._proposal is None or self._proposal[0] != key:
-            words = self._vocabulary[0]
-            left = words.without(frozenset(barred)) if barred else words
-            self._proposal = key, WordReplacement(left, self.load(task))
-        return self._proposal[1]
+        if self._proposal is None or self._proposal[0] != task.group:
+            self._proposal = task.group, WordReplacement(self._vocabulary[0], self.load(task))
+            self._barred = None
+        if self._barred is None or self._barred[0] != barred:
+            self._barred = barred, self._proposal[1].without(frozenset(barred))
+        return self._barred[1]
 
 
 def _difference(there: Mapping[str, str], wanted: Mapping[str, str]) -> str:

@@ -312,13 +312,16 @@ def _names(search: Search) -> list[str]:
     return sorted(search.natural)
 
 
-# The trellises of each proposal, one for each set of models.
+# The trellises of each whole proposal, one for each set of models.
 _TRELLISES: WeakKeyDictionary[WordReplacement, list[Trellis]] = WeakKeyDictionary()
 
 
 def _trellis(proposal: WordReplacement, tables: Sequence[BackOff]) -> Trellis:
-    """Return the trellis of some models, the same for all sentences of one proposal."""
-    kept = _TRELLISES.setdefault(proposal, [])
+    """Return the trellis of some models, the same for all sentences of one proposal.
+
+    It is of all the models' words, so that proposals which leave out some of one's share it.
+    """
+    kept = _TRELLISES.setdefault(proposal.whole, [])
     ngrams = [back_off.table for back_off in tables]
     for trellis in kept:
         if trellis.joins(ngrams):

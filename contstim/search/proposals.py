@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -38,6 +38,19 @@ class WordReplacement:
         default_factory=dict, repr=False
     )
     _by_folded: dict[WordList, dict[str, list[int]]] = field(default_factory=dict, repr=False)
+    _whole: WordReplacement | None = field(default=None, repr=False)
+
+    def without(self, words: Collection[str]) -> WordReplacement:
+        """Return the proposal without some words, given case-folded."""
+        if not words:
+            return self
+        vocabulary = self.vocabulary.without(words)
+        return WordReplacement(vocabulary, self.models, _whole=self.whole)
+
+    @property
+    def whole(self) -> WordReplacement:
+        """The proposal of which this one leaves words out; itself where it leaves out none."""
+        return self if self._whole is None else self._whole
 
     def positions(self, sentence: Sentence) -> list[int]:
         """Return the positions that hold a word; dashes and the like stay as they are."""

@@ -7,8 +7,8 @@ Synthetic sentence 1 is accepted by model 1 and rejected by model 2, sentence 2 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING
 
 from contstim.errors import InputError
@@ -18,6 +18,7 @@ from contstim.search.proposals import WordReplacement
 from contstim.search.search import Synthesis, reached_columns, synthesize
 from contstim.search.strategies import DEFAULT
 from contstim.search.sweeps import Strategy
+from contstim.text.diversity import MOST_USE, WordLimit
 from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
 
 if TYPE_CHECKING:
@@ -79,6 +80,11 @@ class Triplet:
         )
 
     @property
+    def written(self) -> tuple[str, str]:
+        """The synthetic sentences."""
+        return self.synthetic_1, self.synthetic_2
+
+    @property
     def controversiality(self) -> float:
         """Sum of both falls, nats (Golan et al. 2023, Eq. 4); larger is more controversial."""
         return (self.natural_lp_2 - self.synthetic_1_lp_2) + (
@@ -132,6 +138,10 @@ class ModelPair:
             )
         known = bundled_vocabulary() if words is None else words
         return cls(model_1, model_2, WordReplacement(known, (model_1, model_2)))
+
+    def without(self, words: Collection[str]) -> ModelPair:
+        """Return the pair, to write without some words, given case-folded."""
+        return replace(self, proposal=self.proposal.without(words))
 
 
 def check_request(per_sentence: int, minimum_drop: float) -> None:
@@ -210,6 +220,7 @@ def synthesize_triplets(
     per_sentence: int = 1,
     seed: int = 0,
     minimum_drop: float = 0.0,
+    most_use: float = MOST_USE,
 ) -> TripletTable:
     """Write the triplets of many natural sentences for some pairs of models.
 
@@ -219,13 +230,16 @@ def synthesize_triplets(
     Parameters
     ----------
     sentences
-        The natural sentences.
+        The natural sentences; each counts once.
     pairs
         Two models each.
     vocabulary
         The words that may be written; the bundled ones if not given.
     strategy, per_sentence, seed, minimum_drop
         As for `triplets`.
+    most_use
+        In what share of a pair's sentences a word may be, at most, and no sentence comes twice
+        (`contstim.text.diversity.WordLimit`); 1: no limit.
 
     Returns
     -------
@@ -236,17 +250,16 @@ def synthesize_triplets(
     Raises
     ------
     InputError
-        As `triplets` and `ModelPair.of`.
+        As `triplets` and `ModelPair.of`; if `most_use` is not above 0 and at most 1.
     """
     from contstim.search.display import TripletTable  # needs pandas
 
     words = bundled_vocabulary() if vocabulary is None else vocabulary
     prepared = [ModelPair.of(one, two, words) for one, two in pairs]
-    work = [(pair, sentence) for pair in prepared for sentence in sentences]
-    rows = [
-        triplet.row()
-        for pair, sentence in track(work, len(work), "writing triplets")
-        for triplet in triplets(
+    natural = list(dict.fromkeys(" ".join(sentence.split()) for sentence in sentences))
+
+    def written(pair: ModelPair, sentence: str) -> list[Triplet]:
+        return triplets(
             pair,
             sentence,
             per_sentence=per_sentence,
@@ -254,9 +267,28 @@ def synthesize_triplets(
             seed=seed,
             minimum_drop=minimum_drop,
         )
-    ]
-    columns = None if rows else [f.name for f in fields(Triplet) if f.name != "others"]
-    return TripletTable(rows, columns=columns)
+
+    rows = list[Triplet]()
+
+    def work() -> Iterator[int]:
+        """Write the rows, yielding something for each natural sentence whose triplets stay."""
+        for pair in prepared:
+            done = 0
+            found = dict[int, list[Triplet]]()
+            limit = WordLimit(natural, 2 * per_sentence, most_use, words)
+            while (step := limit.next())[0]:
+                numbers, barred = step
+                own = pair.without(barred)
+                found.update((number, written(own, natural[number])) for number in numbers)
+                limit.take([[text for row in found[n] for text in row.written] for n in numbers])
+                yield from range(done, done := max(done, limit.settled))
+            rows.extend(row for number in range(len(natural)) for row in found[number])
+
+    for _ in track(work(), len(prepared) * len(natural), "writing triplets"):
+        pass
+    values = [row.row() for row in rows]
+    columns = None if values else [f.name for f in fields(Triplet) if f.name != "others"]
+    return TripletTable(values, columns=columns)
 
 
 def attempts(per_sentence: int) -> int:

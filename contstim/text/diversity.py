@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from itertools import islice
 from typing import Any
 
 from contstim.errors import InputError
 from contstim.text.sentence import split_word
+from contstim.text.vocabulary import Vocabulary
 
 #: Sentences of a set that may have one word whatever their number.
 ALWAYS = 2
+
+# A limit on words leaves at least so many of a vocabulary: first, and elsewhere.
+_LEAST = 20, 200
+
+# Natural sentences whose sentences are written at a time, at least.
+_TOGETHER = 8
 
 
 def words_of(sentence: str) -> list[str]:
@@ -21,62 +29,156 @@ def words_of(sentence: str) -> list[str]:
     return [core for core in cores if any(c.isalnum() for c in core)]
 
 
-def overused(
-    natural: Sequence[str],
-    written: Sequence[Sequence[str]],
-    share: float,
-    barred: Sequence[Collection[str]] | None = None,
-) -> tuple[list[int], frozenset[str]]:
-    """Say which sentences of a set should be written again, and without which words.
+class WordLimit:
+    """Which sentences of a set stay, and which are written again, so that no word comes too often.
 
     A word may be in so large a share of the sentences, in two where that is more, and in as many
     as it would be in if the set were the natural sentences themselves: "the" need not become rare.
-    Where more have it, the last of those that got it, rather than kept it, are to lose it.
+    Sentences are written a few at a time, without the words that have come as often as they may,
+    those counted that natural sentences still to come are likely to keep. Sentences that all the
+    same bring a word too often, or have come before, are written again; where in the end a word
+    is in too many, the last that got it are. Where too few words are left to write with, the
+    limit is doubled.
 
     Parameters
     ----------
     natural
-        S natural sentences.
-    written
-        For each, the sentences made of it.
+        The natural sentences, each once.
+    each
+        How many sentences are written of each, at most.
     share
-        The share, above 0 and at most 1.
-    barred
-        For each, words that could not be written; all the same it may hold them.
-
-    Returns
-    -------
-    list of int
-        The natural sentences whose sentences brought a word into too many; none if there is none.
-    frozenset of str
-        The words that they brought, and those that have come as often as they may. They are the
-        same for all of them, so that what searches learn of a list of words serves every one.
+        The share, above 0 and at most 1; 1: no limit, and all stay.
+    vocabulary
+        The words that may be written.
 
     Raises
     ------
     InputError
         If the share is no such number.
     """
-    check_share(share)
-    before = [{*words_of(sentence)} for sentence in natural]
-    after = [Counter(w for text in own for w in {*words_of(text)}) for own in written]
-    total, usual = Counter[str](), Counter[str]()
-    for old, new, own in zip(before, after, written, strict=True):
-        total.update(new)
-        usual.update(dict.fromkeys(old, len(own)))
-    most = max(ALWAYS, math.floor(share * sum(map(len, written)) + 1e-9))
-    excess = {w: n - max(most, usual[w]) for w, n in total.items() if n > max(most, usual[w])}
-    full = {word for word, n in total.items() if n >= most >= usual[word]}
-    again = []
-    for index in reversed(range(len(before))):
-        kept = {*before[index], *(barred[index] if barred is not None else ())}
-        put = {w for w in after[index] if w not in kept and excess.get(w, 0) > 0}
-        if put:
-            again.append(index)
-            full |= put
-            for word in put:
-                excess[word] -= after[index][word]
-    return again[::-1], frozenset(full if again else ())
+
+    def __init__(
+        self, natural: Sequence[str], each: int, share: float, vocabulary: Vocabulary
+    ) -> None:
+        check_share(share)
+        self._before = [frozenset(words_of(sentence)) for sentence in natural]
+        self._each, self._share, self._times = each, share, 1
+        self._lists = [
+            (frozenset(word.casefold() for word in own), least)
+            for own, least in zip((vocabulary.first, vocabulary.elsewhere), _LEAST, strict=True)
+        ]
+        # Of the whole set, as far as it is known: its size, and how many natural sentences would
+        # have each word; of the sentences that stay, how many have it; of the others, how many may
+        # keep it.
+        self._sentences = each * len(natural)
+        self._usual = Counter(w for words in self._before for w in words for _ in range(each))
+        self._counts, self._to_come = Counter[str](), Counter(self._usual)
+        self._words, self._stayed = 2, 1  # of natural sentences; half stay, if nothing is known
+        self._together = max(_TOGETHER, self._most)
+        self._kept: dict[int, tuple[Sequence[str], frozenset[str]]] = {}
+        self._refused = frozenset[str]()  # words for which sentences were refused of late
+        self._now: tuple[list[int], frozenset[str]] = [], frozenset()
+        self._was_whole = False
+
+    @property
+    def settled(self) -> int:
+        """How many natural sentences have sentences that stay, so far."""
+        return len(self._kept)
+
+    @property
+    def _most(self) -> int:
+        return self._times * max(ALWAYS, math.floor(self._share * self._sentences + 1e-9))
+
+    def _room(self, word: str) -> int:
+        """Return how many more sentences may get a word."""
+        # What is written again must not bring others above the limit, or there is no end of it.
+        stay = 1.0 if self._was_whole else self._stayed / self._words
+        coming = math.floor(stay * self._to_come[word])
+        return max(self._most, self._usual[word]) - self._counts[word] - coming
+
+    def _full(self) -> frozenset[str]:
+        words = {*self._counts, *self._to_come}
+        return frozenset(word for word in words if self._room(word) <= 0)
+
+    def next(self) -> tuple[list[int], frozenset[str]]:
+        """Return of which natural sentences, by number, sentences are to be written now.
+
+        Returns
+        -------
+        numbers
+            None when all are there.
+        without
+            The words, case-folded, without which they are to be written.
+        """
+        left = (i for i in range(len(self._before)) if i not in self._kept)
+        numbers = list(islice(left, self._together))
+        without = frozenset[str]() if self._share == 1 else self._refused | self._full()
+        while without and any(len(own - without) < least for own, least in self._lists):
+            self._times *= 2
+            without = self._full()
+        self._now = numbers, without
+        return self._now
+
+    def take(self, written: Sequence[Sequence[str]]) -> None:
+        """Keep what may stay of the sentences that were asked for last.
+
+        Parameters
+        ----------
+        written
+            Of each natural sentence, what was written; less than was asked for, if need be.
+        """
+        numbers, without = self._now
+        there = {text for own, _ in self._kept.values() for text in own}
+        refused, before = set[str](), len(self._kept)
+        for number, own in zip(numbers, written, strict=True):
+            got = self._got(number, own)
+            over = {word for word, n in got.items() if n > self._room(word)}
+            over.update(w for text in own if text in there for w in words_of(text) if w in got)
+            if self._share < 1 and (over := over - without):
+                refused |= over
+                continue
+            there.update(own)
+            self._kept[number] = own, without
+            self._count(number, own)
+        # What was refused is tried again once there are other sentences; else none would ever be.
+        self._refused = frozenset(refused if len(self._kept) > before else self._refused | refused)
+        if len(self._kept) == len(self._before) and self._share < 1:
+            self._was_whole = True
+            while self._send_back():
+                pass
+
+    def _got(self, number: int, own: Sequence[str]) -> Counter[str]:
+        """Return in how many of the sentences a word is that the natural one does not have."""
+        return Counter(w for text in own for w in {*words_of(text)} - self._before[number])
+
+    def _count(self, number: int, own: Sequence[str], sign: int = 1) -> None:
+        """Count sentences that stay, or no longer those that stayed."""
+        before, short = self._before[number], self._each - len(own)
+        self._sentences -= sign * short
+        self._words += sign * len(own) * len(before)
+        for word in before:
+            self._usual[word] -= sign * short
+            self._to_come[word] -= sign * self._each
+        for text in own:
+            for word in {*words_of(text)}:
+                self._counts[word] += sign
+                self._stayed += sign * (word in before)
+
+    def _send_back(self) -> bool:
+        """Let go of sentences that got words too often, the last first; say whether there were."""
+        excess = {word: -room for word in self._counts if (room := self._room(word)) < 0}
+        found = False
+        for number in sorted(self._kept, reverse=True) if excess else ():
+            own, without = self._kept[number]
+            got = self._got(number, own)
+            if over := {word for word in got if excess.get(word, 0) > 0} - without:
+                found = True
+                del self._kept[number]
+                self._count(number, own, -1)
+                self._refused |= over
+                for word in over:
+                    excess[word] -= got[word]
+        return found
 
 
 def check_share(share: float) -> None:

@@ -14,11 +14,11 @@ import sys
 
 from contstim.selection import read_triplets
 from contstim.selection.triplets import controversiality
-from contstim.text.diversity import diversity, overused
+from contstim.text.diversity import diversity
 
 COLUMNS = (
     *("file", "triplets", "words", "different", "share_different", "zipf", "zipf_natural"),
-    *("above_2_percent", "most_above", "controversiality", "too_often"),
+    *("above_2_percent", "most_above", "controversiality"),
 )
 
 
@@ -34,7 +34,6 @@ def main() -> None:
         natural = list(table["natural"])
         found = diversity([text for pair in both for text in pair], natural)
         first = found.above[0] if found.above else ("", 0.0)
-        again, _ = overused(natural, both, 0.02)
         writer.writerow(
             [
                 path,
@@ -47,7 +46,6 @@ def main() -> None:
                 len(found.above),
                 f"{first[0]} {first[1]:.1%}" if first[0] else "",
                 round(float(controversiality(table).mean()), 1),
-                "yes" if again else "no",
             ]
         )
 
