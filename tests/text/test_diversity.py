@@ -32,7 +32,7 @@ def set_of(
     while (step := limit.next())[0]:
         numbers, without = step
         for number in numbers:
-            rng = np.random.default_rng([seed, number])
+            rng = np.random.default_rng([seed, number, searches])
             left = [word for word in words if word not in without]
             first = natural[number].split()[0]
             found[number] = [
@@ -70,28 +70,26 @@ def test_no_word_comes_too_often(n: int, share: float, rows: int, seed: int) -> 
 
 def test_searches_that_all_want_the_same_words_are_not_made_in_vain() -> None:
     """The case of a model of single words, whose best words are the same in all sentences."""
-    natural = [f"Old {WORDS[i]}." for i in range(200)]
+    natural = [f"Old {word}." for word in WORDS[:400]]
     limit = WordLimit(natural, 1, 0.02, VOCABULARY)
     searches = 0
     while (step := limit.next())[0]:
         left = [word for word in WORDS if word not in step[1]]
         searches += len(step[0])
         limit.take([[f"{left[0]} {left[1]}. {number}"] for number in step[0]])
-    assert searches == len(natural)
+    assert searches < 1.1 * len(natural)
 
 
 def test_words_go_to_the_first_and_stay_where_they_were() -> None:
-    natural = ["A bad", "A big", "A red", "A new", "A low", "A wet"]
+    natural = [f"A {word}" for word in WORDS[-10:]]
     limit = WordLimit(natural, 1, 0.1, VOCABULARY)
-    # All naturally have "a", of which none is known to have lost it.
-    assert limit.next() == ([0, 1, 2, 3], {"a"})
-    limit.take([["A pot"], ["The pot"], ["The pot."], ["The pot!"]])
+    assert limit.next() == ([*range(8)], frozenset())
+    bring = ["A pot", "The pot", "The pot.", "The pot!"]
+    limit.take([[text] for text in (*bring, *natural[4:8])])
     # "pot" has come twice; the third sentence to bring it, and the fourth, are to do without.
-    assert limit.next() == ([2, 3, 4, 5], {"pot"})
-    limit.take([["Some cat"], ["My cat"], ["A cat"], ["A wet"]])
-    numbers, without = limit.next()
-    assert numbers == [4]
-    assert without == {"pot", "cat"}
+    assert limit.next() == ([2, 3, 8, 9], {"pot"})
+    limit.take([["Some cat"], ["My cat"], ["His cat"], [natural[9]]])
+    assert limit.next() == ([8], {"pot", "cat"})
     limit.take([["A dog"]])
     assert limit.next()[0] == []
 
@@ -106,11 +104,12 @@ def test_a_sentence_is_not_written_twice() -> None:
 def test_where_words_are_few_the_limit_is_doubled() -> None:
     few = Vocabulary(WordList.of(WORDS[:25]), WordList.of(WORDS[:201]), frozenset())
     limit = WordLimit([f"a{i}" for i in range(20)], 1, 0.1, few)
-    for numbers in ([0, 1, 2, 3], [2, 3, 4, 5]):
-        assert limit.next()[0] == numbers
-        limit.take([[f"{WORDS[0]} {WORDS[1]} {n}"] for n in numbers])
+    numbers, _ = limit.next()
+    limit.take([[f"{WORDS[0]} {WORDS[1]} {number}"] for number in numbers])
     # Without both fewer than 200 would be left, so that four sentences may have either.
-    assert limit.next() == ([4, 5, 6, 7], frozenset())
+    assert limit.next() == ([*range(2, 10)], frozenset())
+    limit.take([[f"{WORDS[0]} {WORDS[1]} {number}"] for number in range(2, 10)])
+    assert limit.next()[0] == [*range(4, 12)]
 
 
 def test_without_a_limit_all_stay() -> None:
