@@ -193,6 +193,14 @@ def _add_triplets(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--reference", metavar="SCORES", help="log-probabilities of a corpus that define the strata"
     )
+    parser.add_argument(
+        "--most-use",
+        type=number(1e-6, 1),
+        default=1.0,
+        metavar="SHARE",
+        help="in what share of the chosen synthetic sentences of a pair a word may be, at most, "
+        "unless natural sentences have it more often (default: 1, no limit)",
+    )
     add_decisions(parser)
 
 
@@ -314,4 +322,5 @@ def _triplets(args: argparse.Namespace) -> pd.DataFrame:
         args.objective,
         strata=args.strata,
         reference=read_scores(args.reference) if args.reference else None,
+        most_use=args.most_use,
     )

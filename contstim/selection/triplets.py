@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
-from scipy.optimize import linear_sum_assignment
+from scipy.optimize import Bounds, LinearConstraint, linear_sum_assignment, milp
+from scipy.sparse import csr_array, vstack
 from scipy.stats import rankdata
 
 from contstim.arrays import FloatArray, IntArray
@@ -16,6 +19,7 @@ from contstim.errors import InfeasibleError, InputError, UnknownNameError
 from contstim.models.registry import score_kind
 from contstim.progress import waiting
 from contstim.tables import require_columns
+from contstim.text.diversity import ALWAYS, check_share, words_of
 
 _TEXTS = ("natural", "synthetic_1", "synthetic_2")
 _NUMBERS = ("natural_lp_1", "natural_lp_2", "synthetic_1_lp_2", "synthetic_2_lp_1")
@@ -149,6 +153,7 @@ def select_triplets(
     strata: int = 10,
     reference: pd.DataFrame | None = None,
     ties: str = "average",
+    most_use: float = 1.0,
 ) -> pd.DataFrame:
     """Select triplets of each model pair, equally many from each stratum of both models.
 
@@ -170,6 +175,10 @@ def select_triplets(
         those of the pair's own triplets do.
     ties
         For ``worst-rank``, see :func:`worst_ranks`.
+    most_use
+        In what share of a pair's ``2 * per_pair`` synthetic sentences a word may be, at most: in
+        two where that is more, and in as large a share as of the natural sentences of all its
+        triplets. 1: no limit.
 
     Returns
     -------
@@ -194,8 +203,10 @@ def select_triplets(
     with the best objective is taken. Triplets with a missing or infinite log-probability are left
     out. A natural sentence is used once in a model pair, in its best triplet. When the strata are
     those of the triplets themselves, without ties and with equally many triplets in each, all
-    strata can always be filled (König's theorem).
+    strata can always be filled (König's theorem). Departure: with `most_use` below 1 the choice
+    is an integer programme, solved to the optimum as well.
     """
+    check_share(most_use)
     if strata < 1 or per_pair < 1 or per_pair % strata:
         raise InputError(
             f"per_pair is {per_pair}, not a multiple of {strata} strata; change one of them"
@@ -234,7 +245,11 @@ def select_triplets(
         )
         grid = _Grid(costs[usable], cells, strata, per_pair // strata)
         with waiting("choosing triplets"):
-            picked = grid.solve()
+            if most_use == 1:
+                picked = grid.solve()
+            else:
+                words = _frequent(scored.iloc[usable], 2 * per_pair, most_use)
+                picked = grid.solve_within(*words)
         value = float(values[usable][picked].sum())
         total += value
         chosen.append(places[finite][usable][picked])
@@ -257,7 +272,7 @@ def select_triplets(
         "objective": total,
         "bound": total,
         "gap": 0.0,
-        "solver": "scipy linear_sum_assignment",
+        "solver": f"scipy {'linear_sum_assignment' if most_use == 1 else 'milp (HiGHS)'}",
         "status": "optimal",
         "pairs": reports,
     }
@@ -280,6 +295,34 @@ def _best_of_each_natural(own: pd.DataFrame, costs: FloatArray) -> IntArray:
     keys = pd.DataFrame({name: own[name].astype(str).to_numpy() for name in _TEXTS})
     order = keys.assign(cost=costs).sort_values(["natural", "cost", *_TEXTS[1:]], kind="stable")
     return order.index[~order["natural"].duplicated()].to_numpy(dtype=np.int64)
+
+
+def _frequent(
+    triplets: pd.DataFrame, n_sentences: int, share: float
+) -> tuple[csr_array, FloatArray]:
+    """Return in how many of a triplet's sentences each word is, (words, T), and the limit on each.
+
+    Words that cannot come too often are left out.
+    """
+    both = zip(triplets["synthetic_1"], triplets["synthetic_2"], strict=True)
+    counts = [Counter(w for text in texts for w in {*words_of(str(text))}) for texts in both]
+    usual = Counter(w for text in triplets["natural"] for w in {*words_of(str(text))})
+    most = max(ALWAYS, math.floor(share * n_sentences + 1e-9))
+    total = Counter[str]()
+    for own in counts:
+        total.update(own)
+    limits = {
+        word: limit
+        for word, n in sorted(total.items())
+        if n > (limit := max(most, math.floor(n_sentences * usual[word] / len(triplets) + 1e-9)))
+    }
+    number = {word: k for k, word in enumerate(limits)}
+    found = [
+        (number[w], t, n) for t, own in enumerate(counts) for w, n in own.items() if w in number
+    ]
+    rows, columns, values = np.array(found, dtype=np.int64).reshape(-1, 3).T
+    matrix = csr_array((values.astype(np.float64), (rows, columns)), (len(limits), len(triplets)))
+    return matrix, np.array(list(limits.values()), dtype=np.float64)
 
 
 def _column(reference: pd.DataFrame | None, model: str) -> FloatArray | None:
@@ -335,6 +378,33 @@ class _Grid:
         _, columns = linear_sum_assignment(table)
         columns_of_places = columns[:places]
         return np.asarray(rows[np.sort(columns_of_places[columns_of_places >= places] - places)])
+
+    def solve_within(self, words: csr_array, limits: FloatArray) -> IntArray:
+        """Return the chosen rows where ``words @ chosen <= limits`` has to hold as well.
+
+        First as many as possible are chosen, then, of that many, those that cost least.
+        """
+        n = len(self.costs)
+        places = np.concatenate([self.cells[:, 0], self.strata + self.cells[:, 1]])
+        of_stratum = csr_array(
+            (np.ones(2 * n), (places, np.tile(np.arange(n), 2))), (2 * self.strata, n)
+        )
+        rows: Any = vstack([of_stratum, words, csr_array(np.ones((1, n)))], format="csr")
+        upper = np.concatenate([np.full(2 * self.strata, float(self.each)), limits, [np.inf]])
+        chosen = np.zeros(n)
+        for costs in (-np.ones(n), self.costs):
+            lower = np.append(np.zeros(len(upper) - 1), chosen.sum())
+            answer: Any = milp(
+                costs,
+                integrality=np.ones(n, dtype=np.int64),
+                bounds=Bounds(0, 1),
+                constraints=LinearConstraint(rows, lower, upper),
+                options={"mip_rel_gap": 0.0},
+            )
+            if answer.status != 0:
+                raise InfeasibleError(f"no choice of triplets was found: {answer.message}")
+            chosen = np.round(answer.x)
+        return np.flatnonzero(chosen)
 
     def _candidates(self) -> IntArray:
         order = np.lexsort((np.arange(len(self.costs)), self.costs))

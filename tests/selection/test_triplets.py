@@ -106,6 +106,51 @@ def test_optimum_equals_brute_force(seed, shape, objective, whole):
     assert value[found.index].sum() == pytest.approx(best)
 
 
+def worded(n, seed):
+    """Triplets of three words a sentence, of few words, so that some come in many."""
+    rng = np.random.default_rng(seed)
+    table = triplets(n, seed)
+    for kind in ("synthetic_1", "synthetic_2"):
+        table[kind] = [" ".join(rng.choice(list("abcdefghij"), 3, replace=False)) for _ in range(n)]
+    table["natural"] = [f"n{i} {'a b' if i % 2 else 'a'}" for i in range(n)]
+    return table
+
+
+def uses(table):
+    texts = [*table["synthetic_1"], *table["synthetic_2"]]
+    return {word: sum(word in text.split() for text in texts) for word in "abcdefghij"}
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_best_choice_with_a_limit_on_words_equals_brute_force(seed):
+    table = worded(9, seed)
+    worth = controversiality(table).to_numpy()
+    cells = [quantile_strata(table[f"natural_lp_{k}"].to_numpy(), 2) for k in (1, 2)]
+    # Of eight sentences a word may be in two; "a" in all, since every natural sentence has it, and
+    # "b" in three, since four of nine have it.
+    limits = {**dict.fromkeys("cdefghij", 2), "a": 8, "b": 3}
+    best = (0, -np.inf)
+    for size in range(1, 5):
+        for rows in map(list, combinations(range(9), size)):
+            if all(np.bincount(c[rows], minlength=2).max() <= 2 for c in cells) and all(
+                n <= limits[word] for word, n in uses(table.iloc[rows]).items()
+            ):
+                best = max(best, (size, worth[rows].sum()))
+    chosen = select_triplets(table, 4, strata=2, most_use=0.25)
+    assert (len(chosen), chosen.attrs["objective"]) == (best[0], pytest.approx(best[1]))
+    assert all(n <= limits[word] for word, n in uses(chosen).items())
+    assert chosen.attrs["solver"] == "scipy milp (HiGHS)"
+
+
+def test_a_limit_that_binds_nothing_changes_nothing():
+    table = triplets(40)
+    table[["synthetic_1", "synthetic_2"]] = [[f"x{i}", f"y{i}"] for i in range(40)]
+    free, limited = (select_triplets(table, 20, most_use=share) for share in (1.0, 0.1))
+    pd.testing.assert_frame_equal(free, limited)
+    with pytest.raises(InputError, match="a word may be in the share 0 of the sentences"):
+        select_triplets(table, 20, most_use=0)
+
+
 @pytest.mark.parametrize("objective", ["controversiality", "worst-rank"])
 @pytest.mark.parametrize("each", [1, 3])
 def test_every_stratum_gives_equally_many(objective, each):

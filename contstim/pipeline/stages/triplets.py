@@ -6,6 +6,7 @@ from collections.abc import Collection
 from typing import Annotated, Any
 
 import pandas as pd
+from pydantic import Field
 
 from contstim.errors import InputError
 from contstim.pipeline.stage import (
@@ -32,7 +33,7 @@ class TripletOptions(StageOptions):
     """``[triplets]``: the choice of triplets; see `select_triplets`.
 
     ``reference`` says what the strata are quantiles of: the pair's own ``triplets`` (as
-    published), or all natural ``sentences``.
+    published), or all natural ``sentences``. ``most_use`` limits words, 1 does not.
     """
 
     per_pair: Count = 10
@@ -40,6 +41,7 @@ class TripletOptions(StageOptions):
     strata: Count = 10
     ties: Annotated[str, one_of(TIES)] = "average"
     reference: Annotated[str, one_of(REFERENCES)] = "triplets"
+    most_use: Annotated[float, Field(gt=0, le=1)] = 1.0
 
     def __post_init__(self) -> None:
         if self.per_pair % self.strata:
@@ -85,6 +87,7 @@ class _Triplets(Stage):
             strata=options.strata,
             ties=options.ties,
             reference=run.log_probs if options.reference == "sentences" else None,
+            most_use=options.most_use,
         )
         return frame_text(chosen), notes_of(chosen)
 
