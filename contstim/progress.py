@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import sys
 import threading
 import time
@@ -39,7 +40,7 @@ def track(
     items
         What is still to do.
     total
-        Number of items in all, `done` included.
+        Number of items in all, `done` included, as far as is known: more may come.
     label
         What is being done, in a few words.
     done
@@ -69,6 +70,10 @@ def track(
     try:
         for number, item in enumerate(items, start=done + 1):
             yield item
+            if number > total:  # more than was known
+                total, rest = number, [*rest, 1.0]
+                if bar is not None:
+                    bar.total = done + sum(rest)
             if bar is not None:
                 bar.update(rest[number - done - 1])
                 continue
@@ -127,8 +132,9 @@ def waiting(label: str, most: float | None = None) -> Iterator[None]:
 
 
 def _elsewhere() -> bool:
-    """Whether this is a worker; the process that hands out its tasks shows how they go."""
-    return multiprocessing.parent_process() is not None
+    """Whether to be silent: in a worker, whose tasks another process shows, and on request."""
+    wanted = os.environ.get("CONTSTIM_PROGRESS", "on") != "off"
+    return not wanted or multiprocessing.parent_process() is not None
 
 
 def _live() -> bool:

@@ -18,8 +18,8 @@ import contstim
 
 # Commands in tutorials (`!contstim ...`) are those of the environment that builds.
 os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-# Cells print their progress; that there are no widgets for it is nothing to show.
-os.environ["PYTHONWARNINGS"] = "ignore:IProgress"
+# How long this build's cells took is nothing to show.
+os.environ["CONTSTIM_PROGRESS"] = "off"
 
 project = "contstim"
 author = "the contstim authors"

@@ -42,6 +42,32 @@ def test_the_time_left_goes_by_what_items_cost(
     ]
 
 
+@pytest.mark.parametrize("terminal", [False, True])
+def test_more_may_come_than_was_known(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, terminal: bool
+) -> None:
+    clock = itertools.count(0, 20.0)
+    monkeypatch.setattr("time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("sys.stderr.isatty", lambda: terminal)
+    assert list(track("abc", 2, "work")) == ["a", "b", "c"]
+    said = capsys.readouterr().err
+    assert terminal or said.splitlines()[-1] == "work: 3 of 3, about 0 s left"
+
+
+def test_progress_can_be_turned_off(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = itertools.count(0, 20.0)
+    monkeypatch.setattr("time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("contstim.progress._SECONDS_BETWEEN_LINES", 0.01)
+    monkeypatch.setenv("CONTSTIM_PROGRESS", "off")
+    for _ in track("abc", 3, "work"):
+        pass
+    with waiting("step"):
+        time.sleep(0.05)
+    assert capsys.readouterr().err == ""
+
+
 def test_work_within_work_is_not_reported(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

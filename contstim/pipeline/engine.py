@@ -85,7 +85,9 @@ class Engine:
     check: Callable[[], None]
     failed: list[tuple[Task, str]] = field(default_factory=list)
 
-    def run(self, label: str, tasks: Callable[[], Sequence[Task]]) -> Iterator[TaskResult]:
+    def run(
+        self, label: str, tasks: Callable[[], Sequence[Task]], expected: int = 0
+    ) -> Iterator[TaskResult]:
         """Do tasks, yielding each one's result once it is on the disk.
 
         Parameters
@@ -94,6 +96,8 @@ class Engine:
             What is being done, in a word.
         tasks
             Gives all tasks that are known to be needed; asked again when those are done.
+        expected
+            How many there will be at least, where they are known a few at a time.
 
         Raises
         ------
@@ -102,18 +106,21 @@ class Engine:
         OutputError
             If results cannot be written, or are not where they were written.
         """
-        while True:
-            by_key = {task.key: task for task in tasks()}
-            left = self._left(by_key.values())
-            if not left:
-                return
-            done = len(by_key) - len(left)
-            for result in track(self._results(left), len(by_key), label, done):
+        first = {task.key: task for task in tasks()}
+        done = len(first) - len(self._left(first.values()))
+        yield from track(self._rounds(label, tasks, first), max(expected, len(first)), label, done)
+
+    def _rounds(
+        self, label: str, tasks: Callable[[], Sequence[Task]], by_key: dict[str, Task]
+    ) -> Iterator[TaskResult]:
+        while left := self._left(by_key.values()):
+            for result in self._results(left):
                 if result.error is not None:
                     self.failed.append((by_key[result.key], result.error))
                 self.check()
                 yield result
             self._see_all(label, left)
+            by_key = {task.key: task for task in tasks()}
 
     def _left(self, tasks: Iterable[Task]) -> list[Task]:
         given_up = {task.key for task, _ in self.failed}

@@ -304,7 +304,7 @@ def _rows(searches: Searches, engine: Engine) -> Iterator[Row]:
             yield from rows
             piece = next(waiting, None)
 
-    for _ in engine.run("synthesize", lambda: searches.tasks(engine.store)):
+    for _ in engine.run("synthesize", lambda: searches.tasks(engine.store), searches.number):
         yield from ready()
     yield from ready()
 

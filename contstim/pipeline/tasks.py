@@ -489,6 +489,12 @@ class Searches:
         """Each pair or set, and sentence, in the order of the work."""
         return [(wanted, sentence) for wanted, own in self.starts.items() for sentence in own]
 
+    @property
+    def number(self) -> int:
+        """How many searches there are at least, if each finds what is wanted at once."""
+        ways = (len(self.sides_of(wanted)) * len(own) for wanted, own in self.starts.items())
+        return self.options.per_sentence * sum(ways)
+
     def prepared(self, scores: Mapping[str, Mapping[str, float]]) -> Searches:
         """Return the searches with scales; refuse natural sentences that cannot do.
 
