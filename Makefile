@@ -31,7 +31,7 @@ test: $(BIN)/.installed  ## run the tests, two files at a time
 test-browser: $(BIN)/.installed page  ## play the experiment in Chromium (chromium and npm needed)
 	$(PIP) install -c constraints.txt -e ".[dev,browser]"
 	cd tests/browser && npm ci --ignore-scripts --no-audit --no-fund
-	$(BIN)/python -m pytest -m browser tests/browser
+	$(BIN)/python -m pytest -m browser -n 2 --dist worksteal tests/browser
 
 page: $(BIN)/.installed  ## fetch the npm files of the experiment's page, by lock file
 	$(BIN)/contstim experiment build

@@ -48,13 +48,19 @@ def page(context: BrowserContext) -> Page:
 
 @pytest.fixture
 def make_study(tmp_path: Path) -> Callable[..., Study]:
-    """Make a study of one group with two practice trials and breaks, without placeholders."""
+    """Make a study of one group with two practice trials and breaks, without placeholders.
 
-    def make(pairs: int = 4, break_every: int = 5, participants: int = 4) -> Study:
+    It takes answers sooner than people can give them.
+    """
+
+    def make(
+        pairs: int = 4, break_every: int = 5, participants: int = 4, minimum_rt_ms: int = 20
+    ) -> Study:
         trials = tmp_path / "trials.csv"
         make_trials(groups=1, participants=participants, pairs=pairs).to_csv(trials, index=False)
         study = new_study(tmp_path / "study", trials)
         (study.folder / "consent.md").write_text("# About\n\nTaking part is voluntary.\n", "utf-8")
+        study = edit(study, "minimum_rt_ms = 200", f"minimum_rt_ms = {minimum_rt_ms}")
         return edit(study, "break_every = 55", f"break_every = {break_every}")
 
     return make

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Page, Route
 
 #: What the keys 1 to 6 mean.
 CHOICES = (-3, -2, -1, 1, 2, 3)
@@ -19,6 +19,20 @@ _TRIAL = re.compile(r"Trial (\d+) of (\d+)")
 def choice_of(number: int) -> int:
     """What this participant answers to the trial of a number."""
     return CHOICES[number % 6]
+
+
+def lose_patience(page: Page) -> None:
+    """Have a page say after two seconds, not after twenty, that answers do not arrive."""
+
+    def change(route: Route) -> None:
+        script = route.fetch()
+        text = script.text()
+        assert "PATIENCE_MS = 20_000;" in text
+        route.fulfill(
+            response=script, body=text.replace("PATIENCE_MS = 20_000;", "PATIENCE_MS = 2_000;")
+        )
+
+    page.route("**/session.js", change)
 
 
 class Player:
@@ -80,19 +94,21 @@ class Player:
         found = _TRIAL.match(self.label() or "")
         return int(found.group(1)) if found else None
 
-    def answer(self, key: str, minimum_rt_ms: int = 200) -> None:
-        """Press a key when the trial has been shown long enough; wait until it is gone."""
+    def answer(self, key: str) -> None:
+        """Press a key until the trial, shown long enough, is gone."""
         self.screen("trial")
         handle = self.page.query_selector("[data-screen=trial]")
         assert handle is not None
-        self.page.wait_for_timeout(minimum_rt_ms + 40)
+        self.page.wait_for_timeout(50)
         end = time.monotonic() + 60
+        waits = "node => node.isConnected && !node.querySelector('.chosen')"
         while True:
             self.page.keyboard.press(key)
-            self.page.wait_for_timeout(30)
-            if not handle.evaluate("node => node.isConnected"):
+            self.page.wait_for_timeout(20)
+            if not handle.evaluate(waits):
+                handle.wait_for_element_state("hidden")
                 return
-            # On a slow machine the first frame may have come late.
+            # It was too soon, or the first frame came late on a slow machine.
             assert time.monotonic() < end, "the page takes no answer"
 
     def play(self, until: int) -> None:

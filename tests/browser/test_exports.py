@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import pytest
 from hosts import FileHost
-from playing import Player, choice_of
+from playing import Player, choice_of, lose_patience
 
 from contstim.cli import main
 from contstim.experiment.collected import read_collected, recruiter_ids
@@ -193,6 +193,7 @@ def test_an_endpoint_that_begins_to_refuse_is_told_and_costs_nothing(
     host = host_files(site)
     write_static(study, site, f"{host.url}pipe", "exp1")
     player = Player(context.new_page())
+    lose_patience(player.page)
     player.page.goto(host.url)
     player.begin()
     host.active = False

@@ -48,7 +48,7 @@ def test_each_key_and_each_button_is_its_choice(
 def test_answers_in_the_first_200_ms_held_keys_and_other_keys_are_ignored(
     page: Page, make_study: Callable[..., Study], serve: Callable[[Study], Server]
 ) -> None:
-    study = make_study()
+    study = make_study(minimum_rt_ms=200)
     player = begin(page, study, serve)
     page.keyboard.down("1")
     for _ in range(30):
