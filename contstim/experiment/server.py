@@ -354,8 +354,9 @@ class _Dashboard:
         except RefusedError as error:
             return self._ask(error)
         reply = RedirectResponse("dashboard", status_code=303)
-        secure = request.url.scheme == "https"
-        reply.set_cookie(_COOKIE, self._proof, httponly=True, samesite="strict", secure=secure)
+        safe: dict[str, Any] = {"httponly": True, "secure": request.url.scheme == "https"}
+        # Without a path it is for this study's place alone: others may be served beside it.
+        reply.set_cookie(_COOKIE, self._proof, path=None, samesite="strict", **safe)
         return reply
 
     async def data(self, request: Request) -> Response:

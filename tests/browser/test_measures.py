@@ -13,6 +13,7 @@ import pytest
 from hosts import Server
 from playing import Player
 from studies import ATTENTION, add, edit
+from test_screens import look
 from test_session import rows, wait_for_rows
 
 from contstim.experiment.collected import read_collected
@@ -190,7 +191,7 @@ def test_devices_that_a_study_does_not_admit_are_told_before_consent(
     context = browser.new_context(viewport=size, has_touch=touch, is_mobile=touch)
     page = context.new_page()
     page.goto(server.url)
-    Player(page).screen("consent" if admitted else "device")
+    Player(page, look).screen("consent" if admitted else "device")
     context.close()
 
 
@@ -213,6 +214,7 @@ def test_a_time_limit_is_told_before_in_breaks_and_near_its_end(
     assert "The time goes on: about 1 minutes are left." in page.inner_text("main")
     page.wait_for_selector("#notice:text-is('About 1 minutes are left.')", timeout=60_000)
     player.screen("time_limit", timeout=60)
+    look(page, "time_limit")
 
 
 def test_failed_checks_end_the_session_at_once_where_the_study_says_so(
@@ -226,5 +228,6 @@ def test_failed_checks_end_the_session_at_once_where_the_study_says_so(
         player.screen("trial")
         player.answer("1" if page.locator(".sentence").first.inner_text() == "Not this." else "6")
     player.screen("failed_checks")
+    look(page, "failed_checks")
     assert len(rows(study)) == 2
     assert len(rows(study, "attention")) == 2

@@ -138,6 +138,7 @@ def test_who_is_screened_out_ends_there_and_frees_the_assignment(
         choose(page, "never")
         Player(page).screen("screened_out")
         assert page.inner_text("output") == "OUT1"
+        look(page, "screened_out")
         page.context.close()
     assert read_collected(study).sessions["outcome"].tolist() == ["screened_out"] * 2
 

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.browser
 
 AXE = Path(__file__).parent / "node_modules" / "axe-core" / "axe.min.js"
+#: Sizes of the pictures: a phone, a laptop, a desk.
+PICTURES = ((390, 844), (1280, 800), (1920, 1080))
+
 #: Our pages have no frames, and no style sheets or media of other hosts to load first.
 AXE_RUN = "axe.run({ preload: false, iframes: false, resultTypes: ['violations'] })"
 
@@ -57,7 +60,12 @@ unsent = "LATER"
 
 def look(page: Page, name: str) -> None:
     """Check the screen that is shown, at both widths; keep pictures if SCREENSHOTS says where."""
-    kept = os.environ.get("SCREENSHOTS")
+    if kept := os.environ.get("SCREENSHOTS"):
+        direction = page.evaluate("document.documentElement.dir")
+        for width, height in PICTURES:
+            page.set_viewport_size({"width": width, "height": height})
+            page.wait_for_timeout(400)  # sentences appear after a moment
+            page.screenshot(path=Path(kept) / f"{name}-{width}-{direction}.png")
     for width, height in ((320, 640), (1280, 800)):
         page.set_viewport_size({"width": width, "height": height})
         assert page.evaluate("document.documentElement.scrollWidth") <= width, (name, width)
@@ -70,10 +78,6 @@ def look(page: Page, name: str) -> None:
             assert right is not None
             # Left is left in both directions of writing; on narrow screens it is above.
             assert left["x"] < right["x"] if width > 640 else left["y"] < right["y"]
-        if kept:
-            direction = page.evaluate("document.documentElement.dir")
-            picture = f"{name}-{width}-{direction}.png"
-            page.screenshot(path=Path(kept) / picture, full_page=True)
         if not page.evaluate("'axe' in window"):  # it is long, and the page keeps it
             page.evaluate(f"(() => {{ {AXE.read_text('utf-8')} }})()")
         found: dict[str, Any] = page.evaluate(AXE_RUN)

@@ -18,6 +18,7 @@ import pytest
 from hosts import ARGUMENTS, Server, chromium
 from playing import Player, choice_of
 from talking import answer, consent
+from test_screens import look
 
 from contstim.cli import main
 from contstim.experiment.schema import DATA_FILE
@@ -349,6 +350,8 @@ def test_a_page_that_does_not_load_says_so_and_offers_to_load_again(
         page.goto(server.url)
         page.wait_for_selector("#late.now", timeout=5000)
         assert "has not loaded" in page.inner_text("main")
+        if lost == "main.js":
+            look(page, "late")
         page.unroute(f"**/{lost}")
         page.click("#late a")
         Player(page).screen("consent")

@@ -22,6 +22,7 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.testclient import TestClient
+from starlette.types import Receive, Scope, Send
 from studies import RECRUITER, add
 from talking import answer, answers_to, consent, event
 
@@ -200,6 +201,39 @@ def test_the_dashboards_token_is_asked_for_and_never_in_an_address(client: TestC
     assert TOKEN not in crumbs
     assert "Sessions" in client.get("/dashboard").text
     assert client.get("/api/dashboard").status_code == 200
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_studies_below_paths_of_one_web_server(
+    told: bool, study: Study, page: Path, tmp_path: Path
+) -> None:
+    """Whether the web server in front tells the path or takes it away, as most do."""
+    tokens = {name: f"{name}-token-of-the-tests" for name in ("one", "two")}
+    stores = {name: Store(study, tmp_path / f"{name}.sqlite3") for name in tokens}
+    apps = {name: make_app(stores[name], token, page) for name, token in tokens.items()}
+
+    async def front(scope: Scope, receive: Receive, send: Send) -> None:
+        _, name, rest = scope["path"].split("/", 2)
+        before = f"/{name}"
+        changed = {"root_path": before} if told else {"path": f"/{rest}"}
+        await apps[name]({**scope, **changed}, receive, send)
+
+    try:
+        client = TestClient(front)
+        for name, token in tokens.items():
+            assert client.get(f"/{name}/").status_code == 200
+            assert client.get(f"/{name}/api/study").json()["study"]["name"] == study.study.name
+            login = client.post(f"/{name}/dashboard", data={"token": token})
+            assert login.url.path == f"/{name}/dashboard"
+            assert "Sessions" in login.text
+        for name in tokens:  # logging in to one does not log out of the other
+            assert "Sessions" in client.get(f"/{name}/dashboard").text
+            released = client.post(f"/{name}/dashboard/release", data={"session": ""})
+            assert released.url.path == f"/{name}/dashboard"
+            assert "Sessions" in released.text
+    finally:
+        for store in stores.values():
+            store.close()
 
 
 class Tags(HTMLParser):
