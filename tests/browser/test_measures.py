@@ -59,7 +59,18 @@ def test_stacked_sentences_have_one_order_of_the_scale(
 ) -> None:
     study = make_study()
     page.set_viewport_size({"width": 390, "height": 844})
-    player = to_practice(page, serve(study))
+    player = Player(page)
+    page.goto(serve(study).url)
+    player.leave("consent")
+    player.screen("instructions")
+    # The picture of the scale is as the trials will be, also when the window is turned.
+    for width, first in ((390, -1), (1280, -3), (390, -1)):
+        page.set_viewport_size({"width": width, "height": 800})
+        page.wait_for_selector(f".picture [data-key='1'][data-choice='{first}']", timeout=5000)
+    page.set_viewport_size({"width": 390, "height": 844})
+    player.leave("instructions")
+    player.leave("practice")
+    player.screen("trial")
     found = buttons(page)
     assert [one[0] for one in found] == [-1, -2, -3, 1, 2, 3]
     assert [one[1] for one in found] == [1, 2, 3, 4, 5, 6]
@@ -195,7 +206,7 @@ def test_devices_that_a_study_does_not_admit_are_told_before_consent(
     context.close()
 
 
-def test_a_time_limit_is_told_before_in_breaks_and_near_its_end(
+def test_a_time_limit_is_told_before_in_breaks_and_near_its_end_and_ends_the_trials(
     page: Page, make_study: Callable[..., Study], serve: Callable[[Study], Server]
 ) -> None:
     study = edit(make_study(break_every=2), "time_limit_minutes = 0", "time_limit_minutes = 1")
@@ -212,8 +223,11 @@ def test_a_time_limit_is_told_before_in_breaks_and_near_its_end(
     player.play(until=2)
     player.screen("break")
     assert "The time goes on: about 1 minutes are left." in page.inner_text("main")
+    player.leave("break")
     page.wait_for_selector("#notice:text-is('About 1 minutes are left.')", timeout=60_000)
+    player.screen("trial")
     player.screen("time_limit", timeout=60)
+    assert len(rows(study)) == 2
     look(page, "time_limit")
 
 

@@ -324,22 +324,6 @@ def test_without_storage_the_page_says_so_and_goes_on(
     expect_whole(study)
 
 
-def test_the_time_limit_ends_the_trials(
-    page: Page, make_study: Callable[..., Study], serve: Callable[[Study], Server]
-) -> None:
-    study = make_study()
-    path = study.folder / "study.toml"
-    text = path.read_text("utf-8")
-    path.write_text(text.replace("time_limit_minutes = 0", "time_limit_minutes = 0.15"), "utf-8")
-    server = serve(study)
-    player = Player(page)
-    page.goto(server.url)
-    player.begin()
-    player.play(until=2)
-    player.screen("time_limit", timeout=60)
-    assert len(rows(study)) == 2
-
-
 def test_a_page_that_does_not_load_says_so_and_offers_to_load_again(
     browser: Browser, make_study: Callable[..., Study], serve: Callable[[Study], Server]
 ) -> None:

@@ -1,7 +1,7 @@
 // Two sentences, and levels of confidence for each: one click or one key.
 
 import { element } from "../dom.js";
-import { answerButton, answerOf, heading, isStacked, keyHint } from "./common.js";
+import { answerButton, answerOf, following, heading, isStacked, keyHint } from "./common.js";
 
 /**
  * @typedef {import("../types").Tools} Tools
@@ -61,5 +61,5 @@ export default {
         keyHint(tools, 2 * tools.settings.presentation.levels),
       ]),
   }),
-  picture: (tools) => sides({ left: "…", right: "…" }, tools, null),
+  picture: (tools) => following(() => sides({ left: "…", right: "…" }, tools, null)),
 };

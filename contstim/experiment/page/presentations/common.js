@@ -147,6 +147,20 @@ export function answerOf(display, { settings }, title, draw) {
 }
 
 /**
+ * What is drawn again when the layout changes, as long as it is shown.
+ * @param {() => Element} draw
+ */
+export function following(draw) {
+  const place = element("div", {}, draw());
+  const again = () => {
+    if (place.isConnected) place.replaceChildren(draw());
+    else STACKED.removeEventListener("change", again);
+  };
+  STACKED.addEventListener("change", again);
+  return place;
+}
+
+/**
  * Which keys there are.
  * @param {Tools} tools
  * @param {number} last
