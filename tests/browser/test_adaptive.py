@@ -1,0 +1,112 @@
+"""A study that chooses trials while people answer, in a browser that loses its connection."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from adaptive_studies import PLAN, make_adaptive
+from hosts import Server
+from playing import Player, choice_of
+
+from contstim.adaptive.policies import Choosing
+from contstim.experiment.collected import read_collected
+from contstim.experiment.schema import DATA_FILE
+from contstim.experiment.study import Study, read_study
+
+if TYPE_CHECKING:
+    from playwright.sync_api import BrowserContext, Page
+
+pytestmark = pytest.mark.browser
+
+
+def stored(study: Study, table: str, where: str = "") -> list[dict[str, Any]]:
+    path = f"file:{study.folder / DATA_FILE}?mode=ro"
+    with closing(sqlite3.connect(path, uri=True)) as connection:
+        connection.row_factory = sqlite3.Row
+        rows = connection.execute(f"SELECT * FROM {table} {where}").fetchall()
+    return [dict(row) for row in rows]
+
+
+def wait_for(page: Page, study: Study, table: str, number: int) -> None:
+    where = "WHERE kind = 'choice'" if table == "answers" else ""
+    for _ in range(600):
+        if len(stored(study, table, where)) == number:
+            return
+        page.wait_for_timeout(50)
+    assert len(stored(study, table, where)) == number
+
+
+def test_two_blocks_are_answered_without_a_connection_and_none_is_lost(
+    context: BrowserContext, serve: Callable[[Study], Server], tmp_path: Path
+) -> None:
+    plan = replace(PLAN, choosing=Choosing(block=4), trials=20, anchors=2)
+    made = make_adaptive(tmp_path, plan, catch=2)
+    (made.folder / "consent.md").write_text("# About\n\nTaking part is voluntary.\n", "utf-8")
+    study = read_study(made.folder)
+    server = serve(study)
+    player = Player(context.new_page())
+    page = player.page
+    page.goto(server.url)
+    player.begin()
+    wait_for(page, study, "blocks", 2)  # the page has the next block before it needs it
+    player.play(until=2)
+    wait_for(page, study, "answers", 2)
+
+    page.wait_for_timeout(500)  # the reply with the second block
+    context.set_offline(True)
+    n = first_blank_after(study, 2)
+    player.play(until=n)
+    player.screen("loading")
+    page.wait_for_selector("#notice:not(:empty)", state="attached")
+    assert "no connection" in page.inner_text("#notice")
+    assert len(stored(study, "blocks")) == 2
+    assert len(stored(study, "answers", "WHERE kind = 'choice'")) == 2
+    context.set_offline(False)
+    player.play(until=n + 1)
+    wait_for(page, study, "answers", n + 1)
+    wait_for(page, study, "blocks", 4)
+    page.wait_for_timeout(500)
+
+    # The server dies with two blocks in the page's hands, and so does the tab.
+    server.kill()
+    player.play(until=n + 3)
+    page.close()
+    server.start()
+    player = Player(context.new_page())
+    player.page.goto(server.url)
+    wait_for(player.page, study, "answers", n + 3)
+    player.screen("resume")
+    assert f"trial {n + 4} of 24" in player.page.inner_text("main")
+    player.leave("resume")
+    player.play(until=24)
+    player.screen("done")
+
+    blocks = stored(study, "blocks", "ORDER BY number")
+    pairs = [one[0] for block in blocks for one in json.loads(block["trials"])]
+    assert len(blocks) == 5
+    assert len(set(pairs)) == len(pairs) == 20
+    answers = stored(study, "answers", "WHERE kind = 'choice' ORDER BY sequence")
+    assert [row["choice"] for row in answers] == [choice_of(k) for k in range(1, 25)]
+    assert not any(row["conflict"] for row in answers)
+    choices = read_collected(study).choices
+    own = choices[choices["condition"] == "adaptive"]
+    assert (own["item"] - 1).tolist() == pairs
+    assert own["block"].tolist() == [k for k in range(5) for _ in range(4)]
+
+
+def first_blank_after(study: Study, blocks: int) -> int:
+    """Return the last trial of so many first blocks, the fixed ones that follow included."""
+    left = 4 * blocks
+    for trial in study.design.trials[1]:
+        if trial.blank:
+            left -= 1
+            if left < 0:
+                return trial.number - 1
+    raise AssertionError("there are not so many blocks")
