@@ -150,8 +150,23 @@ class Conductor:
                     break
                 passed_over.append(version)
             version += 1
-        self._take_in(version, passed_over)
         self._passed_over = passed_over
+        return self._chosen(participant, most, version, passed_over)
+
+    def again(self, block: Block) -> Block:
+        """Choose the next block again, by what `block` was chosen by.
+
+        It is equal to `block`, to the last bit of its propensities, if blocks, answers, pool and
+        plan are those by which `block` was chosen.
+        """
+        left = self.left(block.participant)
+        return self._chosen(block.participant, left, block.version, block.passed_over)
+
+    def _chosen(
+        self, participant: str, most: int, version: int, passed_over: Sequence[int]
+    ) -> Block:
+        self._take_in(version, passed_over)
+        number = len(self.blocks)
         view = View(
             self._places,
             self.pool.preferences,

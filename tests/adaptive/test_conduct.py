@@ -80,3 +80,22 @@ def test_what_does_not_belong_is_refused():
         AdaptivePlan(choosing=Choosing(epsilon=0.0), stopping=Stopping(over="pool"))
     with pytest.raises(InputError, match=r"stopping.constant is true, but the policy information"):
         AdaptivePlan(stopping=Stopping(constant=True))
+
+
+def test_each_block_is_chosen_again_from_the_log():
+    conductor, pool = Conductor(PLAN, make_pool()), make_pool()
+    rng = np.random.default_rng(0)
+    for turn in range(10):
+        block = conductor.issue(f"p{turn % 4}", conductor.left(f"p{turn % 4}"))
+        conductor.record(block)
+        for pair in block.pairs:
+            if turn != 2:  # this one leaves; later blocks pass it over
+                conductor.answer(pair, float(rng.choice([-2.5, 2.5])))
+    again = Conductor(PLAN, pool)
+    for block in conductor.blocks:
+        assert again.again(block) == block
+        again.record(block)
+        for pair in set(block.pairs) & set(conductor.answers):
+            again.answers[pair] = conductor.answers[pair]
+    assert any(block.passed_over for block in conductor.blocks)
+    assert again.weights.tobytes() == conductor.weights.tobytes()
