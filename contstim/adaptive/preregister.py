@@ -22,9 +22,19 @@ _OVER = {
 
 
 def preregistration(plan: AdaptivePlan, title: str = "Adaptive study") -> str:
-    """Return the plan of an adaptive study in whole sentences, Markdown.
+    """Return the plan of an adaptive study in whole sentences, Markdown; see `plan_paragraphs`."""
+    parts = plan_paragraphs(plan)
+    return (
+        f"# {title}\n\n"
+        + "\n\n".join(f"## {name}\n\n{text}" for name, text in parts.items())
+        + "\n"
+    )
 
-    It states policy, epsilon, priors, link, stopping rule and looks, each with every number that
+
+def plan_paragraphs(plan: AdaptivePlan) -> dict[str, str]:
+    """Return paragraphs that say all of a plan, by their headings.
+
+    They state policy, epsilon, priors, link, stopping rule and looks, each with every number that
     the analysis uses.
     """
     choosing, link, people, stop = plan.choosing, plan.link, plan.link.people, plan.stopping
@@ -58,7 +68,7 @@ def preregistration(plan: AdaptivePlan, title: str = "Adaptive study") -> str:
         "log-score": "mean log-probability of the answers, predicted by the link as it stands "
         "below, a tenth of it a coin",
     }[stop.measure]
-    parts = {
+    return {
         "Trials": (
             f"Each participant is asked {plan.trials} chosen trials in blocks of {choosing.block}, "
             f"and {plan.anchors} anchors, the same for everybody. A pair is asked once, anchors "
@@ -96,11 +106,6 @@ def preregistration(plan: AdaptivePlan, title: str = "Adaptive study") -> str:
             "posterior goes to the one that is closest on the pairs that were asked."
         ),
     }
-    return (
-        f"# {title}\n\n"
-        + "\n\n".join(f"## {name}\n\n{text}" for name, text in parts.items())
-        + "\n"
-    )
 
 
 def plan_departures(choices: pd.DataFrame, plan: AdaptivePlan) -> list[str]:

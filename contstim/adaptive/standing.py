@@ -54,7 +54,14 @@ class Standing:
         """After how many participants the study could first have stopped; None: not yet."""
         return next((v.n_participants for v in self.verdicts if v.stops), None)
 
-    def __str__(self) -> str:
+    @property
+    def pairs(self) -> pd.DataFrame:
+        """Differences of every two models by now, see `Verdict.pairs`; empty without verdicts."""
+        return self.verdicts[-1].pairs if self.verdicts else pd.DataFrame()
+
+    @property
+    def sentences(self) -> list[str]:
+        """Belief, fit and verdict, a sentence each."""
         weights = self.models.sort_values("posterior", ascending=False, kind="stable")
         shown = ", ".join(
             f"{row['model']} {row['posterior']:.3f}" for row in weights.to_dict("records")
@@ -63,15 +70,20 @@ class Standing:
             f"{row['model']} {row['log_e_against']:.1f}" for row in self.models.to_dict("records")
         )
         last = self.verdicts[-1].text if self.verdicts else "go on: nobody has finished"
-        first = self.settled_after
-        lines = [
-            f"{self.n_answers} answers of {self.n_participants} participants",
+        return [
             f"belief: {shown} (by the first answers to {self.n_believed} pairs)",
             f"fit: log e-values against each model with this link: {fits}",
             f"verdict: {last}",
         ]
+
+    def __str__(self) -> str:
+        first = self.settled_after
+        lines = [
+            f"{self.n_answers} answers of {self.n_participants} participants",
+            *self.sentences,
+        ]
         if self.verdicts:
-            pairs = self.verdicts[-1].pairs
+            pairs = self.pairs
             lines += [
                 f"  {row['model_1']} - {row['model_2']}: {row['difference']:+.3f} "
                 f"({row['low']:+.3f} to {row['high']:+.3f}){' apart' if row['apart'] else ''}"

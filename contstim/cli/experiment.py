@@ -117,6 +117,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "CONTSTIM_EXPERIMENT_TOKEN, which other users of the machine cannot see (default: a new "
         "one, printed)",
     )
+    serve.add_argument(
+        "--blinded",
+        action="store_true",
+        help="of an adaptive study the dashboard says stop or go on, nothing else",
+    )
     experiment_data.add_data_file(serve)
     experiment_pages.add_pages(actions)
     experiment_data.add_data(actions)
@@ -143,7 +148,10 @@ def run(args: argparse.Namespace) -> int:
     if args.action == "serve":
         if study.recruiter is not None and not args.pilot:
             study.check_consent()
-        serve_study(study, args.host, args.port, args.token, experiment_data.data_file(args))
+        if args.blinded and study.adaptive is None:
+            raise InputError("--blinded is for adaptive studies; leave it out")
+        data = experiment_data.data_file(args)
+        serve_study(study, args.host, args.port, args.token, data, args.blinded)
     return 0
 
 
@@ -197,6 +205,7 @@ def serve_study(
     port: int = 8000,
     token: str | None = None,
     data: Path | None = None,
+    blinded: bool = False,
 ) -> None:
     """Serve a study until interrupted; the token may stand in the environment."""
     for package in ("starlette", "uvicorn"):
@@ -212,7 +221,7 @@ def serve_study(
     if token is None:
         token = os.environ.get("CONTSTIM_EXPERIMENT_TOKEN")
     try:
-        serve(study, host, port, token, data=data, say=_say)
+        serve(study, host, port, token, data=data, say=_say, blinded=blinded)
     except KeyboardInterrupt:
         print("stopped; what was acknowledged is in the data")
 

@@ -278,7 +278,7 @@ def align_choices(table: pd.DataFrame) -> pd.DataFrame:
     """Put the two sentences of every pair in code-point order and turn the rating accordingly.
 
     A turned row exchanges every pair of columns that end in ``_1`` and ``_2``, changes the sign
-    of the rating, and exchanges 1 and 2 in `expected`.
+    of the rating, and exchanges 1 and 2 in `expected`, left and right in `side_1`.
 
     Raises
     ------
@@ -297,6 +297,9 @@ def align_choices(table: pd.DataFrame) -> pd.DataFrame:
     out["rating"] = out["rating"].where(~turn, -out["rating"])
     if "expected" in out.columns:
         out["expected"] = out["expected"].where(~turn, 3 - out["expected"])
+    if "side_1" in out.columns and "side_2" not in out.columns:
+        other = out["side_1"].map({"left": "right", "right": "left"})
+        out["side_1"] = out["side_1"].where(~turn, other)
     for columns, what in ((["condition"], "conditions"), (["model_1", "model_2"], "model pairs")):
         keys = ["sentence_1", "sentence_2"]
         distinct = out[[*keys, *columns]].drop_duplicates()

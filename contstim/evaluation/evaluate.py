@@ -9,9 +9,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from contstim.adaptive.conduct import AdaptivePlan
 from contstim.adaptive.preregister import plan_departures
+from contstim.adaptive.standing import Standing, study_standing
 from contstim.arrays import IntArray
-from contstim.errors import UnknownNameError
+from contstim.errors import InputError, UnknownNameError
 from contstim.evaluation.analysis import analyse
 from contstim.evaluation.bootstrap import affordable_draws, default_levels, draw, pairs_apart
 from contstim.evaluation.choices import HumanData, RawChoices, finish, stack_exclusions
@@ -49,6 +51,7 @@ from contstim.evaluation.scores import (
     score_kinds,
     score_table,
     token_table,
+    whole_table,
 )
 from contstim.evaluation.tables import result_tables
 from contstim.evaluation.trials import Analysis, TrialData, check_targets, default_analyses
@@ -146,6 +149,10 @@ def evaluate(
         inference = CrossedTests(options.population, options.margin)
     results = result_tables(outcomes, inference, options)
     trials = trial_table(data)
+    standing = None
+    if options.adaptive is not None and wide is not None and source is not None:
+        every = _rising(whole_table(source, wide), falling)
+        standing = _standing(kept, every, options.adaptive, notes)
     return Evaluation(
         models=results.models,
         comparisons=results.comparisons,
@@ -174,7 +181,19 @@ def evaluate(
             departures=departed,
             versions=versions("pandas"),
         ),
+        standing=standing,
     )
+
+
+def _standing(
+    choices: pd.DataFrame, log_probs: pd.DataFrame, plan: AdaptivePlan, notes: list[str]
+) -> Standing | None:
+    """Return how an adaptive study stands, or note why that cannot be said."""
+    try:
+        return study_standing(choices, log_probs, plan)
+    except InputError as error:
+        notes.append(f"Belief, fit and verdict of the adaptive study are missing: {error}.")
+        return None
 
 
 def evaluate_file(

@@ -16,6 +16,7 @@ from contstim.evaluation.wording import (
     methods_sentences,
     result_sentences,
     scope_sentence,
+    standing_sentences,
 )
 from contstim.files import write_whole
 from contstim.progress import waiting
@@ -71,6 +72,11 @@ def _write(evaluation: Evaluation, place: Path) -> Path:
     page = Page("Which model predicts people's choices")
     if answer := " ".join(answer_sentences(evaluation)):
         page.paragraph(answer)
+    if evaluation.standing is not None:
+        page.heading("The adaptive study: belief, fit and verdict")
+        page.bullets(standing_sentences(evaluation))
+        page.table(evaluation.standing.models)
+        page.table(evaluation.standing.pairs)
     if len(evaluation.models):
         _model_parts(evaluation, page, place)
         _pair_parts(evaluation, page, place)

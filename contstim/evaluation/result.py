@@ -16,6 +16,8 @@ from contstim.files import write_whole
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from contstim.adaptive.standing import Standing
+
 #: Columns of `Evaluation.models`; the first twelve are the ones that stay. An inference fills its
 #: own of the others, see `contstim.evaluation.contrasts`.
 MODEL_COLUMNS = (
@@ -235,6 +237,8 @@ class Evaluation:
         Numbers of participants, trials and choices, and the like.
     provenance
         What the tables were made from, and how.
+    standing
+        Of an adaptive study, whose plan `EvaluationOptions.adaptive` has: belief, fit and verdict.
     """
 
     models: pd.DataFrame
@@ -245,6 +249,7 @@ class Evaluation:
     controls: ControlTables
     summary: Summary
     provenance: Provenance
+    standing: Standing | None = None
 
     def tables(self) -> dict[str, pd.DataFrame]:
         """Return all tables by name."""

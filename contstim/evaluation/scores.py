@@ -155,6 +155,15 @@ def log_ratios(wide: pd.DataFrame, pairs: pd.DataFrame) -> FloatArray:
     return np.asarray(ratios, dtype=np.float64)
 
 
+def whole_table(scores: ScoreSource, wide: pd.DataFrame) -> pd.DataFrame:
+    """Return `wide`, what `score_table` made of a table, with its other sentences below."""
+    if not isinstance(scores, pd.DataFrame):
+        return wide
+    every = _wide(scores)
+    others = every.loc[~every.index.isin(wide.index), list(wide.columns)]
+    return pd.concat([wide, others.astype(np.float64)])
+
+
 def _wide(table: pd.DataFrame) -> pd.DataFrame:
     columns = set(table.columns)
     if {"sentence", "model", "log_prob"} <= columns:

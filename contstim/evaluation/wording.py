@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from contstim.adaptive.preregister import plan_paragraphs
 from contstim.evaluation.crossed import POPULATIONS
 from contstim.evaluation.inference import ALPHA, spans_zero
 from contstim.evaluation.options import PRESETS, EvaluationOptions
@@ -99,6 +100,11 @@ def methods_sentences(evaluation: Evaluation) -> list[str]:
     paragraphs = [people, measures, _analyses(evaluation)]
     if len(evaluation.models):
         paragraphs.append(_tests(evaluation))
+    if options.adaptive is not None:
+        paragraphs += [
+            f"Adaptive design, {name[0].lower()}{name[1:]}: {text}"
+            for name, text in plan_paragraphs(options.adaptive).items()
+        ]
     versions = ", ".join(
         f"{name} {number}" for name, number in evaluation.provenance.versions.items()
     )
@@ -109,6 +115,17 @@ def methods_sentences(evaluation: Evaluation) -> list[str]:
     )
     paragraphs.append(f"{preset} Computed with {versions}; seed {options.seed}.")
     return paragraphs
+
+
+def standing_sentences(evaluation: Evaluation) -> list[str]:
+    """Return belief, fit and verdict of an adaptive study, and when it could have ended."""
+    found = evaluation.standing
+    if found is None:
+        return []
+    after = found.settled_after
+    settled = "never" if after is None else f"first after {after} participants"
+    own = [f"{text[0].upper()}{text[1:]}." for text in found.sentences]
+    return [*own, f"By its stopping rule the study could have ended: {settled}."]
 
 
 def exclusion_sentences(evaluation: Evaluation) -> list[str]:

@@ -179,6 +179,20 @@ _SESSION_COLUMNS = {
     "median_rt_ms": "median ms",
     "conflicts": "conflicts",
 }
+_MODEL_COLUMNS = {
+    "model": "model",
+    "posterior": "posterior",
+    "accuracy": "accuracy",
+    "log_e_against": "log e-value against",
+}
+_DIFFERENCE_COLUMNS = {
+    "model_1": "model 1",
+    "model_2": "model 2",
+    "difference": "difference",
+    "low": "from",
+    "high": "to",
+    "apart": "apart",
+}
 _GROUP_COLUMNS = {
     "group": "group",
     "seats": "assignments",
@@ -212,7 +226,7 @@ def dashboard_page(summary: Mapping[str, Any]) -> str:
     ]
     content = f"""<p>{escape(_news(summary))}</p>
 <dl>{tiles}</dl>
-<h2>How far people came</h2>
+{_models(summary)}<h2>How far people came</h2>
 <ol>{funnel}</ol>
 <h2>Data</h2>
 <div class="buttons">
@@ -226,6 +240,21 @@ def dashboard_page(summary: Mapping[str, Any]) -> str:
 {_table(_SESSION_COLUMNS, sessions, _release)}"""
     again = f'<meta http-equiv="refresh" content="{_EVERY_S}">\n'
     return _page(str(summary["study"]), content, again)
+
+
+def _models(summary: Mapping[str, Any]) -> str:
+    """Return what an adaptive study says of the models so far."""
+    found = summary.get("adaptive")
+    if found is None:
+        return ""
+    said = "stop: by its rule the study may end" if found["stops"] else "go on"
+    lines = "".join(f"<li>{escape(line)}</li>" for line in (said, *found.get("lines", ())))
+    tables = "".join(
+        f"{_table(columns, found[name])}\n"
+        for name, columns in (("models", _MODEL_COLUMNS), ("pairs", _DIFFERENCE_COLUMNS))
+        if found.get(name)
+    )
+    return f"<h2>Models</h2>\n<ul>{lines}</ul>\n{tables}"
 
 
 def _news(summary: Mapping[str, Any]) -> str:
@@ -320,4 +349,8 @@ def _cell(value: Any) -> str:
         return "-"
     if isinstance(value, list):  # right of shown
         return f"{value[0]} of {value[1]}" if value[1] else "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float) and abs(value) < 100 and value != round(value, 1):
+        return f"{value:.3f}"
     return f"{value:.0f}" if isinstance(value, float) and value >= 100 else str(value)

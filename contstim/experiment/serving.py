@@ -62,6 +62,7 @@ def serve(
     data: Path | None = None,
     page: Path = PAGE,
     say: Callable[[str], None] = _say,
+    blinded: bool = False,
 ) -> None:
     """Serve a study until interrupted.
 
@@ -79,6 +80,8 @@ def serve(
         The folder of the page's files.
     say
         Told the addresses when they answer; a log that is no terminal has them at once as well.
+    blinded
+        As for `Store`.
 
     Raises
     ------
@@ -87,7 +90,10 @@ def serve(
     """
     own = check_address(host, token)
     limit = _raise_file_limit()
-    with _listen(host, port, limit, say) as listener, Store(study, data, say=say) as store:
+    with (
+        _listen(host, port, limit, say) as listener,
+        Store(study, data, say=say, blinded=blinded) as store,
+    ):
         app = make_app(store, own, page)
         shown, actual = listener.getsockname()[:2]
         address = f"http://[{shown}]:{actual}" if ":" in shown else f"http://{shown}:{actual}"

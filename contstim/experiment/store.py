@@ -15,7 +15,7 @@ from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from contstim.experiment.allocation import (
     release_assignment,
@@ -44,6 +44,9 @@ from contstim.experiment.trials import Trial, read_design
 from contstim.experiment.upkeep import backup_data
 from contstim.experiment.writer import Writer
 from contstim.files import digest, lock
+
+if TYPE_CHECKING:
+    from contstim.experiment.adaptive import Standings
 
 _TOKENS = 200  # times that a session may be opened; only a fault or malice comes near
 
@@ -83,6 +86,8 @@ class Store:
         Returns seconds since 1970.
     say
         Told when data cannot be stored, and when they can again.
+    blinded
+        Whether the dashboard of an adaptive study says no more than "stop" or "go on".
 
     Raises
     ------
@@ -96,6 +101,7 @@ class Store:
         path: Path | None = None,
         clock: Callable[[], float] = time.time,
         say: Callable[[str], None] = lambda _: None,
+        blinded: bool = False,
     ) -> None:
         self.study = study
         self.path = data_path(study, path)
@@ -108,8 +114,12 @@ class Store:
             stack.enter_context(lock(held, f"the data file {self.path}"))
             self._reader = stack.enter_context(ThreadPoolExecutor(1, "contstim-reader"))
             self._counts = AnswerCounts()
+            self._standings: Standings | None = None
             if self._issuing is not None:
+                from contstim.experiment.adaptive import Standings
+
                 self._writer.submit(self._issuing.check).result()
+                self._standings = Standings(study, self.path, blinded)
             self._stack = stack.pop_all()
 
     def __enter__(self) -> Self:
@@ -307,10 +317,18 @@ class Store:
         _count(connection, "declined")
 
     def summary(self) -> Future[dict[str, Any]]:
-        """Return what the dashboard shows; see `read_summary`. The writer is not asked."""
-        return self._reader.submit(
-            lambda: read_summary(self.path, self.study, self._counts, self._clock())
-        )
+        """Return what the dashboard shows; see `read_summary`. The writer is not asked.
+
+        Of an adaptive study also ``adaptive``: how it stands, see `Standings.read`.
+        """
+        return self._reader.submit(self._summarised)
+
+    def _summarised(self) -> dict[str, Any]:
+        now = self._clock()
+        found = read_summary(self.path, self.study, self._counts, now)
+        if self._standings is not None:
+            found["adaptive"] = self._standings.read(now)
+        return found
 
     def backup(self) -> Future[bytes]:
         """Return a copy of the data as they are at one moment. The writer is not asked."""

@@ -1,5 +1,7 @@
 """`contstim watch`, `contstim preregister`, and `evaluate --plan` with an adaptive plan."""
 
+import html
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -122,6 +124,39 @@ def test_evaluate_says_where_the_data_depart_from_the_plan(files, capsys):
     assert "Departures from the analysis plan" in page
     assert "276 chosen trials repeat a pair; the plan asks each pair once." in page
     assert "the choices have no propensities; the plan stores that of every trial." in page
+    assert "The adaptive study: belief, fit and verdict" in page
+
+
+def test_the_report_of_an_adaptive_study_has_three_answers_and_its_design(tmp_path, capsys):
+    study = make_adaptive(tmp_path)
+    with Store(study) as store:
+        for name in ("Ada", "Bo"):
+            token, bundle, _ = store.open(opening(study, name)).result()
+            while bundle["trials"]:
+                store.add_answers(token, answers_to(bundle["trials"])).result()
+                bundle = store.next_trials(token, bundle["trials"][-1]["number"]).result()
+            store.finish(token).result()
+    out = tmp_path / "data"
+    assert main(["experiment", "export", str(study.folder), "--out", str(out)]) == 0
+    table = pd.read_csv(out / "choices.csv")  # the words of catch trials have no scores
+    table[table["condition"] != "catch"].to_csv(out / "choices.csv", index=False)
+    text = (study.folder / "study.toml").read_text()
+    (tmp_path / "plan.toml").write_text(text[text.index("[adaptive]") :])
+    given = ["--scores", str(study.folder / "scores.csv"), "--plan", str(tmp_path / "plan.toml")]
+    results = tmp_path / "results"
+    assert main(["evaluate", str(out / "choices.csv"), *given, "--out", str(results)]) == 0
+    assert main(["watch", str(study.folder)]) == 0
+    watched = capsys.readouterr().out
+    page = html.unescape((results / "report.html").read_text())
+    for line in watched.splitlines():
+        kind = line.partition(":")[0]
+        if kind in ("belief", "fit", "verdict"):
+            assert line[1:] in page  # the same numbers, whichever way they are asked for
+    assert "By its stopping rule the study could have ended: never." in page
+    assert "8 chosen trials in blocks of 3, and 2 anchors" in page
+    assert "With probability 0.1 a trial is drawn from all pairs" in page
+    assert "Results are looked at after every answer." in page
+    assert "None: all was done as planned." in page
 
 
 @pytest.mark.parametrize(

@@ -332,3 +332,32 @@ def test_what_new_cannot_use_is_said_in_one_line(tmp_path, capsys):
         assert not (tmp_path / "study").exists()
     with pytest.raises(ContstimError, match="there are neither anchors nor catch trials"):
         make_adaptive(tmp_path, replace(PLAN, anchors=0), catch=0)
+
+
+def test_the_dashboard_says_how_the_study_stands(study):
+    token = {"Authorization": f"Bearer {'t' * 16}"}
+    with Store(study) as store, TestClient(make_app(store, "t" * 16)) as client:
+        found = client.get("/api/dashboard", headers=token).json()["adaptive"]
+        assert found == {"stops": False, "lines": ["no answers yet"], "models": [], "pairs": []}
+    with Store(study) as store:
+        for name in ("Ada", "Bo"):
+            take_part(store, name)
+    with Store(study) as store, TestClient(make_app(store, "t" * 16)) as client:
+        found = client.get("/api/dashboard", headers=token).json()["adaptive"]
+        assert [row["model"] for row in found["models"]] == ["a", "b", "c"]
+        assert sum(row["posterior"] for row in found["models"]) == pytest.approx(1)
+        assert len(found["pairs"]) == 3
+        page = client.get("/dashboard", headers=token).text
+        assert "<li>go on</li><li>belief: " in page
+        assert "16 answers to chosen trials" in page
+        assert "log e-value against" in page
+    with Store(study, blinded=True) as store, TestClient(make_app(store, "t" * 16)) as client:
+        assert client.get("/api/dashboard", headers=token).json()["adaptive"] == {"stops": False}
+        page = client.get("/dashboard", headers=token).text
+        assert "<ul><li>go on</li></ul>" in page
+        assert "belief" not in page
+
+
+def test_blinding_is_for_adaptive_studies(template, capsys):
+    assert main(["experiment", "serve", str(template), "--blinded"]) == 2
+    assert "--blinded is for adaptive studies; leave it out" in capsys.readouterr().err
