@@ -15,9 +15,7 @@ import pandas as pd
 from contstim.adaptive.conduct import AdaptivePlan
 from contstim.adaptive.policies import Pool
 from contstim.adaptive.posterior import Nodes
-from contstim.adaptive.standing import study_standing
 from contstim.errors import InputError
-from contstim.experiment.collected import read_collected
 from contstim.experiment.study import Study, write_record, write_study
 from contstim.experiment.trials import CHOSEN
 from contstim.selection.design import Layout, design_trials
@@ -26,7 +24,6 @@ from contstim.tables import read_table
 
 _PAIR = ("sentence_1", "sentence_2")
 _KINDS = (".csv", ".npz", ".parquet")  # of scores
-_EVERY_S = 30.0  # between looks of the dashboard at how the study stands
 
 
 def new_adaptive_study(
@@ -144,50 +141,6 @@ def scores_path(study: Study) -> Path:
         if (study.folder / f"scores{kind}").exists():
             return study.folder / f"scores{kind}"
     raise InputError(f"{study.folder} has no scores.csv; put the models' scores back there")
-
-
-class Standings:
-    """How an adaptive study stands, for the dashboard: worked out again when answers have come.
-
-    Parameters
-    ----------
-    study
-        The study.
-    path
-        Its data.
-    blinded
-        Whether to say no more than that the study may stop, or goes on.
-    """
-
-    def __init__(self, study: Study, path: Path, blinded: bool = False) -> None:
-        self._study, self._path, self._blinded = study, path, blinded
-        self._scores = read_scores(scores_path(study))
-        self._at = float("-inf")
-        self._found: dict[str, Any] | None = None
-
-    def read(self, now: float) -> dict[str, Any]:
-        """Return ``stops``, and unless blinded ``lines``, ``models`` and ``pairs``, lists of rows.
-
-        It is `_EVERY_S` old at most.
-        """
-        if self._found is None or now - self._at > _EVERY_S:
-            choices = read_collected(self._study, self._path).choices
-            self._at, self._found = now, self._stands(choices)
-        return self._found
-
-    def _stands(self, choices: pd.DataFrame) -> dict[str, Any]:
-        chosen = choices[choices["condition"] == CHOSEN]
-        if not len(chosen):
-            return {"stops": False, "lines": ["no answers yet"], "models": [], "pairs": []}
-        found = study_standing(choices, self._scores, _plan(self._study))
-        if self._blinded:
-            return {"stops": found.stops}
-        return {
-            "stops": found.stops,
-            "lines": [*found.sentences, f"{found.n_answers} answers to chosen trials"],
-            "models": found.models.to_dict("records"),
-            "pairs": found.pairs.to_dict("records"),
-        }
 
 
 def _plan(study: Study) -> AdaptivePlan:

@@ -46,7 +46,7 @@ from contstim.experiment.writer import Writer
 from contstim.files import digest, lock
 
 if TYPE_CHECKING:
-    from contstim.experiment.adaptive import Standings
+    from contstim.experiment.standings import Standings
 
 _TOKENS = 200  # times that a session may be opened; only a fault or malice comes near
 
@@ -116,7 +116,7 @@ class Store:
             self._counts = AnswerCounts()
             self._standings: Standings | None = None
             if self._issuing is not None:
-                from contstim.experiment.adaptive import Standings
+                from contstim.experiment.standings import Standings
 
                 self._writer.submit(self._issuing.check).result()
                 self._standings = Standings(study, self.path, blinded)
