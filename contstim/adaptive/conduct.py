@@ -16,6 +16,8 @@ from contstim.arrays import FloatArray
 from contstim.errors import InputError
 from contstim.settings import Count, Natural, settings
 
+_AT_ONCE = 3  # blocks whose answers are taken in when another is issued
+
 
 @settings
 class AdaptivePlan:
@@ -135,17 +137,26 @@ class Conductor:
         both = (self.pool.pairs["sentence_1"] + " " + self.pool.pairs["sentence_2"]).astype(str)
         self._words = [frozenset(text.lower().split()) for text in both]
 
+    def learn(self, most: int = 1) -> None:
+        """Take in the answers to so many blocks, those that are due and have all of them."""
+        version = self._version
+        last = min(len(self.blocks), version + most)
+        while version < last and self._answered(self.blocks[version]):
+            version += 1
+        self._take_in(version, ())
+
     def issue(self, participant: str, most: int = 5000) -> Block:
         """Choose a block for a participant, who has answered or not what was issued before.
 
         It has `most` trials at most. The block counts as issued once it is recorded: write it
-        down first, then call `record`.
+        down first, then call `record`. Of answers that are due, those to `_AT_ONCE` blocks are
+        taken in: when the slowest of many people answers, many are, and nobody is to wait for them.
         """
         number, version = len(self.blocks), self._version
         passed_over = list(self._passed_over)
-        while version < number:
+        while version < min(number, self._version + _AT_ONCE):
             block = self.blocks[version]
-            if not all(pair in self.answers for pair in block.pairs):
+            if not self._answered(block):
                 if version + self.plan.patience > number:
                     break
                 passed_over.append(version)
@@ -198,7 +209,10 @@ class Conductor:
     def waiting(self, participant: str) -> list[Block]:
         """Return the blocks of a participant that wait for answers, in the order of issue."""
         own = self._of.get(participant, [])
-        return [block for block in own if any(pair not in self.answers for pair in block.pairs)]
+        return [block for block in own if not self._answered(block)]
+
+    def _answered(self, block: Block) -> bool:
+        return all(pair in self.answers for pair in block.pairs)
 
     def owner(self, pair: int) -> Block | None:
         """Return the block that issued a pair, if one did."""
@@ -256,7 +270,7 @@ class Conductor:
     def _take_in(self, version: int, passed_over: Sequence[int]) -> None:
         for number in range(self._version, version):
             block = self.blocks[number]
-            if number in passed_over or any(pair not in self.answers for pair in block.pairs):
+            if number in passed_over or not self._answered(block):
                 continue
             for pair, turned in zip(block.pairs, block.turned, strict=True):
                 preferences, answer = self.pool.preferences[pair], self.answers[pair]

@@ -191,8 +191,15 @@ class Nodes:
         """
         people, n = self.link.people, self.link.n_answers
         leaning = preferences[..., None, None] * self.slopes + self.leanings
-        ends = np.array([-np.inf, *self._cuts, np.inf])[..., None, None, None]
-        above, below = (self._passes(leaning - ends[answers + k]) for k in (0, 1))
+        above: FloatArray | float
+        below: FloatArray | float
+        if answers.ndim:
+            ends = np.array([-np.inf, *self._cuts, np.inf])[..., None, None, None]
+            above, below = (self._passes(leaning - ends[answers + k]) for k in (0, 1))
+        else:  # half the work where the answer is at an end of the scale
+            answer = int(answers)
+            above = self._passes(leaning - self._cuts[answer - 1]) if answer else 1.0
+            below = self._passes(leaning - self._cuts[answer]) if answer < n - 1 else 0.0
         inside = (1 - people.lapse) * (above - below) + people.lapse / n
         return np.asarray(np.maximum(inside, _TINY))
 

@@ -123,6 +123,10 @@ class Issuing:
         """Make the conductor anew from the data: what it was told may not be stored."""
         self._conductor = None
 
+    def learn(self, connection: sqlite3.Connection) -> None:
+        """Take in the answers to a block, if one is due, before anybody waits for the next."""
+        self.conductor(connection).learn()
+
     def issue(self, connection: sqlite3.Connection, session: str, now: float) -> None:
         """Choose and store the next block of a session, if one is due.
 

@@ -209,6 +209,8 @@ class Store:
         trials = self._by_id(connection, row)
         shown = self.study.presentation
         received = record_answers(connection, session, trials, answers, now, late, shown)
+        if self._issuing is not None:
+            self._issuing.learn(connection)
         if self.study.session.end_at_once and row["outcome"] is None:
             outcome, _ = outcome_of(connection, self.study, session, now)
             if outcome == "failed_checks":

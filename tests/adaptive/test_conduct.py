@@ -36,7 +36,20 @@ def test_no_pair_is_issued_twice_and_no_anchor_ever():
 def test_an_open_block_holds_up_those_after_it_until_it_is_passed_over():
     conductor = Conductor(PLAN, make_pool())
     play(conductor, 12, slow=(2,))
-    assert [block.version for block in conductor.blocks] == [0, 1, 2, 2, 2, 2, 2, 2, 8, 9, 10, 11]
+    assert [block.version for block in conductor.blocks] == [
+        0,
+        1,
+        2,
+        2,
+        2,
+        2,
+        2,
+        2,
+        5,
+        8,
+        10,
+        11,
+    ]  # three at a time
     assert [block.passed_over for block in conductor.blocks if block.passed_over] == [(2,)]
     late = conductor.blocks[2].pairs[0]
     conductor.answer(late, 2.5)  # counted where verdicts are made, not by the policy
