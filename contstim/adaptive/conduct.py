@@ -154,7 +154,8 @@ class Conductor:
         """
         number, version = len(self.blocks), self._version
         passed_over = list(self._passed_over)
-        while version < min(number, self._version + _AT_ONCE):
+        before = self.blocks[-1].version if self.blocks else 0
+        while version < min(number, before + _AT_ONCE):
             block = self.blocks[version]
             if not self._answered(block):
                 if version + self.plan.patience > number:
