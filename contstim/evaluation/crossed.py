@@ -31,9 +31,6 @@ FEWEST = 3
 #: By how many standard errors `CellDesign.lean` is followed to see how a measure bends.
 STEP = 0.5
 
-# Values nearer than this on Fisher's scale are alike.
-_ALIKE = 1e-6
-
 
 @dataclass(frozen=True)
 class SampledMean:
@@ -178,6 +175,51 @@ class SampledMean:
             df = max(((own + rest) / factor + fixed) ** 2 / spread, min(df_own, df_fixed))
             reach = float(stdtrit(df, 0.975) + stdtrit(df, power))
         return factor
+
+
+@dataclass(frozen=True)
+class BoundedDifference(SampledMean):
+    """A difference of two means that is tested, and has its interval, on Fisher's scale.
+
+    There it is the difference e of their places. The ends of its interval are brought back with
+    the middle m of both as it is: with u = m + d / 2 and w = m - d / 2 above chance,
+    tanh(artanh u - artanh w) = d / (1 - m^2 + d^2 / 4).
+
+    Attributes
+    ----------
+    on_scale
+        e, with its standard error.
+    middle
+        m, as a share of the way from chance to 1.
+    way
+        From chance to 1.
+    """
+
+    on_scale: SampledMean = SampledMean(np.nan, np.nan, np.nan)
+    middle: float = 0.0
+    way: float = 1.0
+
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        """Return the ends of the two-sided interval."""
+        t = np.tanh(self.on_scale.interval(level))
+        room = 1.0 - self.middle**2
+        low, high = self.way * 2 * t * room / (1 + np.sqrt(1 - t * t * room))
+        return float(low), float(high)
+
+    def p(self, null: float = 0.0) -> float:
+        """Return the two-sided p-value of the hypothesis that the difference is `null`."""
+        return self.on_scale.p(self._place(null))
+
+    def p_equivalence(self, margin: float) -> float:
+        """Return the p-value of the hypothesis that it is `margin` or more away from 0."""
+        return self.on_scale.p_equivalence(self._place(margin))
+
+    def _place(self, difference: float) -> float:
+        """Return where a difference lies on Fisher's scale; infinite where there is no room."""
+        d = difference / self.way
+        if abs(d) >= 2 * (1 - abs(self.middle)):
+            return float(np.copysign(np.inf, d))
+        return float(np.arctanh(d / (1 - self.middle**2 + d * d / 4)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -349,33 +391,49 @@ def difference_of(
     population
         One of `POPULATIONS`.
     chance
-        Finds the standard error on Fisher's scale above this chance, unless a mean is perfect or
-        sure, and brings it back by the ratio of the differences on both scales.
+        Tests the difference on Fisher's scale above this chance, unless a mean is perfect or sure.
     """
     sides = [first, second]
     values = [float(design.weight @ cells) for _, design, cells in sides]
-    value = values[0] - values[1]
-    slopes = [1.0, 1.0]
-    if chance is not None:
-        means = [design.mean(cells, population) for _, design, cells in sides]
-        if all(mean.inside(chance) for mean in means):
-            on_z = [mean.on_z(chance) for mean in means]
-            slopes = [z.stderr / mean.stderr for z, mean in zip(on_z, means, strict=True)]
-            apart = on_z[0].value - on_z[1].value
-            back = value / apart if abs(apart) > _ALIKE else 1 / slopes[0]
-            slopes = [back * slope for slope in slopes]
-    deviations = [
-        slope * design.deviations(cells)
-        for slope, (_, design, cells) in zip(slopes, sides, strict=True)
+    deviations = [design.deviations(cells) for _, design, cells in sides]
+    difference = values[0] - values[1]
+    plain = _apart(difference, deviations, sides, person, pair, population)
+    if chance is None:
+        return plain
+    means = [design.mean(cells, population) for _, design, cells in sides]
+    if not all(mean.inside(chance) for mean in means):
+        return plain
+    on_z = [mean.on_z(chance) for mean in means]
+    steep = [
+        z.stderr / mean.stderr * each for z, mean, each in zip(on_z, means, deviations, strict=True)
     ]
-    if first[1] is second[1]:  # the same cells: the others need no look
-        design = first[1]
+    on_scale = _apart(on_z[0].value - on_z[1].value, steep, sides, person, pair, population)
+    middle = ((values[0] + values[1]) / 2 - chance) / (1 - chance)
+    return BoundedDifference(
+        *(difference, plain.stderr, on_scale.df, plain.shares, plain.sizes),
+        on_scale=on_scale,
+        middle=middle,
+        way=1 - chance,
+    )
+
+
+def _apart(
+    difference: float,
+    deviations: list[FloatArray],
+    sides: list[tuple[IntArray, CellDesign, FloatArray]],
+    person: IntArray,
+    pair: IntArray,
+    population: str,
+) -> SampledMean:
+    """Return a difference of two sides whose cells deviate so, with its standard error."""
+    (here, first, _), (there, second, _) = sides
+    if first is second:  # the same cells: the others need no look
         beyond = deviations[0] - deviations[1]
-        return mean_of(value, beyond, design.person, design.pair, (design,), population)
+        return mean_of(difference, beyond, first.person, first.pair, (first,), population)
     beyond = np.zeros(len(pair))
-    beyond[first[0]] += deviations[0]
-    beyond[second[0]] -= deviations[1]
-    return mean_of(value, beyond, person, pair, (first[1], second[1]), population)
+    beyond[here] += deviations[0]
+    beyond[there] -= deviations[1]
+    return mean_of(difference, beyond, person, pair, (first, second), population)
 
 
 def accuracy_cells(rating: FloatArray, prediction: FloatArray) -> FloatArray:

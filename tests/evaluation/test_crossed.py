@@ -199,26 +199,44 @@ def test_a_bent_interval_is_that_of_the_value_along_the_bend() -> None:
     assert value(0) < mean.bounded_interval(0.0, top=0.8)[1] < 0.8 < plain[1]
 
 
-def test_the_standard_error_of_a_difference_grows_towards_the_ends_of_the_scale() -> None:
-    """Found on Fisher's scale: as there, times the ratio of both differences."""
+@pytest.mark.parametrize("chance", [0.0, 0.5])
+def test_a_difference_of_cosines_is_tested_on_fishers_scale(chance: float) -> None:
     rng = np.random.default_rng(10)
     design = crossed(9, 14)
-    whole = np.arange(126), design
-    first, second = 0.6 + drawn(design, rng, 0.02, 0.1) / 20, drawn(design, rng, 0.1, 0.1) / 20
-    found = difference_of((*whole, first), (*whole, second), design.person, design.pair, chance=0.0)
-    means = [design.mean(x) for x in (first, second)]
-    assert found.value == pytest.approx(means[0].value - means[1].value)
-    slopes = [1 / (1 - mean.value**2) for mean in means]
+    people = design.person, design.pair
+    way = 1 - chance
+    first = chance + way * (0.6 + drawn(design, rng, 0.1, 0.1) / 10)
+    second = chance + way * (0.3 + drawn(design, rng, 0.3, 0.1) / 10)
+    sides = [(np.arange(126), design, cells) for cells in (first, second)]
+    found = difference_of(sides[0], sides[1], *people, chance=chance)
+    plain = difference_of(sides[0], sides[1], *people)
+    assert (found.value, found.stderr) == pytest.approx((plain.value, plain.stderr))
+    shares = [(cells.mean() - chance) / way for cells in (first, second)]
+    slopes = [1 / (1 - share**2) / way for share in shares]
     on_z = design.mean(slopes[0] * first - slopes[1] * second)
-    apart = np.arctanh(means[0].value) - np.arctanh(means[1].value)
-    assert found.p() == pytest.approx(SampledMean(apart, on_z.stderr, on_z.df).p())
-    # Of means that are alike it is what it is without the scale.
-    other = second - second.mean() + first.mean()
-    alike = [
-        difference_of((*whole, first), (*whole, other), design.person, design.pair, chance=chance)
-        for chance in (None, 0.0)
-    ]
-    assert alike[0].stderr == pytest.approx(alike[1].stderr)
+    place = np.arctanh(shares[0]) - np.arctanh(shares[1])
+    assert found.p() == pytest.approx(SampledMean(place, on_z.stderr, on_z.df).p())
+
+    def difference(at: float) -> float:
+        """Of two values with the middle of these, so far apart on Fisher's scale."""
+        middle = sum(shares) / 2
+        apart = np.linspace(0, 2 * (1 - abs(middle)), 200001)[:-1]
+        places = np.arctanh(middle + apart / 2) - np.arctanh(middle - apart / 2)
+        return float(way * np.sign(at) * np.interp(abs(at), places, apart))
+
+    reach = t.ppf(0.975, on_z.df) * on_z.stderr
+    ends = [difference(place - reach), difference(place + reach)]
+    assert found.interval() == pytest.approx(ends, abs=1e-7)
+    for end in found.interval():
+        assert found.p(end) == pytest.approx(0.05)
+        lower, upper = found.interval(0.9)
+        margin = max(abs(lower), abs(upper))
+        assert found.p_equivalence(margin) == pytest.approx(0.05)
+    assert found.p_equivalence(2 * way) == 0.0  # no difference is as large
+    # As long as a plain interval, but for its bend, though further up every step is shorter.
+    plain_ends = plain.interval()
+    length = found.interval()[1] - found.interval()[0]
+    assert length == pytest.approx(plain_ends[1] - plain_ends[0], rel=0.12)
 
 
 def test_too_few_people_or_sentences_give_no_standard_error() -> None:
