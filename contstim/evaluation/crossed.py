@@ -181,29 +181,39 @@ class SampledMean:
 class BoundedDifference(SampledMean):
     """A difference of two means that is tested, and has its interval, on Fisher's scale.
 
-    There it is the difference e of their places. The ends of its interval are brought back with
-    the middle m of both as it is: with u = m + d / 2 and w = m - d / 2 above chance,
-    tanh(artanh u - artanh w) = d / (1 - m^2 + d^2 / 4).
+    There it is the difference e of their places. Differences are brought back along the line on
+    which the means move as their difference does, each by its share in its variance.
 
     Attributes
     ----------
     on_scale
         e, with its standard error.
-    middle
-        m, as a share of the way from chance to 1.
+    ends
+        The two means, as shares of the way from chance to 1.
+    moves
+        By how much the first mean moves if the difference does by 1; the second by that less 1.
     way
         From chance to 1.
     """
 
     on_scale: SampledMean = SampledMean(np.nan, np.nan, np.nan)
-    middle: float = 0.0
+    ends: tuple[float, float] = (np.nan, np.nan)
+    moves: float = 0.5
     way: float = 1.0
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Return the ends of the two-sided interval."""
+        """Return the ends of the two-sided interval.
+
+        A step x up leads to u = first + moves x and w = second - (1 - moves) x, and there
+        tanh(artanh u - artanh w) = (u - w) / (1 - u w) is that of the end on Fisher's scale: a
+        quadratic equation.
+        """
+        first, second = self.ends
         t = np.tanh(self.on_scale.interval(level))
-        room = 1.0 - self.middle**2
-        low, high = self.way * 2 * t * room / (1 + np.sqrt(1 - t * t * room))
+        slope = 1 + t * (self.moves * second - (1 - self.moves) * first)
+        left = t * (1 - first * second) - (first - second)
+        root = np.sqrt(slope**2 - 4 * t * self.moves * (1 - self.moves) * left)
+        low, high = self.value + self.way * 2 * left / (slope + root)
         return float(low), float(high)
 
     def p(self, null: float = 0.0) -> float:
@@ -212,14 +222,20 @@ class BoundedDifference(SampledMean):
 
     def p_equivalence(self, margin: float) -> float:
         """Return the p-value of the hypothesis that it is `margin` or more away from 0."""
-        return self.on_scale.p_equivalence(self._place(margin))
+        low, high = self._place(-margin), self._place(margin)
+        room = min(high - self.on_scale.value, self.on_scale.value - low)
+        if self.on_scale.stderr == 0.0:
+            return 0.0 if room > 0 else 1.0
+        return float(stdtr(self.df, -room / self.on_scale.stderr))
 
     def _place(self, difference: float) -> float:
         """Return where a difference lies on Fisher's scale; infinite where there is no room."""
-        d = difference / self.way
-        if abs(d) >= 2 * (1 - abs(self.middle)):
-            return float(np.copysign(np.inf, d))
-        return float(np.arctanh(d / (1 - self.middle**2 + d * d / 4)))
+        step = (difference - self.value) / self.way
+        first = self.ends[0] + self.moves * step
+        second = self.ends[1] - (1 - self.moves) * step
+        if max(abs(first), abs(second)) >= 1:
+            return float(np.copysign(np.inf, first - second))
+        return float(np.arctanh(first) - np.arctanh(second))
 
 
 @dataclass(frozen=True, eq=False)
@@ -408,11 +424,13 @@ def difference_of(
         z.stderr / mean.stderr * each for z, mean, each in zip(on_z, means, deviations, strict=True)
     ]
     on_scale = _apart(on_z[0].value - on_z[1].value, steep, sides, person, pair, population)
-    middle = ((values[0] + values[1]) / 2 - chance) / (1 - chance)
+    more = means[0].stderr ** 2 - means[1].stderr ** 2
+    moves = 0.5 + 0.5 * more / plain.stderr**2 if plain.stderr > 0 else 0.5
     return BoundedDifference(
         *(difference, plain.stderr, on_scale.df, plain.shares, plain.sizes),
         on_scale=on_scale,
-        middle=middle,
+        ends=((values[0] - chance) / (1 - chance), (values[1] - chance) / (1 - chance)),
+        moves=float(np.clip(moves, 0.0, 1.0)),
         way=1 - chance,
     )
 
