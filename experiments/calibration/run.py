@@ -9,12 +9,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
 from public import differences
-from scipy.stats import binomtest, false_discovery_control
 from study import ITEMS, KINDS, PAIRS, PEOPLE, SHAPES, Cell, Said, studies
 
 from contstim.evaluation.contrasts import CHANCE
@@ -25,10 +24,24 @@ from contstim.evaluation.subset import MEASURES
 COMMON = (("crossed", 10, 40, 1.0), ("crossed", 30, 40, 1.0), ("own pairs", 100, 40, 1.0))
 #: The columns that say which cell a row is of.
 PLACE = ("measure", "kind", "people", "pairs", "items", "shape")
+#: What the summary shows, and as what.
+SHOWN = {
+    "error": "p < .05",
+    "naive": "Wilcoxon",
+    "value": "value",
+    "lower": "lower ceiling",
+    "upper": "upper ceiling",
+    "below": "crowd against ceiling",
+}
 Row = dict[str, Any]
 Cells = Callable[[Sequence[int], Sequence[int]], Iterator[Cell]]
 # Shares that are right, of tests at 0.05 and of 95 % intervals.
 _ERRORS, _COVERAGE = (0.035, 0.065), (0.93, 0.97)
+_BOUNDS = {
+    "error": _ERRORS,
+    **dict.fromkeys(("value", "lower", "upper"), _COVERAGE),
+    "below": (0.0, _ERRORS[1]),
+}
 # Wider than the default of 0.1, which studies of these sizes seldom show.
 _MARGIN = 0.5
 _MOST_GROWN = 20
@@ -45,6 +58,7 @@ def main() -> int:
     parser.add_argument("--people", type=int, choices=PEOPLE, help="only so many")
     parser.add_argument("--pairs", type=int, choices=PAIRS, help="only so many")
     parser.add_argument("--out", type=Path, help="write a row a cell to this CSV file; go on there")
+    parser.add_argument("--only-show", action="store_true", help="what --out has; simulate nothing")
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     measures = MEASURES if arguments.measure is None else (arguments.measure,)
@@ -56,7 +70,7 @@ def main() -> int:
         rows = cast(list[Row], pd.read_csv(arguments.out).to_dict("records"))
     done = {tuple(row[name] for name in PLACE) for row in rows}
     for measure, cell in itertools.product(measures, cells(people, pairs)):
-        if tuple(place(cell, measure).values()) in done:
+        if arguments.only_show or tuple(place(cell, measure).values()) in done:
             continue
         start = time.process_time()
         row = place(cell, measure) | one(cell, measure, arguments.studies, arguments.seed)
@@ -266,58 +280,46 @@ def line_of(row: Row) -> str:
 
 
 def summary(table: pd.DataFrame) -> str:
-    """Return the table of the guide: per cent, mean and range over the effects of items."""
-    names = ("error", "naive", "value", "lower", "upper", "below")
-    keys = [
-        "measure",
-        "kind",
-        "people",
-        "pairs",
-        *["shape"] * bool((table["shape"] != SHAPES[0]).any()),
-    ]
-    lines = [
-        "| " + " | ".join([*keys, *names]) + " |",
-        "| --- | --- |" + " ---: |" * (len(keys) - 2 + len(names)),
-    ]
-    for key, block in table.groupby(keys, sort=False):
-        shown = []
-        for name in names:
-            share = 100 * block[name]
-            shown.append(f"{share.mean():.1f} ({share.min():.1f}-{share.max():.1f})")
-        lines.append("| " + " | ".join([*map(str, key), *shown]).replace("_", " ") + " |")
-    for measure, block in table.groupby("measure", sort=False):
-        lines += ["", f"{measure}:"]
-        for name, bounds in (("error", _ERRORS), ("below", (0.0, _ERRORS[1]))):
-            lines.append(f"  {name}: {judged(block, name, bounds)}")
-        for name in ("value", "lower", "upper"):
-            lines.append(f"  {name}: {judged(block, name, _COVERAGE)}")
+    """Return the tables of the guide: per cent, means and ranges of cells, and who is outside."""
+    lines = []
+    for measure, block in table.groupby("measure", sort=True):
+        shaped = bool((block["shape"] != SHAPES[0]).any())
+        keys = ["people", "pairs", *["shape"] * shaped]
+        heads = [*keys, "cells", *SHOWN.values()]
+        lines += [
+            f"| {str(measure).replace('_', ' ')}: {' | '.join(heads)} |",
+            "| ---: |" + " ---: |" * (len(heads) - 1),
+        ]
+        for key, cells in block.groupby(keys, sort=True):
+            shown = [spread(100 * cells[name].dropna()) for name in SHOWN]
+            lines.append("| " + " | ".join([*map(str, key), str(len(cells)), *shown]) + " |")
+        lines.append("")
+        for name, title in SHOWN.items():
+            if name in _BOUNDS:
+                lines.append(f"- {title}: {judged(block, name, _BOUNDS[name])}")
+        lines.append("")
     return "\n".join(lines)
 
 
-def judged(block: pd.DataFrame, name: str, bounds: tuple[float, float]) -> str:
-    """Say how many cells lie outside the bounds, and how many surely do.
+def spread(share: pd.Series) -> str:
+    """Return the mean and range of a column."""
+    return f"{share.mean():.1f} ({share.min():.1f} to {share.max():.1f})" if len(share) else ""
 
-    Surely is by exact binomial tests of the nearer bound, at a false discovery rate of 0.05.
-    """
+
+def judged(block: pd.DataFrame, name: str, bounds: tuple[float, float]) -> str:
+    """Say how many cells lie outside the bounds, and which."""
     block = block[block[name].notna()]
-    share = block[name].to_numpy()
-    counts = np.round(share * block["studies"]).astype(int)
-    p = []
-    for count, n, value in zip(counts, block["studies"], share, strict=True):
-        side: Literal["less", "greater"] = "less" if value < sum(bounds) / 2 else "greater"
-        bound = bounds[0] if side == "less" else bounds[1]
-        p.append(binomtest(int(count), int(n), bound, alternative=side).pvalue if bound else 1.0)
-    outside = (share < bounds[0]) | (share > bounds[1])
-    sure = (false_discovery_control(p) < ALPHA) & outside
-    where = ", ".join(
-        f"{row['kind']} {row['people']} x {row['pairs']} items {row['items']:g}: "
-        f"{100 * row[name]:.1f}"
-        for row in block[sure].to_dict("records")
+    share = block[name]
+    out = block[(share < bounds[0]) | (share > bounds[1])]
+    where = "; ".join(
+        f"{row['kind']}, {row['people']} x {row['pairs']}, effects of {row['items']:g}"
+        + f", {row['shape']}" * (row["shape"] != SHAPES[0])
+        + f": {100 * row[name]:.1f}"
+        for row in out.to_dict("records")
     )
     return (
-        f"mean {100 * share.mean():.2f}, {100 * share.min():.1f} to {100 * share.max():.1f}; "
-        f"{outside.sum()} of {len(block)} cells outside {100 * bounds[0]:g} to "
-        f"{100 * bounds[1]:g}, {sure.sum()} surely" + (f" ({where})" if where else "")
+        f"{100 * share.mean():.1f} on average, {len(out)} of {len(block)} cells outside "
+        f"{100 * bounds[0]:g} to {100 * bounds[1]:g}" + f" ({where})" * bool(where)
     )
 
 
