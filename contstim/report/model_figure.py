@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import PercentFormatter
+from matplotlib.transforms import Bbox
 
 from contstim.report.style import colour, drawing_axes, legend_below, short
 
@@ -102,9 +103,18 @@ def model_figure(
         ax.axhline(y - 0.5, color="0.92", linewidth=0.6, zorder=0)
     if winners:
         side = ax.inset_axes((1.03, 0.0, metro / _WIDTH, 1.0))
+        # As many inches wide whatever room the layout leaves the axes, which it measures twice.
+        side.set_axes_locator(lambda *_: _beside(ax, metro))
         _draw_metro(side, beats, winners, order, tints)
     _legend(ax, shown, bool(winners), alpha)
     return ax
+
+
+def _beside(ax: Axes, inches: float) -> Bbox:
+    """Return a place of this width to the right of axes, as a share of the figure."""
+    box, sheet = ax.get_position(), ax.figure
+    wide = sheet.dpi / sheet.bbox.width
+    return Bbox.from_bounds(box.x1 + 0.13 * wide, box.y0, inches * wide, box.height)
 
 
 def _draw_values(
