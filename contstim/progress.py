@@ -70,7 +70,8 @@ def track(
     try:
         for number, item in enumerate(items, start=done + 1):
             yield item
-            if number > total:  # more than was known
+            beyond = number > total  # more came than was known; how many are left no one knows
+            if beyond:
                 total, rest = number, [*rest, 1.0]
                 if bar is not None:
                     bar.total = done + sum(rest)
@@ -78,11 +79,12 @@ def track(
                 bar.update(rest[number - done - 1])
                 continue
             now = time.monotonic()
-            at_end = number == total and now - started >= _SILENT
+            at_end = number == total and not beyond and now - started >= _SILENT
             if now - last >= _SECONDS_BETWEEN_LINES or at_end:
                 last = now
                 left = (now - started) * sum(rest[number - done :]) / sum(rest[: number - done])
-                print(f"{label}: {number} of {total}, about {left:.0f} s left", file=sys.stderr)
+                known = f"{number} of {total}, about {left:.0f} s left"
+                print(f"{label}: {f'{number} so far' if beyond else known}", file=sys.stderr)
     finally:
         _OPEN.remove(label)
         if bar is not None:

@@ -51,7 +51,7 @@ def test_more_may_come_than_was_known(
     monkeypatch.setattr("sys.stderr.isatty", lambda: terminal)
     assert list(track("abc", 2, "work")) == ["a", "b", "c"]
     said = capsys.readouterr().err
-    assert terminal or said.splitlines()[-1] == "work: 3 of 3, about 0 s left"
+    assert terminal or said.splitlines()[-1] == "work: 3 so far"
 
 
 def test_progress_can_be_turned_off(
