@@ -23,6 +23,8 @@ HEARTBEAT = 20.0
 
 #: Seconds without a sign of life after which a holder on another machine is taken for dead.
 PATIENCE = 120.0
+#: Seconds after which a lock that does not say who holds it is left over.
+UNSIGNED = 10.0
 
 
 def digest(content: str | bytes) -> str:
@@ -223,7 +225,8 @@ def lock(path: Path, what: str, *, wait: bool = False) -> Iterator[Callable[[], 
     Raises
     ------
     LockedError
-        If a living process holds the lock; the message says which, where, and since when.
+        If a living process holds the lock; the message says which, where, and since when. Or if
+        the process that made it was killed before it could say so.
     OutputError
         If the lock cannot be written.
     """
@@ -254,14 +257,22 @@ def _lease(path: Path) -> SoftFileLease:
 
 def _acquire(lease: SoftFileLease, path: Path, what: str, *, wait: bool) -> None:
     """Acquire a lease, waiting for one of another machine as long as it may be dead."""
-    first = _last_sign(path)
-    told = False
+    first = unsigned = _last_sign(path)
+    told, seen = False, time.monotonic()
     while True:
         try:
             # Long enough to outlast one who only looks at it.
             lease.acquire(timeout=0.5)
         except Timeout:
             holder = _read_holder(path)
+            if holder is None and unsigned == _last_sign(path) != 0:
+                if time.monotonic() - seen > UNSIGNED:
+                    raise LockedError(
+                        f"the lock {path} says of nobody that they hold {what}: who made it was "
+                        "killed that moment; remove it if nobody works there"
+                    ) from None
+            else:
+                unsigned, seen = _last_sign(path), time.monotonic()
             if wait or holder is None:
                 continue
             first = first or _last_sign(path)

@@ -242,6 +242,25 @@ def test_of_many_at_once_one_holds_it(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("wait", [False, True])
+def test_a_lock_that_nobody_signed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wait: bool
+) -> None:
+    """As a process leaves it that is killed between making the file and writing into it."""
+    monkeypatch.setattr(files, "UNSIGNED", 0.6)
+    path = tmp_path / "run.lock"
+    path.touch()
+    with pytest.raises(LockedError) as error, lock(path, "the run", wait=wait):
+        raise AssertionError
+    assert str(error.value) == (
+        f"the lock {path} says of nobody that they hold the run: who made it was killed that "
+        "moment; remove it if nobody works there"
+    )
+    path.unlink()
+    with lock(path, "the run", wait=wait):
+        assert path.read_text("utf-8")
+
+
 def test_a_lock_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     refused = pytest.raises(OutputError, match="^cannot lock .*: (Not a directory|File exists)$")

@@ -159,6 +159,7 @@ def test_both_ways_of_spreading_write_the_same(
     path = tmp_path / "s.txt"
     path.write_text("\n".join(_sentences(6)) + "\n", "utf-8")
     pair = ["--pair", "contstim:bigram", "contstim:trigram", "--sentences", str(path)]
+    pair += ["--strategy", "exhaustive"]
     out = [tmp_path / "one.csv", tmp_path / "two.csv"]
     for options in (["--out", str(out[0])], ["--workers", "2", "--out", str(out[1])]):
         assert main(["synthesize", *pair, "--starts", "shared", "--per-pair", "4", *options]) == 0

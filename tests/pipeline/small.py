@@ -42,6 +42,7 @@ per_pair = 2
 
 [synthesis]
 per_pair = {starts}
+strategy = "exhaustive"
 most_use = 1.0
 
 [triplets]

@@ -99,7 +99,7 @@ def test_the_word_search_is_the_one_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = make_study(tmp_path, starts=1)
-    file.write_text(file.read_text("utf-8").replace("[synthesis]", "[synthesis]\ninputs = 77"))
+    file.write_text(file.read_text("utf-8").replace('strategy = "exhaustive"', "inputs = 77"))
     asked = []
 
     def spy(*args: Any, **options: Any) -> Synthesis:
