@@ -53,13 +53,14 @@ from contstim.cli.common import (
 from contstim.errors import InfeasibleError, InputError
 from contstim.files import is_stream
 from contstim.pipeline.engine import Executor
+from contstim.pipeline.options import STARTS, SynthesisOptions
+from contstim.pipeline.searches import Row, texts_of
 from contstim.pipeline.synthesis import (
     FailedTasksError,
     SynthesisRequest,
     columns_of,
     write_synthesis,
 )
-from contstim.pipeline.tasks import STARTS, Row, SynthesisOptions, texts_of
 from contstim.search.strategies import DEFAULT, OPTION_OF, STRATEGIES, options, strategy
 from contstim.search.targets import LOSSES, NAMED_TARGETS
 from contstim.search.triplets import Triplet, check_request

@@ -23,16 +23,9 @@ from contstim.models.base import WHOLE
 from contstim.models.cache import versions
 from contstim.models.registry import load_model
 from contstim.pipeline.engine import Engine, Executor
-from contstim.pipeline.tasks import (
-    OneWay,
-    Row,
-    Searches,
-    SynthesisOptions,
-    Written,
-    score_tasks,
-    starts_of,
-    texts_of,
-)
+from contstim.pipeline.options import SynthesisOptions
+from contstim.pipeline.searches import OneWay, Row, Searches, Written, starts_of, texts_of
+from contstim.pipeline.tasks import score_tasks
 from contstim.pipeline.work import ModelRecord, RunContext, RunStore, StageTable, Task, csv_text
 from contstim.search.triplets import Triplet, check_request
 from contstim.text.diversity import diversity

@@ -10,8 +10,9 @@ from contstim.errors import InputError
 from contstim.models.registry import FAMILIES, register_family
 from contstim.models.toy import TableModel
 from contstim.pipeline.engine import InProcess
+from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.synthesis import FailedTasksError, SynthesisRequest, write_synthesis
-from contstim.pipeline.tasks import SynthesisOptions, SynthesisTask
+from contstim.pipeline.tasks import SynthesisTask
 from contstim.pipeline.work import Worker
 from contstim.search.triplets import Triplet
 from contstim.text.diversity import words_of

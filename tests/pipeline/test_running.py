@@ -19,6 +19,7 @@ from contstim.errors import InfeasibleError, InputError, OutputError
 from contstim.files import LockedError
 from contstim.pipeline.engine import InProcess, TaskResults
 from contstim.pipeline.executors import LocalWorkers
+from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.plan import StudyPlan, read_study_plan
 from contstim.pipeline.running import _alone, run_status, run_study
 from contstim.pipeline.stages.design import DesignOptions
@@ -26,7 +27,7 @@ from contstim.pipeline.stages.natural import NaturalOptions
 from contstim.pipeline.stages.set import SetOptions
 from contstim.pipeline.stages.synthesize import searches_of
 from contstim.pipeline.stages.triplets import TripletOptions
-from contstim.pipeline.tasks import SynthesisOptions, score_tasks
+from contstim.pipeline.tasks import score_tasks
 from contstim.pipeline.work import ModelRecord, RunContext, Task
 from contstim.search.beam import Beam
 from contstim.search.proposals import WordReplacement

@@ -16,8 +16,9 @@ from contstim.models.registry import FAMILIES, register_family
 from contstim.models.spec import ModelSpec
 from contstim.models.toy import TableModel
 from contstim.pipeline.engine import InProcess
+from contstim.pipeline.options import SynthesisOptions
+from contstim.pipeline.searches import OneWay
 from contstim.pipeline.synthesis import FailedTasksError, SynthesisRequest, write_synthesis
-from contstim.pipeline.tasks import OneWay, SynthesisOptions
 from contstim.search.search import synthesize
 from contstim.search.triplets import ModelPair, Triplet, triplets
 from contstim.tables import TRIPLETS

@@ -25,10 +25,11 @@ from contstim.models.registry import FAMILIES, register_family
 from contstim.models.spec import ModelSpec
 from contstim.models.toy import TableModel
 from contstim.pipeline.engine import InProcess
+from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.plan import read_study_plan
 from contstim.pipeline.running import run_status, run_study
+from contstim.pipeline.searches import Row, Written
 from contstim.pipeline.synthesis import SynthesisRequest, write_synthesis
-from contstim.pipeline.tasks import Row, SynthesisOptions, Written
 from contstim.search.triplets import Triplet
 from contstim.text.sentence import WordList
 from contstim.text.vocabulary import Vocabulary

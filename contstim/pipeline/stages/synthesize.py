@@ -6,9 +6,10 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
+from contstim.pipeline.options import SynthesisOptions
+from contstim.pipeline.searches import Searches, starts_of, texts_of
 from contstim.pipeline.stage import Run, Stage, StudyPlan
 from contstim.pipeline.stages.score import SCORE
-from contstim.pipeline.tasks import Searches, SynthesisOptions, starts_of, texts_of
 from contstim.pipeline.work import Task, csv_text
 from contstim.search.triplets import Triplet
 from contstim.tables import TRIPLETS

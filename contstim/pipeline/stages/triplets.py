@@ -9,6 +9,7 @@ import pandas as pd
 from pydantic import Field
 
 from contstim.errors import InputError
+from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.stage import (
     Run,
     Stage,
@@ -18,7 +19,6 @@ from contstim.pipeline.stage import (
 )
 from contstim.pipeline.stages.score import SCORE
 from contstim.pipeline.stages.synthesize import SYNTHESIZE, searches_of
-from contstim.pipeline.tasks import SynthesisOptions
 from contstim.pipeline.work import frame_text
 from contstim.selection.triplets import OBJECTIVES, TIES, check_objective, select_triplets
 from contstim.settings import Count, one_of, settings

@@ -1,0 +1,168 @@
+"""How sentences are to be written: the table ``[synthesis]`` of study plans."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import field
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field
+
+from contstim.errors import InputError
+from contstim.search.problem import Edits
+from contstim.search.strategies import DEFAULT, OPTION_OF, STRATEGIES, with_options
+from contstim.search.targets import (
+    LOSSES,
+    NAMED_TARGETS,
+    Sides,
+    common_failure,
+    one_against_all,
+    parse_floor,
+)
+from contstim.settings import Count, Natural, Several, one_of, settings
+from contstim.text.diversity import MOST_USE
+from contstim.text.words import LIKENESSES
+
+#: How natural sentences come to the model pairs: each to one pair, or all to all.
+STARTS = ("partitioned", "shared", "all")
+
+
+def _starts(value: str) -> str:
+    return "partitioned" if value == "dealt" else value  # its name in plans written before
+
+
+@settings
+@with_options
+class SynthesisOptions:
+    """``[synthesis]``: how sentences are written.
+
+    Attributes
+    ----------
+    strategy
+        The word search. The options that strategies declare are fields as well, None where not
+        given.
+    starts
+        ``partitioned``: the sentences are shuffled by the study's seed and shared out to the model
+        pairs in turn, so that each starts one pair's triplets (as published); ``dealt`` means the
+        same. ``shared``: every pair may start from every sentence, in an order of its own.
+        ``all``: every pair starts from every sentence, in the order given.
+    per_pair
+        At most so many start sentences a pair; by default all of its own.
+    per_sentence
+        At most so many different triplets from one start sentence.
+    minimum_drop
+        Only triplets in which each rejecting model's log-probability falls by so many nats.
+    target
+        ``pair``: triplets of every two models. ``one-against-all``: sentences that each model in
+        turn is alone to reject, and to accept. ``split``: those that the models `reject` reject
+        and the models `accept` accept. ``common-failure``: those that all models accept and
+        `reference` rejects.
+    reject, accept, reference
+        Models, of the study or not.
+    loss
+        What counts of the falls of several rejecting models, each in standard deviations of its
+        scores of the natural sentences: ``max``, the least fall; ``mean``.
+    margin
+        By how many nats accepting models' scores may fall.
+    floors
+        Scores that models keep, as `parse_floor` reads them.
+    most_changes, fixed, changed, words_at
+        What may change: at most so many words; positions that stay; positions that must change;
+        by position, the words that may stand there. Positions count from 0.
+    certificate
+        Whether rows say how much there was to find (`Synthesis.reached`), of models of n-grams.
+    alike
+        What a word shares with the natural sentence's word that it replaces: ``class``, its word
+        class; ``tag``, its Penn Treebank tag as well (`words_alike`). Words without tags stay.
+    most_use
+        In what share of a pair's sentences a word may be, at most (`WordLimit`); 1: in any.
+    """
+
+    strategy: Annotated[str, one_of(STRATEGIES)] = DEFAULT
+    starts: Annotated[str, AfterValidator(_starts), one_of(STARTS)] = "partitioned"
+    per_pair: Count | None = None
+    per_sentence: Count = 1
+    minimum_drop: Annotated[float, Field(ge=0)] = 0.0
+    target: Annotated[str, one_of(NAMED_TARGETS)] = "pair"
+    reject: Several[str] = ()
+    accept: Several[str] = ()
+    reference: str | None = None
+    loss: Annotated[str, one_of(LOSSES)] = "max"
+    margin: Annotated[float, Field(ge=0, le=1e6)] = 0.0
+    floors: Several[str] = ()
+    most_changes: Count | None = None
+    fixed: Several[Natural] = ()
+    changed: Several[Natural] = ()
+    words_at: dict[str, Several[str]] = field(default_factory=dict)
+    certificate: bool = False
+    alike: Annotated[str, one_of(LIKENESSES)] | None = None
+    most_use: Annotated[float, Field(gt=0, le=1)] = MOST_USE
+
+    def __post_init__(self) -> None:
+        self._check_target()
+        self.side(("rejecting",), ("accepting",))  # refuses bad floors and edits
+        for option, value in self.of_strategy.items():
+            if self.strategy not in OPTION_OF[option]:
+                owners = " or ".join(map(repr, OPTION_OF[option]))
+                raise InputError(
+                    f"synthesis.{option} is {value!r}, but the strategy is {self.strategy!r}; "
+                    f"only {owners} has this option"
+                )
+
+    def _check_target(self) -> None:
+        if bool(self.reject or self.accept) != (self.target == "split"):
+            raise InputError(
+                f"reject and accept go with the target 'split', and the target is {self.target!r}; "
+                "give both with it, and neither with another"
+            )
+        if (self.reference is not None) != (self.target == "common-failure"):
+            raise InputError(
+                "reference, the model outside the set that is to reject, goes with the target "
+                f"'common-failure', and the target is {self.target!r}; give it with that one alone"
+            )
+        if self.target != "pair" and (self.per_sentence != 1 or self.minimum_drop != 0):
+            raise InputError(
+                "per_sentence and minimum_drop are for triplets, and the target is "
+                f"{self.target!r}; leave them out"
+            )
+        if self.target == "split":
+            self.side(self.reject, self.accept)
+
+    def side(self, reject: Sequence[str], accept: Sequence[str]) -> Sides:
+        """Return what is wanted of some models, by their specs as given."""
+        words = []
+        for position, listed in self.words_at.items():
+            if not (position.isascii() and position.isdigit()):
+                raise InputError(f"words_at has the position {position!r}; give whole numbers")
+            words.append((int(position), tuple(listed)))
+        return Sides(
+            tuple(reject),
+            tuple(accept),
+            self.margin,
+            tuple(map(parse_floor, self.floors)),
+            Edits(self.most_changes, self.fixed, self.changed, tuple(words)),
+            self.loss,
+        )
+
+    def sides(self, models: Sequence[str]) -> list[Sides]:
+        """Return what is wanted of compared models, by their specs; none for triplets."""
+        wanted: dict[str, Callable[[], list[tuple[tuple[str, ...], tuple[str, ...]]]]] = {
+            "pair": list,
+            "one-against-all": lambda: one_against_all(models),
+            "split": lambda: [(self.reject, self.accept)],
+            "common-failure": lambda: [common_failure(models, self.reference or "")],
+        }
+        return [self.side(reject, accept) for reject, accept in wanted[self.target]()]
+
+    @property
+    def further(self) -> tuple[str, ...]:
+        """The specs of models that the options name."""
+        own = self.side(self.reject or ("rejecting",), self.accept or ("accepting",))
+        named = (*self.reject, *self.accept, *(floor.model for floor in own.floors))
+        return tuple(dict.fromkeys(named + ((self.reference,) if self.reference else ())))
+
+    @property
+    def of_strategy(self) -> dict[str, Any]:
+        """The strategy's options that are given."""
+        options = {option: getattr(self, option) for option in OPTION_OF}
+        return {option: value for option, value in options.items() if value is not None}
