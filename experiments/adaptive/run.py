@@ -23,12 +23,13 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 from simulate import identify, misspecified
 
 from contstim.adaptive.posterior import Link
 from contstim.evaluation.power import exact_interval
-from contstim.report.style import colour, new_figure, save_figure
+from contstim.report.style import colour, save_figure
 from contstim.selection import read_scores
 from contstim.selection.people import People, log_bayes_factors, log_ratio_scale
 
@@ -116,13 +117,12 @@ def draw(table: pd.DataFrame, out: Path) -> None:
     designs = list(dict.fromkeys(table["design"]))
     columns = min(5, len(conditions))
     rows = -(-len(conditions) // columns)
-    figure, first = new_figure(2.6 * columns, 2.4 * rows)
-    for ax in first:
-        ax.remove()
+    figure = Figure(figsize=(2.6 * columns, 2.4 * rows), layout="constrained")
     axes = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel()
     for ax, condition in zip(axes, conditions, strict=False):
         for design, own in table[table["condition"] == condition].groupby("design", sort=False):
             style = {"color": colour(designs.index(design))}
+            own = own.iloc[np.unique(np.geomspace(1, len(own), 40).astype(int)) - 1]
             ax.plot(own["trials"], own["recovery"], label=design, **style)
             ax.fill_between(own["trials"], own["low"], own["high"], alpha=0.2, lw=0, **style)
         ax.axhline(0.95, color="black", linewidth=0.6, linestyle=":")
