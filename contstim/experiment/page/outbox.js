@@ -207,7 +207,6 @@ export class Outbox {
       try {
         await this.#deliver(batch);
         failures = 0;
-        this.failing = null;
         this.#failed = [];
       } catch (error) {
         this.#failed = batch;
@@ -227,6 +226,7 @@ export class Outbox {
     const refused = new Set(reply.refused);
     const settled = batch.filter((row) => acknowledged.has(row.id) || refused.has(row.id));
     if (!settled.length) throw new Error("nothing was acknowledged");
+    this.failing = null; // nothing waits, and nothing fails: at one moment
     for (const row of settled) row.state = acknowledged.has(row.id) ? "acknowledged" : "refused";
     await this.#store.changeRows(settled);
   }
