@@ -1,13 +1,14 @@
 """Losses of the strategies against a bound on what any sentence could reach, and their times.
 
-Usage: python benchmarks/beyond_the_climb.py [--starts 30] [--model-1 SPEC] [--model-2 SPEC]
-       [--words N] [--strategies exhaustive leaning restarts exchanges beam]
+Usage: python benchmarks/beyond_the_climb.py [--starts 30] [--from 0] [--model-1 SPEC]
+       [--model-2 SPEC] [--vocabulary CSV] [--words N]
+       [--strategies exhaustive yielding restarts exchanges beam]
 
-Every strategy starts from the same eight-word sentences of the bundled pool, with the bundled
-20,000 words and the same seed, both ways round, one thread. Times are of the processor, a search
-each; `first` is the first search of a strategy, which joins the models' n-grams where it needs
-them, and `mean` is over all of them, the first included. Parts of the bound are means over starts
-of loss / bound; `least` is the lowest of them.
+Every strategy starts from the same eight-word sentences of the bundled pool, with the bundled words
+or those of a file that ``contstim vocabulary`` writes, and the same seed, both ways round, one
+thread. Times are of the processor, a search each; `first` is the first search of a strategy, which
+joins the models' n-grams where it needs them, and `mean` is over all of them, the first included.
+Parts of the bound are means over starts of loss / bound; `least` is the lowest of them.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ def main() -> None:
     """Print a table in Markdown for each direction."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--starts", type=int, default=30)
+    parser.add_argument("--from", type=int, default=0, dest="first", help="first of the starts")
+    parser.add_argument("--vocabulary", help="a file of words in place of the bundled ones")
     parser.add_argument("--model-1", default="contstim:bigram")
     parser.add_argument("--model-2", default="contstim:trigram")
     parser.add_argument("--words", type=int, help="the vocabulary's first N words only")
@@ -37,18 +40,19 @@ def main() -> None:
         "--strategies",
         nargs="+",
         choices=STRATEGIES,
-        default=["exhaustive", "leaning", "restarts", "exchanges", "beam"],
+        default=["exhaustive", "yielding", "restarts", "exchanges", "beam"],
     )
     args = parser.parse_args()
     models = load_model(args.model_1), load_model(args.model_2)
-    vocabulary = bundled_vocabulary()
+    vocabulary = Vocabulary.read(args.vocabulary) if args.vocabulary else bundled_vocabulary()
     if args.words:
         vocabulary = Vocabulary(
             vocabulary.first,
             WordList(vocabulary.elsewhere.words[: args.words]),
             vocabulary.repeatable,
         )
-    starts = [s for s in pool() if len(s.split()) == 8][: args.starts]
+    starts = [s for s in pool() if len(s.split()) == 8]
+    starts = starts[args.first : args.first + args.starts]
     for reject, accept in (models, models[::-1]):
         problem = Problem.pair(reject, accept)
         # What belongs to the models alone is read before anything is timed.

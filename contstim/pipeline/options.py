@@ -110,15 +110,22 @@ class SynthesisOptions:
                 )
 
     def _check_target(self) -> None:
-        if bool(self.reject or self.accept) != (self.target == "split"):
+        if self.target == "split" and not (self.reject and self.accept):
+            raise InputError("the target 'split' needs both sides; give reject and accept")
+        if self.target != "split" and (self.reject or self.accept):
             raise InputError(
                 f"reject and accept go with the target 'split', and the target is {self.target!r}; "
-                "give both with it, and neither with another"
+                "leave them out"
             )
-        if (self.reference is not None) != (self.target == "common-failure"):
+        if self.target == "common-failure" and self.reference is None:
+            raise InputError(
+                "the target 'common-failure' needs a model outside the set that is to reject; give "
+                "it as reference"
+            )
+        if self.target != "common-failure" and self.reference is not None:
             raise InputError(
                 "reference, the model outside the set that is to reject, goes with the target "
-                f"'common-failure', and the target is {self.target!r}; give it with that one alone"
+                f"'common-failure', and the target is {self.target!r}; leave it out"
             )
         if self.target != "pair" and (self.per_sentence != 1 or self.minimum_drop != 0):
             raise InputError(

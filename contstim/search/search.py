@@ -155,8 +155,8 @@ def synthesize(
     strategy
         One of `STRATEGIES` by name: ``beam`` (whole sentences from the left for models of
         n-grams, then as ``bounded``), ``bounded`` (a budget of exact scores, for models whose
-        scores are expensive; exhaustive where all scores are known at once), ``leaning`` (the
-        same with something to spare first), ``exchanges`` (two words at once), ``restarts``,
+        scores are expensive; exhaustive where all scores are known at once), ``yielding`` (the
+        same with constraints that yield at first), ``exchanges`` (two words at once), ``restarts``,
         ``exhaustive`` (always the best word), ``paper`` (Golan et al. 2023, section 4.7),
         ``first-improvement``; or a strategy itself, with its options or of your own.
     seed, attempt

@@ -11,10 +11,10 @@ from contstim.search.bounded import Bounded
 from contstim.search.exchanges import Exchanges
 from contstim.search.exhaustive import Exhaustive
 from contstim.search.first_improvement import FirstImprovement
-from contstim.search.leaning import Leaning
 from contstim.search.paper import Paper
 from contstim.search.restarts import Restarts
 from contstim.search.sweeps import Strategy
+from contstim.search.yielding import Yielding
 
 _Kind = TypeVar("_Kind")
 
@@ -27,7 +27,7 @@ STRATEGIES: dict[str, type[Strategy]] = {
     "beam": Beam,
     "exchanges": Exchanges,
     "restarts": Restarts,
-    "leaning": Leaning,
+    "yielding": Yielding,
 }
 
 #: The strategy of command line, experiment files and Python where none is named.

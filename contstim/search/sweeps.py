@@ -207,7 +207,13 @@ class Search:
         arrays = {name: np.array([scores[name]]) for name in self.problem.objective.models}
         return float(self.problem.objective.loss(arrays, self.natural)[0])
 
-    def sweep(self, look: Callable[[Candidates], bool], *, sifted: bool = False) -> None:
+    def sweep(
+        self,
+        look: Callable[[Candidates], bool],
+        *,
+        sifted: bool = False,
+        passes: int | None = None,
+    ) -> None:
         """Visit positions in random sweeps until a word search brings nothing at any of them.
 
         Word searches that would look further (`Strategy.look`) are called again then.
@@ -219,14 +225,17 @@ class Search:
         sifted
             Whether to leave out, before other models are asked anything, the candidates that
             models rule out whose scores are known at once.
+        passes
+            Most sweeps, if the search is to end before nothing improves any more.
         """
         positions = self.positions
+        last = np.inf if passes is None else self._n_sweeps + passes
         # Positions that brought nothing since the last replacement; all of them, and it is over,
         # unless some word searches would look further.
         settled: set[int] = set()
         unfinished: set[int] = set()
         round_ = 0
-        while len(settled) < len(positions):
+        while len(settled) < len(positions) and self._n_sweeps < last:
             self._n_sweeps += 1
             for position in map(int, self._rng.permutation(positions)):
                 if position in settled:
@@ -322,17 +331,27 @@ class Search:
         """Return the whole numbers below `n` in random order."""
         return list(map(int, self._rng.permutation(n)))
 
-    def branch(self, sentence: Sentence, objective: Objective | None = None) -> Search:
+    def branch(
+        self, sentence: Sentence, objective: Objective | None = None, *, free: bool = False
+    ) -> Search:
         """Return a search of the same problem that stands at another sentence.
 
-        It need not keep the constraints, and may have another objective of the same models. What
-        is spent counts here; chance and steps are its own.
+        It need not keep the constraints, may have another objective of the same models, and goes
+        on without constraints if it is `free`. What is spent counts here; chance and steps are its
+        own. What a free branch knows of places, it shares.
         """
         other = copy(self)
         if objective is not None:
             other.problem = replace(self.problem, objective=objective)
         other.sentence, other.now = sentence, self.scores(sentence)
         other.steps, other._places = [], {}
+        if free:
+            other.problem, other.minimum = replace(other.problem, constraints=()), {}
+            # Without what was left out for another objective's sake.
+            other._places = {
+                key: {kind: place for kind, place in kinds.items() if kind != "sifted"}
+                for key, kinds in self._places.items()
+            }
         other._rng = self._rng.spawn(1)[0]
         return other
 

@@ -143,14 +143,48 @@ def log_bayes_factors(probabilities: FloatArray, weights: FloatArray | None = No
     )
 
 
-def steepest(people: People) -> float:
-    """Return a number c for which log Bayes factors are at most c (g_i - g_j)².
+def log_bayes_factor_halves(people: People, apart: FloatArray) -> FloatArray:
+    """Return k, where no log Bayes factor of models i and j exceeds k(x) + k(y).
 
-    It is half the product of the steepest slopes of the probability and of its logit.
+    That holds wherever |g_i - g_j| <= x + y, so that what a pair of sentences can tell is bounded
+    by what either brings.
+
+    Parameters
+    ----------
+    people
+        How people answer.
+    apart
+        The values x, not negative, any shape.
+
+    Notes
+    -----
+    With G(t) the largest factor of any |g_i - g_j| <= t, C a convex function above G and c the
+    largest factor of all, k(x) = min(C(2 x) / 2, c): either C(2 x) / 2 + C(2 y) / 2 >= C(x + y), as
+    C is convex, or one of the two is c.
     """
-    grid, curve = _curve(people)
-    slopes = np.diff(curve) / np.diff(grid)
-    return float(slopes.max() * (slopes / (curve[1:] * (1 - curve[1:]))).max() / 2)
+    grid, halves, largest = _halves(people)
+    return np.minimum(np.interp(apart, grid, halves), largest)
+
+
+@lru_cache(maxsize=8)
+def _halves(people: People) -> tuple[FloatArray, FloatArray, float]:
+    """Return values x, those of C(2 x) / 2 and c, as `log_bayes_factor_halves` defines them."""
+    g = np.linspace(-people.most, people.most, _GRID)
+    chances = people.probabilities(g)
+    logits = np.log(chances) - np.log1p(-chances)
+    factors = np.subtract.outer(chances, chances) * np.subtract.outer(logits, logits) / 2
+    # Factors grow with the distance, so that values between points of the grid, and between those
+    # of C, are within those of three steps more.
+    steps = np.minimum(np.arange(_GRID) + 3, _GRID - 1)
+    most = np.array([factors.diagonal(step).max() for step in range(_GRID)])[steps]
+    slopes = np.maximum.accumulate(np.diff(most, append=most[-1]))
+    convex = np.concatenate([most[:1], most[0] + np.cumsum(slopes)])
+    missing = 2 * most[-1] - convex[-1]
+    if missing > 0:
+        further = int(np.ceil(missing / slopes[-1]))
+        convex = np.append(convex, convex[-1] + slopes[-1] * np.arange(1, further + 1))
+    width = g[1] - g[0]
+    return np.arange(len(convex)) * width / 2, convex / 2, float(most[-1])
 
 
 def log_ratio_scale(log_probs: FloatArray) -> FloatArray:

@@ -156,7 +156,7 @@ def test_places_that_cannot_be_written(fail, tmp_path: Path, sentences: str) -> 
         (
             ["synthesize", *ONE_WAY, "--strategy", "paper", "--budget", "3", "x y"],
             "budget=3 goes with the strategy 'bounded' or 'beam' or 'exchanges' or 'restarts' or "
-            "'leaning', not 'paper'; leave it out",
+            "'yielding', not 'paper'; leave it out",
         ),
         (
             ["synthesize", *ONE_WAY, "--candidates", "contstim:rnn", "x y"],

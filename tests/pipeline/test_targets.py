@@ -232,13 +232,12 @@ def _check_models(row: Triplet, models: list[SentenceModel]) -> None:
     [
         (
             {"target": "split"},
-            "reject and accept go with the target 'split', and the target is 'split'; give both "
-            "with it, and neither with another",
+            "the target 'split' needs both sides; give reject and accept",
         ),
         (
             {"target": "common-failure"},
-            "reference, the model outside the set that is to reject, goes with the target "
-            "'common-failure', and the target is 'common-failure'; give it with that one alone",
+            "the target 'common-failure' needs a model outside the set that is to reject; give it "
+            "as reference",
         ),
         (
             {"target": "one-against-all", "per_sentence": 2},

@@ -12,7 +12,6 @@ from contstim import (
     Constraint,
     Fall,
     Floor,
-    LeastFall,
     Problem,
     Synthesis,
     Vocabulary,
@@ -24,8 +23,9 @@ from contstim.models.base import Replacements
 from contstim.models.reductions import ReducedModel
 from contstim.models.spec import ModelSpec
 from contstim.models.toy import TableModel
-from contstim.search.leaning import Lagrangian
+from contstim.search.proposals import WordReplacement
 from contstim.search.sweeps import Search
+from contstim.search.yielding import Priced
 from contstim.text.sentence import Sentence
 
 WORDS = ["ab", "cd", "ef", "gh", "ij", "kl"]
@@ -213,36 +213,55 @@ def test_others_are_asked_only_of_words_that_models_known_at_once_leave(strategy
                 assert (again.sentence, again.scores) == (found.sentence, found.scores)
 
 
-def test_leaning_goes_by_what_constraints_have_to_spare() -> None:
-    one, two, three = _models("all", "all", "all")
-    natural = {m.spec: float(m.score([NATURAL])[0]) for m in (one, two, three)}
-    scores = {m.spec: m.score(ALL) for m in (one, two, three)}
+def test_what_a_constraint_has_to_spare_or_lacks_has_its_price() -> None:
+    one, two = _models("all", "all")
+    problem = Problem.pair(one, two)
+    natural = {m.spec: float(m.score([NATURAL])[0]) for m in (one, two)}
+    scores = {m.spec: m.score(ALL) for m in (one, two)}
     falls = {name: values - natural[name] for name, values in scores.items()}
-    pair = Lagrangian.of(Problem.pair(one, two))
-    assert pair is not None
-    np.testing.assert_allclose(pair.loss(scores, natural), falls[one.spec] - falls[two.spec])
-    assert pair.weights == {one.spec: 1.0, two.spec: -1.0}
-    # Of several models: in the unit of the loss, and the mean over the constraints.
-    several = Problem(
-        (one, two, three),
-        LeastFall((one.spec, two.spec), (2.0, 4.0)),
-        (Accepted(three.spec), Floor(two.spec, -3.0, natural=True)),
+    own, minimum = problem.objective, {two.spec: natural[two.spec]}
+    soft = Priced((one.spec, two.spec), own, minimum, price=1.5, softness=4.0)
+    expected = falls[one.spec] + 6.0 * np.exp(-falls[two.spec] / 4.0)
+    np.testing.assert_allclose(soft.loss(scores, natural), expected)
+    # A nat counts as much as the price says where the constraint is just kept.
+    ends = {one.spec: np.zeros(2), two.spec: minimum[two.spec] + np.array([-1e-5, 1e-5])}
+    low, high = soft.loss(ends, natural)
+    assert (low - high) / 2e-5 == pytest.approx(1.5)
+    hard = Priced((one.spec, two.spec), own, minimum, price=4.0, softness=None)
+    missing = -falls[two.spec]
+    expected = falls[one.spec] + 4.0 * np.where(missing > 0, missing + 5.0, 0.0)
+    np.testing.assert_allclose(hard.loss(scores, natural), expected)
+    far = {one.spec: np.zeros(1), two.spec: np.full(1, -1e6)}
+    assert np.isfinite(soft.loss(far, natural)).all()
+
+
+def test_a_free_branch_keeps_no_constraint_and_what_is_known_of_places() -> None:
+    one, two = _models("bound", "none")
+    search = Search(
+        Problem.pair(one, two), WordReplacement(FREE, (one, two)), Sentence.parse(NATURAL), 1
     )
-    found = Lagrangian.of(several)
-    assert found is not None
-    assert found.weights is None
-    spare = 0.375 * (falls[three.spec] + falls[two.spec]) / 2
-    least = np.maximum(falls[one.spec] / 2, falls[two.spec] / 4)
-    np.testing.assert_allclose(found.loss(scores, natural), least - spare)
-    assert Lagrangian.of(Problem((one,), Fall((one.spec,)))) is None
-    assert Lagrangian.of(against_both(one, two)) is None
+    position = search.positions[0]
+    here = search.candidates(position)
+    here.scores(two.spec, np.arange(len(here.words)))
+    spent = dict(search.spent.n_scores)
+    price = Priced((one.spec, two.spec), search.problem.objective, search.minimum, 1.0, None)
+    free = search.branch(search.sentence, price, free=True)
+    assert not free.minimum
+    assert not free.problem.constraints
+    there = free.candidates(position)
+    np.testing.assert_array_equal(there.known[two.spec], here.known[two.spec])
+    there.scores(two.spec, np.arange(len(there.words)))
+    assert search.spent.n_scores == spent
+    assert search.minimum
+    bound = search.branch(search.sentence).candidates(position)
+    assert np.isnan(bound.known[two.spec]).all()
 
 
-def test_leaning_ends_lower_than_one_climb() -> None:
+def test_yielding_ends_lower_than_one_climb() -> None:
     words = [a + b for a in "abcdefgh" for b in "klmno"]
     many = Vocabulary(WordList.of(words), WordList.of(words), frozenset(words))
     starts = [" ".join(words[i : i + 24 : 4]) for i in range(6)]
-    losses: dict[str, list[float]] = {"exhaustive": [], "leaning": []}
+    losses: dict[str, list[float]] = {"exhaustive": [], "yielding": []}
     for seed in range(3):
         one, two = TableModel(words, 2 * seed), TableModel(words, 2 * seed + 1)
         # Models of one language mostly agree.
@@ -251,4 +270,4 @@ def test_leaning_ends_lower_than_one_climb() -> None:
         for strategy, start in itertools.product(losses, starts):
             found = synthesize(start, reject=one, accept=two, vocabulary=many, strategy=strategy)
             losses[strategy].append(found.loss)
-    assert np.mean(losses["leaning"]) < 1.15 * np.mean(losses["exhaustive"])
+    assert np.mean(losses["yielding"]) < 1.15 * np.mean(losses["exhaustive"])

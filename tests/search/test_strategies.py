@@ -364,7 +364,7 @@ def test_a_surrogate_tells_words_of_several_tokens_from_short_ones() -> None:
         (
             lambda: strategy("paper", budget=3),
             "budget=3 goes with the strategy 'bounded' or 'beam' or 'exchanges' or 'restarts' or "
-            "'leaning', not 'paper'; leave it out",
+            "'yielding', not 'paper'; leave it out",
         ),
         (
             lambda: strategy("bounded", candidates="contstim:lstm"),

@@ -32,7 +32,7 @@ WORDS = ["ab", "cd", "ef", "gh", "ij", "kl"]
 FREE = Vocabulary(WordList.of(WORDS), WordList.of(WORDS), frozenset(WORDS))
 STARTS = ["ab cd ef", "kl gh ab", "ij ij cd"]
 ALL = [" ".join(words) for words in itertools.product(WORDS, repeat=3)]
-STRATEGIES = ["exhaustive", "first-improvement", "bounded", "paper", "beam"]
+STRATEGIES = ["exhaustive", "first-improvement", "bounded", "paper", "beam", "yielding"]
 FLOORS = {
     "none": (),
     "total": (Floor("table:9?exact=bound", -4.0, natural=True),),

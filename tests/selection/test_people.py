@@ -11,7 +11,12 @@ from scipy.special import expit
 from scipy.stats import norm
 
 from contstim.errors import InputError
-from contstim.selection.people import People, log_bayes_factors, log_ratio_scale, steepest
+from contstim.selection.people import (
+    People,
+    log_bayes_factor_halves,
+    log_bayes_factors,
+    log_ratio_scale,
+)
 
 
 @pytest.mark.parametrize("people", [People(), People(2.0, 0.0, 0.0, 0.0, 0.1), People(item_sd=4.0)])
@@ -63,12 +68,21 @@ def test_log_bayes_factors_equal_enumeration_of_both_answers(given_chances):
 
 @settings(max_examples=20, deadline=None)
 @given(st.floats(0.1, 5), st.floats(0, 1), st.floats(0, 5), st.floats(0, 0.2), st.randoms())
-def test_no_log_bayes_factor_exceeds_the_steepest_square(slope, slope_sd, item_sd, lapse, random):
+def test_no_log_bayes_factor_exceeds_its_halves(slope, slope_sd, item_sd, lapse, random):
     people = People(slope, slope_sd, 0.0, item_sd, lapse)
     g = np.array([random.uniform(-people.most, people.most) for _ in range(60)])
     worth = log_bayes_factors(people.probabilities(g))
-    squares = np.array([(a - b) ** 2 for a, b in combinations(g, 2)])
-    assert (worth <= steepest(people) * squares * (1 + 1e-9) + 1e-15).all()
+    apart = np.array([abs(a - b) for a, b in combinations(g, 2)])
+    for share in (0.0, 0.2, 0.5, 0.9):
+        halves = [log_bayes_factor_halves(people, part * apart) for part in (share, 1 - share)]
+        assert (worth <= sum(halves) * (1 + 1e-9) + 1e-15).all()
+
+
+def test_halves_are_near_for_models_as_far_apart_as_can_be():
+    people = People()
+    ends = people.probabilities(np.array([-people.most, people.most]))
+    half = log_bayes_factor_halves(people, np.array(people.most))
+    assert 2 * half == pytest.approx(log_bayes_factors(ends)[0], rel=0.02)
 
 
 def test_scale_is_the_deviation_of_finite_scores():
