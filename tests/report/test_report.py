@@ -92,6 +92,26 @@ def rows_of(evaluation, analysis="all", measure="accuracy"):
     return [t[(t["analysis"] == analysis) & (t["measure"] == measure)] for t in tables]
 
 
+def test_the_columns_of_many_winners_fit_on_the_sheet():
+    """Twenty models, each of which beats all that are worse."""
+    names = [f"organisation/some-model-{i}" for i in range(20)]
+    value = np.linspace(0.8, 0.5, 20)
+    models = pd.DataFrame({"model": names, "measure": "accuracy", "value": value})
+    models = models.assign(ci_low=value - 0.05, ci_high=value + 0.05, unit="participant")
+    models = models.assign(ceiling_lower=0.8, ceiling_upper=0.9, q_ceiling=1.0, effect_ceiling=0.0)
+    pairs = pd.DataFrame(itertools.combinations(names, 2), columns=["model_1", "model_2"])
+    pairs = pairs.assign(difference=0.1, q=0.01, effect=1.0)
+    units = pd.DataFrame({"model": np.repeat(names, 3), "value": np.repeat(value, 3)})
+    (ax,) = sheet()
+    model_figure(models, pairs, units, ax=ax)
+    figure = ax.figure
+    svg_text(ax)
+    (side,) = ax.child_axes
+    right = side.get_window_extent().x1 / figure.bbox.width
+    assert 0.9 < right <= 1.0
+    assert len(side.lines) >= 3 * 19
+
+
 def test_model_figure_shows_each_model_best_first(evaluation):
     models, comparisons, people = rows_of(evaluation)
     ax = model_figure(models, comparisons, people)
