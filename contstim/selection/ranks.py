@@ -109,7 +109,11 @@ def _scores(log_probs: pd.DataFrame) -> FloatArray:
             f"log_probs must be a DataFrame of sentences by models, got {type(log_probs).__name__}"
         )
     if log_probs.shape[1] < 2:
-        raise InputError(f"log_probs has {log_probs.shape[1]} model(s); a pair needs two")
+        named = ", ".join(map(repr, log_probs.columns)) or "none"
+        raise InputError(
+            f"there are scores of {log_probs.shape[1]} model ({named}), and a pair needs two; add "
+            "a column for each further model"
+        )
     names = pd.Index([str(name) for name in log_probs.columns])
     for what, index in (("model", names), ("sentence", log_probs.index)):
         if not index.is_unique:

@@ -272,7 +272,7 @@ def test_unknown_models_are_named_with_near_matches():
 
 def test_tables_that_are_no_scores():
     frame = scores(10, 2)
-    with pytest.raises(InputError, match="has 1 model"):
+    with pytest.raises(InputError, match="there are scores of 1 model"):
         select_natural_pairs(frame[["m0"]])
     with pytest.raises(InputError, match="sentence 's00001' comes twice in log_probs"):
         select_natural_pairs(frame.rename(index={"s00000": "s00001"}))

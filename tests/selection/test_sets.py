@@ -192,7 +192,10 @@ def test_arguments_that_make_no_sense(arguments, message):
 def test_a_set_of_one_model():
     with pytest.raises(InputError) as caught:
         select_set(scores(60, 1), 5)
-    assert str(caught.value) == "log_probs has 1 model(s); a pair needs two"
+    assert str(caught.value) == (
+        "there are scores of 1 model ('m00'), and a pair needs two; add a column for each further "
+        "model"
+    )
 
 
 def test_the_command(tmp_path, capsys):
@@ -449,4 +452,4 @@ def test_the_command_with_constraints_triplets_and_people(tmp_path, capsys):
     one = tmp_path / "one.csv"
     frame[["m00"]].to_csv(one, index_label="sentence")
     assert main(["select", "set", str(one)]) == 2
-    assert capsys.readouterr().err == ("contstim: log_probs has 1 model(s); a pair needs two\n")
+    assert "there are scores of 1 model ('m00'), and" in capsys.readouterr().err
