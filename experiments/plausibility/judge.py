@@ -22,14 +22,13 @@ EACH = 30
 
 
 def drawn(published: Path, sentences: Path, seed: int = 0) -> dict[str, list[str]]:
-    """Return sentences of each source: published ones, ours without a floor, and with one."""
+    """Return sentences of each source: published ones, and ours by floor."""
     rng = random.Random(seed)  # noqa: S311
     theirs = pd.read_csv(published)
     ours = pd.read_csv(sentences)
     sources = {"published": [f"{text}." for text in [*theirs["S1"], *theirs["S2"]]]}
-    for floor in ("none", "plausible"):
-        own = ours[ours["floor"] == floor]
-        sources[floor] = [*own["synthetic_1"], *own["synthetic_2"]]
+    for floor, own in ours.groupby("floor", sort=True):
+        sources[str(floor)] = [*own["synthetic_1"], *own["synthetic_2"]]
     return {
         name: rng.sample(sorted(set(texts)), min(EACH, len(set(texts))))
         for name, texts in sources.items()
