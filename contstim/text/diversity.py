@@ -38,7 +38,7 @@ class WordLimit:
     those counted that natural sentences still to come are likely to keep. Sentences that all the
     same bring a word too often, or have come before, are written again; where in the end a word
     is in too many, the last that got it are. Where too few words are left to write with, the
-    limit is doubled.
+    limit is doubled, and sentences may come twice.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ class WordLimit:
         self._kept: dict[int, tuple[Sequence[str], frozenset[str]]] = {}
         self._refused = frozenset[str]()  # words for which sentences were refused of late
         self._now: tuple[list[int], frozenset[str]] = [], frozenset()
-        self._was_whole = False
+        self._was_whole, self._enough = False, True
 
     @property
     def settled(self) -> int:
@@ -113,9 +113,10 @@ class WordLimit:
         left = (i for i in range(len(self._before)) if i not in self._kept)
         numbers = list(islice(left, self._together))
         without = frozenset[str]() if self._share == 1 else self._refused | self._full()
+        self._enough = True
         while without and any(len(own - without) < least for own, least in self._lists):
             self._times *= 2
-            without = self._full()
+            without, self._enough = self._full(), False
         self._now = numbers, without
         return self._now
 
@@ -133,7 +134,8 @@ class WordLimit:
         for number, own in zip(numbers, written, strict=True):
             got = self._got(number, own)
             over = {word for word, n in got.items() if n > self._room(word)}
-            over.update(w for text in own if text in there for w in words_of(text) if w in got)
+            if self._enough:  # else the same would come again, without end
+                over.update(w for text in own if text in there for w in words_of(text) if w in got)
             if self._share < 1 and (over := over - without):
                 refused |= over
                 continue

@@ -112,6 +112,15 @@ def test_where_words_are_few_the_limit_is_doubled() -> None:
     assert limit.next()[0] == [*range(4, 12)]
 
 
+def test_searches_that_can_write_nothing_else_come_to_an_end() -> None:
+    few = Vocabulary(WordList.of(WORDS[:5]), WordList.of(WORDS[:9]), frozenset())
+    limit = WordLimit(["a b", "c d", "e f"], 2, 0.02, few)
+    for _ in range(9):
+        numbers, _ = limit.next()
+        limit.take([["x y", "x y"] for _ in numbers])
+    assert limit.next()[0] == []
+
+
 def test_without_a_limit_all_stay() -> None:
     limit = WordLimit(["a b", "c d", "e f"], 2, 1.0, VOCABULARY)
     assert limit.next() == ([0, 1, 2], frozenset())
