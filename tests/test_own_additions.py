@@ -137,8 +137,8 @@ def test_a_strategy(tmp_path: Path) -> None:
     assert told.stdout == "4\n", told.stderr
     plan = file.read_text("utf-8")
     for draws, status in ((0, 2), (7, 0)):
-        own = f'[synthesis]\nstrategy = "best-of-some"\ndraws = {draws}\n'
-        file.write_text(plan.replace("[synthesis]\n", own), "utf-8")
+        own = f'strategy = "best-of-some"\ndraws = {draws}'
+        file.write_text(plan.replace('strategy = "exhaustive"', own), "utf-8")
         out = tmp_path / "out"
         ended = run(site, "run", str(file), "--stage", "synthesize", "--out", str(out))
         assert ended.returncode == status, ended.stderr
