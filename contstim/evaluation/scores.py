@@ -100,12 +100,12 @@ def model_scores(
 def token_table(scores: pd.DataFrame, sentences: Sequence[str]) -> pd.DataFrame | None:
     """Return the token counts of `sentences`, one column a model, or None if not given.
 
-    They are the column `n_tokens` of a long table.
+    They are the column `n_tokens` of a long table; missing or 0 where they are not known.
     """
     if not {"sentence", "model", "n_tokens"} <= set(scores.columns):
         return None
     counts = scores[["sentence", "model", "n_tokens"]].rename(columns={"n_tokens": "log_prob"})
-    if counts["log_prob"].isna().any():
+    if (counts["log_prob"].isna() | counts["log_prob"].eq(0)).any():
         return None
     return score_table(counts, sentences)
 

@@ -520,3 +520,11 @@ def test_a_table_says_of_a_model_that_the_lower_score_is_better(make_study):
     with pytest.raises(InputError) as caught:
         evaluate(choices, long)
     assert str(caught.value) == "model 'a' has both 'higher' and 'lower' as 'better'; keep one"
+
+
+def test_scores_of_a_table_come_without_numbers_of_tokens(make_study):
+    """As `contstim score` writes them of such models: 0 tokens are unknown ones."""
+    choices, scores = make_study()
+    wide = scores.melt(id_vars="sentence", var_name="model", value_name="log_prob")
+    found = evaluate(choices, wide.assign(n_tokens=0)).models["value"]
+    assert found.tolist() == evaluate(choices, wide).models["value"].tolist()

@@ -120,6 +120,17 @@ def test_each_program_gives_what_people_chose(tmp_path: Path) -> None:
     assert chosen(path, trials=questions) == CHOSEN
 
 
+def test_codes_in_texts_of_pcibex_are_characters_again(tmp_path: Path) -> None:
+    path = pcibex(tmp_path / "results.csv")
+    text, good = path.read_text("utf-8"), PAIRS[0][0]
+    path.write_text(text.replace(good, f"Well%2C {good} 7%25 %2F"), "utf-8")
+    table = read_choices(path).choices
+    assert f"Well, {good} 7% %2F" in {*table["sentence_1"], *table["sentence_2"]}
+    path.write_text(text.replace(good, f"Well, {good}"), "utf-8")
+    with pytest.raises(InputError, match="has 13 cells, its header 12; if sentences hold commas"):
+        read_choices(path)
+
+
 def test_the_time_of_pcibex_counts_from_the_start_of_the_trial(tmp_path: Path) -> None:
     table = read_choices(pcibex(tmp_path / "results.csv")).choices
     assert sorted(table["rt_ms"]) == [900, 900, 901, 901]

@@ -171,11 +171,15 @@ def _rows_of_pcibex(lines: list[str], name: str) -> pd.DataFrame:
         if named:
             header = [*header[: int(named[1]) - 1], named[2]]
         elif line.strip() and not line.startswith("#"):
-            cells = next(csv.reader([line]))
+            # Commas, ends of lines and per cent signs of texts come as codes.
+            cells = [
+                re.sub("%(2C|0A|0D|25)", lambda code: chr(int(code[1], 16)), cell, flags=re.I)
+                for cell in next(csv.reader([line]))
+            ]
             if len(cells) > len(header):
                 raise InputError(
-                    f"{name}, line {number} has {len(cells)} cells, its header {len(header)}; "
-                    "export the results again"
+                    f"{name}, line {number} has {len(cells)} cells, its header {len(header)}; if "
+                    "sentences hold commas, write these as %2C, or the sentences in quotes"
                 )
             rows.append(dict(zip(header, cells, strict=False)))
     table = pd.DataFrame(rows)
