@@ -59,7 +59,7 @@ def lay_out(folder: Path, presentation: str, table: str = ITEMS) -> Study:
 
 def read(page: Page, words: int) -> None:
     """Press the space bar once more than there are words."""
-    Player(page).screen("trial")
+    page.wait_for_selector(".word")
     for number in range(words + 1):
         assert page.locator(".word.open").count() == min(number, 1)
         page.keyboard.press("Space")
@@ -90,7 +90,7 @@ def test_reading_at_ones_own_pace(
     read(page, 11)
     player.leave("practice_done")
     for _ in range(2):
-        player.screen("trial")
+        page.wait_for_selector(".word")
         look(page, "reading_trial")
         words = page.locator(".word")
         count = words.count()
@@ -114,6 +114,7 @@ def test_reading_at_ones_own_pace(
             look(page, "reading_question")
             page.wait_for_timeout(260)
             page.keyboard.press("1")
+            page.wait_for_selector(".question", state="detached")
     player.screen("done")
     collected = read_collected(study)
     words = collected.words.groupby("item")["word"].apply(list).to_dict()
