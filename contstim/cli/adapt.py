@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from contstim.cli.common import add_seed, number, output_folder, positive, whole_number
+from contstim.cli.common import add_out_folder, add_seed, number, positive, whole_number
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -19,9 +19,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--text", required=True, type=Path, metavar="FILE", help="the domain, one sentence a line"
     )
-    parser.add_argument(
-        "--out", required=True, type=output_folder, metavar="DIR", help="folder to write"
-    )
+    add_out_folder(parser)
     parser.add_argument(
         "--dev",
         type=Path,

@@ -172,6 +172,24 @@ def add_seed(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_out(parser: argparse.ArgumentParser, metavar: str = "CSV") -> None:
+    """Add ``--out``, a file, by default standard output."""
+    parser.add_argument(
+        "--out",
+        type=output_file,
+        default="-",
+        metavar=metavar,
+        help="where to write (default: standard output)",
+    )
+
+
+def add_out_folder(parser: argparse.ArgumentParser) -> None:
+    """Add ``--out``, a folder that must be named."""
+    parser.add_argument(
+        "--out", required=True, type=output_folder, metavar="FOLDER", help="where to write"
+    )
+
+
 def add_people(parser: argparse.ArgumentParser, but: Collection[str] = ()) -> None:
     """Add the options of `contstim.selection.People`, `but` those that the parser has."""
     from contstim.selection.people import People

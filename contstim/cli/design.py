@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 
 from contstim.cli.common import (
     add_decisions,
+    add_out,
     add_people,
     add_seed,
     approved,
@@ -86,9 +87,7 @@ def _add_trials(parser: argparse.ArgumentParser) -> None:
         help="catch trials, sentences against their shuffled words (0)",
     )
     add_decisions(parser)
-    parser.add_argument(
-        "--out", type=output_file, default="-", metavar="CSV", help="(default: standard output)"
-    )
+    add_out(parser)
     add_seed(parser)
 
 
@@ -102,9 +101,7 @@ def _add_simulate(parser: argparse.ArgumentParser) -> None:
         help="a model that people follow; several make a mixture (default: none, all is noise)",
     )
     _add_people(parser)
-    parser.add_argument(
-        "--out", type=output_file, default="-", metavar="CSV", help="(default: standard output)"
-    )
+    add_out(parser)
     add_seed(parser)
 
 
@@ -160,9 +157,7 @@ def _add_power(parser: argparse.ArgumentParser) -> None:
         "--figure", type=new_file, metavar="FILE", help="curves and matrices, .svg, .pdf or .png"
     )
     add_people(parser, but=("lapse",))
-    parser.add_argument(
-        "--out", type=output_file, default="-", metavar="CSV", help="(default: standard output)"
-    )
+    add_out(parser)
     add_seed(parser)
 
 

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from contstim.cli.common import (
+    add_out_folder,
     add_seed,
     number,
     output_folder,
@@ -70,9 +71,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="sentences to learn from, one a line, or a CSV with a column 'sentence'",
     )
-    parser.add_argument(
-        "--out", required=True, type=output_folder, metavar="FOLDER", help="where to write"
-    )
+    add_out_folder(parser)
     parser.add_argument(
         "--base",
         metavar="BASE",

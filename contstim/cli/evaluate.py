@@ -25,6 +25,7 @@ import pandas as pd
 
 from contstim.cli.common import (
     add_exclusions,
+    add_out_folder,
     add_seed,
     given_rules,
     number,
@@ -151,9 +152,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="also write mixed_models.csv and scripts for mixed models in lme4, brms and bambi",
     )
-    parser.add_argument(
-        "--out", required=True, type=output_folder, metavar="FOLDER", help="where to write"
-    )
+    add_out_folder(parser)
     add_seed(parser)
 
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from contstim.cli.common import (
     add_exclusions,
+    add_out,
+    add_out_folder,
     add_seed,
     given_rules,
     new_file,
     number,
-    output_file,
-    output_folder,
     write_rows,
 )
 from contstim.errors import InputError
@@ -32,9 +32,7 @@ if TYPE_CHECKING:
 def add_data(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the subcommands."""
     export = _study_parser(actions, "export", "write choices.csv, other tables and Psych-DS")
-    export.add_argument(
-        "--out", required=True, type=output_folder, metavar="DIR", help="where to write"
-    )
+    add_out_folder(export)
     export.add_argument(
         "--all",
         action="store_true",
@@ -51,15 +49,11 @@ def add_data(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         metavar="SHARE",
         help="of catch trials right (0)",
     )
-    pay.add_argument(
-        "--out", type=output_file, default="-", metavar="CSV", help="(default: standard output)"
-    )
+    add_out(pay)
     replace = _study_parser(actions, "replace", "say whose assignment somebody else should take")
     add_exclusions(replace, "exclusions, as of `contstim evaluate`")
     replace.add_argument("--release", action="store_true", help="and release these assignments")
-    replace.add_argument(
-        "--out", type=output_file, default="-", metavar="CSV", help="(default: standard output)"
-    )
+    add_out(replace)
     release = _study_parser(actions, "release", "give assignments to whoever comes next")
     release.add_argument(
         "--session",
@@ -103,12 +97,10 @@ def add_data(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         metavar="RATE",
         help="false discovery rate (0.05)",
     )
-    auditing.add_argument(
-        "--out", required=True, type=output_folder, metavar="DIR", help="where to write"
-    )
+    add_out_folder(auditing)
     add_seed(auditing)
     check = actions.add_parser("check-psychds", help="check a Psych-DS data set")
-    check.add_argument("folder", metavar="DIR", help="with dataset_description.json")
+    check.add_argument("folder", metavar="FOLDER", help="with dataset_description.json")
 
 
 def _study_parser(

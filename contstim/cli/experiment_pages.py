@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from contstim.cli.common import new_file, output_folder
+from contstim.cli.common import add_out_folder, new_file
 
 #: The actions of this module.
 PAGE_ACTIONS = ("build", "static", "jatos")
@@ -15,9 +15,7 @@ def add_pages(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     actions.add_parser("build", help="fetch the page's npm files, by lock file; needs npm")
     static = actions.add_parser("static", help="write the study as a folder for any web host")
     static.add_argument("study", metavar="STUDY", help="the study's folder")
-    static.add_argument(
-        "--out", required=True, type=output_folder, metavar="DIR", help="the folder to make"
-    )
+    add_out_folder(static)
     static.add_argument(
         "--endpoint",
         metavar="URL",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from contstim.cli.common import output_folder, resumable, whole_number
+from contstim.cli.common import add_out_folder, resumable, whole_number
 from contstim.cli.distill import add_fitting
 from contstim.models.devices import torch_threads
 
@@ -23,9 +23,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="FOLDER",
         help="folder with in_domain_train.tsv, in_domain_dev.tsv and out_of_domain_dev.tsv",
     )
-    parser.add_argument(
-        "--out", required=True, type=output_folder, metavar="FOLDER", help="where to write"
-    )
+    add_out_folder(parser)
     parser.add_argument(
         "--restarts",
         type=whole_number(1, 1000),

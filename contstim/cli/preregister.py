@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import argparse
 
-from contstim.cli.common import output_file, write_output
+from contstim.cli.common import add_out, write_output
 from contstim.errors import InputError
 
 
@@ -23,9 +23,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--title", default="Adaptive study", metavar="TEXT", help="(default: Adaptive study)"
     )
-    parser.add_argument(
-        "--out", type=output_file, default="-", metavar="FILE", help="(default: standard output)"
-    )
+    add_out(parser, "FILE")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from contstim.cli.common import add_seed, output_folder, resamples
+from contstim.cli.common import add_out_folder, add_seed, output_folder, resamples
 from contstim.models.cache import ScoreCache
 from contstim.models.registry import load_model
 from contstim.rescoring.measures import RESCORING_MEASURES, measure_named
@@ -64,9 +64,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="resamples for intervals (default: 1000)",
     )
-    parser.add_argument(
-        "--out", required=True, type=output_folder, metavar="FOLDER", help="where to write"
-    )
+    add_out_folder(parser)
     add_seed(parser)
 
 

@@ -53,13 +53,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out",
         type=output_folder,
-        metavar="DIR",
+        metavar="FOLDER",
         help="the run's folder (default: as the file says)",
     )
     parser.add_argument(
         "--cache",
         type=output_folder,
-        metavar="DIR",
+        metavar="FOLDER",
         help="scores shared with other runs (default: in the run's folder)",
     )
     parser.add_argument(

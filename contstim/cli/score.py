@@ -17,7 +17,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import IO, TypeVar
 
-from contstim.cli.common import output_file, write_output
+from contstim.cli.common import add_out, write_output
 from contstim.errors import InputError
 from contstim.models.base import SentenceModel
 from contstim.models.registry import load_model
@@ -48,13 +48,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default="sentence",
         help="one row a sentence (default) or a word",
     )
-    parser.add_argument(
-        "--out",
-        type=output_file,
-        default="-",
-        metavar="CSV",
-        help="where to write (default: standard output)",
-    )
+    add_out(parser)
 
 
 def run(args: argparse.Namespace) -> int:

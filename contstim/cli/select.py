@@ -24,11 +24,11 @@ import pandas as pd
 
 from contstim.cli.common import (
     add_decisions,
+    add_out,
     add_people,
     add_seed,
     approved,
     number,
-    output_file,
     people_of,
     positive,
     whole_number,
@@ -62,9 +62,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
             help="(default: 10)",
         )
     for sub in (natural, of_set, triplets):
-        sub.add_argument(
-            "--out", type=output_file, default="-", metavar="CSV", help="(default: standard output)"
-        )
+        add_out(sub)
 
 
 def _add_scores(parser: argparse.ArgumentParser) -> None:

@@ -17,9 +17,9 @@ from itertools import chain
 from pathlib import Path
 
 from contstim.cli.common import (
+    add_out,
     add_seed,
     add_word_options,
-    output_file,
     positive,
     word_options,
     write_output,
@@ -67,9 +67,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     sample.add_argument("--marks", default=".?!", help="marks that may end a sentence (.?!)")
     sample.add_argument("--block", metavar="FILE", help="words that no sentence may hold")
     add_word_options(sample)
-    sample.add_argument(
-        "--out", type=output_file, default="-", metavar="FILE", help="(default: standard output)"
-    )
+    add_out(sample, "FILE")
     add_seed(sample)
 
 

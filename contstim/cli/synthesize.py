@@ -35,11 +35,11 @@ from typing import IO, Any
 
 from contstim.cli.common import (
     add_executor,
+    add_out,
     add_seed,
     add_vocabulary,
     executor_of,
     number,
-    output_file,
     positive,
     read_vocabulary,
     refuse_overwriting,
@@ -147,13 +147,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_executor(parser)
     add_vocabulary(parser)
     add_seed(parser)
-    parser.add_argument(
-        "--out",
-        type=output_file,
-        default="-",
-        metavar="CSV",
-        help="where to write (default: standard output)",
-    )
+    add_out(parser)
 
 
 def _add_sets(parser: argparse.ArgumentParser) -> None:

@@ -15,7 +15,7 @@ import argparse
 import sys
 from dataclasses import replace
 
-from contstim.cli.common import output_file, positive, write_output
+from contstim.cli.common import add_out, positive, write_output
 from contstim.text.vocabulary import Vocabulary, WordRules
 
 
@@ -49,13 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="SPEC",
         help="keep only words that this model knows; may be given several times",
     )
-    parser.add_argument(
-        "--out",
-        type=output_file,
-        default="-",
-        metavar="CSV",
-        help="where to write (default: standard output)",
-    )
+    add_out(parser)
 
 
 def run(args: argparse.Namespace) -> int:

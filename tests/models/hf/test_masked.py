@@ -33,7 +33,11 @@ class _Brute:
         self.tokenizer = AutoTokenizer.from_pretrained(folder)
         self.model = AutoModelForMaskedLM.from_pretrained(folder).eval()
         self.restricted = restricted
+        self.classes = self._class()
+        added = self.tokenizer.added_tokens_decoder.items()
+        self.special = [*self.tokenizer.all_special_ids, *(i for i, t in added if t.special)]
         self.known: dict[tuple[int, ...], np.ndarray] = {}
+        self.terms: dict[tuple[tuple[int, ...], int, int], float] = {}
 
     def words(self, sentence: str) -> tuple[list[int], list[list[int]]]:
         """Return the ids and the places of each word's tokens, word by word."""
@@ -63,15 +67,17 @@ class _Brute:
         if row not in self.known:
             with torch.no_grad():
                 self.known[row] = self.model(torch.tensor([row])).logits[0].double().numpy()
-        logits = self.known[row][place]
-        kept = np.ones(len(logits), dtype=bool)
-        if self.restricted:
-            classes = self._class()
-            kept[len(classes) :] = False
-            kept[: len(classes)] = classes == classes[ids[place]]
-            added = self.tokenizer.added_tokens_decoder.items()
-            kept[[*self.tokenizer.all_special_ids, *(i for i, t in added if t.special)]] = False
-        return float(logits[ids[place]] - np.log(np.exp(logits[kept]).sum()))
+        key = (row, place, ids[place])
+        if key not in self.terms:
+            logits = self.known[row][place]
+            kept = np.ones(len(logits), dtype=bool)
+            if self.restricted:
+                kept[len(self.classes) :] = False
+                kept[: len(self.classes)] = self.classes == self.classes[ids[place]]
+                kept[self.special] = False
+            log_prob = logits[ids[place]] - np.log(np.exp(logits[kept]).sum())
+            self.terms[key] = float(log_prob)
+        return self.terms[key]
 
     def score(self, sentence: str, metric: str) -> float:
         ids, words = self.words(sentence)
