@@ -27,6 +27,7 @@ from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.searches import OneWay, Row, Searches, Written, starts_of, texts_of
 from contstim.pipeline.tasks import score_tasks
 from contstim.pipeline.work import ModelRecord, RunContext, RunStore, StageTable, Task, csv_text
+from contstim.search.targets import check_several
 from contstim.search.triplets import Triplet, check_request
 from contstim.text.diversity import diversity
 from contstim.text.sentences import pool
@@ -100,10 +101,13 @@ class SynthesisRequest:
         Raises
         ------
         InputError
-            If a model cannot be loaded or is paired with itself, a pair is given twice, a
-            sentence has only one word, or a certificate is asked for that a model does not have.
+            If there is one model only, a model cannot be loaded or is paired with itself, a pair is
+            given twice, a sentence has only one word, or a certificate is asked for that a model
+            does not have.
         """
         wanted = self.options.sides(self.models)
+        if not wanted and not self.pairs:
+            check_several("pair", self.models)
         specs = (*self.models, *itertools.chain(*self.pairs), *self.options.further)
         models = {spec: ModelRecord.of(spec) for spec in dict.fromkeys(specs)}
         for spec, model in models.items():

@@ -410,15 +410,20 @@ def most_broken(
     natural: Mapping[str, float],
     scores: Mapping[str, float],
     n_words: int,
-) -> tuple[Constraint | None, float]:
-    """Return the constraint that scores break by most, and by how much; (None, 0) if none."""
+) -> tuple[Constraint | None, str]:
+    """Return the constraint that scores break by most, and by how much; (None, "0") if none.
+
+    The amount is in the constraint's unit, nats a word for a floor per word.
+    """
     worst: Constraint | None = None
     most = 0.0
     for constraint in constraints:
         missed = constraint.minimum(natural[constraint.model], n_words) - scores[constraint.model]
         if missed > most:
             worst, most = constraint, missed
-    return worst, most
+    if isinstance(worst, Floor) and worst.per_word:
+        return worst, f"{most / n_words:.4g} a word"
+    return worst, f"{most:.4g}"
 
 
 def check_natural(
@@ -434,6 +439,6 @@ def check_natural(
     broken, missed = most_broken(constraints, natural, natural, len(text.split()))
     if broken is not None:
         raise InfeasibleError(
-            f"the natural sentence {text!r} breaks {broken} by {missed:.4g}; ask for less, or "
+            f"the natural sentence {text!r} breaks {broken} by {missed}; ask for less, or "
             "leave the sentence out"
         )

@@ -430,7 +430,7 @@ class Search:
         if broken is not None:
             raise InfeasibleError(
                 f"no sentence was found that changes what must change in {str(self.start)!r} and "
-                f"keeps {broken}: {str(sentence)!r} misses it by {missed:.4g}; ask for less, or "
+                f"keeps {broken}: {str(sentence)!r} misses it by {missed}; ask for less, or "
                 "let more words change"
             )
         self._go(sentence, scores)

@@ -215,7 +215,7 @@ def one_against_all(
     ('a',) ('b', 'c')
     ('b', 'c') ('a',)
     """
-    _check_several("one-against-all", models)
+    check_several("one-against-all", models)
     sides = []
     for i, model in enumerate(models):
         others = (*models[:i], *models[i + 1 :])
@@ -241,11 +241,12 @@ def common_failure(
     >>> common_failure(["a", "b"], "c")
     (('c',), ('a', 'b'))
     """
-    _check_several("common-failure", models)
+    check_several("common-failure", models)
     return (reference,), tuple(models)
 
 
-def _check_several(target: str, models: Sequence[object]) -> None:
+def check_several(target: str, models: Sequence[object]) -> None:
+    """Refuse fewer than two compared models."""
     if len(models) < 2:
         raise InputError(
             f"the target {target} compares models, got {len(models)} "

@@ -278,9 +278,46 @@ SENTENCE = "The dog saw the cat."
             "less, or leave the sentence out",
         ),
         (
+            [*ONE, "--floor", "table:13/word>=-5"],
+            "the natural sentence 'The dog saw the cat.' breaks table:13/word>=-5 by 1.475 a word; "
+            "ask for less, or leave the sentence out",
+        ),
+        (
+            [*ONE, "--floor", "table:13>=natural", "--floor", "table:14>=-30.5"],
+            "the natural sentence 'The dog saw the cat.' breaks table:14>=-30.5 by 9.023; ask for "
+            "less, or leave the sentence out",
+        ),
+        (
             [*ONE, "--fixed", "5"],
             "position 5 (fixed) is beyond the end of 'The dog saw the cat.'; its 5 words have "
             "positions 0 to 4",
+        ),
+        (
+            [*ONE, "--changed", "7"],
+            "position 7 (to be changed) is beyond the end of 'The dog saw the cat.'; its 5 words "
+            "have positions 0 to 4",
+        ),
+        (
+            [*ONE, "--words-at", "6=cat"],
+            "position 6 (with words) is beyond the end of 'The dog saw the cat.'; its 5 words have "
+            "positions 0 to 4",
+        ),
+        (
+            [*ONE, *(word for p in range(5) for word in ("--fixed", str(p)))],
+            "every word of 'The dog saw the cat.' is fixed; let one change",
+        ),
+        (
+            [*ONE, "--fixed", "1", "--changed", "1"],
+            "position 1 is both fixed and to be changed; choose one",
+        ),
+        (
+            [*ONE, "--changed", "0", "--changed", "1", "--most-changes", "1"],
+            "at most 1 words may change, but 2 must; allow more",
+        ),
+        (
+            [*ONE, "--words-at", "1=zebra"],
+            "none of the 1 words listed for position 1 is known to table:11?exact=all and "
+            "table:12?exact=all with the punctuation of 'dog'; list words they know",
         ),
         (
             [*ONE, "--changed", "1", "--words-at", "1=dog"],
@@ -300,6 +337,28 @@ SENTENCE = "The dog saw the cat."
         (
             ["--target", "common-failure", "--model", MODELS[0], "--reference", MODELS[1]],
             "the target common-failure compares models, got 1 (table:11); give at least two",
+        ),
+        (
+            ["--target", "pair", "--model", MODELS[0]],
+            "the target pair compares models, got 1 (table:11); give at least two",
+        ),
+        (
+            ["--target", "split", "--model", MODELS[0]],
+            "--model gives the compared models of --target pair, one-against-all or "
+            "common-failure; give both, or neither",
+        ),
+        (
+            [
+                *("--target", "common-failure", "--model", MODELS[0], "--model", MODELS[1]),
+                *("--reference", MODELS[1]),
+            ],
+            "a target needs different models, got 'table:12' twice; specs that differ in metric or "
+            "reduction are different models",
+        ),
+        (
+            ["--reject", MODELS[0]],
+            "say which models: --pair SPEC_1 SPEC_2 for triplets, --reject SPEC --accept SPEC, or "
+            "--target with --model",
         ),
         (
             ["--reject", MODELS[0], "--accept", "table:11?exact=all"],
