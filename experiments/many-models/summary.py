@@ -12,23 +12,40 @@ from contstim import load_model
 _EXAMPLES = 10
 
 
+def named(reject: str, accept: str) -> str:
+    """Return a target's name: the one model that stands alone, or both sides."""
+    one, other = (side.replace("contstim:", "").split() for side in (reject, accept))
+    if len(one) == 1:
+        return f"{one[0]} alone rejects"
+    if len(other) == 1:
+        return f"{other[0]} alone accepts"
+    return f"{', '.join(one)} reject"
+
+
 def sets(path: Path) -> None:
-    """Print the share of starts that succeed and the margins, by target; and examples."""
+    """Print the share of starts that succeed and the margins, by target; and examples.
+
+    The margin is the least by which an accepting model's score rose, nats. Examples are the lowest
+    loss of each target in turn, then the second lowest, and so on.
+    """
     table = pd.read_csv(path)
-    print("| rejecting | accepting | starts | succeed | median loss | median room |")
-    print("|---|---|---|---|---|---|")
+    print("| target | starts | succeed | median loss | median margin |")
+    print("|---|---|---|---|---|")
     for (reject, accept), rows in table.groupby(["reject", "accept"], sort=False):
         done = rows[rows["loss"] < 0]
-        room = pd.concat(
+        margin = pd.concat(
             [done[f"synthetic_lp {m}"] - done[f"natural_lp {m}"] for m in accept.split()], axis=1
         ).min(axis=1)
-        print(
-            f"| {reject} | {accept} | {len(rows)} | {len(done) / len(rows):.0%} "
-            f"| {done['loss'].median():.2f} | {room.median():.2f} |"
-        )
-    print("\n| rejecting | natural | synthetic | loss |\n|---|---|---|---|")
-    for row in table.nsmallest(_EXAMPLES, "loss").itertuples():
-        print(f"| {row.reject} | {row.natural} | {row.synthetic} | {row.loss:.2f} |")
+        unit = "nats" if " " not in reject else "sd"
+        values = f"{done['loss'].median():.2f} {unit} | {margin.median():.2f}" if len(done) else "|"
+        print(f"| {named(reject, accept)} | {len(rows)} | {len(done)} | {values} |")
+    print(f"\n{(table['loss'] < 0).sum()} of {len(table)} starts succeed.")
+    print("\n| target | natural | synthetic | loss |\n|---|---|---|---|")
+    found = table[table["loss"] < 0].sort_values("loss", kind="stable")
+    place = found.groupby(["reject", "accept"]).cumcount()
+    for row in found.loc[place.sort_values(kind="stable").index].head(_EXAMPLES).itertuples():
+        name = named(row.reject, row.accept)
+        print(f"| {name} | {row.natural} | {row.synthetic} | {row.loss:.2f} |")
 
 
 def minimal(paths: list[Path]) -> None:

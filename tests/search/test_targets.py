@@ -24,15 +24,22 @@ from contstim import (
 from contstim.arrays import FloatArray
 from contstim.errors import InfeasibleError, InputError
 from contstim.models.toy import TableModel
+from contstim.search.bounded import Bounded
 from contstim.search.check import improvements
 from contstim.search.proposals import WordReplacement
+from contstim.search.strategies import strategy as strategy_called
+from contstim.search.sweeps import Strategy
 from contstim.search.targets import Sides, parse_floor
+from contstim.search.yielding import Yielding
 
 WORDS = ["ab", "cd", "ef", "gh", "ij", "kl"]
 FREE = Vocabulary(WordList.of(WORDS), WordList.of(WORDS), frozenset(WORDS))
 STARTS = ["ab cd ef", "kl gh ab", "ij ij cd"]
 ALL = [" ".join(words) for words in itertools.product(WORDS, repeat=3)]
-STRATEGIES = ["exhaustive", "first-improvement", "bounded", "paper", "beam", "yielding"]
+STRATEGIES = [
+    *map(strategy_called, ("exhaustive", "first-improvement", "bounded", "paper", "beam")),
+    *(Bounded(None), Yielding(), Yielding(None)),
+]
 FLOORS = {
     "none": (),
     "total": (Floor("table:9?exact=bound", -4.0, natural=True),),
@@ -100,9 +107,9 @@ CASES = [
 
 
 @pytest.mark.parametrize(("name", "loss", "floors"), CASES)
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=repr)
 def test_every_target_and_floor_against_all_sentences(
-    name: str, loss: str, floors: str, strategy: str
+    name: str, loss: str, floors: str, strategy: Strategy
 ) -> None:
     reject, accept = _targets()[name]
     scales = standard_deviations(reject, ALL[::7]) if len(reject) > 1 else (1.0,)
@@ -120,7 +127,7 @@ def test_every_target_and_floor_against_all_sentences(
         found = synthesize(start, problem=problem, vocabulary=FREE, strategy=strategy)
         assert found.loss == pytest.approx(all_[found.sentence])
         assert set(found.models) == {model.spec for model in problem.models}
-        if strategy in ("exhaustive", "first-improvement"):
+        if strategy.complete:
             near = [
                 loss_
                 for text, loss_ in all_.items()
