@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hosts import ARGUMENTS, FileHost, Server, chromium
+from playing import open_context
 from studies import edit, make_trials
 
 from contstim.experiment.study import Study, new_study
@@ -29,8 +30,7 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture
 def context(browser: Browser) -> Iterator[BrowserContext]:
     """A browser's profile of its own; no page in it may ask another host."""
-    opened = browser.new_context(viewport={"width": 1280, "height": 800})
-    opened.set_default_timeout(60_000)
+    opened = open_context(browser)
     asked: list[str] = []
     faults: list[str] = []
     opened.on("request", lambda request: asked.append(request.url))
@@ -78,7 +78,7 @@ def serve() -> Iterator[Callable[[Study], Server]]:
 
     yield start
     for server in started:
-        server.kill()
+        server.close()
 
 
 @pytest.fixture

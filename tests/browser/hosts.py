@@ -15,7 +15,6 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.error import URLError
 from urllib.request import urlopen
 
 #: A new browser looks up no host of its maker's, and needs no sandbox to run as root.
@@ -44,19 +43,18 @@ serve(read_study(sys.argv[1]), port=int(sys.argv[2]))
 """
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 class Server:
-    """The study's own server, on the same port each time it is started."""
+    """The study's own server, on the same port each time it is started.
+
+    A socket that does not listen holds the port: while the server is down, nobody else gets it.
+    """
 
     def __init__(self, study: Path) -> None:
         self.study = study
-        self.port = free_port()
+        self._held = socket.socket()
+        self._held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._held.bind(("127.0.0.1", 0))
+        self.port: int = self._held.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}/"
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -67,15 +65,16 @@ class Server:
         log = (self.study.parent / "server.log").open("ab")
         self._process = subprocess.Popen(self.command(), stdout=log, stderr=log)
         log.close()
-        for _ in range(600):
+        end = time.monotonic() + 240
+        while True:
             try:
-                urlopen(f"{self.url}api/study", timeout=5).close()
-            except (URLError, ConnectionError):
+                urlopen(f"{self.url}api/study", timeout=60).close()
+            except OSError:
                 assert self._process.poll() is None, "the server ended"
+                assert time.monotonic() < end, "the server does not answer"
                 time.sleep(0.05)
             else:
                 return
-        raise AssertionError("the server does not answer")
 
     def kill(self) -> None:
         """Kill it as a power cut would."""
@@ -83,6 +82,10 @@ class Server:
             self._process.kill()  # SIGKILL
             self._process.wait()
             self._process = None
+
+    def close(self) -> None:
+        self.kill()
+        self._held.close()
 
 
 class FileHost:

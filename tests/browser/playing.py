@@ -5,10 +5,15 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page, Route
+    from playwright.sync_api import Browser, BrowserContext, Page, Route
+
+Found = TypeVar("Found")
+
+#: When a wait is given up; no test passes or fails by how fast the machine is.
+PATIENCE_S = 240
 
 #: What the keys 1 to 6 mean.
 CHOICES = (-3, -2, -1, 1, 2, 3)
@@ -35,6 +40,85 @@ def lose_patience(page: Page) -> None:
     page.route("**/session.js", change)
 
 
+def open_context(browser: Browser, **options: Any) -> BrowserContext:
+    """Open a browser's profile of its own, in which all waits are patient."""
+    opened = browser.new_context(**{"viewport": {"width": 1280, "height": 800}, **options})
+    opened.set_default_timeout(1000 * PATIENCE_S)
+    return opened
+
+
+def until(page: Page, found: Callable[[], Found]) -> Found:
+    """Wait until something outside the page is true, while the page goes on."""
+    end = time.monotonic() + PATIENCE_S
+    while not (value := found()):
+        assert time.monotonic() < end, "what the test waits for does not come"
+        page.wait_for_timeout(50)
+    return value
+
+
+def rest(page: Page, milliseconds: int) -> None:
+    """Wait until what is drawn has been seen for some milliseconds, by the page's own clock."""
+    page.evaluate(
+        "ms => new Promise((done) => requestAnimationFrame(() => setTimeout(done, ms)))",
+        milliseconds,
+    )
+
+
+_KEPT = """() => new Promise((resolve) => {
+  const open = indexedDB.open("contstim");
+  open.onsuccess = () => {
+    const reads = open.result.transaction(["rows", "sessions"]);
+    const [rows, sessions] = ["rows", "sessions"].map((name) => reads.objectStore(name).getAll());
+    reads.oncomplete = () => {
+      open.result.close();
+      resolve({
+        rows: rows.result.length,
+        waiting: rows.result.filter((r) => r.kind === "answer" && r.state === "waiting").length,
+        trials: sessions.result.flatMap((one) => one.bundle?.trials ?? []).length,
+      });
+    };
+  };
+})"""
+
+
+def kept(page: Page) -> dict[str, int]:
+    """What the browser keeps of a session that began: rows, answers that wait, trials."""
+    found: dict[str, int] = page.evaluate(_KEPT)
+    return found
+
+
+def log_notices(page: Page) -> None:
+    """Have the page note from when to when each text stood at its foot; see `stood`."""
+    page.evaluate(
+        """() => {
+          const notice = document.getElementById("notice");
+          window.notices = [[performance.now(), notice.textContent]];
+          new MutationObserver(() => {
+            window.notices.push([performance.now(), notice.textContent]);
+          }).observe(notice, { childList: true, characterData: true, subtree: true });
+        }"""
+    )
+
+
+def stood(page: Page, text: str) -> float:
+    """For how many milliseconds a text stood at the foot of the page; waits until it is gone."""
+    page.wait_for_function(
+        """text => {
+          const place = window.notices.findIndex(([, one]) => one.includes(text));
+          return place >= 0 && place < window.notices.length - 1;
+        }""",
+        arg=text,
+    )
+    found: float = page.evaluate(
+        """text => {
+          const place = window.notices.findIndex(([, one]) => one.includes(text));
+          return window.notices[place + 1][0] - window.notices[place][0];
+        }""",
+        text,
+    )
+    return found
+
+
 class Player:
     """A participant before a page, using nothing but the keyboard."""
 
@@ -43,11 +127,11 @@ class Player:
         self.watch = watch
         self.seen: list[str] = []
 
-    def screen(self, *wanted: str, timeout: float = 60) -> str:
+    def screen(self, *wanted: str) -> str:
         """Wait until one of the screens is shown (any, if none is named) and return its name."""
         names = wanted or ("",)
         query = ", ".join(f"[data-screen{f'={name}' if name else ''}]" for name in names)
-        found = self.page.wait_for_selector(query, timeout=timeout * 1000, state="attached")
+        found = self.page.wait_for_selector(query, state="attached")
         assert found is not None
         name = found.get_attribute("data-screen")
         assert name is not None
@@ -64,7 +148,7 @@ class Player:
         self.page.keyboard.press("Enter")
 
     def gone(self, name: str) -> None:
-        self.page.wait_for_selector(f"[data-screen={name}]", state="detached", timeout=60_000)
+        self.page.wait_for_selector(f"[data-screen={name}]", state="detached")
 
     def leave(self, name: str, button: int = 0) -> None:
         """Wait for a screen, press one of its buttons and wait until it is gone."""
@@ -94,22 +178,33 @@ class Player:
         found = _TRIAL.match(self.label() or "")
         return int(found.group(1)) if found else None
 
+    def wait_for_number(self, number: int) -> None:
+        """Wait until the trial of a number is shown."""
+        self.page.wait_for_selector(f".prompt .unseen:text('Trial {number} of ')", state="attached")
+
     def answer(self, key: str) -> None:
-        """Press a key until the trial, shown long enough, is gone."""
+        """Press a key until it is taken, and wait until the browser keeps the answer."""
+        self.give(lambda: self.page.keyboard.press(key))
+
+    def click(self, place: int) -> None:
+        """As `answer`, by pointer."""
+        self.give(lambda: self.page.locator("button.answer").nth(place).click())
+
+    def give(self, act: Callable[[], object]) -> None:
         self.screen("trial")
         handle = self.page.query_selector("[data-screen=trial]")
         assert handle is not None
-        self.page.wait_for_timeout(50)
-        end = time.monotonic() + 60
+        end = time.monotonic() + PATIENCE_S
         waits = "node => node.isConnected && !node.querySelector('.chosen')"
-        while True:
-            self.page.keyboard.press(key)
-            self.page.wait_for_timeout(20)
-            if not handle.evaluate(waits):
-                handle.wait_for_element_state("hidden")
-                return
-            # It was too soon, or the first frame came late on a slow machine.
+        rest(self.page, 30)
+        act()
+        while handle.evaluate(waits):  # it was sooner than the study takes answers
             assert time.monotonic() < end, "the page takes no answer"
+            rest(self.page, 30)
+            act()
+        handle.wait_for_element_state("hidden")
+        # The next screen, whichever it is, comes when the answer is on the disk.
+        self.page.wait_for_selector("[data-screen]", state="attached")
 
     def play(self, until: int) -> None:
         """Answer trials, with breaks, up to that of a number."""

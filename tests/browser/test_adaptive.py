@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from adaptive_studies import PLAN, make_adaptive
 from hosts import Server
-from playing import Player, choice_of
+from playing import Player, choice_of, kept, until
 
 from contstim.adaptive.policies import Choosing
 from contstim.experiment.collected import read_collected
@@ -36,10 +36,7 @@ def stored(study: Study, table: str, where: str = "") -> list[dict[str, Any]]:
 
 def wait_for(page: Page, study: Study, table: str, number: int) -> None:
     where = "WHERE kind = 'choice'" if table == "answers" else ""
-    for _ in range(600):
-        if len(stored(study, table, where)) == number:
-            return
-        page.wait_for_timeout(50)
+    until(page, lambda: len(stored(study, table, where)) >= number)
     assert len(stored(study, table, where)) == number
 
 
@@ -58,21 +55,20 @@ def test_two_blocks_are_answered_without_a_connection_and_none_is_lost(
     wait_for(page, study, "blocks", 2)  # the page has the next block before it needs it
     player.play(until=2)
     wait_for(page, study, "answers", 2)
-
-    page.wait_for_timeout(500)  # the reply with the second block
-    context.set_offline(True)
     n = first_blank_after(study, 2)
+    until(page, lambda: kept(page)["trials"] >= n)
+
+    context.set_offline(True)
     player.play(until=n)
     player.screen("loading")
-    page.wait_for_selector("#notice:not(:empty)", state="attached")
-    assert "no connection" in page.inner_text("#notice")
+    page.wait_for_selector("#notice:has-text('no connection')")
     assert len(stored(study, "blocks")) == 2
     assert len(stored(study, "answers", "WHERE kind = 'choice'")) == 2
     context.set_offline(False)
     player.play(until=n + 1)
     wait_for(page, study, "answers", n + 1)
     wait_for(page, study, "blocks", 4)
-    page.wait_for_timeout(500)
+    until(page, lambda: kept(page)["trials"] >= first_blank_after(study, 4))
 
     # The server dies with two blocks in the page's hands, and so does the tab.
     server.kill()

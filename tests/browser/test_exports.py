@@ -198,12 +198,12 @@ def test_an_endpoint_that_begins_to_refuse_is_told_and_costs_nothing(
     player.begin()
     host.active = False
     player.play(until=8)
-    player.screen("unsent", timeout=60)
-    assert "(DATA_COLLECTION_NOT_ACTIVE)" in player.page.inner_text("main")
+    player.screen("unsent")
+    player.page.wait_for_selector("main:has-text('(DATA_COLLECTION_NOT_ACTIVE)')")
     with player.page.expect_download():
         player.press(1)
     host.active = True
-    player.screen("done", timeout=60)
+    player.screen("done")
     expect_whole(
         study,
         json.loads(host.received[-1]["data"]),

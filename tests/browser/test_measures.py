@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import pytest
 from hosts import Server
-from playing import Player
+from playing import Player, log_notices, open_context, stood, until
 from studies import ATTENTION, add, edit
 from test_screens import look
 from test_session import rows, wait_for_rows
@@ -45,6 +46,12 @@ def events(study: Study, kind: str) -> list[dict[str, Any]]:
     return [json.loads(detail) for (detail,) in found]
 
 
+def resize(page: Page, study: Study, width: int, height: int) -> None:
+    """Turn the window, and wait until the study has been told how it is now."""
+    page.set_viewport_size({"width": width, "height": height})
+    until(page, lambda: events(study, "environment")[-1]["viewport"] == [width, height])
+
+
 def to_practice(page: Page, server: Server) -> Player:
     player = Player(page)
     page.goto(server.url)
@@ -64,10 +71,10 @@ def test_stacked_sentences_have_one_order_of_the_scale(
     player.leave("consent")
     player.screen("instructions")
     # The picture of the scale is as the trials will be, also when the window is turned.
-    for width, first in ((390, -1), (1280, -3), (390, -1)):
-        page.set_viewport_size({"width": width, "height": 800})
-        page.wait_for_selector(f".picture [data-key='1'][data-choice='{first}']", timeout=5000)
-    page.set_viewport_size({"width": 390, "height": 844})
+    until(page, lambda: events(study, "environment"))
+    for width, height, first in ((390, 800, -1), (1280, 800, -3), (390, 844, -1)):
+        resize(page, study, width, height)
+        page.wait_for_selector(f".picture [data-key='1'][data-choice='{first}']")
     player.leave("instructions")
     player.leave("practice")
     player.screen("trial")
@@ -80,15 +87,14 @@ def test_stacked_sentences_have_one_order_of_the_scale(
     assert found[0][4] == "Upper sentence, guess"
     assert found[5][4] == "Lower sentence, certain"
     # The layout may change while a trial is shown.
-    page.set_viewport_size({"width": 1280, "height": 800})
+    resize(page, study, 1280, 800)
     page.wait_for_selector("[data-key='1'][data-choice='-3']")
     found = buttons(page)
     assert [one[0] for one in found] == [-3, -2, -1, 1, 2, 3]
     assert sorted(one[2] for one in found) == [one[2] for one in found]
     assert len({one[3] for one in found}) == 1
     assert found[0][4] == "Left sentence, certain"
-    page.wait_for_timeout(700)  # until the window has settled
-    page.set_viewport_size({"width": 390, "height": 844})
+    resize(page, study, 390, 844)
     page.wait_for_selector("[data-key='1'][data-choice='-1']")
     player.answer("3")
     player.answer("6")
@@ -96,9 +102,8 @@ def test_stacked_sentences_have_one_order_of_the_scale(
     player.answer("1")
     wait_for_rows(page, study, 1)
     assert [row["choice"] for row in rows(study, "practice") + rows(study)] == [-3, 3, -1]
-    page.wait_for_timeout(700)
     layouts = [one["layout"] for one in events(study, "environment")]
-    assert layouts == ["stacked", "side by side", "stacked"]
+    assert layouts == ["stacked", "stacked", *["side by side", "stacked"] * 2]
     told = events(study, "environment")[0]
     assert told["viewport"] == [390, 844]
     assert {"browser", "languages", "time_zone", "screen", "pixel_ratio", "touch"} < told.keys()
@@ -111,10 +116,10 @@ def test_practice_is_shown_again_until_it_is_right_and_feedback_can_be_read(
     player = to_practice(page, serve(study))
     assert page.locator(".tag").inner_text() == "Practice"
     sentences = page.locator(".sentence").all_text_contents()
+    log_notices(page)
     player.answer("6")
-    page.wait_for_selector("#notice:not(:empty)")
-    page.wait_for_timeout(2500)
-    assert "clearly more likely" in page.inner_text("#notice")
+    player.screen("trial")
+    assert stood(page, "clearly more likely") >= 2500
     assert page.locator(".sentence").all_text_contents() == sentences
     player.answer("1")
     player.screen("trial")
@@ -199,7 +204,7 @@ def test_devices_that_a_study_does_not_admit_are_told_before_consent(
     old = {"minimum_width": "minimum_width = 0", "touch": 'touch = "allow"'}[name]
     server = serve(edit(study, old, setting))
     size = {"width": width, "height": 800}
-    context = browser.new_context(viewport=size, has_touch=touch, is_mobile=touch)
+    context = open_context(browser, viewport=size, has_touch=touch, is_mobile=touch)
     page = context.new_page()
     page.goto(server.url)
     Player(page, look).screen("consent" if admitted else "device")
@@ -209,12 +214,13 @@ def test_devices_that_a_study_does_not_admit_are_told_before_consent(
 def test_a_time_limit_is_told_before_in_breaks_and_near_its_end_and_ends_the_trials(
     page: Page, make_study: Callable[..., Study], serve: Callable[[Study], Server]
 ) -> None:
-    study = edit(make_study(break_every=2), "time_limit_minutes = 0", "time_limit_minutes = 1")
+    study = edit(make_study(break_every=2), "time_limit_minutes = 0", "time_limit_minutes = 60")
     player = Player(page)
+    page.clock.install()
     page.goto(serve(study).url)
     player.leave("consent")
     player.screen("instructions")
-    assert "You have 1 minutes for the whole study" in page.inner_text("main")
+    assert "You have 60 minutes for the whole study" in page.inner_text("main")
     player.leave("instructions")
     player.leave("practice")
     player.answer("2")
@@ -222,11 +228,17 @@ def test_a_time_limit_is_told_before_in_breaks_and_near_its_end_and_ends_the_tri
     player.leave("practice_done")
     player.play(until=2)
     player.screen("break")
-    assert "The time goes on: about 1 minutes are left." in page.inner_text("main")
+    # Some minutes may have passed, on a slow machine.
+    assert re.search(r"The time goes on: about [56]\d minutes are left\.", page.inner_text("main"))
     player.leave("break")
-    page.wait_for_selector("#notice:text-is('About 1 minutes are left.')", timeout=60_000)
+    page.clock.fast_forward("55:01")
+    page.wait_for_selector("#notice:text-matches('^About [1-5] minutes are left.$')")
     player.screen("trial")
-    player.screen("time_limit", timeout=60)
+    # An hour ago, for the server's clock as well.
+    with closing(sqlite3.connect(study.folder / DATA_FILE, timeout=60)) as connection, connection:
+        connection.execute("UPDATE sessions SET started_at = started_at - 3600")
+    page.clock.fast_forward("06:00")
+    player.screen("time_limit")
     assert len(rows(study)) == 2
     look(page, "time_limit")
 

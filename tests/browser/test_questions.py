@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hosts import FileHost, Server
-from playing import Player
+from playing import Player, open_context
 from studies import add
 from test_exports import expect_import
 from test_screens import look
@@ -67,33 +67,39 @@ screened_out = "OUT1"
 
 def choose(page: Page, *texts: str) -> None:
     Player(page).screen("form")
-    form = page.query_selector("form")
-    assert form is not None
     for text in texts:
         page.locator("label", has_text=text).click()
-    page.locator(".jspsych-btn").click()
-    form.wait_for_element_state("hidden")
+    send(page)
 
 
 def write(page: Page, text: str) -> None:
-    form = page.wait_for_selector("form")
-    assert form is not None
+    Player(page).screen("form")
     page.locator("form input[type=text], form textarea").fill(text)
+    send(page)
+
+
+def send(page: Page) -> None:
+    """Press the form's button, and wait until the browser keeps what was answered."""
+    form = page.query_selector("form")
+    assert form is not None
     page.locator(".jspsych-btn").click()
     form.wait_for_element_state("hidden")
+    Player(page).screen()
 
 
 def through(page: Page, player: Player, until: int) -> None:
     player.leave("consent")
+    player.screen("form")
     look(page, "form")
     assert "<b>English</b>" in page.inner_text("form")  # text, not HTML
     page.locator(".jspsych-btn").click()  # nothing chosen: the page stays
     choose(page, "yes")
+    player.screen("form")
     look(page, "form_text")
     write(page, "42")
     player.leave("instructions")
     choose(page, "how true")
-    assert "That is not quite right" in page.inner_text("#notice")
+    page.wait_for_selector("#notice:has-text('That is not quite right')")
     choose(page, "likelier")
     player.leave("practice")
     player.answer("2")
@@ -109,6 +115,7 @@ def test_questions_before_within_and_after(
     player = Player(page)
     page.goto(serve(study).url)
     through(page, player, until=8)
+    player.screen("form")
     look(page, "form_choices")
     choose(page, "German", "Chinese")
     page.reload()  # what was answered is not asked again
@@ -132,7 +139,7 @@ def test_who_is_screened_out_ends_there_and_frees_the_assignment(
     study = add(make_study(participants=1), QUESTIONS)
     server = serve(study)
     for _ in range(2):  # the one assignment is free again
-        page = browser.new_context().new_page()
+        page = open_context(browser).new_page()
         page.goto(server.url)
         Player(page).leave("consent")
         choose(page, "never")
@@ -159,7 +166,7 @@ def test_questions_of_a_static_page_come_back_by_the_import(
     through(page, player, until=8)
     choose(page, "Hebrew")
     write(page, "")
-    player.screen("done", timeout=60)
+    player.screen("done")
     folder = tmp_path / "files"
     folder.mkdir()
     for body in host.received:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from hosts import FileHost, Server
-from playing import Player, lose_patience
+from playing import Player, lose_patience, open_context, rest, until
 
 from contstim.experiment.pages import write_static
 from contstim.experiment.study import Study, read_study
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, BrowserContext, Page
+    from playwright.sync_api import Browser, BrowserContext, Page, Route
 
 pytestmark = pytest.mark.browser
 
@@ -68,6 +68,8 @@ def look(page: Page, name: str) -> None:
             page.screenshot(path=Path(kept) / f"{name}-{width}-{direction}.png")
     for width, height in ((320, 640), (1280, 800)):
         page.set_viewport_size({"width": width, "height": height})
+        page.wait_for_function("width => matchMedia(`(width: ${width}px)`).matches", arg=width)
+        rest(page, 0)  # what depends on the layout is drawn anew
         assert page.evaluate("document.documentElement.scrollWidth") <= width, (name, width)
         sides = page.locator(".sentence")
         if sides.count() == 2:
@@ -130,11 +132,17 @@ def test_the_screens_of_a_session(
     player.play(until=7)
     server.kill()
     player.play(until=8)
-    player.screen("finishing")
-    player.screen("unsent", timeout=60)
+    player.screen("unsent")
     assert player.page.inner_text("output") == "LATER"
+    held: list[Route] = []
+    player.page.route("**/api/finish", held.append)
     server.start()
-    player.screen("done", timeout=60)
+    until(player.page, lambda: held)
+    player.screen("finishing")  # as long as the server does not say that all is well
+    player.page.unroute("**/api/finish")
+    for route in held:
+        route.abort()
+    player.screen("done")
     wanted = {"consent", "instructions", "practice", "trial", "practice_done", "resume"}
     assert {*player.seen} == wanted | {"break", "finishing", "unsent", "done"}
 
@@ -150,7 +158,7 @@ def test_the_screens_that_end_a_visit(
     server = serve(study)
 
     def visit(query: str) -> Player:
-        player = Player(browser.new_context().new_page(), look)
+        player = Player(open_context(browser).new_page(), look)
         player.page.goto(f"{server.url}{query}")
         return player
 
@@ -179,7 +187,7 @@ def test_the_screens_that_end_a_visit(
     late.screen("error")
 
     host = host_files(write_static(study, tmp_path / "site"))
-    saving = Player(browser.new_context().new_page(), look)
+    saving = Player(open_context(browser).new_page(), look)
     saving.page.goto(f"{host.url}?id=p1")
     saving.begin()
     saving.play(until=8)

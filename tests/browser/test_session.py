@@ -16,7 +16,7 @@ from urllib.request import Request, urlopen
 import pandas as pd
 import pytest
 from hosts import ARGUMENTS, Server, chromium
-from playing import Player, choice_of
+from playing import PATIENCE_S, Player, choice_of, kept, open_context, until
 from talking import answer, consent
 from test_screens import look
 
@@ -42,11 +42,10 @@ def rows(study: Study, kind: str = "choice") -> list[dict[str, Any]]:
 
 
 def wait_for_rows(page: Page, study: Study, number: int) -> None:
-    for _ in range(600):
-        if len(rows(study)) == number:
-            return
-        page.wait_for_timeout(50)
+    """Wait until the server has so many answers and the page knows that it has them."""
+    until(page, lambda: len(rows(study)) >= number)
     assert len(rows(study)) == number
+    until(page, lambda: kept(page)["waiting"] == 0)
 
 
 def expect_whole(study: Study, assignment: int = 1) -> None:
@@ -122,7 +121,7 @@ def test_165_trials_outlive_lost_networks_killed_servers_and_a_closed_tab(
     context.set_offline(True)
     player.play(until=45)
     assert len(rows(study)) == 20
-    assert "no connection" in player.page.inner_text("#notice")
+    player.page.wait_for_selector("#notice:has-text('no connection')")
     context.set_offline(False)
     wait_for_rows(player.page, study, 45)
 
@@ -130,7 +129,7 @@ def test_165_trials_outlive_lost_networks_killed_servers_and_a_closed_tab(
     player.play(until=70)
     server.start()
     wait_for_rows(player.page, study, 70)
-    player.page.wait_for_selector("#notice:empty", state="attached")  # the reply may be on its way
+    player.page.wait_for_selector("#notice:empty", state="attached")
 
     server.kill()
     player.play(until=80)
@@ -156,16 +155,7 @@ def test_165_trials_outlive_lost_networks_killed_servers_and_a_closed_tab(
     assert rows(study)[80]["shown"] in (1, 2)  # trial 81 may have been on the screen before
 
     # What the browser kept is gone once everything is stored.
-    left = player.page.evaluate(
-        """() => new Promise((resolve) => {
-          const open = indexedDB.open("contstim");
-          open.onsuccess = () => {
-            const all = open.result.transaction("rows").objectStore("rows").count();
-            all.onsuccess = () => resolve(all.result);
-          };
-        })"""
-    )
-    assert left == 0
+    assert kept(player.page)["rows"] == 0
     answer_everything(server, study)
     server.kill()
     expect_evaluation(study, tmp_path, participants=2)
@@ -182,11 +172,14 @@ def test_answers_outlive_a_killed_browser(
     profile = tmp_path / "profile"
 
     def launch() -> BrowserContext:
-        return browser.browser_type.launch_persistent_context(
+        opened = browser.browser_type.launch_persistent_context(
             profile, executable_path=chromium(), args=ARGUMENTS
         )
+        opened.set_default_timeout(1000 * PATIENCE_S)
+        return opened
 
-    player = Player(launch().pages[0])
+    first = launch()
+    player = Player(first.pages[0])
     player.page.goto(server.url)
     player.begin()
     server.kill()
@@ -195,9 +188,10 @@ def test_answers_outlive_a_killed_browser(
     found = subprocess.run(
         ["pgrep", "-f", f"user-data-dir={profile}"], capture_output=True, text=True, check=True
     )
-    for process in found.stdout.split():
-        with suppress(ProcessLookupError):
-            os.kill(int(process), signal.SIGKILL)
+    with first.expect_event("close"):
+        for process in found.stdout.split():
+            with suppress(ProcessLookupError):
+                os.kill(int(process), signal.SIGKILL)
     server.start()
     again = launch()
     player = Player(again.pages[0])
@@ -223,7 +217,7 @@ def test_a_session_that_cannot_be_sent_shows_it_and_offers_the_data(
     wait_for_rows(page, study, 6)
     server.kill()
     player.play(until=8)
-    player.screen("unsent", timeout=60)
+    player.screen("unsent")
     assert "only on this device: 2." in page.inner_text("main")
     with page.expect_download() as download:
         player.press(1)
@@ -233,7 +227,7 @@ def test_a_session_that_cannot_be_sent_shows_it_and_offers_the_data(
     trials = {trial.page_id for trial in study.design.trials[1]}
     assert len([answer for answer in answers if answer["trial"] in trials]) == 8
     server.start()
-    player.screen("done", timeout=60)
+    player.screen("done")
     expect_whole(study)
 
 
@@ -263,18 +257,16 @@ def test_two_browsers_keep_both_answers_to_a_trial(
     path = study.folder / "study.toml"
     path.write_text(path.read_text("utf-8") + '\n[recruiter]\nname = "x"\nparticipant = "id"\n')
     server = serve(study)
-    contexts = [browser.new_context(), browser.new_context()]
+    contexts = [open_context(browser), open_context(browser)]
     players = [Player(context.new_page()) for context in contexts]
     for player in players:
         player.page.goto(f"{server.url}?id=p1")
         for name in ("consent", "instructions", "practice"):
             player.leave(name)
     players[0].answer("2")
+    until(players[0].page, lambda: rows(study, "practice"))
     players[1].answer("1")
-    for _ in range(100):
-        if any(row["conflict"] for row in rows(study, "practice")):
-            break
-        players[1].page.wait_for_timeout(50)
+    until(players[1].page, lambda: any(row["conflict"] for row in rows(study, "practice")))
     practice = [row for row in rows(study, "practice") if row["trial"] == "p1"]
     assert [(row["choice"], row["conflict"]) for row in practice] == [(-2, 0), (-3, 1)]
     assert len({row["session"] for row in rows(study) + practice}) == 1
@@ -299,6 +291,7 @@ def test_somebody_else_at_the_same_computer_begins_anew(
     player.begin()
     player.play(until=8)
     player.screen("done")
+    until(page, lambda: len(rows(study)) == 12)
     stored = rows(study)
     sessions = list(dict.fromkeys(row["session"] for row in stored))
     # The answer that the first one could not send has arrived as well.
@@ -318,7 +311,7 @@ def test_without_storage_the_page_says_so_and_goes_on(
     page.goto(server.url)
     player.begin()
     player.play(until=1)
-    assert "cannot keep your answers" in page.inner_text("#notice")
+    page.wait_for_selector("#notice:has-text('cannot keep your answers')")
     player.play(until=8)
     player.screen("done")
     expect_whole(study)
@@ -328,11 +321,11 @@ def test_a_page_that_does_not_load_says_so_and_offers_to_load_again(
     browser: Browser, make_study: Callable[..., Study], serve: Callable[[Study], Server]
 ) -> None:
     server = serve(make_study())
-    page = browser.new_page()  # whose scripts may fail
+    page = open_context(browser).new_page()  # whose scripts may fail
     for lost in ("common.js", "jspsych.min.js", "main.js"):
         page.route(f"**/{lost}", lambda route: route.abort())
         page.goto(server.url)
-        page.wait_for_selector("#late.now", timeout=5000)
+        page.wait_for_selector("#late.now")
         assert "has not loaded" in page.inner_text("main")
         if lost == "main.js":
             look(page, "late")
@@ -342,7 +335,7 @@ def test_a_page_that_does_not_load_says_so_and_offers_to_load_again(
     # A script that cannot be read, as by a browser that is too old.
     page.route("**/common.js", lambda route: route.fulfill(body="class { #x; oh no"))
     page.goto(server.url)
-    page.wait_for_selector("#late.now", timeout=5000)
+    page.wait_for_selector("#late.now")
     page.unroute("**/common.js")
     # The presentation, which is loaded when the page knows which it is.
     page.route("**/choice.js", lambda route: route.abort())
@@ -352,9 +345,20 @@ def test_a_page_that_does_not_load_says_so_and_offers_to_load_again(
     page.unroute("**/choice.js")
     page.locator("button.main").click()
     player.screen("consent")
-    # A server that hangs: the style sheet says it after a while.
+    # A server that hangs: the style sheet says it after a while, which passes faster here.
     page.route("**/api/study", lambda route: None)
     page.goto(server.url)
-    assert not page.locator("#late a").is_visible()
-    page.wait_for_selector("#late a", timeout=20_000)
+    waited = page.evaluate(
+        """() => {
+          const late = document.getElementById("late");
+          const [waits] = late.getAnimations();
+          const seenAt = (time) => {
+            waits.currentTime = time;
+            return getComputedStyle(late).visibility;
+          };
+          return [seenAt(14_900), seenAt(15_100)];
+        }"""
+    )
+    assert waited == ["hidden", "visible"]
+    page.wait_for_selector("#late a")
     page.context.close()

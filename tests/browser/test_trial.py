@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from hosts import Server
-from playing import CHOICES, Player
+from playing import CHOICES, Player, log_notices, rest, stood
 from test_session import rows, wait_for_rows
 
 from contstim.experiment.study import Study
@@ -35,11 +35,7 @@ def test_each_key_and_each_button_is_its_choice(
     for place in range(6):
         player.answer(f"Numpad{place + 1}" if place % 2 else f"Digit{place + 1}")
     for place in range(6):
-        handle = page.wait_for_selector("[data-screen=trial]")
-        assert handle is not None
-        page.wait_for_timeout(260)
-        page.locator("button.answer").nth(place).click()
-        handle.wait_for_element_state("hidden")
+        player.click(place)
     wait_for_rows(page, study, 12)
     assert [row["choice"] for row in rows(study)] == [*CHOICES, *CHOICES]
     assert [row["input"] for row in rows(study)] == ["key"] * 6 + ["mouse"] * 6
@@ -55,12 +51,14 @@ def test_answers_in_the_first_200_ms_held_keys_and_other_keys_are_ignored(
         page.wait_for_timeout(20)
         page.keyboard.down("1")  # as a keyboard repeats a key that is held
     page.keyboard.up("1")
-    page.wait_for_timeout(200)
+    # Where the machine is slow the first press was an answer, and none after it.
+    page.wait_for_selector("[data-screen=trial]:not(:has(.chosen))")
     first = player.number()
     assert first is not None
     assert first <= 2
     for key in ("0", "7", "Control+1", "Alt+2", "a", "Space"):
         page.keyboard.press(key)
+        assert page.locator(".chosen").count() == 0
         assert player.number() == first
     # Faster than anybody reads: a key in the frame in which the trial appears.
     page.evaluate(
@@ -71,9 +69,8 @@ def test_answers_in_the_first_200_ms_held_keys_and_other_keys_are_ignored(
         }).observe(document.getElementById("page"), { childList: true, subtree: true })"""
     )
     player.answer("2")
-    player.screen("trial")
-    page.wait_for_timeout(300)
     assert player.number() == first + 1
+    assert page.locator(".chosen").count() == 0
     wait_for_rows(page, study, first)
     assert min(row["rt_ms"] for row in rows(study)) >= 200
 
@@ -99,11 +96,10 @@ def test_nothing_changes_under_the_pointer(
     page.locator("button.answer").nth(5).hover()
     assert looks() == before
     # Nor where the pointer rests after a click, or the focus after a key.
-    page.wait_for_timeout(260)
+    rest(page, 30)
     page.mouse.down()
     page.mouse.up()
-    page.wait_for_timeout(400)
-    assert player.number() == 2
+    player.wait_for_number(2)
     assert looks() == before
     assert page.evaluate("document.activeElement.tagName") == "H1"
 
@@ -123,7 +119,9 @@ def test_sentences_are_text_whatever_they_hold(
     player = begin(page, study, serve)
     found = False
     for number in range(1, 9):
-        player.screen("trial", "break", "finishing", "done")
+        if player.screen("trial", "break") == "break":
+            player.leave("break")
+            player.screen("trial")
         texts = page.locator(".sentence").all_text_contents()
         found |= hostile in texts
         player.play(until=number)
@@ -137,25 +135,24 @@ def test_leaving_the_page_is_counted(
 ) -> None:
     study = make_study()
     player = begin(page, study, serve)
-    page.evaluate(
-        """() => {
+    away = page.evaluate(
+        """() => new Promise((resolve) => {
+          const before = performance.now();
           Object.defineProperty(document, "hidden", { value: true, configurable: true });
           document.dispatchEvent(new Event("visibilitychange"));
-        }"""
-    )
-    page.wait_for_timeout(500)
-    page.evaluate(
-        """() => {
-          delete document.hidden;
-          document.dispatchEvent(new Event("visibilitychange"));
-        }"""
+          setTimeout(() => {
+            delete document.hidden;
+            document.dispatchEvent(new Event("visibilitychange"));
+            resolve(performance.now() - before);
+          }, 500);
+        })"""
     )
     player.answer("1")
     player.answer("1")
     wait_for_rows(page, study, 2)
     first, second = rows(study)
     assert first["focus_losses"] == 1
-    assert 450 <= first["hidden_ms"] <= 5000
+    assert 499 <= first["hidden_ms"] <= away + 1
     assert (second["focus_losses"], second["hidden_ms"]) == (0, 0)
 
 
@@ -167,8 +164,7 @@ def test_the_feedback_of_practice_can_be_read(
     for name in ("consent", "instructions", "practice"):
         player.leave(name)
     player.screen("trial")
+    log_notices(page)
     player.answer("Digit1")
-    page.wait_for_selector("#notice:not(:empty)")
-    page.wait_for_timeout(1000)  # by now the answer is acknowledged, which changes the notice
-    assert page.inner_text("#notice") == "Your answer was taken."
-    page.wait_for_selector("#notice:empty", state="attached")
+    # It stays though the answer is acknowledged meanwhile, which changes the notice.
+    assert stood(page, "Your answer was taken.") >= 1499

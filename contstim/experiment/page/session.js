@@ -489,15 +489,16 @@ export class Session {
   /** Wait until all answers are acknowledged, and say so if it takes long. */
   async #sent() {
     this.#screens.finishing();
-    let told = 0;
+    let told = "";
     while (!(await this.#outbox.flush(PATIENCE_MS))) {
       if (this.#outbox.ended) throw this.#outbox.ended;
       const link = this.#transport.unsent;
       const again = () => this.#outbox.flush(0);
       // Shown again, it would take the focus from its buttons.
-      if (told !== this.#outbox.waiting) {
-        told = this.#outbox.waiting;
-        this.#screens.unsent(told, this.#outbox.refusal, link, () => this.#download(), again);
+      const { waiting, refusal } = this.#outbox;
+      if (told !== `${waiting} ${refusal}`) {
+        told = `${waiting} ${refusal}`;
+        this.#screens.unsent(waiting, refusal, link, () => this.#download(), again);
       }
     }
     if (this.#outbox.refused) {
