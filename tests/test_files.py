@@ -102,7 +102,7 @@ def test_a_pipe_is_written_to_as_it_is(tmp_path: Path) -> None:
     reader.start()
     with replacing(tmp_path / "pipe") as place:
         place.write_text("text")
-    reader.join(10)
+    reader.join()
     assert read == ["text"]
     assert (tmp_path / "pipe").is_fifo()
 
@@ -145,7 +145,7 @@ def test_a_dead_process_of_this_machine_loses_it_at_once(tmp_path: Path) -> None
         begun = time.monotonic()
         with lock(path, "it") as check:
             check()
-        assert time.monotonic() - begun < 2
+        assert time.monotonic() - begun < files.PATIENCE
     _forge(path, r"^pid=.*", f"pid={process.pid}")
     assert holder_of(path) is None
 
@@ -170,7 +170,7 @@ def test_another_machine_is_believed_while_it_gives_signs_of_life(
     done = threading.Event()
 
     def beat() -> None:
-        while not done.wait(0.7):
+        while not done.wait(0.1):
             os.utime(path)
 
     beating = threading.Thread(target=beat)
@@ -183,7 +183,7 @@ def test_another_machine_is_believed_while_it_gives_signs_of_life(
         beating.join()
     begun = time.monotonic()
     with lock(path, "it"):
-        assert 2.5 < time.monotonic() - begun < 20
+        assert time.monotonic() - begun > 2.5
     assert "waiting for a sign of life of process" in capsys.readouterr().err
 
 
@@ -194,16 +194,21 @@ def test_signs_of_life_and_a_lock_that_was_taken_over(
     path = tmp_path / "lock"
     with lock(path, "it") as check:
         os.utime(path, (1, 1))
-        deadline = time.monotonic() + 10
-        while path.stat().st_mtime < 2 and time.monotonic() < deadline:
+        end = time.monotonic() + 240
+        while path.stat().st_mtime < 2:
+            assert time.monotonic() < end
             time.sleep(0.01)
-        assert path.stat().st_mtime > 2
         check()
         (tmp_path / "other").write_text(path.read_text("utf-8"), "utf-8")
         (tmp_path / "other").replace(path)
-        time.sleep(0.5)
+
+        def keep_checking() -> None:  # the next sign of life finds it
+            while time.monotonic() < end:
+                check()
+                time.sleep(0.01)
+
         with pytest.raises(LockedError) as error:
-            check()
+            keep_checking()
         assert str(error.value) == (
             f"the lock {path} was taken over by another process; this one stops"
         )

@@ -63,7 +63,6 @@ def run_code(site: Path, code: str, *words: str) -> subprocess.CompletedProcess[
         check=False,
         env=env,
         cwd=site.parent,
-        timeout=300,
     )
 
 

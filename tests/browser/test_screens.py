@@ -135,7 +135,11 @@ def test_the_screens_of_a_session(
     player.screen("unsent")
     assert player.page.inner_text("output") == "LATER"
     held: list[Route] = []
-    player.page.route("**/api/finish", held.append)
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    player.page.route("**/api/finish", hold)
     server.start()
     until(player.page, lambda: held)
     player.screen("finishing")  # as long as the server does not say that all is well

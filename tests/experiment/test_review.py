@@ -35,7 +35,7 @@ def server(tmp_path: Path) -> Iterator[ReviewServer]:
 
 
 def ask(server: ReviewServer, method: str, path: str, body: object = None) -> tuple[int, bytes]:
-    connection = HTTPConnection("127.0.0.1", server.server_port, timeout=20)
+    connection = HTTPConnection("127.0.0.1", server.server_port, timeout=240)
     try:
         sent = None if body is None else body if isinstance(body, bytes) else json.dumps(body)
         connection.request(method, path, sent)

@@ -393,7 +393,7 @@ def test_the_summary_does_not_wait_for_the_writer_and_counts_what_is_new(study: 
             found = store.summary().result()
             assert found["sessions"][0]["answered"] == n
         held = store._writer.submit(lambda _: gate.result())
-        assert store.summary().result(timeout=30)["sessions"][0]["answered"] == 3
+        assert store.summary().result(timeout=240)["sessions"][0]["answered"] == 3
         gate.set_result(None)
         held.result()
         store.open(opening(study, "B")).result()
@@ -506,15 +506,15 @@ def test_whatever_ends_a_job_or_a_commit_the_writer_goes_on(
         raise SystemExit(3)
 
     with pytest.raises(SystemExit):
-        writer.submit(leave).result(timeout=10)
+        writer.submit(leave).result(timeout=240)
     with monkeypatch.context() as patch:
         patch.setattr("contstim.experiment.writer._require", lambda _: [].pop())
         failed = writer.submit(lambda c: c.execute("CREATE TABLE t (n)").rowcount)
         with pytest.raises(IndexError):
-            failed.result(timeout=10)
+            failed.result(timeout=240)
     # Nothing of it is stored.
     with pytest.raises(sqlite3.OperationalError, match="no such table"):
-        writer.submit(lambda c: c.execute("SELECT * FROM t").fetchall()).result(timeout=10)
+        writer.submit(lambda c: c.execute("SELECT * FROM t").fetchall()).result(timeout=240)
     writer.close()
 
 
@@ -526,9 +526,9 @@ def test_a_writer_that_can_tell_nobody_goes_on(study: Study) -> None:
         away = store.path.with_name("away.sqlite3")
         store.path.rename(away)
         with pytest.raises(OutputError, match="was removed or replaced"):
-            store.summary().result(timeout=10)
+            store.summary().result(timeout=240)
         away.rename(store.path)
-        assert store.summary().result(timeout=10)["sessions"] == []
+        assert store.summary().result(timeout=240)["sessions"] == []
 
 
 def test_data_that_were_moved_away_take_nothing_until_they_are_back(study: Study) -> None:

@@ -100,10 +100,10 @@ def test_of_two_converters_one_waits_for_the_other(cache: Path) -> None:
         for _ in range(2)
     ]
     threads[0].start()
-    assert begun.wait(10)
+    assert begun.wait(240)
     threads[1].start()
     for thread in threads:
-        thread.join(10)
+        thread.join()
     assert found == ["whole", "whole"]
     assert len(calls) == 1
 

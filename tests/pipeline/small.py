@@ -102,9 +102,7 @@ def command(*arguments: str, name: str = "run") -> list[str]:
 
 def run_alone(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Run ``contstim run`` in a process of its own."""
-    return subprocess.run(
-        command(*arguments), capture_output=True, text=True, check=False, timeout=300
-    )
+    return subprocess.run(command(*arguments), capture_output=True, text=True, check=False)
 
 
 def tables(out: Path) -> dict[str, bytes]:

@@ -66,7 +66,7 @@ def test_the_second_process_is_told_who_holds_the_run(tmp_path: Path) -> None:
         command(file), stderr=subprocess.PIPE, text=True, start_new_session=True
     )
     lock = tmp_path / "runs" / "small" / "locks" / "run.lock"
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 240
     while not (lock.exists() and "since=" in lock.read_text("utf-8")):
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -79,7 +79,7 @@ def test_the_second_process_is_told_who_holds_the_run(tmp_path: Path) -> None:
     os.kill(process.pid, signal.SIGCONT)
     # What a cluster sends before the time is up ends it as Ctrl-C does.
     os.kill(process.pid, signal.SIGTERM)
-    said = process.communicate(timeout=60)[1]
+    said = process.communicate()[1]
     assert process.returncode == 130
     assert "contstim: interrupted; finished results are kept, and the same command goes on" in said
     assert not lock.exists()
@@ -140,7 +140,7 @@ def test_workers_end_with_the_process_that_hands_out_tasks(tmp_path: Path) -> No
     assert len(workers) >= 2
     process.kill()
     process.wait()
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 240
     while any(Path(f"/proc/{pid}").exists() for pid in workers):
         assert time.monotonic() < deadline
         time.sleep(0.05)

@@ -109,7 +109,7 @@ def test_a_job_array_makes_the_same_tables(
         capture_output=True,
         text=True,
     ).stdout.strip()
-    deadline = time.monotonic() + 180
+    deadline = time.monotonic() + 900
     while time.monotonic() < deadline:
         queue = subprocess.run(
             ["squeue", "--noheader", "--job", job], capture_output=True, text=True, check=False
