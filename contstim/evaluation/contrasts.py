@@ -345,7 +345,9 @@ class CrossedTests:
         )
         people, sentences = difference.factors(difference.value)
         n_pairs = min(cells.subset.n_pairs for cells in (first, second))
-        note = "" if margin > 0 else "no margin of equivalence: no ceiling above chance"
+        alike = difference.value == difference.stderr == 0.0  # whatever the margin
+        note = "" if margin > 0 or alike else "no margin of equivalence: no ceiling above chance"
+        small = difference.p_equivalence(margin) if margin > 0 else np.nan
         return Contrast(
             p=difference.p(),
             effect=_rank_biserial(differences),
@@ -358,7 +360,7 @@ class CrossedTests:
             stderr=difference.stderr,
             df=difference.df,
             margin=margin,
-            p_equivalence=difference.p_equivalence(margin) if margin > 0 else np.nan,
+            p_equivalence=0.0 if alike else small,
             more_people=np.ceil(people * n_people),
             more_sentences=np.ceil(sentences * n_pairs),
         )

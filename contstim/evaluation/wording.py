@@ -317,23 +317,27 @@ def answer_sentences(evaluation: Evaluation) -> list[str]:
         sentences = [f"{best['model']} predicts people best ({what})."]
     else:
         sentences = [f"{best['model']} is the only model ({what})."]
-    sentences += _against_others(evaluation, str(best["model"]), str(analysis), str(measure))
+    subject = "it" if len(names) == 1 else str(best["model"])
+    sentences += _against_others(evaluation, best, subject)
     if best["ceiling_lower"] == best["ceiling_lower"]:
         gap = best["ceiling_lower"] - best["value"]
-        near = f"{abs(gap):.3f} {'below' if gap >= 0 else 'above'} the lower noise ceiling"
-        certain = "" if best["q_ceiling"] < ALPHA else ", a difference that chance explains"
+        near = f"{abs(gap):.3f} {'below' if gap > 0 else 'above'}" if abs(gap) >= 0.0005 else "at"
+        certain = ", a difference that chance explains"
+        if best["q_ceiling"] < ALPHA or near == "at":
+            certain = ""
         if best["q_ceiling"] != best["q_ceiling"]:
             certain = ", which could not be tested"
         sentences.append(
-            f"It lies {near} of {best['ceiling_lower']:.3f} (upper: "
-            f"{best['ceiling_upper']:.3f}){certain}."
+            f"{subject if len(names) > 1 else 'It'} lies {near} the lower noise ceiling of "
+            f"{best['ceiling_lower']:.3f} (upper: {best['ceiling_upper']:.3f}){certain}."
         )
     return sentences
 
 
-def _against_others(evaluation: Evaluation, best: str, analysis: str, measure: str) -> list[str]:
-    """Say how the best model compares with each other one, and what would decide."""
-    pairs = evaluation.comparisons.query("analysis == @analysis and measure == @measure")
+def _against_others(evaluation: Evaluation, row: pd.Series, subject: str) -> list[str]:
+    """Say how the model of a row compares with each other one, and what would decide."""
+    pairs, best = evaluation.comparisons, row["model"]
+    pairs = pairs[(pairs[["analysis", "measure"]] == row[["analysis", "measure"]]).all(axis=1)]
     pairs = pairs[(pairs["model_1"] == best) | (pairs["model_2"] == best)]
     if pairs.empty:
         return []
@@ -351,7 +355,7 @@ def _against_others(evaluation: Evaluation, best: str, analysis: str, measure: s
     undecided = pairs[pairs["verdict"] == "undecided"]
     if len(undecided) and "more_people" in pairs:
         parts[-1] += _what_decides(undecided.iloc[0], of_several=len(undecided) > 1)
-    return [f"At a false discovery rate of {ALPHA:g} it is {'; '.join(parts)}."]
+    return [f"At a false discovery rate of {ALPHA:g} {subject} is {'; '.join(parts)}."]
 
 
 def _what_decides(row: pd.Series, *, of_several: bool) -> str:
@@ -362,6 +366,8 @@ def _what_decides(row: pd.Series, *, of_several: bool) -> str:
         if row[name] < _MOST_WANTED
     ]
     which = "the first of these" if of_several else "this"
+    if row["p"] < ALPHA:
+        return f" (taken alone {which} has p = {row['p']:.2g}, among all tests q = {row['q']:.2g})"
     if not ways:
         return f" (more people alone, or pairs alone, would hardly decide {which})"
     return f" (about {' or '.join(ways)} would decide {which}, p < {ALPHA:g} with probability 0.8)"

@@ -1,5 +1,7 @@
 """What the default evaluation may never say, over studies drawn at random."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,6 +9,7 @@ import statsmodels.formula.api as smf
 
 from contstim.evaluation import Analysis, evaluate
 from contstim.evaluation.crossed import CellDesign
+from contstim.evaluation.wording import answer_sentences
 
 ALL = (Analysis("all"),)
 
@@ -63,10 +66,40 @@ def test_models_with_the_same_predictions_are_equivalent_and_never_better():
         same = table[(table["model_1"] == "good") & (table["model_2"] == "copy")]
         assert (same["difference"] == 0).all()
         assert (same["p"] == 1).all()
-        with_margin = same["margin"] > 0
-        assert (same.loc[with_margin, "verdict"] == "equivalent").all()
-        assert not same["verdict"].isin(["model 1", "model 2"]).any()
-        assert with_margin.any()
+        assert (same["verdict"] == "equivalent").all()
+
+
+def test_models_with_the_same_predictions_are_equivalent_without_a_ceiling_too():
+    """Where people disagree there is no margin; the answer asked for the people there were."""
+    choices, scores = drawn(1)
+    pair = choices["sentence_1"].str.removeprefix("first ").astype(int)
+    choices["rating"] = (choices["participant"] + pair) % 2 - 0.5
+    found = evaluate(
+        *(choices, scores[["sentence", "good", "copy"]]), analyses=ALL, measures=("accuracy",)
+    )
+    (same,) = found.comparisons.to_dict("records")
+    assert not same["margin"] > 0
+    assert (same["verdict"], same["note"]) == ("equivalent", "")
+    tie, equal, ceiling = answer_sentences(found)
+    assert tie.startswith("good and copy predict people equally well (accuracy 0.484, ")
+    assert equal == "At a false discovery rate of 0.05 good is equivalent to copy."
+    assert ceiling.startswith("good lies 0.206 above the lower noise ceiling of 0.278 ")
+
+
+def test_the_answer_does_not_call_nothing_a_distance():
+    found = evaluate(*drawn(0), analyses=ALL, measures=("accuracy",))
+    models = found.models.assign(ceiling_lower=found.models["value"].max() + 0.0004)
+    said = answer_sentences(replace(found, models=models))[-1]
+    assert said == "good lies at the lower noise ceiling of 0.700 (upper: 0.792)."
+
+
+def test_the_answer_does_not_ask_for_people_to_decide_what_is_decided_but_for_its_family():
+    found = evaluate(*drawn(0), analyses=ALL, measures=("accuracy",))
+    alone = found.comparisons.assign(p=0.031, q=0.093, verdict="undecided")
+    said = answer_sentences(replace(found, comparisons=alone))[1]
+    assert said.endswith(
+        " (taken alone the first of these has p = 0.031, among all tests q = 0.093)."
+    )
 
 
 def test_a_mixed_model_of_another_library_finds_the_same():
