@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import math
 import os
 import sys
@@ -41,6 +42,18 @@ class CommandParser(argparse.ArgumentParser):
             self.formatter_class = argparse.RawDescriptionHelpFormatter
             self.epilog = "\n".join(["Example:" if len(examples) == 1 else "Examples:", *examples])
         return super().format_help()
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse; what a command does not take is an error of this command, not of `contstim`."""
+        found, left = super().parse_known_args(args, namespace)
+        if left and len(self._actions) > 1:  # else it is no command that was asked for
+            options = [text.partition("=")[0] for text in left if text.startswith("-")]
+            if not options:
+                self.error(f"{_short(left[0])} is an argument too many")
+            near = difflib.get_close_matches(options[0], self._option_string_actions, 1, 0.75)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            self.error(f"there is no option {_short(options[0])} here{hint}")
+        return found, left
 
     def error(self, message: str) -> NoReturn:
         """Print one line and exit with status 2."""

@@ -199,10 +199,8 @@ def _simulate(args: argparse.Namespace) -> int:
     from contstim.evaluation.simulate import simulate_choices
 
     models, simulation = _people(args, args.follow)
-    scores: Any = {spec: model.score for spec, model in models.items()} or None
-    choices = simulate_choices(
-        read_table(args.trials, cells="text"), scores, simulation, seed=args.seed
-    )
+    trials = read_table(args.trials, cells="text")
+    choices = simulate_choices(trials, models or None, simulation, seed=args.seed)
     write_rows(choices, args.out, [args.trials])
     return 0
 
@@ -268,6 +266,7 @@ def _power_of_many(args: argparse.Namespace) -> int:
 
 def _power_of_two(args: argparse.Namespace) -> int:
     from contstim.evaluation.power import power
+    from contstim.evaluation.scores import unscored_catch
     from contstim.models.registry import load_model
 
     if len(args.trials) > 1:
@@ -278,17 +277,17 @@ def _power_of_two(args: argparse.Namespace) -> int:
     if compared[0].spec == compared[1].spec:
         raise InputError(f"--compare names {compared[0].spec!r} twice; give two models")
     models |= {model.spec: model for model in compared}
-    scores: Any = {spec: model.score for spec, model in models.items()}
     design = read_table(trials, cells="text")
     for column in ("sentence_1", "sentence_2"):
         if column not in design:
             raise InputError(
                 f"{trials} has no column {column!r}; give trials or pairs of sentences"
             )
+    design = design[~unscored_catch(design, models)]
     columns = [c for c in ("sentence_1", "sentence_2", "group") if c in design]
     table = power(
         design[columns].drop_duplicates(),
-        scores,
+        models,
         (compared[0].spec, compared[1].spec),
         simulation,
         args.groups or [10],

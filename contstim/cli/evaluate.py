@@ -43,7 +43,7 @@ from contstim.evaluation.importers.exports import read_recognised
 from contstim.evaluation.mixed import write_mixed_models
 from contstim.evaluation.options import INFERENCES, PRESETS, preset_options, read_plan
 from contstim.evaluation.report import write_report
-from contstim.evaluation.scores import model_scores, score_kinds, score_table
+from contstim.evaluation.scores import model_scores, score_kinds, score_table, unscored_catch
 from contstim.evaluation.trials import TrialData
 from contstim.evaluation.wording import answer_sentences
 from contstim.models.registry import load_model
@@ -169,7 +169,10 @@ def run(args: argparse.Namespace) -> int:
         for model in models:
             print(f"{model.spec}: {model.event}", file=sys.stderr)
         human = leave_out_unknown(human, [m for m in models if m.event.unknown == "error"])
-        scored = model_scores(models, human.choices, args.cache)
+        choices = human.choices
+        if scores is not None:
+            choices = choices[~unscored_catch(choices, scores)]
+        scored = model_scores(models, choices, args.cache)
         scores = scored if scores is None else _joined(scores, scored)
     for note in human.notes:
         print(note, file=sys.stderr)
@@ -194,6 +197,7 @@ def run(args: argparse.Namespace) -> int:
     if args.mixed_models:
         included, _ = exclude(human.choices, result.provenance.options.exclusions)
         wide = result.provenance.scores.set_index("sentence")
+        included = included[~unscored_catch(included, wide)]
         write_mixed_models(TrialData.of(included, wide), folder)
     options = result.provenance.options
     if len(result.models) and options.inference == "signed-rank":

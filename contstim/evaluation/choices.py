@@ -22,6 +22,8 @@ _REQUIRED = ("participant", "sentence_1", "sentence_2", "rating")
 
 #: Number of points of each rating scale that is known by name.
 SCALES = {"2-point": 2, "4-point": 4, "6-point": 6, "7-point": 7}
+#: Conditions whose trials check attention.
+CATCH = ("catch", "natural_vs_shuffled", "attention")
 _TOP = 2.5
 _DECIMALS = 6
 

@@ -47,14 +47,22 @@ from contstim.evaluation.result import (
 )
 from contstim.evaluation.scores import (
     ScoreSource,
+    aside_note,
     model_scores,
     score_kinds,
     score_table,
     token_table,
+    unscored_catch,
     whole_table,
 )
 from contstim.evaluation.tables import result_tables
-from contstim.evaluation.trials import Analysis, TrialData, check_targets, default_analyses
+from contstim.evaluation.trials import (
+    Analysis,
+    TrialData,
+    check_targets,
+    default_analyses,
+    name_targets,
+)
 from contstim.models.base import SentenceModel
 from contstim.models.cache import versions
 from contstim.models.registry import load_model
@@ -121,17 +129,21 @@ def evaluate(
     kept, removed = exclude(human.choices, options.exclusions)
     source = human.scores if scores is None else scores
     wide = tokens = None
+    scored, aside = kept, []
     if source is not None:
-        wide = score_table(source, [*kept["sentence_1"], *kept["sentence_2"]])
+        unscored = unscored_catch(kept, source)
+        scored, aside = kept[~unscored], [aside_note(unscored, kept)] if unscored.any() else []
+        wide = score_table(source, [*scored["sentence_1"], *scored["sentence_2"]])
         if isinstance(source, pd.DataFrame):
             tokens = token_table(source, list(wide.index))
     kinds = {} if wide is None or source is None else score_kinds(source, list(wide.columns))
     falling = [model for model, (_, better) in kinds.items() if better == "lower"]
-    data = TrialData.of(kept, None if wide is None else _rising(wide, falling))
+    scored, named = name_targets(scored, [] if wide is None else list(wide.columns))
+    data = TrialData.of(scored, None if wide is None else _rising(wide, falling))
     for name in {name for pair in options.planned for name in pair}:
         if name not in data.models:
             raise UnknownNameError.among("model", name, data.models)
-    notes = [*human.notes, *check_targets(data.pairs, data.models)]
+    notes = [*human.notes, *aside, *named, *check_targets(data.pairs, data.models)]
     notes += [f"Of two sentences {model} is taken to prefer the lower score." for model in falling]
     levels = options.levels or default_levels(data, options.min_groups)
     if options.inference == "crossed":

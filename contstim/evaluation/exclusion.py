@@ -11,8 +11,7 @@ import pandas as pd
 
 from contstim.arrays import BoolArray
 from contstim.errors import InputError
-from contstim.evaluation.choices import HumanData, empty_exclusions, stack_exclusions
-from contstim.evaluation.trials import CATCH
+from contstim.evaluation.choices import CATCH, HumanData, empty_exclusions, stack_exclusions
 from contstim.settings import settings
 
 

@@ -11,7 +11,7 @@ from scipy.stats import beta
 from contstim.arrays import FloatArray
 from contstim.errors import InputError, UnknownNameError
 from contstim.evaluation.inference import wilcoxon_signed_rank
-from contstim.evaluation.scores import ScoreSource, log_ratios, score_table
+from contstim.evaluation.scores import ScoreSource, log_ratios, score_table, unscored_catch
 from contstim.evaluation.simulate import Simulation, answers, latent_preferences
 from contstim.evaluation.subset import MEASURES, Subset
 from contstim.evaluation.trials import TrialData
@@ -85,7 +85,7 @@ def power(
         raise UnknownNameError.among("measure", measure, MEASURES)
     if n_simulations < 1:
         raise InputError(f"at least one simulation is needed, not {n_simulations}")
-    pairs = design.reset_index(drop=True)
+    pairs = design[~unscored_catch(design, scores)].reset_index(drop=True)
     wide = score_table(scores, [*pairs["sentence_1"], *pairs["sentence_2"]])
     for model in models:
         if model not in wide:

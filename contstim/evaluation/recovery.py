@@ -12,6 +12,7 @@ from scipy.special import expit
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError, UnknownNameError
+from contstim.evaluation.choices import CATCH
 from contstim.evaluation.power import exact_interval
 from contstim.progress import track
 from contstim.selection.people import People, log_bayes_factors, log_ratio_scale
@@ -203,6 +204,9 @@ def _design(
         columns.append(place.reindex(given[column].astype(str)).to_numpy(na_value=-1))
     pairs = np.column_stack(columns).astype(np.int64)
     missing = ~np.isin(pairs, usable)
+    if "condition" in given:  # catch trials need no scores
+        kept = ~(missing.any(axis=1) & given["condition"].isin(CATCH).to_numpy())
+        given, pairs, missing = given[kept], pairs[kept], missing[kept]
     if missing.any():
         pair, side = (int(k) for k in np.argwhere(missing)[0])
         sentence = str(given[f"sentence_{side + 1}"].iloc[pair])

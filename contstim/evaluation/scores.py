@@ -8,20 +8,18 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from contstim.arrays import FloatArray
+from contstim.arrays import BoolArray, FloatArray
 from contstim.errors import InputError
-from contstim.evaluation.choices import name_rows
+from contstim.evaluation.choices import CATCH, name_rows
 from contstim.models.base import SentenceModel
 from contstim.models.cache import ScoreCache
 from contstim.models.registry import score_kind
 from contstim.tables import KIND, SCORES
 
-#: A table, or for each model a series or mapping from sentence to score, or a function of a list
-#: of sentences such as the `score` method of a model.
-ScoreSource = (
-    pd.DataFrame
-    | Mapping[str, Mapping[str, float] | pd.Series | Callable[[list[str]], Sequence[float]]]
-)
+_Source = Mapping[str, float] | pd.Series | Callable[[list[str]], Sequence[float]] | SentenceModel
+#: A table, or for each model the model, a series or mapping from sentence to score, or a function
+#: of a list of sentences.
+ScoreSource = pd.DataFrame | Mapping[str, _Source]
 _NOT_MODELS = frozenset({"n_tokens", "n_words", "stderr", "kind"})
 
 
@@ -32,8 +30,8 @@ def score_table(scores: ScoreSource, sentences: Sequence[str]) -> pd.DataFrame:
     ----------
     scores
         A long table (columns `sentence`, `model`, `log_prob`), a wide one (`sentence` as column
-        or index, every other numeric column a model), or a mapping from model name to a series
-        or mapping of sentence to score, or to a function that scores a list of sentences.
+        or index, every other numeric column a model), or a mapping from model name to the model, a
+        series or mapping of sentence to score, or a function that scores a list of sentences.
     sentences
         The S sentences wanted. White space is made single before sentences are compared; a
         final period that one side lacks is overlooked where that leaves no doubt.
@@ -54,7 +52,8 @@ def score_table(scores: ScoreSource, sentences: Sequence[str]) -> pd.DataFrame:
             elif isinstance(source, Mapping):
                 columns[str(model)] = _one_score_each(pd.Series(dict(source)), str(model))
             else:
-                values = np.asarray(source(wanted), dtype=float)
+                function = source.score if isinstance(source, SentenceModel) else source
+                values = np.asarray(function(wanted), dtype=float)
                 if values.shape != (len(wanted),):
                     raise InputError(
                         f"model {model!r} gave scores of shape {values.shape} "
@@ -80,10 +79,54 @@ def score_table(scores: ScoreSource, sentences: Sequence[str]) -> pd.DataFrame:
     return wide
 
 
+def unscored_catch(trials: pd.DataFrame, scores: ScoreSource) -> BoolArray:
+    """Return which of R trials are catch trials that have no scores, shape (R,).
+
+    They test whether people attend, which takes no model. A table lacks their sentences where it
+    was made of the sentences that the pairs were selected from. A function is not asked.
+    """
+    none = np.zeros(len(trials), dtype=np.bool_)
+    if "condition" not in trials:
+        return none
+    catch = trials["condition"].isin(CATCH).to_numpy()
+    both = trials[["sentence_1", "sentence_2"]].astype("str")
+    own = list(dict.fromkeys(both[catch].to_numpy().ravel().tolist()))
+    if catch.all() or not own:
+        return none
+    found = np.ones(len(own), dtype=np.bool_)
+    tables: list[pd.DataFrame] = []
+    for model, source in (
+        {"": scores}.items() if isinstance(scores, pd.DataFrame) else scores.items()
+    ):
+        if isinstance(source, SentenceModel):
+            found &= source.holds(own)
+        elif isinstance(source, pd.DataFrame):
+            tables.append(_wide(source))
+        elif isinstance(source, pd.Series | Mapping):
+            tables.append(pd.DataFrame({model: _one_score_each(pd.Series(source), model)}))
+    for table in tables:
+        found &= _match(table, own).notna().all(axis=1).to_numpy()
+    lacking = {text for text, held in zip(own, found, strict=True) if not held}
+    return catch & both.isin(lacking).any(axis=1).to_numpy()
+
+
+def aside_note(unscored: BoolArray, trials: pd.DataFrame) -> str:
+    """Say that catch trials were set aside."""
+    n = len(trials.loc[unscored, ["sentence_1", "sentence_2"]].drop_duplicates())
+    return (
+        f"{n} catch {'trial has' if n == 1 else 'trials have'} no scores under every model: "
+        "they tell who attended, and no model is evaluated on them."
+    )
+
+
 def model_scores(
     models: Sequence[SentenceModel], choices: pd.DataFrame, cache: str | Path | None = None
 ) -> pd.DataFrame:
-    """Score the sentences of `choices` under `models`, by way of a cache or not: `scores`."""
+    """Score the sentences of `choices` under `models`, by way of a cache or not: `scores`.
+
+    Those of catch trials that a table lacks are left out.
+    """
+    choices = choices[~unscored_catch(choices, {model.spec: model for model in models})]
     sentences = pd.unique(pd.concat([choices["sentence_1"], choices["sentence_2"]])).tolist()
     tables = []
     for model in models:

@@ -12,7 +12,7 @@ from pydantic import Field
 from contstim.arrays import FloatArray
 from contstim.errors import InputError
 from contstim.evaluation.choices import align_choices, check_choices
-from contstim.evaluation.scores import ScoreSource, log_ratios, score_table
+from contstim.evaluation.scores import ScoreSource, log_ratios, score_table, unscored_catch
 from contstim.settings import Several, settings
 
 
@@ -102,7 +102,8 @@ def simulate_choices(
         `participant` the design's own participants answer their own trials; otherwise each
         group has `participants_per_group`, who all see the group's trials.
     scores
-        As in `evaluate`; None if nobody follows a model.
+        As in `evaluate`; None if nobody follows a model. Catch trials that have none are answered
+        with the sentence expected.
     simulation
         How they answer.
     seed
@@ -125,21 +126,27 @@ def simulate_choices(
         if column not in design:
             raise InputError(f"the design lacks the column {column!r}")
     rows = _people(design.reset_index(drop=True), participants_per_group)
-    sentences = [*rows["sentence_1"], *rows["sentence_2"]]
+    unscored = np.zeros(len(rows), dtype=np.bool_)
     if scores is None:
         ratios, models = np.zeros((len(rows), 0)), []
     else:
-        wide = score_table(scores, sentences)
         pairs = rows[["sentence_1", "sentence_2"]]
-        distinct = pairs.drop_duplicates().reset_index(drop=True)
+        unscored = unscored_catch(rows, scores)
+        distinct = pairs[~unscored].drop_duplicates().reset_index(drop=True)
+        wide = score_table(scores, [*distinct["sentence_1"], *distinct["sentence_2"]])
         where = pd.MultiIndex.from_frame(distinct).get_indexer(pd.MultiIndex.from_frame(pairs))
+        # The place of a trial without scores is -1, the last; it is answered below.
         ratios, models = log_ratios(wide, distinct)[where], [str(c) for c in wide.columns]
-    latent = latent_preferences(ratios, models, simulation)
-    rng = np.random.default_rng(seed)
-    rows = rows.assign(rating=answers(latent, simulation, rng))
     if "expected" not in rows and "condition" in rows and (rows["condition"] == "catch").any():
         # As an experiment's export has it: sentence 1 of a catch trial is the natural one.
         rows["expected"] = np.where(rows["condition"] == "catch", 1.0, np.nan)
+    latent = latent_preferences(ratios, models, simulation)
+    if unscored.any():
+        told = rows.get("expected", pd.Series(np.nan, index=rows.index)).to_numpy()
+        sure = np.select([told == 1, told == 2], [-np.inf, np.inf], 0.0)
+        latent = np.where(unscored, sure, latent)
+    rng = np.random.default_rng(seed)
+    rows = rows.assign(rating=answers(latent, simulation, rng))
     return align_choices(check_choices(rows))
 
 

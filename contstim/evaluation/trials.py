@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -10,13 +11,12 @@ import numpy as np
 import pandas as pd
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
-from contstim.errors import UnknownNameError
-from contstim.evaluation.choices import require_aligned
+from contstim.errors import InputError, UnknownNameError
+from contstim.evaluation.choices import CATCH, require_aligned
 from contstim.evaluation.scores import log_ratios
+from contstim.models.spec import ModelSpec
 from contstim.settings import Several, one_of, settings
 
-#: Conditions whose trials check attention.
-CATCH = ("catch", "natural_vs_shuffled", "attention")
 #: Which trials a model is scored on: all, or those made to target it in some role.
 TARGETS = ("all", "either", "accept", "reject")
 _PAIR_COLUMNS = ("sentence_1", "sentence_2", "condition", "model_1", "model_2")
@@ -183,6 +183,25 @@ def select(analysis: Analysis, pairs: pd.DataFrame, models: Sequence[str]) -> Bo
         first &= (~mixed | takes_first)[:, None]
         second &= (~mixed | ~takes_first)[:, None]
     return np.asarray((first | second) & rows[:, None], dtype=np.bool_)
+
+
+def name_targets(choices: pd.DataFrame, models: Sequence[str]) -> tuple[pd.DataFrame, list[str]]:
+    """Return choices whose targets are called as the models are, and notes on it.
+
+    Trials selected from a table of scores target models by the table's names for them; the column
+    `a` of ``scores.csv`` as a model is ``table:scores.csv?column=a``.
+    """
+    called: dict[str, list[str]] = {}
+    for model in models:
+        with suppress(InputError):
+            spec = ModelSpec.parse(model)
+            if spec.family == "table" and (name := spec.get("model", "") or spec.get("column", "")):
+                called.setdefault(name, []).append(model)
+    columns = choices[["model_1", "model_2"]]
+    lacking = {*columns["model_1"].dropna(), *columns["model_2"].dropna()} - set(models)
+    names = {name: own[0] for name, own in called.items() if name in lacking and len(own) == 1}
+    notes = [f"The model {name} of the trials is taken to be {names[name]}." for name in names]
+    return choices.assign(**columns.replace(names)) if names else choices, notes
 
 
 def check_targets(pairs: pd.DataFrame, models: Sequence[str]) -> tuple[str, ...]:

@@ -305,6 +305,13 @@ class SentenceModel(ABC):
         not known even where the event lets ``unk`` stand in.
         """
 
+    def holds(self, sentences: Sequence[str]) -> BoolArray:
+        """Return for each of S sentences whether it can have a score; shape (S,).
+
+        All can, but of a model that is a table. Words are for `knows` to tell.
+        """
+        return np.ones(len(sentences), dtype=np.bool_)
+
     @abstractmethod
     def parts(self, sentences: Sequence[str]) -> list[SentenceParts]:
         """Score every unit of each sentence.

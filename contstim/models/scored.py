@@ -99,6 +99,11 @@ class ScoredSentences(SentenceModel):
         """Refuse: a table knows sentences, not words."""
         raise InputError(self._no_new())
 
+    def holds(self, sentences: Sequence[str]) -> BoolArray:
+        """Return which sentences the table has, shape (S,)."""
+        found = [" ".join(text.split()) in self._scores.index for text in sentences]
+        return np.array(found, dtype=np.bool_)
+
     def parts(self, sentences: Sequence[str]) -> list[SentenceParts]:
         """Refuse: the shares of words are not in the table."""
         raise InputError(f"{self.spec!r} holds scores of sentences, not of their words")

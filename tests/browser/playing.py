@@ -92,10 +92,15 @@ def log_notices(page: Page) -> None:
     page.evaluate(
         """() => {
           const notice = document.getElementById("notice");
+          const { get, set } = Object.getOwnPropertyDescriptor(Node.prototype, "textContent");
           window.notices = [[performance.now(), notice.textContent]];
-          new MutationObserver(() => {
-            window.notices.push([performance.now(), notice.textContent]);
-          }).observe(notice, { childList: true, characterData: true, subtree: true });
+          Object.defineProperty(notice, "textContent", {
+            get,
+            set(text) {
+              window.notices.push([performance.now(), text]);
+              set.call(this, text);
+            },
+          });
         }"""
     )
 

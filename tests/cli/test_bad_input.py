@@ -297,3 +297,41 @@ def test_faulty_numbers_of_a_simulation(fail, tmp_path: Path) -> None:
     # A number may be the value of a spec's option, and no weight.
     message = fail(*simulate, "--follow", "contstim:trigram?orders=100")
     assert message.startswith("unknown option 'orders' in")
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (
+            "select natural --model contstim:bigram",
+            "contstim select natural: there is no option '--model' here; "
+            "see contstim select natural --help",
+        ),
+        (
+            "select natural s.csv --perpair 3",
+            "contstim select natural: there is no option '--perpair' here; "
+            "did you mean '--per-pair'?; see contstim select natural --help",
+        ),
+        (
+            "select natural s.csv t.csv",
+            "contstim select natural: 't.csv' is an argument too many; "
+            "see contstim select natural --help",
+        ),
+        (
+            "score s.txt --model contstim:bigram --modell=x",
+            "contstim score: there is no option '--modell' here; did you mean '--model'?; "
+            "see contstim score --help",
+        ),
+        (
+            "--frobnicate score s.txt --model contstim:bigram",
+            "contstim: there is no option '--frobnicate' here; see contstim --help",
+        ),
+    ],
+)
+def test_an_option_that_a_command_does_not_have(
+    argv: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as error:
+        main(argv.split())
+    assert error.value.code == 2
+    assert capsys.readouterr().err == f"{said}\n"

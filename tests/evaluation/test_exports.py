@@ -120,6 +120,31 @@ def test_each_program_gives_what_people_chose(tmp_path: Path) -> None:
     assert chosen(path, trials=questions) == CHOSEN
 
 
+@pytest.mark.parametrize(
+    "head",
+    [
+        [
+            ["Response ID", "Which?", "Which?"],
+            ['{"ImportId":"_recordId"}', '{"ImportId":"QID1"}', ""],
+        ],
+        [["Antwort-ID", "Was ist besser?", ""], ['{"ImportId":"_recordId"}', "", ""]],
+        [["", "Was ist besser?", ""], ["", '{"ImportId":"QID1","choiceId":"1"}', ""]],
+        [["Antwort-ID", "Was ist besser?", ""]],
+        [["Response ID", "Which?", ""]],
+        [],
+    ],
+)
+def test_the_texts_and_ids_of_questions_of_qualtrics_are_nobodys_answers(
+    head: list[list[str]], tmp_path: Path
+) -> None:
+    path, questions = qualtrics(tmp_path / "qualtrics.csv")
+    own = pd.read_csv(path)[2:].assign(ResponseId=lambda t: "R_" + t["ResponseId"])
+    whole = pd.concat([pd.DataFrame(head, columns=own.columns), own])
+    found = read_choices(whole, trials=questions)
+    assert {*found.choices["participant"]} == {*own["ResponseId"]}
+    assert not any("were left out" in note for note in found.notes)
+
+
 def test_codes_in_texts_of_pcibex_are_characters_again(tmp_path: Path) -> None:
     path = pcibex(tmp_path / "results.csv")
     text, good = path.read_text("utf-8"), PAIRS[0][0]
@@ -141,7 +166,10 @@ def test_what_was_taken_for_what_is_said() -> None:
     assert "participant from 'Participant Private ID'" in notes[0]
     assert "side from 'SideA'" in notes[0]
     assert "The answers are 'left' and 'right'; left is sure of the left sentence." in notes
-    assert "2 rows without two sentences and an answer." in notes
+    assert (
+        "2 rows hold no two sentences and an answer, as those of instructions do, and were left "
+        "out; if trials are among them, name their columns with --column OURS=THEIRS."
+    ) in notes
 
 
 @pytest.mark.parametrize(

@@ -130,8 +130,12 @@ def read_export(
     if answer == "response":
         data["rating"], how = _ratings(data, both, left, low, high)
         notes.append(how)
-    if len(shown) - shown.sum():
-        notes.append(f"{len(shown) - shown.sum()} rows without two sentences and an answer.")
+    if others := len(shown) - int(shown.sum()):
+        notes.append(
+            f"{others} {'row holds' if others == 1 else 'rows hold'} no two sentences and an "
+            "answer, as those of instructions do, and were left out; if trials are among them, "
+            "name their columns with --column OURS=THEIRS."
+        )
     data = data.drop(columns=[c for c in ("left", "right", "side", "response") if c in data])
     data["sentence_1"], data["sentence_2"] = both["sentence_1"], both["sentence_2"]
     return RawChoices(data, Cleaning(repeated_trial="keep_first"), notes=notes)
@@ -205,9 +209,7 @@ def _rows_of_questions(raw: pd.DataFrame, trials: str | Path | pd.DataFrame | No
     table = trials if isinstance(trials, pd.DataFrame) else read_table(trials, cells="text")
     require_columns(table, ("question", "sentence_1", "sentence_2"), "the table of questions")
     require_columns(raw, table["question"].astype(str), "the Qualtrics export")
-    # Below the header stand the questions' texts and their ids.
-    ids = raw["ResponseId"].astype(str)
-    people = raw[~(ids.str.contains("ImportId") | ids.eq("Response ID"))]
+    people = raw[_first_answer(raw) :]
     parts = [
         people[["ResponseId"]].assign(
             response=people[question["question"]],
@@ -217,6 +219,21 @@ def _rows_of_questions(raw: pd.DataFrame, trials: str | Path | pd.DataFrame | No
         for question in table.to_dict("records")
     ]
     return pd.concat(parts, ignore_index=True)
+
+
+def _first_answer(raw: pd.DataFrame) -> int:
+    """Return the first row of an export of Qualtrics that is a person's.
+
+    Above it stand the questions' texts, in whatever language, and their ids as ``{"ImportId":
+    ...}``; people are called ``R_...`` unless somebody gave them other names.
+    """
+    top = raw.head(2).astype("str")
+    of_ids = top.apply(lambda column: column.str.contains('"ImportId"', regex=False)).any(axis=1)
+    if of_ids.any():
+        return int(of_ids.to_numpy().nonzero()[0][-1]) + 1
+    ids = raw["ResponseId"].astype("str").str.strip()
+    texts = len(ids) > 1 and not ids.iloc[0].startswith("R_") and ids[1:].str.startswith("R_").all()
+    return int(texts or ids.iloc[:1].eq("Response ID").any())
 
 
 def _taken(data: pd.DataFrame, given: dict[str, str], side: str | None) -> dict[str, str]:

@@ -1,0 +1,127 @@
+"""Tables of scores as models: catch trials that they lack, and what they are called."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from contstim.cli import main
+from contstim.errors import InputError
+from contstim.evaluation import evaluate
+from contstim.evaluation.recovery import recovery
+from contstim.evaluation.scores import unscored_catch
+from contstim.selection.people import People
+
+N = 8
+SCORES = pd.DataFrame(
+    {
+        "sentence": [f"Sentence {k} stands here." for k in range(2 * N)],
+        "a": -20.0 - np.arange(2 * N) % 2,
+        "b": -20.0 - np.arange(2 * N) // 2 % 2 - np.arange(2 * N) % 2 * (np.arange(2 * N) // 2 % 2),
+    }
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    SCORES.to_csv("scores.csv", index=False)
+    texts = SCORES["sentence"].tolist()
+    trials = pd.DataFrame({"sentence_1": texts[::2], "sentence_2": texts[1::2]})
+    catch = {"sentence_1": ["He went home."], "sentence_2": ["Home he went."]}
+    trials = pd.concat(
+        [trials.assign(condition="natural"), pd.DataFrame(catch).assign(condition="catch")],
+        ignore_index=True,
+    )
+    trials.assign(group=1, trial=range(1, N + 2)).to_csv("trials.csv", index=False)
+    return tmp_path
+
+
+A, B = ("table:scores.csv?column=a", "table:scores.csv?column=b")
+
+
+def test_people_are_simulated_planned_for_and_evaluated_all_the_same(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ask = ["design", "simulate", "trials.csv", "--follow", A, "--lapse", "0"]
+    assert main([*ask, "--seed", "1", "--out", "choices.csv"]) == 0
+    choices = pd.read_csv("choices.csv")
+    catch = choices[choices["condition"] == "catch"]
+    assert set(catch["rating"]) == {-2.5}  # the sentence expected
+    assert set(catch["expected"]) == {1}
+
+    few = ["--groups", "1", "--participants", "4", "--simulations", "3"]
+    compare = ["design", "power", "trials.csv", "--compare", A, B]
+    assert main([*compare, *few, "--trials-each", str(N), "--out", "power.csv"]) == 0
+    with_catch = [*compare, *few, "--trials-each", str(N + 1), "--out", "more.csv"]
+    assert main(with_catch) == 2  # there are not so many trials that models are compared on
+    capsys.readouterr()
+
+    for given in (["--model", A, "--model", B], ["--scores", "scores.csv"]):
+        ask = ["evaluate", "choices.csv", *given, "--out", "results", "--mixed-models"]
+        assert main([*ask, "--bootstrap", "20"]) == 0
+        said = capsys.readouterr().err
+        assert (
+            "1 catch trial has no scores under every model: they tell who attended, and no model "
+            "is evaluated on them."
+        ) in said
+        found = pd.read_csv("results/models.csv")
+        assert "catch" not in set(found["analysis"])
+        assert set(found.loc[found["analysis"] == "all", "n_trials"]) == {N}
+        assert "On catch trials 100.0 %" in Path("results/report.html").read_text("utf-8")
+
+
+def test_other_trials_need_scores(folder: Path) -> None:
+    choices = pd.DataFrame(
+        {
+            "participant": ["1"] * 2,
+            "sentence_1": ["He went home.", "Sentence 0 stands here."],
+            "sentence_2": ["Home he went.", "Sentence 1 stands here."],
+            "rating": [2.5, 2.5],
+            "condition": ["natural", "natural"],
+        }
+    )
+    with pytest.raises(InputError, match="has no score for 2 of 4 sentences"):
+        evaluate(choices, SCORES)
+    choices["condition"] = ["catch", "natural"]
+    assert unscored_catch(choices, SCORES).tolist() == [True, False]
+    assert unscored_catch(choices, {"a": len}).tolist() == [False, False]
+    # With nothing but catch trials there is no model to evaluate: what lacks is said.
+    with pytest.raises(InputError, match="has no score for 2 of 2 sentences"):
+        evaluate(choices[:1], SCORES)
+
+
+def test_recovery_leaves_them_out(folder: Path) -> None:
+    wide = SCORES.set_index("sentence")
+    trials = pd.read_csv("trials.csv")
+    ask = {"n_participants": 2, "trials_each": 4, "n_studies": 4, "seed": 1}
+    with_catch = recovery({"d": trials}, wide, People(), **ask)
+    without = recovery({"d": trials[:N]}, wide, People(), **ask)
+    pd.testing.assert_frame_equal(with_catch.curve, without.curve)
+
+
+def test_trials_target_a_model_by_its_name_in_the_table(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trials = pd.read_csv("trials.csv").assign(model_1="a", model_2="b")
+    trials[:N].to_csv("trials.csv", index=False)
+    ask = ["design", "simulate", "trials.csv", "--follow", A, "--out", "choices.csv"]
+    assert main(ask) == 0
+    SCORES.melt("sentence", var_name="model", value_name="log_prob").to_csv("long.csv")
+    long = [f"table:long.csv?model={name}" for name in "ab"]
+    for one, two in ((A, B), long):
+        ask = ["evaluate", "choices.csv", "--model", one, "--model", two, "--out", "results"]
+        assert main([*ask, "--bootstrap", "20"]) == 0
+        said = capsys.readouterr().err
+        assert f"The model a of the trials is taken to be {one}." in said
+        assert "none has scores" not in said
+        found = pd.read_csv("results/models.csv")
+        assert set(found.loc[found["analysis"] == "targeted", "model"]) == {one, two}
+    # Two tables have a column of that name: which is meant is not known.
+    SCORES.to_csv("other.csv", index=False)
+    ask = ["evaluate", "choices.csv", "--model", A, "--model", "table:other.csv?column=a"]
+    assert main([*ask, "--bootstrap", "20", "--out", "results"]) == 0
+    assert "If one of them is meant, name both alike." in capsys.readouterr().err
