@@ -32,19 +32,19 @@ class Standings:
 
     def __init__(self, study: Study, path: Path, blinded: bool = False) -> None:
         assert study.adaptive is not None
-        self._study, self._path, self._blinded = study, path, blinded
+        self._path, self._blinded = path, blinded
         self._plan = study.adaptive
         self._scores = read_scores(scores_path(study))
         self._at = float("-inf")
         self._found: dict[str, Any] | None = None
 
-    def read(self, now: float) -> dict[str, Any]:
+    def read(self, study: Study, now: float) -> dict[str, Any]:
         """Return ``stops``, and unless blinded ``lines``, ``models`` and ``pairs``, lists of rows.
 
-        It is `_EVERY_S` old at most.
+        It is `_EVERY_S` old at most. The study may have more places by now.
         """
         if self._found is None or now - self._at > _EVERY_S:
-            choices = read_collected(self._study, self._path).choices
+            choices = read_collected(study, self._path).choices
             self._at, self._found = now, self._stands(choices)
         return self._found
 

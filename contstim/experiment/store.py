@@ -329,7 +329,7 @@ class Store:
         now = self._clock()
         found = read_summary(self.path, self.study, self._counts, now)
         if self._standings is not None:
-            found["adaptive"] = self._standings.read(now)
+            found["adaptive"] = self._standings.read(self.study, now)
         return found
 
     def backup(self) -> Future[bytes]:

@@ -26,7 +26,7 @@ from contstim.experiment.schema import connect, open_data
 from contstim.experiment.server import make_app
 from contstim.experiment.store import Store
 from contstim.experiment.study import read_study
-from contstim.experiment.upkeep import forget_participant
+from contstim.experiment.upkeep import extend_study, forget_participant
 
 
 @pytest.fixture
@@ -361,3 +361,32 @@ def test_the_dashboard_says_how_the_study_stands(study):
 def test_blinding_is_for_adaptive_studies(template, capsys):
     assert main(["experiment", "serve", str(template), "--blinded"]) == 2
     assert "--blinded is for adaptive studies; leave it out" in capsys.readouterr().err
+
+
+def test_a_study_that_is_extended_while_it_runs_goes_on_choosing(tmp_path):
+    def of(people, name):
+        (tmp_path / name).mkdir()
+        stopping = replace(PLAN.stopping, participants=people)
+        return make_adaptive(tmp_path / name, replace(PLAN, stopping=stopping))
+
+    study, larger = of(2, "small"), of(3, "large")
+    own = study.folder / "trials.csv"
+    before = own.read_text("utf-8")
+    with Store(study) as store:
+        for name in ("Ada", "Bo"):
+            take_part(store, name)
+        with pytest.raises(RefusedError, match="no place"):
+            store.open(opening(study, "Cy")).result()
+        assert extend_study(study, larger.folder / "trials.csv") == [3]
+        assert take_part(store, "Cy", 3)[0]["outcome"] == "complete"
+        assert store.summary().result()["seats"] == 3
+        conductor = store._issuing.conductor
+        bits = store._writer.submit(lambda c: conductor(c).weights.tobytes()).result()
+    assert own.read_text("utf-8").startswith(before)
+    rows = blocks_of(study)
+    assert [row["number"] for row in rows] == list(range(9))
+    pairs = [pair for row in rows for pair, *_ in json.loads(row["trials"])]
+    assert len(pairs) == len(set(pairs)) == 24  # asked once, of whoever it is
+    choices = read_collected(read_study(study.folder)).choices
+    assert choices.groupby("participant")["block"].count().tolist() == [8, 8, 8]
+    assert state_of(read_study(study.folder))[0] == bits
