@@ -80,7 +80,8 @@ CALLS = {
     "selection: 10 natural pairs for every two of 9 models, of 20,000 sentences": RANKS
     + "timed(lambda: contstim.select_natural_pairs(scores, 10), 3)\n",
     "evaluation: 40 people, 200 trials, 4 models, 1,000 resamples": """
-from contstim.evaluation import simulate_choices, Simulation
+from contstim.evaluation import EvaluationOptions, simulate_choices, Simulation
+published = {"inference": "signed-rank"} if hasattr(EvaluationOptions, "inference") else {}
 rng = np.random.default_rng(0)
 texts = [f"sentence {k}" for k in range(400)]
 scores = pd.DataFrame(rng.normal(-50, 8, (400, 4)), columns=list("abcd"))
@@ -89,7 +90,7 @@ design = pd.DataFrame({"group": "g", "trial": range(200), "condition": "natural"
                        "sentence_1": texts[:200], "sentence_2": texts[200:],
                        "model_1": ["a", "c"] * 100, "model_2": ["b", "d"] * 100})
 choices = simulate_choices(design, scores, Simulation((("a", 1.0),)), 40, seed=0)
-timed(lambda: contstim.evaluate(choices, scores, inference="signed-rank"))
+timed(lambda: contstim.evaluate(choices, scores, **published))
 """,
     "ngram: a trigram model of the pool, by the command line": [
         *("models", "train", "ngram", "POOL", "--order", "3", "--fallback", "0.5,1,1.5"),

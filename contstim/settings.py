@@ -42,6 +42,9 @@ Count = Annotated[int, Field(ge=1)]
 #: A whole number of at least 0.
 Natural = Annotated[int, Field(ge=0)]
 
+#: What everything left to chance hangs on.
+Seed = Annotated[int, Field(ge=0, lt=2**63)]
+
 _NAMES = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
 
 _WANTED = {
@@ -146,6 +149,22 @@ def build(kind: type[_Kind], table: object, where: str = "") -> _Kind:
     made = object.__new__(kind)
     _fill(unwrap(kind.__init__), made, (), values, prefix)
     return made
+
+
+def range_of(kind: type, name: str) -> tuple[type, dict[str, Any]]:
+    """Return what a field of settings takes: ``int``, ``float`` or ``str``, and its bounds.
+
+    The bounds are ``ge``, ``gt``, ``le`` and ``lt``, where it has them.
+    """
+    hint = get_type_hints(kind, include_extras=True)[name]
+    parts = (hint, *get_args(hint))  # a field that may be None has its type as a part
+    for part in parts:
+        if get_origin(part) is Annotated:
+            marks = [bound for mark in part.__metadata__ for bound in getattr(mark, "metadata", ())]
+            names = ("ge", "gt", "le", "lt")
+            own = {b: getattr(mark, b) for mark in marks for b in names if hasattr(mark, b)}
+            return get_args(part)[0], own
+    return next(part for part in parts if part in (int, float, str)), {}
 
 
 def read_toml(path: Path, hint: str = "check the path") -> dict[str, Any]:

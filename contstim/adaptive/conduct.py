@@ -14,7 +14,7 @@ from contstim.adaptive.posterior import Link, ModelPosterior
 from contstim.adaptive.verdicts import Stopping
 from contstim.arrays import FloatArray
 from contstim.errors import InputError
-from contstim.settings import Count, Natural, settings
+from contstim.settings import Count, Natural, Seed, settings
 
 _AT_ONCE = 3  # blocks whose answers are taken in when another is issued
 
@@ -51,7 +51,7 @@ class AdaptivePlan:
     together: Count = 50
     patience: Count = 200
     looks: str = "after every answer"
-    seed: Natural = 0
+    seed: Seed = 0
 
     def __post_init__(self) -> None:
         if self.stopping.over == "pool" and self.choosing.epsilon == 0:

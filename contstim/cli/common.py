@@ -86,12 +86,20 @@ port = whole_number(0, 65_535)
 
 
 def number(
-    least: float = -math.inf, most: float = math.inf, *, above: float | None = None
+    least: float = -math.inf,
+    most: float = math.inf,
+    *,
+    above: float | None = None,
+    below: float | None = None,
 ) -> Callable[[str], float]:
-    """Return a reader of finite numbers within bounds, for ``type=``; `above` is left out."""
+    """Return a reader of finite numbers within bounds, for ``type=``.
+
+    `above` and `below` are bounds that are left out.
+    """
     low = f"above {above:g}" if above is not None else f"from {least:g}"
-    bounds = f"{low} to {most:g}" if most < math.inf else low if low != "from -inf" else ""
-    wanted = f"a finite number {bounds}".rstrip()
+    high = f"below {below:g}" if below is not None else f"to {most:g}"
+    bounds = [bound for bound in (low, high) if not bound.endswith("inf")]
+    wanted = " ".join(["a finite number", *bounds])
 
     def read(text: str) -> float:
         try:
@@ -99,11 +107,25 @@ def number(
         except ValueError:
             value = math.nan
         within = math.isfinite(value) and least <= value <= most
-        if not within or (above is not None and value <= above):
+        within &= (above is None or value > above) and (below is None or value < below)
+        if not within:
             raise argparse.ArgumentTypeError(f"{_short(text)} is not {wanted}")
         return value
 
     return read
+
+
+def reader(kind: type, name: str) -> Callable[[str], Any]:
+    """Return a reader, for ``type=``, of a field of settings: a text, or numbers in its range."""
+    from contstim.settings import range_of  # pydantic, which not every command needs
+
+    takes, bounds = range_of(kind, name)
+    if takes is str:
+        return str
+    if takes is int:
+        return whole_number(bounds["ge"], bounds.get("le", 10**9))
+    least, most = bounds.get("ge", -math.inf), bounds.get("le", math.inf)
+    return number(least, most, above=bounds.get("gt"), below=bounds.get("lt"))
 
 
 def _short(text: str) -> str:
@@ -218,12 +240,12 @@ def add_people(parser: argparse.ArgumentParser, but: Collection[str] = ()) -> No
     ):
         if name in but:
             continue
-        default = getattr(standard, name.replace("-", "_"))
+        field = name.replace("-", "_")
         group.add_argument(
             f"--{name}",
-            type=number(0, {"lapse": 1, "slope-sd": 2}.get(name, 100)),
+            type=reader(People, field),
             metavar="NUMBER",
-            help=f"{what} (default: {default:g})",
+            help=f"{what} (default: {getattr(standard, field):g})",
         )
 
 
@@ -518,22 +540,22 @@ def tell_failed(failed: Sequence[tuple[Task, str]]) -> None:
 
 #: Named as the fields of `contstim.evaluation.exclusion.ExclusionRules`.
 _EXCLUSIONS = {
-    "--min-catch-correct": "least share of catch trials right, e.g. 0.91",
-    "--min-rt-ms": "leave out trials answered faster than this",
-    "--max-rt-ms": "leave out trials answered slower than this",
-    "--min-median-rt-ms": "leave out participants whose median time is shorter",
-    "--min-trials": "leave out participants with fewer trials",
+    "min_catch_correct": "least share of catch trials right, e.g. 0.91",
+    "min_rt_ms": "leave out trials answered faster than this",
+    "max_rt_ms": "leave out trials answered slower than this",
+    "min_median_rt_ms": "leave out participants whose median time is shorter",
+    "min_trials": "leave out participants with fewer trials",
 }
 
 
 def add_exclusions(parser: argparse.ArgumentParser, title: str) -> None:
     """Add the options under a title of their own."""
     group = parser.add_argument_group(title)
-    for option, what in _EXCLUSIONS.items():
+    for name, what in _EXCLUSIONS.items():
+        option = f"--{name.replace('_', '-')}"
         group.add_argument(option, type=number(0), metavar="N", help=what)
 
 
 def given_rules(args: argparse.Namespace) -> dict[str, Any]:
     """Return the rules that were given, as fields of `ExclusionRules`."""
-    names = (option[2:].replace("-", "_") for option in _EXCLUSIONS)
-    return {name: value for name in names if (value := getattr(args, name)) is not None}
+    return {name: value for name in _EXCLUSIONS if (value := getattr(args, name)) is not None}

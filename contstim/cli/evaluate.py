@@ -30,7 +30,7 @@ from contstim.cli.common import (
     given_rules,
     number,
     output_folder,
-    resamples,
+    reader,
     whole_number,
 )
 from contstim.errors import InputError
@@ -41,7 +41,13 @@ from contstim.evaluation.exclusion import exclude, leave_out_unknown
 from contstim.evaluation.importers import FORMATS, ColumnMapping, read_choices, read_mapped
 from contstim.evaluation.importers.exports import read_recognised
 from contstim.evaluation.mixed import write_mixed_models
-from contstim.evaluation.options import INFERENCES, PRESETS, preset_options, read_plan
+from contstim.evaluation.options import (
+    INFERENCES,
+    PRESETS,
+    EvaluationOptions,
+    preset_options,
+    read_plan,
+)
 from contstim.evaluation.report import write_report
 from contstim.evaluation.scores import model_scores, score_kinds, score_table, unscored_catch
 from contstim.evaluation.trials import TrialData
@@ -136,14 +142,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--margin",
-        type=number(above=0, most=1),
+        type=reader(EvaluationOptions, "margin"),
         metavar="SHARE",
         help="differences are equivalent within this share of the way from chance to the lower "
         "noise ceiling (default: 0.1)",
     )
     parser.add_argument(
         "--bootstrap",
-        type=resamples,
+        type=reader(EvaluationOptions, "n_bootstrap"),
         metavar="N",
         help="resamples of signed-rank intervals (default: 1000)",
     )

@@ -29,9 +29,9 @@ import argparse
 import csv
 import itertools
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from contstim.cli.common import (
     add_executor,
@@ -39,9 +39,9 @@ from contstim.cli.common import (
     add_seed,
     add_vocabulary,
     executor_of,
-    number,
     positive,
     read_vocabulary,
+    reader,
     refuse_overwriting,
     resumable,
     tell_failed,
@@ -70,9 +70,6 @@ from contstim.text.words import LIKENESSES
 
 # What share of the words of natural sentences a vocabulary of their language has, at least.
 _SHARED = 0.25
-
-# Readers of a strategy's options, by the annotation of the field.
-_TYPES: dict[str, Callable[[str], Any]] = {"Count": positive, "float": number(), "str": str}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -121,18 +118,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "an order of its own; partitioned, each sentence for one pair",
     )
     parser.add_argument(
-        "--per-pair", type=positive, metavar="N", help="start sentences a pair, at most"
+        "--per-pair",
+        type=reader(SynthesisOptions, "per_pair"),
+        metavar="N",
+        help="start sentences a pair, at most",
     )
     parser.add_argument(
         "--per-sentence",
-        type=whole_number(1, 1000),
+        type=reader(SynthesisOptions, "per_sentence"),
         default=1,
         metavar="N",
         help="triplets a natural sentence (default: 1)",
     )
     parser.add_argument(
         "--minimum-drop",
-        type=number(),
+        type=reader(SynthesisOptions, "minimum_drop"),
         default=0.0,
         metavar="NATS",
         help="leave out sentences whose log-probability falls by less than this (default: 0)",
@@ -178,7 +178,7 @@ def _add_sets(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--margin",
-        type=number(0, 1e6),
+        type=reader(SynthesisOptions, "margin"),
         default=0.0,
         metavar="NATS",
         help="by how much an accepting model's score may fall (default: 0)",
@@ -192,7 +192,10 @@ def _add_sets(parser: argparse.ArgumentParser) -> None:
         "(natural-0.1); may be given several times",
     )
     parser.add_argument(
-        "--most-changes", type=positive, metavar="N", help="words that may change, at most"
+        "--most-changes",
+        type=reader(SynthesisOptions, "most_changes"),
+        metavar="N",
+        help="words that may change, at most",
     )
     parser.add_argument(
         "--fixed",
@@ -222,7 +225,7 @@ def _add_sets(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--most-use",
-        type=number(1e-6, 1),
+        type=reader(SynthesisOptions, "most_use"),
         default=MOST_USE,
         metavar="SHARE",
         help="in what share of a pair's synthetic sentences a word may be, at most, unless the "
@@ -249,7 +252,7 @@ def _add_strategy_options(parser: argparse.ArgumentParser) -> None:
         texts = [f"of the strategy {' or '.join(names)}: {text}" for text, names in by_text.items()]
         parser.add_argument(
             f"--{option.replace('_', '-')}",
-            type=_TYPES[str(field.type).split(" | ")[0]],
+            type=reader(STRATEGIES[owners[0]], option),
             metavar=field.metadata["metavar"],
             help="; ".join(texts),
         )

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import Annotated, Protocol
 
 import numpy as np
 import pandas as pd
+from pydantic import Field
 
 from contstim.arrays import BoolArray
 from contstim.errors import InputError
 from contstim.evaluation.choices import CATCH, HumanData, empty_exclusions, stack_exclusions
 from contstim.settings import settings
+
+_Least = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 @settings
@@ -32,11 +35,11 @@ class ExclusionRules:
         A participant with fewer trials, after the rules on trials, is left out.
     """
 
-    min_catch_correct: float | None = None
-    min_rt_ms: float | None = None
-    max_rt_ms: float | None = None
-    min_median_rt_ms: float | None = None
-    min_trials: float | None = None
+    min_catch_correct: _Least | None = None
+    min_rt_ms: _Least | None = None
+    max_rt_ms: _Least | None = None
+    min_median_rt_ms: _Least | None = None
+    min_trials: _Least | None = None
 
 
 def catch_accuracy(choices: pd.DataFrame) -> pd.Series:

@@ -17,7 +17,7 @@ from contstim.evaluation.inference import TEST_METHODS, ZERO_METHODS
 from contstim.evaluation.subset import MEASURES, UPPER_BOUNDS
 from contstim.evaluation.trials import Analysis
 from contstim.selection.planning import MIN_GROUPS
-from contstim.settings import Count, Natural, Several, build, one_of, read_toml, settings
+from contstim.settings import Count, Seed, Several, build, one_of, read_toml, settings
 
 #: How tests and intervals are made.
 INFERENCES = ("crossed", "signed-rank")
@@ -100,10 +100,10 @@ class EvaluationOptions:
     contrasts: Annotated[str, one_of(CONTRASTS, "contrasts")] = "all"
     family: Annotated[str, one_of(CORRECTION_FAMILIES, "family")] = "page"
     planned: Several[Annotated[Several[str], Field(min_length=2, max_length=2)]] = ()
-    n_bootstrap: Natural = 1000
+    n_bootstrap: Annotated[int, Field(ge=0, le=10**6)] = 1000
     levels: Several[Annotated[str, one_of(LEVELS, "resampling level")]] = ()
     exclusions: ExclusionRules = field(default_factory=ExclusionRules)
-    seed: int = 0
+    seed: Seed = 0
     adaptive: AdaptivePlan | None = None
 
 

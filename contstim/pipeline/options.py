@@ -81,8 +81,8 @@ class SynthesisOptions:
     strategy: Annotated[str, one_of(STRATEGIES)] = DEFAULT
     starts: Annotated[str, AfterValidator(_starts), one_of(STARTS)] = "partitioned"
     per_pair: Count | None = None
-    per_sentence: Count = 1
-    minimum_drop: Annotated[float, Field(ge=0)] = 0.0
+    per_sentence: Annotated[int, Field(ge=1, le=1000)] = 1
+    minimum_drop: Annotated[float, Field(ge=0, le=1e6)] = 0.0
     target: Annotated[str, one_of(NAMED_TARGETS)] = "pair"
     reject: Several[str] = ()
     accept: Several[str] = ()
@@ -96,7 +96,7 @@ class SynthesisOptions:
     words_at: dict[str, Several[str]] = field(default_factory=dict)
     certificate: bool = False
     alike: Annotated[str, one_of(LIKENESSES)] | None = None
-    most_use: Annotated[float, Field(gt=0, le=1)] = MOST_USE
+    most_use: Annotated[float, Field(ge=1e-6, le=1)] = MOST_USE
 
     def __post_init__(self) -> None:
         self._check_target()

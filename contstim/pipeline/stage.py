@@ -20,7 +20,7 @@ import pandas as pd
 from contstim.errors import InputError
 from contstim.models.cache import CachedScore, versions
 from contstim.pipeline.work import ModelRecord, RunStore, StageTable, Task
-from contstim.settings import Count, Natural, matching, settings
+from contstim.settings import Count, Seed, matching, settings
 from contstim.text.sentences import length_range, pool, read_sentences
 from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
 from contstim.text.words import WordOptions
@@ -43,7 +43,7 @@ class StudyOptions:
     """
 
     name: Annotated[str, matching(r"\w[\w.-]*", "use letters, digits, '-', '_' and '.'")]
-    seed: Natural = 0
+    seed: Seed = 0
     out: str | None = None
     threads: Count = 1
 

@@ -24,6 +24,9 @@ from contstim.text.diversity import ALWAYS, check_share, words_of
 _TEXTS = ("natural", "synthetic_1", "synthetic_2")
 _NUMBERS = ("natural_lp_1", "natural_lp_2", "synthetic_1_lp_2", "synthetic_2_lp_1")
 
+#: Triplets of a model pair, at most.
+MOST_PER_PAIR = 100_000
+
 #: How `worst_ranks` settles triplets whose weaker members have equal ranks.
 TIES = ("average", "row-order")
 
@@ -207,6 +210,8 @@ def select_triplets(
     is an integer programme, solved to the optimum as well.
     """
     check_share(most_use)
+    if per_pair > MOST_PER_PAIR:
+        raise InputError(f"per_pair is {per_pair}; give at most {MOST_PER_PAIR}")
     if strata < 1 or per_pair < 1 or per_pair % strata:
         raise InputError(
             f"per_pair is {per_pair}, not a multiple of {strata} strata; change one of them"

@@ -71,7 +71,8 @@ class WordLimit:
         # have each word; of the sentences that stay, how many have it; of the others, how many may
         # keep it.
         self._sentences = each * len(natural)
-        self._usual = Counter(w for words in self._before for w in words for _ in range(each))
+        once = Counter(word for words in self._before for word in words)
+        self._usual = Counter({word: each * n for word, n in once.items()})
         self._counts, self._to_come = Counter[str](), Counter(self._usual)
         self._words, self._stayed = 2, 1  # of natural sentences; half stay, if nothing is known
         self._together = max(_TOGETHER, self._most)

@@ -34,7 +34,7 @@ from contstim.text.sentence import Sentence, WordList
 #: present one, each computed as one input.
 BOUND_COST_IN_SENTENCES = 100
 # Nor may they cost more than the scores of one in so many of the candidates.
-_ONE_IN = 50
+_ONE_IN = 10
 # Trees cost more a token than plain rows: they are used if they leave at most this share of them.
 _LARGEST_SHARE_OF_TREES = 0.7
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
+from typing import Annotated, Any
 
 import pandas as pd
+from pydantic import Field
 
 from contstim.files import digest_of
 from contstim.pipeline.stage import Run, Stage, StudyPlan, notes_of
@@ -14,7 +15,8 @@ from contstim.pipeline.work import frame_text
 from contstim.selection.constraints import check_constraints, parse_constraints
 from contstim.selection.files import read_features
 from contstim.selection.natural import select_natural_pairs
-from contstim.settings import Count, Several, settings
+from contstim.selection.triplets import MOST_PER_PAIR
+from contstim.settings import Several, settings
 from contstim.text.features import repeats_no_word
 
 
@@ -28,9 +30,9 @@ class NaturalOptions:
     `contstim.selection.constraints.parse_constraints`.
     """
 
-    per_pair: Count = 10
-    accept_from: float = 0.5
-    reject_below: float | None = None
+    per_pair: Annotated[int, Field(ge=1, le=MOST_PER_PAIR)] = 10
+    accept_from: Annotated[float, Field(ge=0, le=1)] = 0.5
+    reject_below: Annotated[float, Field(ge=0, le=1)] | None = None
     distinct_words: bool = False
     constraints: Several[str] = ()
     features: str | None = None

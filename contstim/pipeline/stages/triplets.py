@@ -20,7 +20,13 @@ from contstim.pipeline.stage import (
 from contstim.pipeline.stages.score import SCORE
 from contstim.pipeline.stages.synthesize import SYNTHESIZE, searches_of
 from contstim.pipeline.work import frame_text
-from contstim.selection.triplets import OBJECTIVES, TIES, check_objective, select_triplets
+from contstim.selection.triplets import (
+    MOST_PER_PAIR,
+    OBJECTIVES,
+    TIES,
+    check_objective,
+    select_triplets,
+)
 from contstim.settings import Count, one_of, settings
 from contstim.tables import TRIPLETS
 
@@ -36,12 +42,12 @@ class TripletOptions(StageOptions):
     published), or all natural ``sentences``. ``most_use`` limits words, 1 does not.
     """
 
-    per_pair: Count = 10
+    per_pair: Annotated[int, Field(ge=1, le=MOST_PER_PAIR)] = 10
     objective: Annotated[str, one_of(OBJECTIVES)] = "controversiality"
     strata: Count = 10
     ties: Annotated[str, one_of(TIES)] = "average"
     reference: Annotated[str, one_of(REFERENCES)] = "triplets"
-    most_use: Annotated[float, Field(gt=0, le=1)] = 1.0
+    most_use: Annotated[float, Field(ge=1e-6, le=1)] = 1.0
 
     def __post_init__(self) -> None:
         if self.per_pair % self.strata:
