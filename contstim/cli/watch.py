@@ -66,7 +66,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--blinded", action="store_true", help="say stop or go on, nothing else")
     parser.add_argument(
         "--every",
-        type=number(above=0, most=1e6),
+        type=number(1, 1e6),  # each look reads the whole study again
         metavar="SECONDS",
         help="look again until the study may stop (default: once)",
     )

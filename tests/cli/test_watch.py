@@ -192,3 +192,13 @@ def test_an_adaptive_studys_folder_has_scores_and_plan(tmp_path, capsys):
     assert "(by the first answers to 6 pairs)" in out
     assert main(["watch", str(study.folder), "--blinded"]) == 0
     assert capsys.readouterr().out == "go on\n"
+
+
+@pytest.mark.parametrize("seconds", ["5e-324", "0.9", "nan"])
+def test_a_study_is_not_read_without_a_pause(
+    seconds: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as error:
+        main(["watch", "choices.csv", "--every", seconds])
+    assert error.value.code == 2
+    assert "is not a finite number from 1 to 1e+06" in capsys.readouterr().err
