@@ -7,7 +7,8 @@ BEFORE and FOLDER (by default this checkout) are folders that hold ``contstim/``
 Each call runs in a process of its own, on one thread, in both checkouts in turn. What counts is the
 processor time of the call, start of Python and loading of models left out (but for the calls of the
 command line, of which the whole process counts), so that other work on the machine matters little.
-The ratio is that of the medians: above 1 the second checkout is faster. CSV is a file of choices as
+The ratio is that of the medians: above 1 the second checkout is faster. The work is the same in
+both: strategies are named, and what a checkout does besides by default is switched off. CSV is a file of choices as
 Golan et al. (2023) published them.
 """
 
@@ -100,7 +101,7 @@ timed(lambda: contstim.evaluate(choices, scores, **published))
     "command line: --help": ["--help"],
     "command line: one sentence, bigram against trigram": [
         *("synthesize", "--reject", "contstim:bigram", "--accept", "contstim:trigram"),
-        "The ship left at dawn.",
+        *("--strategy", "exhaustive", "The ship left at dawn."),
     ],
 }
 PUBLISHED = "evaluation: the published choices, 1,000 resamples"
@@ -115,6 +116,8 @@ limit = 40
 strategy = "exhaustive"
 per_pair = 8
 """
+#: Where a checkout has a limit on words, which writes sentences again; without it, for equal work.
+UNLIMITED = ("contstim/text/diversity.py", "most_use = 1.0\n", ["--most-use", "1"])
 
 
 def seconds(tree: Path, call: str | list[str], choices: str | None) -> float:
@@ -124,7 +127,8 @@ def seconds(tree: Path, call: str | list[str], choices: str | None) -> float:
             command = [sys.executable, "-c", HEAD + call]
         else:
             plan = Path(folder, "study.toml")
-            plan.write_text(PLAN.replace("OUT", folder), "utf-8")
+            unlimited = (tree / UNLIMITED[0]).exists()
+            plan.write_text(PLAN.replace("OUT", folder) + UNLIMITED[1] * unlimited, "utf-8")
             names = {"PLAN": str(plan), "CHOICES": choices or ""}
             pool = Path(folder, "pool.txt")
             pool.write_bytes((tree / "contstim" / "data" / "pool.txt").read_bytes())
@@ -132,6 +136,7 @@ def seconds(tree: Path, call: str | list[str], choices: str | None) -> float:
             listed.write_text("\n".join(sorted({*pool.read_text("utf-8").split()})[::8]), "utf-8")
             names |= {"POOL": str(pool), "WORDS": str(listed)}
             words = [names.get(word, word.replace("OUT", folder)) for word in call]
+            words += UNLIMITED[2] * (unlimited and words[0] == "synthesize")
             command = [sys.executable, "-c", "import sys; from contstim.cli import main; sys.exit("
                        "main(sys.argv[1:]))", *words]  # fmt: skip
         threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
