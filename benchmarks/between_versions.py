@@ -8,8 +8,8 @@ Each call runs in a process of its own, on one thread, in both checkouts in turn
 processor time of the call, start of Python and loading of models left out (but for the calls of the
 command line, of which the whole process counts), so that other work on the machine matters little.
 The ratio is that of the medians: above 1 the second checkout is faster. The work is the same in
-both: strategies are named, and what a checkout does besides by default is switched off. CSV is a file of choices as
-Golan et al. (2023) published them.
+both: strategies are named, and what a checkout does besides by default is switched off. CSV is a
+file of choices as Golan et al. (2023) published them.
 """
 
 from __future__ import annotations

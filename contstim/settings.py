@@ -183,11 +183,20 @@ def read_toml(path: Path, hint: str = "check the path") -> dict[str, Any]:
         If the file cannot be read or is not TOML.
     """
     try:
-        return tomllib.loads(path.read_text("utf-8"))
+        table = tomllib.loads(path.read_text("utf-8"))
     except FileNotFoundError:
         raise InputError(f"there is no file {path}; {hint}") from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise InputError(f"cannot read {path} as TOML: {error}") from None
+    if _has_nul(table):  # no file can be called so, and no text is meant so
+        raise InputError(f"{path} has a NUL character, \\u0000, in a text; take it out")
+    return table
+
+
+def _has_nul(value: object) -> bool:
+    if isinstance(value, dict):
+        return any(map(_has_nul, (*value, *value.values())))
+    return any(map(_has_nul, value)) if isinstance(value, list) else "\0" in str(value)
 
 
 def _fill(

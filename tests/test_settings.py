@@ -10,7 +10,9 @@ import pytest
 from pydantic import Field
 
 from contstim.errors import InputError, UnknownNameError
-from contstim.settings import Count, Several, build, matching, one_of, read_toml, settings
+from contstim.evaluation.options import EvaluationOptions
+from contstim.pipeline.options import SynthesisOptions
+from contstim.settings import Count, Several, build, matching, one_of, range_of, read_toml, settings
 
 
 @settings
@@ -99,3 +101,13 @@ def test_toml_files(tmp_path: Path) -> None:
     path.write_text("a = ", "utf-8")
     with pytest.raises(InputError, match="cannot read .*file.toml as TOML: "):
         read_toml(path)
+    path.write_text('[a]\nb = [["c\\u0000"]]', "utf-8")
+    with pytest.raises(InputError, match="has a NUL character"):
+        read_toml(path)
+
+
+def test_the_range_of_a_field() -> None:
+    assert range_of(SynthesisOptions, "per_sentence") == (int, {"ge": 1, "le": 1000})
+    assert range_of(SynthesisOptions, "budget") == (int, {"ge": 1})  # or None
+    assert range_of(SynthesisOptions, "candidates") == (str, {})
+    assert range_of(EvaluationOptions, "margin") == (float, {"gt": 0, "lt": 1})

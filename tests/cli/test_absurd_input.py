@@ -91,6 +91,11 @@ def fail(capsys: pytest.CaptureFixture[str], place: Path):
             "'1e308' is not a finite number from 0 to 1e+06",
         ),
         (["synthesize", "--pair", *BOTH, "--per-sentence", "9999"], "the most is 1000"),
+        (["synthesize", "--pair", *BOTH, "--budget", "0"], "'0' is not a whole number from 1 up"),
+        (
+            ["evaluate", "c.csv", "--margin", "1", "--out", "r"],
+            "'1' is not a finite number above 0 below 1",
+        ),
         (["score", *ONE, "s.txt", "--out=--"], "--out=-- gives no value; write one after the ="),
         (["experiment", "check", "x" * 300], f"cannot use {'x' * 300}: File name too long"),
     ],

@@ -60,6 +60,15 @@ def test_the_old_name_of_partitioned_starts(tmp_path: Path) -> None:
         ),
         (GOOD + "[synthesis]\nstrategy = 'paper'\ninputs = 3\n", "synthesis.inputs is 3, but"),
         (GOOD + "[synthesis]\ninputs = 0\n", "synthesis.inputs is 0; give at least 1"),
+        (
+            GOOD + "[synthesis]\nper_sentence = 1001\n",
+            "synthesis.per_sentence is 1001; give at most 1000",
+        ),
+        (
+            GOOD + "[synthesis]\n[triplets]\nper_pair = 1000000\n",
+            "triplets.per_pair is 1000000; give at most 100000",
+        ),
+        (GOOD + "[natural]\naccept_from = 2.0\n", "natural.accept_from is 2.0; give at most 1"),
         (GOOD + "[synthesis]\ncandidates = 'a:b'\n", "only 'paper' has this option"),
         (GOOD + "[triplets]\n", "add [synthesis]"),
         (GOOD + "[synthesis]\n[triplets]\nper_pair = 5\n", "not a multiple of 10 strata"),
