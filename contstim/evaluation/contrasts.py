@@ -7,7 +7,7 @@ another is a class of the same two members.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -23,6 +23,7 @@ from contstim.evaluation.crossed import (
     CellDesign,
     SampledMean,
     difference_of,
+    from_ceiling,
 )
 from contstim.evaluation.inference import SignedRankTest, wilcoxon_signed_rank
 from contstim.evaluation.options import EvaluationOptions
@@ -297,7 +298,7 @@ class CrossedTests:
         if not part.ceilings.surveyed:
             return replace(contrast, note=contrast.note or _TOO_FEW_JUDGES)
         lower = _Cells(subset, part.ceilings.lower_cells)
-        gap = matched.minus(lower, self.population, chance)
+        gap = matched.minus(lower, self.population, chance, difference=from_ceiling)
         (low_bound, high_bound) = self._ceiling_intervals(outcome.measure, part.ceilings)
         return replace(
             contrast,
@@ -389,7 +390,13 @@ class _Cells:
             return SampledMean(np.nan, np.nan, np.nan)
         return self.design.mean(self.cells[self.there], population)
 
-    def minus(self, other: _Cells, population: str, chance: float | None = None) -> SampledMean:
+    def minus(
+        self,
+        other: _Cells,
+        population: str,
+        chance: float | None = None,
+        difference: Callable[..., SampledMean] = difference_of,
+    ) -> SampledMean:
         """Return the mean difference over the participants who are in both.
 
         Its standard error is found on Fisher's scale if `chance` is given, see `difference_of`.
@@ -402,7 +409,7 @@ class _Cells:
             (cells.subset.rows[rows], cells.subset.design(rows), cells.cells[rows])
             for cells, rows in ((self, mine), (other, others))
         ]
-        return difference_of(sides[0], sides[1], data.participant, data.pair, population, chance)
+        return difference(sides[0], sides[1], data.participant, data.pair, population, chance)
 
     def _of_people(self, people: IntArray) -> BoolArray:
         if np.array_equal(people, self.people):

@@ -435,6 +435,26 @@ def difference_of(
     )
 
 
+def from_ceiling(
+    model: tuple[IntArray, CellDesign, FloatArray],
+    ceiling: tuple[IntArray, CellDesign, FloatArray],
+    person: IntArray,
+    pair: IntArray,
+    population: str = POPULATIONS[0],
+    chance: float | None = None,
+) -> SampledMean:
+    """Return how far a model is from the lower noise ceiling, as `difference_of` does.
+
+    Below the ceiling on Fisher's scale. That scale grows without limit as the model comes near to
+    perfection, and a model that is above the ceiling by chance would seem surely so: from the
+    ceiling on it goes straight, which leaves the plain difference.
+    """
+    plain = difference_of(model, ceiling, person, pair, population)
+    if not plain.value < 0:
+        return plain
+    return difference_of(model, ceiling, person, pair, population, chance)
+
+
 def _apart(
     difference: float,
     deviations: list[FloatArray],

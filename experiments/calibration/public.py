@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-from study import Cell, Said, said_of, simulate
+from study import Cell, Said, gaps_of, said_of, simulate
 
 from contstim.evaluation import evaluate
 from contstim.evaluation.inference import ALPHA
@@ -24,10 +24,12 @@ def differences(cell: Cell, measure: str, n: int, rng: np.random.Generator) -> d
     largest, tested, bounds = 0.0, [], []
     for _ in range(n):
         design = cell.design(rng)
-        data = simulate(cell, design, measure, 1, rng)
+        data = simulate(cell, design, 1, rng, (0.5,))
         (said,) = said_of(data, design, measure, 1)
         numbers = public_numbers(data, measure)
         fast = fast_numbers(said)
+        for gap in gaps_of(data, design, measure, 1):
+            fast["p_ceiling"] = gap.p()
         largest = max(largest, *(abs(numbers[name] - fast[name]) for name in fast))
         tested.append(numbers["p"] < ALPHA)
         bounds.append([numbers[name] for name in ("value", "value_low", "value_high")])
@@ -68,7 +70,7 @@ def public_numbers(data: TrialData, measure: str) -> dict[str, float]:
         "lower": float(said["ceiling_lower"]),
         "lower_low": float(said["ceiling_lower_ci_low"]),
         "upper_high": float(said["ceiling_upper_ci_high"]),
-        "p_ceiling": float(models.loc["crowd", "p_ceiling"]),
+        "p_ceiling": float(models.loc["average 0", "p_ceiling"]),
     }
 
 
@@ -88,5 +90,4 @@ def fast_numbers(said: Said) -> dict[str, float]:
         "lower": said.means["lower"].value,
         "lower_low": said.intervals["lower"][0],
         "upper_high": said.intervals["upper"][1],
-        "p_ceiling": said.means["gap"].p(),
     }

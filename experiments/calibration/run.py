@@ -14,7 +14,18 @@ from typing import Any, cast
 import numpy as np
 import pandas as pd
 from public import differences
-from study import ITEMS, KINDS, PAIRS, PEOPLE, SHAPES, Cell, Said, studies
+from study import (
+    ITEMS,
+    KINDS,
+    PAIRS,
+    PEOPLE,
+    SHAPES,
+    Cell,
+    Said,
+    blur_at_ceiling,
+    gaps,
+    studies,
+)
 
 from contstim.evaluation.contrasts import CHANCE
 from contstim.evaluation.inference import ALPHA
@@ -31,7 +42,10 @@ SHOWN = {
     "value": "value",
     "lower": "lower ceiling",
     "upper": "upper ceiling",
-    "below": "crowd against ceiling",
+    "below": "found below",
+    "above": "found above",
+    "either": "either",
+    "standard error": "standard error, of the true",
 }
 Row = dict[str, Any]
 Cells = Callable[[Sequence[int], Sequence[int]], Iterator[Cell]]
@@ -40,7 +54,7 @@ _ERRORS, _COVERAGE = (0.035, 0.065), (0.93, 0.97)
 _BOUNDS = {
     "error": _ERRORS,
     **dict.fromkeys(("value", "lower", "upper"), _COVERAGE),
-    "below": (0.0, _ERRORS[1]),
+    "either": (0.0, _ERRORS[1]),
 }
 # Wider than the default of 0.1, which studies of these sizes seldom show.
 _MARGIN = 0.5
@@ -79,7 +93,8 @@ def main() -> int:
         if arguments.out:
             pd.DataFrame(rows).to_csv(arguments.out, index=False)
     table = pd.DataFrame(rows)
-    print(summary(table) if "error" in table and "naive" in table else table.to_string(index=False))
+    summarised = "naive" in table or "either" in table
+    print(summary(table) if summarised else table.to_string(index=False))
     return 0
 
 
@@ -94,6 +109,12 @@ def other_shapes(people: Sequence[int], pairs: Sequence[int]) -> Iterator[Cell]:
     for n, k, kind, items in itertools.product(people, pairs, KINDS, (1.0, 4.0)):
         for shape in SHAPES[1:]:
             yield Cell(kind, n, k, items, shape=shape)
+
+
+def every_shape(people: Sequence[int], pairs: Sequence[int]) -> Iterator[Cell]:
+    """Yield the cells of both."""
+    yield from every_cell(people, pairs)
+    yield from other_shapes(people, pairs)
 
 
 def large_effects(people: Sequence[int], pairs: Sequence[int]) -> Iterator[Cell]:
@@ -119,6 +140,31 @@ def errors(cell: Cell, measure: str, n: int, seed: int) -> Row:
     return row
 
 
+def against_ceiling(cell: Cell, measure: str, n: int, seed: int) -> Row:
+    """Return how often a model that is as good as the lower ceiling is found to be below or above.
+
+    A cell whose share of errors is too high is simulated again, as in `errors`.
+    """
+    row: Row = {"studies": n}
+    blur = blur_at_ceiling(cell, measure, n, generator(cell, measure, seed + 1))
+    for again, many in enumerate((n, 3 * n, 9 * n)):
+        found = list(gaps(cell, measure, many, generator(cell, measure, seed + 10 * again), blur))
+        if not found:
+            break
+        value, stderr, p = np.array([(mean.value, mean.stderr, mean.p()) for mean in found]).T
+        row = {
+            "studies": many,
+            "below": float(np.mean((p < ALPHA) & (value < 0))),
+            "above": float(np.mean((p < ALPHA) & (value > 0))),
+            "either": float(np.mean(p < ALPHA)),
+            "standard error": float(np.sqrt(np.mean(stderr**2)) / np.std(value)),
+            "bias": float(np.mean(value) / np.std(value)),
+        }
+        if row["either"] <= _ERRORS[1]:
+            break
+    return row
+
+
 def common(cell: Cell) -> bool:
     """Return whether a cell is one of the commonest studies."""
     return (cell.kind, cell.people, cell.pairs, cell.items) in COMMON and cell.shape == "normal"
@@ -132,7 +178,6 @@ def row_of(cell: Cell, measure: str, n: int, seed: int) -> Row:
         "error": float(np.mean([one.means["difference"].p() < ALPHA for one in said])),
         "naive": float(np.mean([one.naive < ALPHA for one in said])),
         **{name: coverage(said, name) for name in ("value", "lower", "upper")},
-        "below": share_below(said),
     }
 
 
@@ -153,12 +198,6 @@ def generator(cell: Cell, measure: str, seed: int) -> np.random.Generator:
     where = [KINDS.index(cell.kind), cell.people, cell.pairs, ITEMS.index(cell.items)]
     shape = SHAPES.index(cell.shape)
     return np.random.default_rng([seed, MEASURES.index(measure), *where, *[shape] * (shape > 0)])
-
-
-def share_below(said: list[Said]) -> float:
-    """Return in which share of studies the crowd is found to differ from the lower ceiling."""
-    p = np.array([one.means["gap"].p() for one in said])
-    return float(np.mean(p < ALPHA)) if not np.isnan(p).all() else np.nan
 
 
 def coverage(said: list[Said], name: str) -> float:
@@ -263,6 +302,7 @@ def public(cell: Cell, measure: str, n: int, seed: int) -> Row:
 PARTS: dict[str, tuple[Cells, Callable[[Cell, str, int, int], Row]]] = {
     "errors": (every_cell, errors),
     "shapes": (other_shapes, errors),
+    "ceiling": (every_shape, against_ceiling),
     "power": (large_effects, power),
     "enough": (large_effects, enough),
     "public": (every_cell, public),
@@ -283,20 +323,21 @@ def summary(table: pd.DataFrame) -> str:
     """Return the tables of the guide: per cent, means and ranges of cells, and who is outside."""
     lines = []
     for measure, block in table.groupby("measure", sort=True):
+        shown = [name for name in SHOWN if name in block]
         shaped = bool((block["shape"] != SHAPES[0]).any())
         keys = ["people", "pairs", *["shape"] * shaped]
-        heads = [*keys, "cells", *SHOWN.values()]
+        heads = [*keys, "cells", *(SHOWN[name] for name in shown)]
         lines += [
             f"| {str(measure).replace('_', ' ')}: {' | '.join(heads)} |",
             "| ---: |" + " ---: |" * (len(heads) - 1),
         ]
         for key, cells in block.groupby(keys, sort=True):
-            shown = [spread(100 * cells[name].dropna()) for name in SHOWN]
-            lines.append("| " + " | ".join([*map(str, key), str(len(cells)), *shown]) + " |")
+            shares = [spread(100 * cells[name].dropna()) for name in shown]
+            lines.append("| " + " | ".join([*map(str, key), str(len(cells)), *shares]) + " |")
         lines.append("")
-        for name, title in SHOWN.items():
+        for name in shown:
             if name in _BOUNDS:
-                lines.append(f"- {title}: {judged(block, name, _BOUNDS[name])}")
+                lines.append(f"- {SHOWN[name]}: {judged(block, name, _BOUNDS[name])}")
         lines.append("")
     return "\n".join(lines)
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
 from contstim.evaluation.contrasts import CHANCE
-from contstim.evaluation.crossed import STEP, CellDesign, SampledMean, difference_of
+from contstim.evaluation.crossed import (
+    STEP,
+    CellDesign,
+    SampledMean,
+    difference_of,
+    from_ceiling,
+)
 from contstim.evaluation.inference import wilcoxon_signed_rank
-from contstim.evaluation.ranks import SegmentRanks, square_sum
 from contstim.evaluation.subset import Ceilings, Subset
 from contstim.evaluation.trials import TrialData
 
@@ -91,15 +96,12 @@ class Cell:
 
 
 def simulate(
-    cell: Cell, design: CellDesign, measure: str, n: int, rng: np.random.Generator
+    cell: Cell, design: CellDesign, n: int, rng: np.random.Generator, blurs: Sequence[float] = ()
 ) -> TrialData:
     """Return the choices of `n` studies, whose people and pairs are numbered on.
 
-    The last model is made of other people, as many at each pair as a participant has others there:
-    of their mean vote, or for the cosine of their mean signed rank. The votes are of other people
-    at each pair, so that over all pairs they predict people exactly as well as the lower noise
-    ceiling does. Ranks need a person's other ratings, so that they are of one crowd, a little
-    better or worse than the next.
+    After the two models come those that know what people do on average at each pair but for noise,
+    one of each of `blurs`.
     """
     n_people, n_pairs = n * cell.people, n * cell.n_pairs
     study = np.repeat(np.arange(n), len(design.person))
@@ -110,42 +112,63 @@ def simulate(
     uneven = cell.shape == "uneven"
     noise = np.where(rng.random(n_pairs) < 0.1, 20.0, 1.0) if uneven else np.ones(n_pairs)
     both, rather = (models @ [[1, 1], [1, -1]] / np.sqrt(2)).T
-
-    def ratings(person: np.ndarray) -> np.ndarray:
-        n = int(person.max()) + 1
-        gain = np.exp((3 if uneven else 1) * _GAIN * rng.normal(size=n))
-        leaning, taste = rng.normal(size=(2, n)) * [[_LEANING], [_TASTE]]
-        felt = gain[person] * both[pair] + (cell.lead + taste[person]) * rather[pair]
-        felt += leaning[person] + item[pair] + noise[pair] * rng.normal(size=len(pair))
-        return np.digitize(felt, _LIMITS) - 2.5
-
-    if measure == "accuracy":
-        crowd = _mean_of_others(np.sign(ratings(np.arange(len(pair)))), pair, n_pairs, rng)
-    else:
-        ranked = SegmentRanks(ratings(person), person, n_people)
-        ranks = ranked.ranks / np.sqrt(square_sum(ranked.counts))[person]
-        crowd = _mean_of_others(ranks, pair, n_pairs, rng)
+    gain = np.exp((3 if uneven else 1) * _GAIN * rng.normal(size=n_people))
+    leaning, taste = rng.normal(size=(2, n_people)) * [[_LEANING], [_TASTE]]
+    felt = gain[person] * both[pair] + (cell.lead + taste[person]) * rather[pair]
+    felt += leaning[person] + item[pair] + noise[pair] * rng.normal(size=len(pair))
+    average = np.exp(_GAIN**2 / 2) * both + item
+    blurred = average[:, None] + np.outer(rng.normal(size=n_pairs), blurs)
     return TrialData(
         participants=pd.Index(range(n_people)),
         groups=pd.Index(["all"]),
         group_of=np.zeros(n_people, dtype=np.int64),
         participant=person,
         pair=pair,
-        rating=ratings(person),
+        rating=np.digitize(felt, _LIMITS) - 2.5,
         pairs=pd.DataFrame(index=range(n_pairs)),
-        models=("a", "b", "crowd"),
-        log_ratio=np.column_stack([models, crowd]),
+        models=("a", "b", *(f"average {k}" for k in range(len(blurs)))),
+        log_ratio=np.column_stack([models, blurred]),
     )
 
 
-def _mean_of_others(
-    x: np.ndarray, pair: np.ndarray, n_pairs: int, rng: np.random.Generator
-) -> np.ndarray:
-    """Return the mean of `x` at each pair, but for one of its people."""
-    order = np.lexsort((rng.random(len(pair)), pair))
-    order = order[np.append(False, np.diff(pair[order]) == 0)]
-    left = np.maximum(np.bincount(pair[order], minlength=n_pairs), 1)
-    return np.round(np.bincount(pair[order], x[order], n_pairs) / left, 12)
+def blur_at_ceiling(cell: Cell, measure: str, n: int, rng: np.random.Generator) -> float:
+    """Return the blur of a model that is as good as the lower noise ceiling.
+
+    On average over `n` studies; without blur it would be above, since it knows what a mean of few
+    people only comes near to.
+    """
+    blurs = np.array([0.0, 0.15, 0.3, 0.45, 0.6, 0.8, 1.0, 1.4, 2.0, 3.0, 5.0, 9.0])
+    above = np.zeros(len(blurs))
+    for design, size in _batches(cell, n, rng):
+        data = simulate(cell, design, size, rng, blurs)
+        subset = Subset(data, np.arange(len(data.pair)), np.arange(2, 2 + len(blurs)))
+        lower = subset.ceilings(measure).lower
+        above += size * np.nanmean(subset.values(measure) - lower[:, None], axis=0)
+    # What is lost is about as the square of the blur, as long as it is small.
+    return float(np.sqrt(np.interp(0.0, np.maximum.accumulate(-above), blurs**2)))
+
+
+def gaps(
+    cell: Cell, measure: str, n: int, rng: np.random.Generator, blur: float
+) -> Iterator[SampledMean]:
+    """Yield how far a model of this blur is from the lower noise ceiling in each of `n` studies.
+
+    Nothing where pairs were seen by two people.
+    """
+    for design, size in _batches(cell, n, rng):
+        yield from gaps_of(simulate(cell, design, size, rng, (blur,)), design, measure, size)
+
+
+def gaps_of(data: TrialData, design: CellDesign, measure: str, size: int) -> Iterator[SampledMean]:
+    """Yield how far the third model is from the lower ceiling in the `size` studies in `data`."""
+    subset = Subset(data, np.arange(len(data.pair)), np.arange(3))
+    ceilings = subset.ceilings(measure)
+    if not ceilings.surveyed:  # as in `evaluate`
+        return
+    both = subset.cells(measure, data.log_ratio[data.pair, 2]), ceilings.lower_cells
+    for model, lower in zip(*(x.reshape(size, -1) for x in both), strict=True):
+        sides = _side(design, model), _side(design, lower)
+        yield from_ceiling(*sides, design.person, design.pair, chance=CHANCE[measure])
 
 
 @dataclass(frozen=True)
@@ -155,8 +178,8 @@ class Said:
     Attributes
     ----------
     means
-        The ``difference`` of the models, the first one's ``value``, the ``lower`` and ``upper``
-        noise ceilings and the ``gap`` between the crowd and the lower one.
+        The ``difference`` of the models, the first one's ``value``, and the ``lower`` and ``upper``
+        noise ceilings.
     intervals
         Of the first three means and both ceilings.
     naive
@@ -170,11 +193,17 @@ class Said:
 
 def studies(cell: Cell, measure: str, n: int, rng: np.random.Generator) -> Iterator[Said]:
     """Yield what is said of each of `n` studies."""
+    for design, size in _batches(cell, n, rng):
+        yield from said_of(simulate(cell, design, size, rng), design, measure, size)
+
+
+def _batches(cell: Cell, n: int, rng: np.random.Generator) -> Iterator[tuple[CellDesign, int]]:
+    """Yield designs, and how many of the `n` studies have each."""
     while n > 0:
         design = cell.design(rng)
         size = min(n, max(1, _CHOICES // len(design.person)))
         n -= size
-        yield from said_of(simulate(cell, design, measure, size, rng), design, measure, size)
+        yield design, size
 
 
 def said_of(data: TrialData, design: CellDesign, measure: str, size: int) -> Iterator[Said]:
@@ -184,7 +213,7 @@ def said_of(data: TrialData, design: CellDesign, measure: str, size: int) -> Ite
     ceilings = subset.ceilings(measure)
     cells = {
         name: subset.cells(measure, data.log_ratio[data.pair, column])
-        for column, name in enumerate(("a", "b", "crowd"))
+        for column, name in enumerate(("a", "b"))
     }
     cells |= {"lower": ceilings.lower_cells, "upper": ceilings.upper_cells}
     sides = {name: [_side(design, row) for row in x.reshape(size, -1)] for name, x in cells.items()}
@@ -205,12 +234,10 @@ def said_of(data: TrialData, design: CellDesign, measure: str, size: int) -> Ite
     surveyed = ceilings.surveyed
     for k in range(size):
         said = {name: means[name][k] for name in means} | {"value": means["a"][k]}
-        a, b, crowd, lower = (sides[name][k] for name in ("a", "b", "crowd", "lower"))
         on_z = None if measure == "accuracy" else chance
-        said["difference"] = difference_of(a, b, *whole, chance=on_z)
-        said["gap"] = difference_of(crowd, lower, *whole, chance=chance)
+        said["difference"] = difference_of(sides["a"][k], sides["b"][k], *whole, chance=on_z)
         if not surveyed:  # as in `evaluate`
-            for name in ("lower", "upper", "gap"):
+            for name in ("lower", "upper"):
                 said[name] = SampledMean(said[name].value, np.nan, np.nan)
         differences = value[k, :, 0] - value[k, :, 1]
         naive = wilcoxon_signed_rank(differences[~np.isnan(differences)], method="asymptotic")

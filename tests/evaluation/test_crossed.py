@@ -11,6 +11,7 @@ from contstim.evaluation.crossed import (
     SampledMean,
     cosine_cells,
     difference_of,
+    from_ceiling,
     mean_of,
 )
 from contstim.evaluation.ranks import SegmentRanks, signed_rank_cosine
@@ -298,3 +299,21 @@ def test_so_many_more_decide_with_probability_four_fifths(shares: tuple[float, f
         df_all = max(variance**2 / (gross[:2] ** 2 / df).sum(), df.min())
         power = nct.sf(t.ppf(0.975, df_all), df_all, 1.4 / np.sqrt(variance))
         assert power == pytest.approx(0.8, abs=0.012)
+
+
+@pytest.mark.parametrize("model_is", ["below", "above"])
+def test_fishers_scale_ends_at_the_ceiling(model_is: str) -> None:
+    """A model that is above the ceiling by chance is not the surer of it for being near to 1."""
+    design = crossed(10, 20)
+    people = design.person, design.pair
+    cells = np.ones((2, 200))
+    cells[0, ::12] = 0.0  # right in 183 of 200
+    cells[1, ::5] = 0.0  # and in 160
+    sides = [(np.arange(200), design, side) for side in cells]
+    if model_is == "below":
+        sides = sides[::-1]
+    found = from_ceiling(sides[0], sides[1], *people, chance=0.5)
+    plain = difference_of(sides[0], sides[1], *people)
+    on_scale = difference_of(sides[0], sides[1], *people, chance=0.5)
+    assert on_scale.p() < 0.9 * plain.p()
+    assert found == (plain if model_is == "above" else on_scale)
