@@ -27,6 +27,9 @@ POPULATIONS = ("such sentences", "these sentences")
 
 #: Fewer people, sentences or groups than this say nothing about others like them.
 FEWEST = 3
+#: And fewer people than this, if sentences are sampled too: with three, whose share in the variance
+#: has two degrees of freedom, and 120 sentences tests erred in 7 % of simulated studies.
+_FEWEST_PEOPLE = 4
 
 #: By how many standard errors `CellDesign.lean` is followed to see how a measure bends.
 STEP = 0.5
@@ -363,10 +366,13 @@ def mean_of(
     """
     people = min(design.sizes[0] for design in designs)
     pairs = min(design.sizes[1] for design in designs)
-    if people < FEWEST or (population == POPULATIONS[0] and pairs < FEWEST):
+    both = population == POPULATIONS[0]
+    fewest = _FEWEST_PEOPLE if both else FEWEST
+    # Sizes are sums of squared weights, a little off whole numbers.
+    if people < fewest - 1e-9 or (both and pairs < FEWEST - 1e-9):
         return SampledMean(value, np.nan, np.nan)
     q_person = float((np.bincount(person, deviations) ** 2).sum())
-    if population == POPULATIONS[1]:
+    if not both:
         stderr = float(np.sqrt(q_person * people / (people - 1)))
         return SampledMean(value, stderr, people - 1, (1.0, 0.0), (people, np.inf))
     q = np.array(

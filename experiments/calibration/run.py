@@ -143,11 +143,12 @@ def errors(cell: Cell, measure: str, n: int, seed: int) -> Row:
 def against_ceiling(cell: Cell, measure: str, n: int, seed: int) -> Row:
     """Return how often a model that is as good as the lower ceiling is found to be below or above.
 
-    A cell whose share of errors is too high is simulated again, as in `errors`.
+    A cell whose share of errors is too high is simulated again, as in `errors`. No share where no
+    such model is as good as the ceiling, or where pairs were seen by two people.
     """
     row: Row = {"studies": n}
     blur = blur_at_ceiling(cell, measure, n, generator(cell, measure, seed + 1))
-    for again, many in enumerate((n, 3 * n, 9 * n)):
+    for again, many in enumerate((n, 3 * n, 9 * n) if blur == blur else ()):
         found = list(gaps(cell, measure, many, generator(cell, measure, seed + 10 * again), blur))
         if not found:
             break

@@ -134,8 +134,8 @@ def simulate(
 def blur_at_ceiling(cell: Cell, measure: str, n: int, rng: np.random.Generator) -> float:
     """Return the blur of a model that is as good as the lower noise ceiling.
 
-    On average over `n` studies; without blur it would be above, since it knows what a mean of few
-    people only comes near to.
+    On average over `n` studies; without blur it is above, since it knows what a mean of few people
+    only comes near to. NaN where it is not, and no such model is as good as the ceiling.
     """
     blurs = np.array([0.0, 0.15, 0.3, 0.45, 0.6, 0.8, 1.0, 1.4, 2.0, 3.0, 5.0, 9.0])
     above = np.zeros(len(blurs))
@@ -144,6 +144,8 @@ def blur_at_ceiling(cell: Cell, measure: str, n: int, rng: np.random.Generator) 
         subset = Subset(data, np.arange(len(data.pair)), np.arange(2, 2 + len(blurs)))
         lower = subset.ceilings(measure).lower
         above += size * np.nanmean(subset.values(measure) - lower[:, None], axis=0)
+    if above[0] <= 0:
+        return float("nan")
     # What is lost is about as the square of the blur, as long as it is small.
     return float(np.sqrt(np.interp(0.0, np.maximum.accumulate(-above), blurs**2)))
 

@@ -238,10 +238,21 @@ def test_a_difference_of_cosines_is_tested_on_fishers_scale(chance: float) -> No
 def test_too_few_people_or_sentences_give_no_standard_error() -> None:
     rng = np.random.default_rng(7)
     few_pairs, few_people = crossed(20, 2), crossed(2, 20)
+    three = crossed(3, 20)
     assert np.isnan(few_pairs.mean(rng.normal(size=40)).stderr)
+    assert np.isnan(three.mean(rng.normal(size=60)).stderr)
+    assert three.mean(rng.normal(size=60), THESE).stderr > 0
     assert few_pairs.mean(rng.normal(size=40), THESE).stderr > 0
     for population in POPULATIONS:
         assert np.isnan(few_people.mean(rng.normal(size=40), population).p())
+
+
+def test_enough_people_and_sentences_are_enough_whatever_rounding_makes_of_their_number() -> None:
+    """Sums of squared weights are a little off 1/3 and 1/4."""
+    rng = np.random.default_rng(8)
+    for n, k, population in [(4, k, SUCH) for k in range(3, 90)] + [(3, 40, THESE), (9, 3, SUCH)]:
+        assert crossed(n, k).mean(rng.normal(size=n * k), population).stderr > 0
+        assert crossed(k, n).mean(rng.normal(size=n * k), SUCH).stderr > 0 or min(k, n) < 4
 
 
 def test_cells_that_are_all_alike_leave_no_doubt() -> None:
