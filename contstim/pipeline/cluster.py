@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from contstim.errors import InputError, MissingExtraError, OutputError
-from contstim.pipeline.engine import TaskResults
+from contstim.pipeline.engine import Executor, TaskResults
 from contstim.pipeline.executors import THREADS
 from contstim.pipeline.work import TRIES, RunContext, RunStore, Task, TaskResult, Worker
 
@@ -54,7 +54,7 @@ def _tries(context: RunContext, task: Task, run: str) -> Path:
     return Path(context.store) / "tries" / f"{task.key}-{run}"
 
 
-class DaskWorkers:
+class DaskWorkers(Executor):
     """Does tasks on the workers of a Dask cluster; dead workers cost the tasks they had in hand.
 
     Parameters

@@ -7,14 +7,23 @@ An executor spreads them: here in this process, in `contstim.pipeline.executors`
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import chdir, closing
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Self
 
 from contstim.errors import OutputError
-from contstim.pipeline.work import RunContext, RunStore, Task, TaskResult, Worker
+from contstim.pipeline.work import (
+    LoadedModels,
+    ModelRecord,
+    RunContext,
+    RunStore,
+    Task,
+    TaskResult,
+    Worker,
+)
 from contstim.progress import track
 
 #: Results as they come; closing the generator ends the work.
@@ -24,11 +33,13 @@ TaskResults = Generator[TaskResult, None, None]
 _PAUSES = (0.1, 1, 5, 25, 60)
 
 
-class Executor(Protocol):
+class Executor(ABC):
     """Does tasks; a context manager that ends what it started."""
 
-    def __enter__(self) -> Self: ...
+    def __enter__(self) -> Self:
+        return self
 
+    @abstractmethod
     def __exit__(
         self,
         kind: type[BaseException] | None,
@@ -36,27 +47,34 @@ class Executor(Protocol):
         trace: TracebackType | None,
     ) -> None: ...
 
+    def describe(self, specs: Iterable[str]) -> dict[str, ModelRecord]:
+        """Load models, one after the other, and say what each is."""
+        return {spec: ModelRecord.of(spec) for spec in specs}
+
+    @abstractmethod
     def run(self, context: RunContext, tasks: Sequence[Task]) -> TaskResults:
         """Do `tasks` in any order, yielding each one's result once it is on the disk."""
-        ...
 
 
-class InProcess:
+class InProcess(Executor):
     """Does one task after the other in this process."""
 
     def __init__(self) -> None:
+        self._loaded = LoadedModels()
         self._worker: Worker | None = None
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, *_: object) -> None:
-        self._worker = None
+        self._loaded, self._worker = LoadedModels(), None
+
+    def describe(self, specs: Iterable[str]) -> dict[str, ModelRecord]:
+        """Load models and say what each is; the tasks find the last of them loaded."""
+        self._loaded, self._worker = LoadedModels(), None
+        return {spec: ModelRecord.of(spec, self._loaded) for spec in specs}
 
     def run(self, context: RunContext, tasks: Sequence[Task]) -> TaskResults:
         """Do `tasks` in their order."""
         if self._worker is None or self._worker.context != context:
-            self._worker = Worker(context)
+            self._worker = Worker(context, self._loaded)
         for task in tasks:
             yield self._worker.run(task)
 

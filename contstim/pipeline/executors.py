@@ -14,9 +14,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing.process import BaseProcess
 from types import FrameType
-from typing import Self
 
-from contstim.pipeline.engine import TaskResults
+from contstim.pipeline.engine import Executor, TaskResults
 from contstim.pipeline.work import TRIES, RunContext, RunStore, Task, TaskResult, Worker
 
 #: The environment of a worker: one thread.
@@ -91,7 +90,7 @@ class _Queue:
         return task
 
 
-class LocalWorkers:
+class LocalWorkers(Executor):
     """Does tasks in worker processes on this machine; a worker that dies is replaced.
 
     A script that uses it must guard what it does by ``if __name__ == "__main__"``, as with all of
@@ -110,9 +109,6 @@ class LocalWorkers:
         self.devices = tuple(devices)
         self._workers: list[_LocalWorker] = []
         self._context: RunContext | None = None
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         # Stopped by an error or by hand, workers drop what they have in hand: it is not committed.

@@ -93,7 +93,7 @@ def run_study(
     store = _store(plan, out, scores)
     name = "run" if shard is None else f"shard-{shard[0]}-of-{shard[1]}"
     with _alone(store.folder, name) as check:
-        run = Run.of(plan, store)
+        run = Run.of(plan, store, executor.describe)
         records = {**run.models, **run.further}
         models = {given: model.description for given, model in records.items()}
         saved = {"models": models, "versions": run.versions}

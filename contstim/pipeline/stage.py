@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import chdir
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -184,8 +184,13 @@ class Run:
     further: Mapping[str, ModelRecord] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, plan: StudyPlan, store: RunStore) -> Self:
-        """Begin a run; loads the plan's models, one at a time, for their fingerprints.
+    def of(
+        cls,
+        plan: StudyPlan,
+        store: RunStore,
+        describe: Callable[[Iterable[str]], Mapping[str, ModelRecord]],
+    ) -> Self:
+        """Begin a run; `describe` loads the plan's models for their fingerprints.
 
         Raises
         ------
@@ -194,8 +199,10 @@ class Run:
             same model.
         """
         with chdir(plan.folder):
-            models = {spec: ModelRecord.of(spec) for spec in plan.models}
-            further = {spec: ModelRecord.of(spec) for spec in plan.further}
+            records = describe((*plan.further, *plan.models))
+        models, further = (
+            {spec: records[spec] for spec in specs} for specs in (plan.models, plan.further)
+        )
         names = [model.name for model in models.values()]
         for given, model in models.items():
             if names.count(model.name) > 1:

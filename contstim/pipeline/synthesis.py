@@ -26,7 +26,7 @@ from contstim.pipeline.engine import Engine, Executor
 from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.searches import OneWay, Row, Searches, Written, starts_of, texts_of
 from contstim.pipeline.tasks import score_tasks
-from contstim.pipeline.work import ModelRecord, RunContext, RunStore, StageTable, Task, csv_text
+from contstim.pipeline.work import RunContext, RunStore, StageTable, Task, csv_text
 from contstim.search.targets import check_several
 from contstim.search.triplets import Triplet, check_request
 from contstim.text.diversity import diversity
@@ -95,8 +95,8 @@ class SynthesisRequest:
         clean = [" ".join(sentence.split()) for sentence in self.sentences]
         return list(dict.fromkeys(clean)) if self.options.target == "pair" else clean
 
-    def searches(self) -> Searches:
-        """Return the searches; loads the models, one at a time, for their fingerprints.
+    def searches(self, executor: Executor) -> Searches:
+        """Return the searches; `executor` loads the models, for their fingerprints.
 
         Raises
         ------
@@ -109,7 +109,7 @@ class SynthesisRequest:
         if not wanted and not self.pairs:
             check_several("pair", self.models)
         specs = (*self.models, *itertools.chain(*self.pairs), *self.options.further)
-        models = {spec: ModelRecord.of(spec) for spec in dict.fromkeys(specs)}
+        models = executor.describe(dict.fromkeys(specs))
         for spec, model in models.items():
             if model.description["event"]["units"] == WHOLE:
                 raise InputError(
@@ -208,7 +208,7 @@ def write_synthesis(
     OutputError
         If `out` cannot be written.
     """
-    searches = request.searches()
+    searches = request.searches(executor)
     settings = json.loads(json.dumps(request.settings(searches)))
     table = None if out is None else StageTable(out.absolute())
     if table is not None and _is_there(table, settings):

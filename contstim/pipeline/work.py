@@ -17,7 +17,7 @@ import platform
 import time
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -53,16 +53,18 @@ class ModelRecord:
     description: Mapping[str, Any]
 
     @classmethod
-    def of(cls, spec: str) -> ModelRecord:
+    def of(cls, spec: str, loaded: LoadedModels | None = None) -> ModelRecord:
         """Load a model and say what it is.
 
         The model is loaded on the processor, whatever device its spec asks for: what hands out
-        the work may have no GPU.
+        the work may have no GPU. One that asks for none stays among those `loaded`.
         """
         parsed = ModelSpec.parse(spec)
+        device = parsed.get("device", "cpu")
+        if loaded is not None and device == "cpu":
+            return loaded.get(spec)[1]
         elsewhere = tuple(option for option in parsed.options if option[0] != "device")
         description = describe_model(load_model(replace(parsed, options=elsewhere)))
-        device = parsed.get("device", "cpu")
         if device != "cpu":
             canonical = ModelSpec.parse(description["spec"])
             options = tuple(sorted([*canonical.options, ("device", device)]))
@@ -73,6 +75,33 @@ class ModelRecord:
     def name(self) -> str:
         """The canonical spec, by which tables call the model."""
         return str(self.description["spec"])
+
+
+class LoadedModels:
+    """The models that were used last in this process, as many as a pair has, by spec as given."""
+
+    def __init__(self) -> None:
+        self._models: dict[str, tuple[SentenceModel, ModelRecord]] = {}
+
+    def holds(self, record: ModelRecord) -> bool:
+        """Return whether a model is loaded, and is what `record` says."""
+        return record.given in self._models and self._models[record.given][1] == record
+
+    def get(self, spec: str, keep: Collection[str] = ()) -> tuple[SentenceModel, ModelRecord]:
+        """Return a model, loading it unless it is, in place of one that is not among `keep`."""
+        loaded = self._models.pop(spec, None)
+        if loaded is None:
+            others = [given for given in self._models if given not in keep]
+            for given in others[: max(0, len(self._models) - _LOADED + 1)]:
+                del self._models[given]
+            model = load_model(spec)
+            loaded = model, ModelRecord(spec, describe_model(model))
+        self._models[spec] = loaded  # the last used is last
+        return loaded
+
+    def drop(self, spec: str) -> None:
+        """Forget a model, if it is loaded."""
+        self._models.pop(spec, None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,12 +270,14 @@ class Worker:
     ----------
     context
         The run's. The working folder must be its `folder` while tasks run.
+    loaded
+        Models that are loaded already.
     """
 
-    def __init__(self, context: RunContext) -> None:
+    def __init__(self, context: RunContext, loaded: LoadedModels | None = None) -> None:
         self.context = context
         self.store = RunStore(context.store, context.scores)
-        self._models: dict[str, tuple[SentenceModel, ModelRecord]] = {}
+        self._loaded = LoadedModels() if loaded is None else loaded
         self._versions = versions()
         # Of the models of a group, the whole one; and one that leaves some words out.
         self._proposal: tuple[str, WordReplacement] | None = None
@@ -303,23 +334,19 @@ class Worker:
         InputError
             If a model is not what the task says that it is.
         """
+        wanted = [record.given for record in task.models]
+        models = []
         for record in task.models:
-            loaded = self._models.pop(record.given, None)
-            if loaded is None or loaded[1] != record:
+            if not self._loaded.holds(record):
                 self._proposal = None  # it holds on to the models before
-                wanted = {model.given for model in task.models}
-                others = [given for given in self._models if given not in wanted]
-                for given in others[: max(0, len(self._models) - _LOADED + 1)]:
-                    del self._models[given]
-                model = load_model(record.given)
-                loaded = model, ModelRecord(record.given, describe_model(model))
-                if loaded[1] != record:
-                    raise InputError(
-                        f"the model {record.given} has changed since the run was begun; start it "
-                        "again"
-                    )
-            self._models[record.given] = loaded  # the last used is last
-        return tuple(self._models[record.given][0] for record in task.models)
+                self._loaded.drop(record.given)
+            model, found = self._loaded.get(record.given, wanted)
+            if found != record:
+                raise InputError(
+                    f"the model {record.given} has changed since the run was begun; start it again"
+                )
+            models.append(model)
+        return tuple(models)
 
     def proposal(
         self, task: Task, vocabulary: str, barred: tuple[str, ...] = ()

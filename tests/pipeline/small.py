@@ -114,7 +114,7 @@ def tables(out: Path) -> dict[str, bytes]:
 
 def begin(plan: StudyPlan) -> Run:
     """Return a run of a study of which nothing is done."""
-    return Run.of(plan, RunStore(plan.out))
+    return Run.of(plan, RunStore(plan.out), InProcess().describe)
 
 
 def seen_environment(task: object) -> tuple[str | None, ...]:

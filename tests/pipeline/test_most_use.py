@@ -103,7 +103,7 @@ def test_a_shard_has_all_searches_of_a_pair() -> None:
             for sentence in SENTENCES
         }
         for limited in (True, False)
-        for searches in [request(0.1 if limited else 1.0).searches()]
+        for searches in [request(0.1 if limited else 1.0).searches(InProcess())]
     }
     assert len(parts[True]) == 1
     assert len(parts[False]) == len(SENTENCES)

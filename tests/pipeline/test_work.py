@@ -1,14 +1,19 @@
 """What a worker does besides its tasks."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import torch
 from small import begin, make_study
 
+from contstim import load_model
 from contstim.models.devices import torch_threads
+from contstim.pipeline.engine import InProcess
 from contstim.pipeline.plan import read_study_plan
+from contstim.pipeline.running import run_study
 from contstim.pipeline.stages.synthesize import SYNTHESIZE
 from contstim.pipeline.work import ModelRecord, RunContext, Worker
 
@@ -65,6 +70,30 @@ def test_models_of_one_pair_stay_loaded(tmp_path: Path, monkeypatch: pytest.Monk
         worker.run(task)
     # Pairs in order: 1-2, 1-3, 2-3.
     assert [spec[6] for spec in loaded] == ["2", "1", "3", "2"]
+
+
+def test_in_one_process_models_are_loaded_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = read_study_plan(make_study(tmp_path))
+    plan = replace(plan, models=plan.models[:2])
+    loaded = []
+    monkeypatch.setattr(
+        "contstim.pipeline.work.load_model", lambda spec: loaded.append(spec) or load_model(spec)
+    )
+    executor = InProcess()
+    assert run_study(plan, executor, stage="synthesize").complete
+    assert len(loaded) == 2
+
+    # The same words elsewhere name another model.
+    other = tmp_path / "other"
+    shutil.copytree(tmp_path, other, ignore=shutil.ignore_patterns("runs", "other"))
+    (other / "3.arpa").replace(other / "1.arpa")
+    run_study(replace(plan, folder=other), executor, stage="score")
+    scores = pd.read_csv(other / "runs" / "small" / "scores.csv")
+    scores = scores[scores["model"] == plan.models[0]]
+    third = load_model(f"ngram:{tmp_path}/3.arpa?punctuation=split")
+    assert scores["log_prob"].to_numpy() == pytest.approx(third.score([*scores["sentence"]]))
 
 
 def _describe(spec: str) -> dict[str, object]:
