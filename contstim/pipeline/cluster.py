@@ -51,7 +51,7 @@ def _do(context: RunContext, task: Task, tries: Path) -> TaskResult:
 
 def _tries(context: RunContext, task: Task, run: str) -> Path:
     """Return the file that holds a byte for each time that a task was begun in a run."""
-    return Path(context.store) / "tries" / f"{task.key}-{run}"
+    return context.store / "tries" / f"{task.key}-{run}"
 
 
 class DaskWorkers(Executor):

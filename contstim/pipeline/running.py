@@ -104,11 +104,7 @@ def run_study(
             path = store.folder / "vocabulary.csv"
             run.vocabulary.save(path)
         context = RunContext(
-            store=str(store.folder),
-            scores=str(store.scores.folder),
-            folder=str(plan.folder),
-            vocabulary=None if path is None else str(path),
-            threads=plan.study.threads,
+            store.folder, store.scores.folder, plan.folder, path, plan.study.threads
         )
         engine = Engine(store, context, executor, check)
         report = RunReport(store.folder, failed=engine.failed)

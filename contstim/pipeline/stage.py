@@ -20,6 +20,7 @@ import pandas as pd
 from contstim.errors import InputError
 from contstim.models.cache import CachedScore, versions
 from contstim.pipeline.work import ModelRecord, RunStore, StageTable, Task
+from contstim.selection.files import read_features
 from contstim.settings import Count, Seed, matching, settings
 from contstim.text.sentences import length_range, pool, read_sentences
 from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
@@ -255,6 +256,10 @@ class Run:
             for given, model in self.models.items()
         }
         return pd.DataFrame(columns)
+
+    def features(self, file: str | None) -> pd.DataFrame | None:
+        """Return the columns of sentences in a file that a table of the plan names."""
+        return None if file is None else read_features(self.plan.folder / file)
 
     def table(self, stage: Stage) -> StageTable:
         """Return the place of a stage's table."""

@@ -220,13 +220,7 @@ def write_synthesis(
         if request.vocabulary is not None:
             path = folder / "vocabulary.csv"
             request.vocabulary.save(path)
-        context = RunContext(
-            store=str(folder),
-            scores=str(store.scores.folder),
-            folder=str(Path.cwd()),
-            vocabulary=None if path is None else str(path),
-            threads=request.threads,
-        )
+        context = RunContext(folder, store.scores.folder, Path.cwd(), path, request.threads)
         engine = Engine(store, context, executor, check)
         searches = _with_scales(searches, request.clean, engine)
         rows: list[Row] = []

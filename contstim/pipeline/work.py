@@ -256,10 +256,10 @@ class RunContext:
         Threads of PyTorch; another number may change a network's last digits.
     """
 
-    store: str
-    scores: str
-    folder: str
-    vocabulary: str | None = None
+    store: Path
+    scores: Path
+    folder: Path
+    vocabulary: Path | None = None
     threads: int = 1
 
 

@@ -269,7 +269,7 @@ def test_workers_see_one_thread_and_their_own_device(
     monkeypatch.setattr("contstim.pipeline.executors._do", seen_environment)
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
     tasks = score_tasks([ModelRecord(f"m:{number}", {}) for number in range(3)], ["a b"], {})
-    context = RunContext(str(tmp_path), str(tmp_path), str(tmp_path))
+    context = RunContext(tmp_path, tmp_path, tmp_path)
     with LocalWorkers(3, ["2", "5"]) as executor:
         seen = list(executor.run(context, tasks))
     assert sorted(seen) == [("1", "2"), ("1", "2"), ("1", "5")]
@@ -373,7 +373,7 @@ def test_results_that_nobody_can_see_are_an_error(
 ) -> None:
     class Elsewhere(InProcess):
         def run(self, context: RunContext, tasks: Sequence[Task]) -> TaskResults:
-            other = str(tmp_path / "other")
+            other = tmp_path / "other"
             yield from super().run(replace(context, store=other, scores=other), tasks)
 
     monkeypatch.setattr("time.sleep", lambda seconds: None)

@@ -31,7 +31,7 @@ def test_networks_compute_on_one_thread() -> None:
 
 def _place(folder: Path) -> RunContext:
     out = folder / "out"
-    return RunContext(str(out), str(out / "scores"), str(folder), str(folder / "words.csv"))
+    return RunContext(out, out / "scores", folder, folder / "words.csv")
 
 
 def test_a_worker_refuses_other_versions_models_and_words(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Annotated, Any
 
-import pandas as pd
 from pydantic import Field
 
 from contstim.files import digest_of
@@ -13,7 +12,6 @@ from contstim.pipeline.stage import Run, Stage, StudyPlan, notes_of
 from contstim.pipeline.stages.score import SCORE
 from contstim.pipeline.work import frame_text
 from contstim.selection.constraints import check_constraints, parse_constraints
-from contstim.selection.files import read_features
 from contstim.selection.natural import select_natural_pairs
 from contstim.selection.triplets import MOST_PER_PAIR
 from contstim.settings import Several, settings
@@ -51,7 +49,7 @@ class _Natural(Stage):
         return (SCORE,)
 
     def inputs(self, run: Run) -> Any:
-        features = self._features(run)
+        features = run.features(run.plan.table(NaturalOptions).features)
         given = [] if features is None else [digest_of(features.to_csv())]
         return [run.table(SCORE).sha256, sorted(run.vocabulary.repeatable), *given]
 
@@ -60,7 +58,7 @@ class _Natural(Stage):
         eligible = None
         if options.distinct_words:
             eligible = repeats_no_word(run.sentences, run.vocabulary.repeatable)
-        scores, features = run.log_probs, self._features(run)
+        scores, features = run.log_probs, run.features(options.features)
         pairs = select_natural_pairs(
             scores,
             options.per_pair,
@@ -70,11 +68,6 @@ class _Natural(Stage):
             constraints=parse_constraints(options.constraints, scores.index, features),
         )
         return frame_text(pairs), notes_of(pairs)
-
-    @staticmethod
-    def _features(run: Run) -> pd.DataFrame | None:
-        path = run.plan.table(NaturalOptions).features
-        return None if path is None else read_features(run.plan.folder / path)
 
 
 NATURAL = _Natural()

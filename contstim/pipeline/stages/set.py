@@ -17,7 +17,6 @@ from contstim.pipeline.stages.synthesize import SYNTHESIZE, searches_of
 from contstim.pipeline.tasks import score_tasks
 from contstim.pipeline.work import Task, frame_text
 from contstim.selection.constraints import check_constraints, parse_constraints
-from contstim.selection.files import read_features
 from contstim.selection.people import People
 from contstim.selection.sets import CRITERIA, select_set, triplet_pairs
 from contstim.settings import Count, Several, one_of, settings
@@ -71,7 +70,7 @@ class _Set(Stage):
         return list(score_tasks(list(run.models.values()), self._synthetic(run), run.versions))
 
     def inputs(self, run: Run) -> Any:
-        features = self._features(run)
+        features = run.features(run.plan.table(SetOptions).features)
         given = [] if features is None else [digest_of(features.to_csv())]
         tables = [run.table(stage).sha256 for stage in self.needs(run.plan)]
         scores = self._scores(run, self._synthetic(run)) if len(tables) > 1 else None
@@ -93,7 +92,9 @@ class _Set(Stage):
             people=options.people,
             eligible=eligible,
             pairs=triplet_pairs(self._triplets(run)) if options.synthetic else None,
-            constraints=parse_constraints(options.constraints, scores.index, self._features(run)),
+            constraints=parse_constraints(
+                options.constraints, scores.index, run.features(options.features)
+            ),
             uses=options.uses,
             time_limit=options.time_limit,
             seed=run.plan.study.seed,
@@ -120,11 +121,6 @@ class _Set(Stage):
             known = {s: kept[s].score for s in sentences if s in kept}
             columns[model.name] = pd.Series(known, dtype="float64").reindex(sentences)
         return pd.DataFrame(columns)
-
-    @staticmethod
-    def _features(run: Run) -> pd.DataFrame | None:
-        path = run.plan.table(SetOptions).features
-        return None if path is None else read_features(run.plan.folder / path)
 
 
 SET = _Set()
