@@ -222,7 +222,7 @@ def _power(args: argparse.Namespace) -> int:
 
 def _power_of_many(args: argparse.Namespace) -> int:
     from contstim.evaluation.recovery import recovery
-    from contstim.report.recovery_figure import recovery_figure
+    from contstim.report.pair_figures import recovery_figure
     from contstim.report.style import save_figure, sheet
     from contstim.selection import read_scores
 

@@ -10,8 +10,12 @@ from contstim.report.model_figure import (
     normalisation_figure,
     order_figure,
 )
-from contstim.report.pair_figures import matrix_figure, percentile_figure, triplet_figure
-from contstim.report.recovery_figure import recovery_figure
+from contstim.report.pair_figures import (
+    matrix_figure,
+    percentile_figure,
+    recovery_figure,
+    triplet_figure,
+)
 from contstim.report.style import save_figure
 
 __all__ = [

@@ -34,17 +34,14 @@ def dominance(comparisons: pd.DataFrame, order: list[str], alpha: float = 0.05) 
 
     Rows go by the order of models, then of those they beat.
     """
-    rows = []
-    for row in comparisons.to_dict("records"):
-        if not row["q"] < alpha or row["difference"] == 0:
-            continue
-        pair = (row["model_1"], row["model_2"])
-        rows.append(pair if row["difference"] > 0 else pair[::-1])
-    table = pd.DataFrame(rows, columns=["model", "beats"])
+    told = comparisons[(comparisons["q"] < alpha) & (comparisons["difference"] != 0)]
     place = {name: i for i, name in enumerate(order)}
-    table = table[table["model"].isin(place) & table["beats"].isin(place)]
-    table = table.sort_values(["model", "beats"], key=lambda column: column.map(place))
-    return pd.DataFrame(table.reset_index(drop=True))
+    rows = []
+    for one, two, ahead in zip(told["model_1"], told["model_2"], told["difference"], strict=True):
+        if one in place and two in place:
+            rows.append((one, two) if ahead > 0 else (two, one))
+    rows.sort(key=lambda pair: (place[pair[0]], place[pair[1]]))
+    return pd.DataFrame(rows, columns=["model", "beats"])
 
 
 def model_figure(
@@ -120,92 +117,56 @@ def _beside(ax: Axes, inches: float) -> Bbox:
 def _draw_values(
     ax: Axes, shown: pd.DataFrame, tints: dict[str, str], units: pd.DataFrame, alpha: float
 ) -> None:
-    span = (
-        float(np.ptp(units["value"].dropna().to_numpy())) if units["value"].notna().any() else 1.0
-    )
+    known = units["value"].dropna().to_numpy()
+    width = 0.015 * max(float(np.ptp(known)) if len(known) else 1.0, 1e-9)
     for place, row in enumerate(shown.to_dict("records")):
-        y = place + _LANE
+        y, model = place + _LANE, row["model"]
+        tint = tints[str(model)]
         if not np.isnan(row["ceiling_lower"]):
             low, high = sorted((row["ceiling_lower"], row["ceiling_upper"]))
-            band = f"ceiling-{row['model']}"
-            edges = [y - 0.23, y + 0.29]
+            band, edges = f"ceiling-{model}", [y - 0.23, y + 0.29]
             ax.fill_betweenx(edges, low, high, color="0.8", lw=0, zorder=1, gid=band)
             ax.plot([low, low], edges, color="0.55", linewidth=1, zorder=1)
-        values = units.loc[units["model"] == row["model"], "value"].dropna().to_numpy()
+        values = units.loc[units["model"] == model, "value"].dropna().to_numpy()
         # Dots that would cover each other are stacked in order, not by chance.
         spread = np.zeros(len(values))
-        width = 0.015 * max(span, 1e-9)
         bins = np.round(values / width)
         for value in np.unique(bins):
             same = np.flatnonzero(bins == value)
             spread[same] = 0.07 * (np.arange(len(same)) - (len(same) - 1) / 2)
         spread *= min(1.0, 0.24 / max(np.abs(spread).max(initial=0.0), 1e-9))
-        ax.plot(
-            values,
-            y + spread,
-            linestyle="",
-            marker="o",
-            markersize=2.6,
-            markeredgewidth=0,
-            alpha=0.45,
-            color=tints[str(row["model"])],
-            zorder=2,
-            gid=f"units-{row['model']}",
-        )
+        small: dict[str, Any] = {"ms": 2.6, "mew": 0, "alpha": 0.45, "zorder": 2}
+        ax.plot(values, y + spread, "o", color=tint, gid=f"units-{model}", **small)
         if not np.isnan(row["ci_low"]):
-            ends, line = [row["ci_low"], row["ci_high"]], f"interval-{row['model']}"
+            ends, line = [row["ci_low"], row["ci_high"]], f"interval-{model}"
             ax.plot(ends, [y, y], color="black", linewidth=1.4, zorder=3, gid=line)
-        ax.plot(
-            row["value"],
-            y,
-            marker="o",
-            markersize=6,
-            markerfacecolor=tints[str(row["model"])],
-            markeredgecolor="black",
-            markeredgewidth=0.8,
-            zorder=4,
-            gid=f"mean-{row['model']}",
-        )
+        large: dict[str, Any] = {"ms": 6, "mec": "black", "mew": 0.8, "zorder": 4}
+        ax.plot(row["value"], y, "o-", mfc=tint, gid=f"mean-{model}", **large)
         if row["q_ceiling"] < alpha and row["effect_ceiling"] < 0:
-            ax.annotate(
-                "*",
-                (1.0, y),
-                xycoords=("axes fraction", "data"),
-                xytext=(3, -3),
-                textcoords="offset points",
-                va="center",
-                fontsize=11,
-                annotation_clip=False,
-            )
+            where, beside = ("axes fraction", "data"), _offset(3, -3)
+            style: dict[str, Any] = {"va": "center", "fontsize": 11, "annotation_clip": False}
+            ax.annotate("*", (1.0, y), xycoords=where, **beside, **style)
+
+
+def _offset(x: float, y: float) -> dict[str, Any]:
+    """Return the options of a text so many points from the place that it is put at."""
+    return {"xytext": (x, y), "textcoords": "offset points"}
 
 
 def _draw_metro(
-    side: Axes,
-    beats: pd.DataFrame,
-    winners: list[str],
-    order: list[str],
-    tints: dict[str, str],
+    side: Axes, beats: pd.DataFrame, winners: list[str], order: list[str], tints: dict[str, str]
 ) -> None:
     side.set_ylim(len(order) - 0.5, -0.5)
     side.set_xlim(-0.7, max(len(winners), 1) - 0.3)
     side.set_axis_off()
     for x, model in enumerate(winners):
-        y = order.index(model) + _LANE
-        below = [
-            order.index(other) + _LANE for other in beats.loc[beats["model"] == model, "beats"]
-        ]
-        side.plot([x, x], [min(y, *below), max(y, *below)], color=tints[model], linewidth=1.2)
-        side.plot(
-            [x] * len(below),
-            below,
-            linestyle="",
-            marker="o",
-            markersize=4.5,
-            markerfacecolor="white",
-            markeredgecolor=tints[model],
-            gid=f"beaten-by-{model}",
-        )
-        side.plot(x, y, marker="o", markersize=5, color=tints[model], gid=f"winner-{model}")
+        y, tint = order.index(model) + _LANE, tints[model]
+        beaten = beats.loc[beats["model"] == model, "beats"]
+        below = [order.index(other) + _LANE for other in beaten]
+        side.plot([x, x], [min(y, *below), max(y, *below)], color=tint, linewidth=1.2)
+        columns, name = [x] * len(below), f"beaten-by-{model}"
+        side.plot(columns, below, "o", ms=4.5, mfc="white", mec=tint, gid=name)
+        side.plot(x, y, marker="o", ms=5, color=tint, gid=f"winner-{model}")
 
 
 def _legend(ax: Axes, shown: pd.DataFrame, metro: bool, alpha: float) -> None:
@@ -240,18 +201,13 @@ def normalisation_figure(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
     ax.plot([low, high], [low, high], color="0.6", linewidth=0.8, linestyle=(0, (4, 3)))
     tints = {name: colour(i) for i, name in enumerate(table["model"])}
     # Along the diagonal labels go to either side in turn, so that neighbours do not meet.
+    sides = (_offset(-5, 3), "right"), (_offset(5, -7), "left")
     ordered = table.sort_values("accuracy", kind="stable").to_dict("records")
     for number, row in enumerate(ordered):
-        x, y = row["accuracy"], row["accuracy_normalised"]
-        ax.plot(x, y, marker="o", markersize=5, linestyle="", color=tints[row["model"]])
-        ax.annotate(
-            short(row["model"], 20),
-            (x, y),
-            xytext=(5, -7) if number % 2 else (-5, 3),
-            ha="left" if number % 2 else "right",
-            textcoords="offset points",
-            fontsize=7,
-        )
+        model, at = row["model"], (row["accuracy"], row["accuracy_normalised"])
+        ax.plot(*at, "o", ms=5, color=tints[model])
+        beside, ha = sides[number % 2]
+        ax.annotate(short(model, 20), at, ha=ha, fontsize=7, **beside)
     ax.set_xlim(low, high)
     ax.set_ylim(low, high)
     ax.set_aspect("equal")
@@ -274,18 +230,9 @@ def feature_figure(
     (ax,) = drawing_axes([ax], 4.6, 1.2 + 0.3 * max(len(rows), 2))
     for y, row in enumerate(rows.to_dict("records")):
         for side, shift, face in (("model", -0.12, colour(y)), ("people", 0.12, "white")):
-            mean = row[f"{side}_difference"]
-            half = row[f"{side}_half_width"]
+            mean, half = row[f"{side}_difference"], row[f"{side}_half_width"]
             ax.plot([mean - half, mean + half], [y + shift] * 2, color=colour(y), linewidth=1.2)
-            ax.plot(
-                mean,
-                y + shift,
-                marker="o",
-                markersize=5,
-                markerfacecolor=face,
-                markeredgecolor=colour(y),
-                linestyle="",
-            )
+            ax.plot(mean, y + shift, "o", ms=5, mfc=face, mec=colour(y))
         if row["q"] < alpha:
             ax.annotate("*", (1.0, y), xycoords=("axes fraction", "data"), fontsize=11)
     ax.axvline(0, color="0.4", linewidth=0.8, linestyle=(0, (4, 3)), zorder=0)
@@ -327,15 +274,9 @@ def order_figure(
     left.legend(frameon=False, fontsize=7)
     for flips, label in ((False, "label never flips"), (True, "acrobatic")):
         rows = by_sentence[by_sentence["acrobatic"] == flips]
-        right.plot(
-            rows["confidence_mean"],
-            rows["confidence_sd"],
-            linestyle="",
-            marker="o",
-            markersize=1.8,
-            color=colour(0) if flips else "0.6",
-            label=f"{label} ({len(rows):,})",
-        )
+        told, tint = f"{label} ({len(rows):,})", colour(0) if flips else "0.6"
+        mean, spread = rows["confidence_mean"], rows["confidence_sd"]
+        right.plot(mean, spread, "o", ms=1.8, color=tint, label=told)
     right.set_xlabel("mean score over orders (signed confidence)")
     right.set_ylabel("standard deviation over orders")
     right.legend(frameon=False, fontsize=7)

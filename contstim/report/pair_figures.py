@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.ticker import PercentFormatter
+from matplotlib.ticker import LogLocator, NullFormatter, PercentFormatter, StrMethodFormatter
+from numpy.typing import ArrayLike
 from scipy.stats import rankdata
 
-from contstim.arrays import FloatArray
+from contstim.arrays import BoolArray, FloatArray
 from contstim.errors import UnknownNameError
 from contstim.report.style import PALETTE, colour, drawing_axes, legend_below, short
 
@@ -59,10 +61,9 @@ def percentile_figure(
             raise UnknownNameError.among("model", model, set(scores.columns) - {"sentence"})
         dense = rankdata(scores[model].to_numpy(), method="dense")
         ranks[model] = pd.Series(dense / dense.max(), index=scores["sentence"])
-    pitted = trials[
-        ((trials["model_1"] == model_1) & (trials["model_2"] == model_2))
-        | ((trials["model_1"] == model_2) & (trials["model_2"] == model_1))
-    ]
+    both = trials[["model_1", "model_2"]]
+    either = (both == [model_1, model_2]).all(axis=1) | (both == [model_2, model_1]).all(axis=1)
+    pitted = trials[either]
     rows = pitted if len(pitted) else trials
     (ax,) = drawing_axes([ax], 3.7, 3.9)
     conditions = list(dict.fromkeys(rows["condition"]))
@@ -78,18 +79,9 @@ def percentile_figure(
         chose_2 = (block["n_2"] > block["n_1"]).to_numpy()
         tied = (block["n_2"] == block["n_1"]).to_numpy()
         for end, chosen in zip(ends, (~chose_2 & ~tied, chose_2), strict=True):
-            for mask, size in ((chosen, 4.5), (~chosen, 2.2)):
-                ax.plot(
-                    end[0, mask],
-                    end[1, mask],
-                    linestyle="",
-                    marker="o",
-                    markersize=size,
-                    markerfacecolor=colour(number) if size > 3 else "white",
-                    markeredgecolor=colour(number),
-                    markeredgewidth=0.6,
-                    zorder=2,
-                )
+            for mask, size, face in ((chosen, 4.5, colour(number)), (~chosen, 2.2, "white")):
+                edge: dict[str, Any] = {"mec": colour(number), "mew": 0.6, "zorder": 2}
+                ax.plot(*end[:, mask], "o", ms=size, mfc=face, **edge)
         ax.plot([], [], marker="o", color=colour(number), label=condition.replace("_", " "))
     ax.plot([0, 1], [0, 1], color="0.7", linewidth=0.7, linestyle=(0, (4, 3)), zorder=0)
     ax.set_xlim(-0.02, 1.02)
@@ -103,7 +95,7 @@ def percentile_figure(
     return ax
 
 
-def percentiles(values: Sequence[float], reference: Sequence[float]) -> FloatArray:
+def percentiles(values: ArrayLike, reference: ArrayLike) -> FloatArray:
     """Return the percentage of `reference` below each value, ties counted half; 0 to 100."""
     ordered = np.sort(np.asarray(reference, dtype=np.float64))
     below = np.searchsorted(ordered, values, side="left")
@@ -138,28 +130,17 @@ def triplet_figure(
     references = (reference_1, reference_2)
     (ax,) = drawing_axes([ax], 5.2, 5.2)
     cloud = [percentiles(reference, reference) for reference in references]
-    ax.plot(*cloud, linestyle="", marker="o", markersize=2, color="0.73", zorder=0)
-    points = {
-        kind: np.stack(
-            [percentiles(triplets[f"{kind}_lp_{k}"].tolist(), references[k - 1]) for k in (1, 2)]
-        )
-        for kind in TRIPLET_COLOURS
-    }
+    ax.plot(*cloud, "o", ms=2, color="0.73", zorder=0)
+    natural: list[tuple[float, float]] = []
     for kind, tint in TRIPLET_COLOURS.items():
-        for number in range(len(triplets)):
-            x, y = points[kind][:, number]
+        columns = (triplets[f"{kind}_lp_{k}"].to_numpy() for k in (1, 2))
+        places = map(percentiles, columns, references)
+        points = list(zip(*places, strict=True))
+        natural = natural or points
+        for number, ((from_x, from_y), (x, y)) in enumerate(zip(natural, points, strict=True)):
             if kind != "natural":
-                from_x, from_y = points["natural"][:, number]
                 ax.plot([from_x, x], [from_y, y], color=tint, linewidth=0.8, alpha=0.35, zorder=1)
-            ax.plot(
-                *(x, y),
-                linestyle="",
-                marker="o",
-                markersize=6,
-                color=tint,
-                zorder=2,
-                gid=f"{kind}-{number}",
-            )
+            ax.plot(x, y, "o", ms=6, color=tint, zorder=2, gid=f"{kind}-{number}")
     ax.set_xlim(-2, 102)
     ax.set_ylim(-2, 102)
     ax.set_aspect("equal")
@@ -201,12 +182,7 @@ def matrix_figure(
     Axes
         Those drawn on; the bar of colours has its own.
     """
-    place = {name: i for i, name in enumerate(order)}
-    grid = np.full((len(order), len(order)), np.nan)
-    for r, c, v in zip(table[row], table[column], table[value], strict=True):
-        grid[place[r], place[c]] = v
-        if symmetric:
-            grid[place[c], place[r]] = v
+    grid = _grid(table, row, column, value, order, symmetric)
     side = 1.9 + 0.42 * len(order)
     (ax,) = drawing_axes([ax], side + 0.5, side)
     reach = max(middle, 1 - middle)
@@ -216,23 +192,90 @@ def matrix_figure(
     ax.set_yticks(range(len(order)), names)
     ax.set_xlabel(column.replace("_", " "))
     ax.set_ylabel(row.replace("_", " "))
-    for r in range(len(order)):
-        for c in range(len(order)):
-            if np.isnan(grid[r, c]):
-                continue
-            red, green, blue, _ = image.cmap(image.norm(grid[r, c]))
-            dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
-            ax.text(
-                c,
-                r,
-                f"{100 * grid[r, c]:.0f}",
-                ha="center",
-                va="center",
-                fontsize=7,
-                color="white" if dark else "black",
-            )
+    brightness = np.asarray(image.to_rgba(grid))[..., :3] @ [0.299, 0.587, 0.114]
+    _print_cells(ax, 100 * grid, brightness < 0.5, 7)
     bar = ax.figure.colorbar(image, ax=ax, shrink=0.7)
     bar.set_label(label, fontsize=7)
     bar.ax.yaxis.set_major_formatter(PercentFormatter(1.0))
     bar.ax.tick_params(labelsize=7)
     return ax
+
+
+def recovery_figure(
+    curve: pd.DataFrame,
+    pairs: pd.DataFrame,
+    target: float = 0.95,
+    axes: Sequence[Axes] | None = None,
+) -> list[Axes]:
+    """Draw recovery against trials, and how well each design tells every two models apart.
+
+    Parameters
+    ----------
+    curve, pairs
+        `Recovery.curve` and `Recovery.model_pairs`.
+    target
+        Where a line is drawn.
+    axes
+        Where to draw, one and then one a design; new ones if not given.
+
+    Returns
+    -------
+    list of Axes
+        Those drawn on. The first has a curve a design with its 95 % interval; then a matrix a
+        design, the expected log Bayes factor of one answer in thousandths of a nat, darker where
+        it is more.
+    """
+    designs = list(dict.fromkeys(curve["design"]))
+    models = list(dict.fromkeys([*pairs["model_1"], *pairs["model_2"]]))
+    side = 1.6 + 0.3 * len(models)
+    widths = [3.6, *[side] * len(designs)]
+    ax, *matrices = drawing_axes(axes, sum(widths), max(3.0, side), widths)
+    for number, design in enumerate(designs):
+        own = curve[curve["design"] == design]
+        # As many points as a logarithmic axis shows.
+        own = own.iloc[np.unique(np.geomspace(1, len(own), 80).astype(int)) - 1]
+        trials, tint = own["n_trials"], colour(number)
+        ax.plot(trials, own["recovery"], color=tint, label=short(design))
+        ax.fill_between(trials, own["low"], own["high"], color=tint, alpha=0.2, linewidth=0)
+    ax.axhline(target, color="black", linewidth=0.6, linestyle=":")
+    ax.set_xscale("log")
+    ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    ax.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+    ax.xaxis.set_minor_formatter(NullFormatter())
+    ax.set_ylim(0, 1)
+    ax.yaxis.set_major_formatter(PercentFormatter(1.0))
+    ax.set_xlabel("trials of all participants together")
+    ax.set_ylabel("right model comes out best")
+    ax.legend(frameon=False, loc="lower right", fontsize=7)
+    most = float(pairs["log_bayes_factor"].max())
+    for number, (design, panel) in enumerate(zip(designs, matrices, strict=True)):
+        own = pairs[pairs["design"] == design]
+        grid = _grid(own, "model_1", "model_2", "log_bayes_factor", models, symmetric=True)
+        panel.imshow(grid, cmap="Blues", vmin=0, vmax=most)
+        names = [short(name, 16) for name in models]
+        panel.set_xticks(range(len(models)), names, rotation=90)
+        panel.set_yticks(range(len(models)), names if number == 0 else [""] * len(names))
+        panel.set_title(f"{short(design, 24)}\nnats/1000 an answer", fontsize=7)
+        _print_cells(panel, 1000 * grid, grid > 0.6 * most, 6)
+    return [ax, *matrices]
+
+
+def _grid(
+    table: pd.DataFrame, row: str, column: str, value: str, order: Sequence[str], symmetric: bool
+) -> FloatArray:
+    """Return the values by the places of their row and column in `order`, NaN where none is."""
+    place = {name: i for i, name in enumerate(order)}
+    grid = np.full((len(order), len(order)), np.nan)
+    for r, c, v in zip(table[row], table[column], table[value], strict=True):
+        grid[place[r], place[c]] = v
+        if symmetric:
+            grid[place[c], place[r]] = v
+    return grid
+
+
+def _print_cells(ax: Axes, grid: FloatArray, dark: BoolArray, size: float) -> None:
+    """Write whole numbers into the cells of a matrix, in white where a cell is dark."""
+    for (r, c), value in np.ndenumerate(grid):
+        if np.isfinite(value):
+            text, tint = f"{value:.0f}", "white" if dark[r, c] else "black"
+            ax.text(c, r, text, ha="center", va="center", fontsize=size, color=tint)

@@ -25,7 +25,7 @@ import numpy as np
 import pandas as pd
 
 from contstim.evaluation.recovery import DECISIONS, recovery
-from contstim.report.recovery_figure import recovery_figure
+from contstim.report.pair_figures import recovery_figure
 from contstim.report.style import save_figure
 from contstim.selection import read_scores, select_natural_pairs, select_set
 

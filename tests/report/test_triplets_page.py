@@ -6,8 +6,8 @@ import pandas as pd
 import pytest
 
 from contstim.errors import InputError
+from contstim.report.page import triplets_page
 from contstim.report.pair_figures import percentiles, triplet_figure
-from contstim.report.triplets_page import triplets_page
 
 REFERENCE = {"a:1": [-40.0, -30.0, -20.0, -10.0], "b:<2>": [-40.0, -30.0, -20.0, -10.0]}
 
@@ -44,6 +44,9 @@ def test_the_page_holds_every_sentence_and_point() -> None:
     table = page[page.index("<table>") :]
     assert table.index("Natural two.") < table.index("Natural one.")
     assert not re.search(r'(src|href)="https?:', page)
+    # On phones tables move within their own box, and figures are no wider than the screen.
+    assert page.count("<table>") == page.count('<div class="wide"><table>') == 1
+    assert set(re.findall(r"figure svg \{([^}]*)\}", page)) == {" max-width: 100%; height: auto; "}
 
 
 def test_the_figure_places_points_by_percentile() -> None:

@@ -25,7 +25,7 @@ from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.plan import StudyPlan
 from contstim.pipeline.stage import StudyOptions
 from contstim.pipeline.stages.triplets import TripletOptions
-from contstim.report.triplets_page import triplets_page
+from contstim.report.page import triplets_page
 from contstim.search.triplets import ModelPair, triplets
 from contstim.text.sentence import WordList
 from contstim.text.vocabulary import Vocabulary
