@@ -184,7 +184,8 @@ def _pay(args: argparse.Namespace) -> int:
 
 def _replace(args: argparse.Namespace) -> int:
     from contstim.experiment.collected import read_collected
-    from contstim.experiment.payment import release_sessions, replacement_table
+    from contstim.experiment.payment import replacement_table
+    from contstim.experiment.upkeep import release_sessions
 
     study = read_study(args.study)
     collected = read_collected(study, data_file(args))
@@ -213,7 +214,7 @@ def _excluded(collected: Collected, args: argparse.Namespace) -> pd.DataFrame:
 
 
 def _release(args: argparse.Namespace) -> int:
-    from contstim.experiment.payment import release_sessions
+    from contstim.experiment.upkeep import release_sessions
 
     if not args.session and args.idle is None:
         raise InputError("say which assignments: --session ID, or --idle MINUTES")
@@ -283,7 +284,7 @@ def _audit(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> int:
-    from contstim.experiment.psychds import check_psychds
+    from contstim.experiment.exporting import check_psychds
 
     for name, n in check_psychds(args.folder).items():
         print(f"{name}: {n} rows")

@@ -1,4 +1,4 @@
-"""The folder of an adaptive study: its pool of pairs, the models' scores, and places for trials."""
+"""An adaptive study: its pool of pairs, the models' scores, places for trials, how it stands."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ import pandas as pd
 from contstim.adaptive.conduct import AdaptivePlan
 from contstim.adaptive.policies import Pool
 from contstim.adaptive.posterior import Nodes
+from contstim.adaptive.standing import study_standing
 from contstim.errors import InputError
+from contstim.experiment.collected import read_collected
 from contstim.experiment.study import Study, write_record, write_study
 from contstim.experiment.trials import CHOSEN
 from contstim.selection.design import Layout, design_trials
@@ -24,6 +26,7 @@ from contstim.tables import read_table
 
 _PAIR = ("sentence_1", "sentence_2")
 _KINDS = (".csv", ".npz", ".parquet")  # of scores
+_EVERY_S = 30.0  # between looks at how a study stands
 
 
 def new_adaptive_study(
@@ -183,3 +186,49 @@ def _toml(name: str, made: Any) -> Iterator[str]:
         if len(lines) > 1:
             yield ""
             yield from lines
+
+
+class Standings:
+    """How an adaptive study stands, for the dashboard: worked out again when answers have come.
+
+    Parameters
+    ----------
+    study
+        The study.
+    path
+        Its data.
+    blinded
+        Whether to say no more than that the study may stop, or goes on.
+    """
+
+    def __init__(self, study: Study, path: Path, blinded: bool = False) -> None:
+        assert study.adaptive is not None
+        self._path, self._blinded = path, blinded
+        self._plan = study.adaptive
+        self._scores = read_scores(scores_path(study))
+        self._at = float("-inf")
+        self._found: dict[str, Any] | None = None
+
+    def read(self, study: Study, now: float) -> dict[str, Any]:
+        """Return ``stops``, and unless blinded ``lines``, ``models`` and ``pairs``, lists of rows.
+
+        It is `_EVERY_S` old at most. The study may have more places by now.
+        """
+        if self._found is None or now - self._at > _EVERY_S:
+            choices = read_collected(study, self._path).choices
+            self._at, self._found = now, self._stands(choices)
+        return self._found
+
+    def _stands(self, choices: pd.DataFrame) -> dict[str, Any]:
+        chosen = choices[choices["condition"] == CHOSEN]
+        if not len(chosen):
+            return {"stops": False, "lines": ["no answers yet"], "models": [], "pairs": []}
+        found = study_standing(choices, self._scores, self._plan)
+        if self._blinded:
+            return {"stops": found.stops}
+        return {
+            "stops": found.stops,
+            "lines": [*found.sentences, f"{found.n_answers} answers to chosen trials"],
+            "models": found.models.to_dict("records"),
+            "pairs": found.pairs.to_dict("records"),
+        }

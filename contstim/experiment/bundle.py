@@ -7,18 +7,27 @@ with an empty session id, which the page fills with one of its own.
 
 from __future__ import annotations
 
+import json
+import sqlite3
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
+from importlib.metadata import version
 from typing import Any
 
 from contstim.errors import InputError
 from contstim.experiment.issuing import issued
-from contstim.experiment.materials import materials_digest
 from contstim.experiment.options import OUTCOMES
 from contstim.experiment.presentations import is_right
 from contstim.experiment.study import Study
 from contstim.experiment.trials import Trial
+from contstim.experiment.vendor import page_version
 from contstim.files import digest
+
+#: The tables of ``study.toml`` that say what is shown and how.
+_SHOWN_BY = (
+    "study", "consent", "trial", "device", "session", "allocation", "practice", "attention",
+    "questions",
+)  # fmt: skip
 
 #: The format of bundles and of what the page sends.
 FORMAT = 1
@@ -32,10 +41,17 @@ def study_info(study: Study) -> dict[str, Any]:
     that need no stored session, ``declined``, ``full`` and ``unsent``, the ``code`` and the address
     to ``redirect`` to. It is None where the study names no recruiter. Other codes are not in it.
     """
+    own_texts = {key: study.texts[name] for key, name in study.presentation.texts.items()}
     return {
         "format": FORMAT,
-        "study": _study(study),
-        "texts": _texts(study),
+        "study": {
+            "name": study.study.name,
+            "title": study.study.title,
+            "lang": study.study.language,
+            "dir": study.study.direction,
+        },
+        # A presentation has some texts of its own in place of the general ones.
+        "texts": {**study.texts, **own_texts},
         "consent": {
             "version": study.consent.version,
             "sha256": study.consent_sha256,
@@ -158,25 +174,9 @@ def outcome_link(study: Study, outcome: str, suffix: str = "") -> dict[str, str 
     """
     if outcome not in OUTCOMES:
         raise InputError(f"there is no outcome {outcome!r}; there are {', '.join(OUTCOMES)}")
-    code, redirect = (
-        (None, None) if study.recruiter is None else study.recruiter.link(outcome, suffix)
-    )
-    return {"code": code, "redirect": redirect}
-
-
-def _study(study: Study) -> dict[str, str]:
-    return {
-        "name": study.study.name,
-        "title": study.study.title,
-        "lang": study.study.language,
-        "dir": study.study.direction,
-    }
-
-
-def _texts(study: Study) -> dict[str, str]:
-    """Return the page's texts; a presentation has some of its own in place of the general ones."""
-    own = {key: study.texts[name] for key, name in study.presentation.texts.items()}
-    return {**study.texts, **own}
+    recruiter = study.recruiter
+    link = (None, None) if recruiter is None else recruiter.link(outcome, suffix)
+    return dict(zip(("code", "redirect"), link, strict=True))
 
 
 def module_path(study: Study) -> str:
@@ -207,24 +207,42 @@ def _recruiter(study: Study) -> dict[str, Any] | None:
     recruiter = study.recruiter
     if recruiter is None:
         return None
+    names = ("name", "title", "participant", "required")
     return {
-        "name": recruiter.name,
-        "title": recruiter.title,
-        "participant": recruiter.participant,
-        "required": recruiter.required,
+        **{name: getattr(recruiter, name) for name in names},
         "parameters": list(recruiter.parameters),
-        "declined": outcome_link(study, "declined"),
-        "full": outcome_link(study, "full"),
-        "unsent": outcome_link(study, "unsent"),
+        **{outcome: outcome_link(study, outcome) for outcome in ("declined", "full", "unsent")},
     }
 
 
 def _shown(trial: Trial) -> dict[str, Any]:
-    practice = trial.kind == "practice"
-    shown = {
-        "trial": trial.page_id,
-        "number": trial.number,
-        "kind": "practice" if practice else "trial",
-        "shown": dict(trial.shown),
+    shown = {"trial": trial.page_id, "number": trial.number}
+    if trial.kind != "practice":
+        return {**shown, "kind": "trial", "shown": dict(trial.shown)}
+    return {**shown, "kind": "practice", "shown": dict(trial.shown), "expected": trial.expected}
+
+
+def materials_digest(study: Study) -> str:
+    """Return the SHA-256 of what a study shows and how, its trials and consent text apart."""
+    return digest(_content(study))
+
+
+def keep_materials(connection: sqlite3.Connection, study: Study) -> str:
+    """Store what a study shows, once, and return its digest; within a transaction."""
+    content = _content(study)
+    connection.execute("INSERT OR IGNORE INTO materials VALUES (?, ?)", (digest(content), content))
+    return digest(content)
+
+
+def _content(study: Study) -> str:
+    content: dict[str, Any] = {
+        "contstim": version("contstim"),
+        "page": page_version(),
+        "texts": dict(study.texts),
+        **({} if study.module is None else {"module": study.module}),
+        **({} if study.adaptive is None else {"adaptive": asdict(study.adaptive)}),
     }
-    return {**shown, "expected": trial.expected} if practice else shown
+    for name in _SHOWN_BY:
+        part = getattr(study, name)
+        content[name] = [asdict(one) for one in part] if isinstance(part, tuple) else asdict(part)
+    return json.dumps(content, ensure_ascii=False, sort_keys=True)

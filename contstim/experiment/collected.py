@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
@@ -43,8 +45,23 @@ _ANSWER = (
 #: Columns of the choices table after those of `CHOICES`.
 _EXTRA = ("expected", *_PLACE, "side_1", *(one for one in _ANSWER if one not in CHOICES))
 _OF_ANSWERS = ("participant", "group", "trial", "condition", *_PLACE, "expected", "right", *_ANSWER)
-_OF_WORDS = ("participant", "group", "trial", "condition", *_PLACE, "position", "word", "rt_ms")
-_OF_CHECKS = ("participant", "group", "trial", "expected", "choice", "right", "rt_ms")
+#: The columns of the other tables.
+_COLUMNS = {
+    "words": ("participant", "group", "trial", "condition", *_PLACE, "position", "word", "rt_ms"),
+    "practice": ("participant", "trial", "expected", "choice", "right", "rt_ms", "received_at"),
+    "checks": ("participant", "group", "trial", "expected", "choice", "right", "rt_ms"),
+    "sessions": (
+        "participant", "session", "code", "group", "seat", "outcome", "released", "source",
+        "started_at", "finished_at", "minutes", "n_trials", "n_answered",
+        "catch_right", "catch_shown", "checks_right", "checks_shown",
+        "consent_version", "consent_sha256", "materials_sha256", "contstim_version",
+        "page_version",
+    ),  # fmt: skip
+    "allocations": ("at", "action", "seat", "participant", "why"),
+    "conflicts": ("participant", "trial", "choice", "rt_ms", "answered_at", "received_at"),
+    "events": ("participant", "kind", "at", "detail", "received_at"),
+    "responses": ("participant", "question", "response", "rt_ms", "at"),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,8 +156,7 @@ def read_collected(study: Study, data: Path | None = None) -> Collected:
     InputError
         If there are no data, or they are of another study.
     """
-    connection = open_data(data_path(study, data))
-    try:
+    with closing(open_data(data_path(study, data))) as connection:
         # One snapshot, although a server may go on writing.
         connection.execute("BEGIN")
         salt = read_salt(connection)
@@ -148,52 +164,41 @@ def read_collected(study: Study, data: Path | None = None) -> Collected:
             "SELECT *, (SELECT content FROM materials WHERE sha256 = sessions.materials) AS content"
             " FROM sessions JOIN participants USING (participant) ORDER BY started_at, session"
         ).fetchall()
-        answers = connection.execute("SELECT * FROM answers ORDER BY sequence").fetchall()
-        blocks = connection.execute("SELECT * FROM blocks ORDER BY number").fetchall()
-        events = connection.execute("SELECT * FROM events ORDER BY sequence").fetchall()
-        moves = connection.execute("SELECT * FROM allocations ORDER BY sequence").fetchall()
-    finally:
-        connection.close()
+        answers, blocks, events, moves = (
+            connection.execute(f"SELECT * FROM {table} ORDER BY {order}").fetchall()  # noqa: S608 - tables of ours
+            for table, order in (
+                ("answers", "sequence"),
+                ("blocks", "number"),
+                ("events", "sequence"),
+                ("allocations", "sequence"),
+            )
+        )
     names = {
         row["session"]: participant_hash(salt, row["session"], row["recruiter_id"])
         for row in sessions
     }
-    issued: dict[str, list[sqlite3.Row]] = {}
+    issued: dict[str, list[sqlite3.Row]] = defaultdict(list)
     for block in blocks:
-        issued.setdefault(block["session"], []).append(block)
-    parts = _of_sessions(study, sessions, answers, names, issued)
-    return Collected(
-        **parts,
-        materials={row["materials"]: row["content"] for row in sessions if row["content"]},
-        allocations=pd.DataFrame(
-            [
-                {
-                    "at": _iso(row["at"]),
-                    **{name: row[name] for name in ("action", "seat")},
-                    "participant": names.get(row["session"], ""),  # deleted on request
-                    "why": row["why"],
-                }
-                for row in moves
-            ],
-            columns=["at", "action", "seat", "participant", "why"],
-        ),
-        events=pd.DataFrame(
-            [
-                {
-                    "participant": names[event["session"]],
-                    **{name: event[name] for name in ("kind", "at", "detail")},
-                    "received_at": _iso(event["received_at"]),
-                }
-                for event in events
-                if event["kind"] != "responses"
-            ],
-            columns=["participant", "kind", "at", "detail", "received_at"],
-        ),
-        responses=pd.DataFrame(
-            [row for event in events for row in _responses(names[event["session"]], event)],
-            columns=["participant", "question", "response", "rt_ms", "at"],
-        ),
-    )
+        issued[block["session"]].append(block)
+    rows = _of_sessions(study, sessions, answers, names, issued)
+    rows["allocations"] = [
+        # Of who was deleted on request there is no name.
+        {**row, "at": _iso(row["at"]), "participant": names.get(row["session"], "")}
+        for row in map(dict, moves)
+    ]
+    rows["events"] = [
+        {**row, "participant": names[row["session"]], "received_at": _iso(row["received_at"])}
+        for row in map(dict, events)
+        if row["kind"] != "responses"
+    ]
+    rows["responses"] = [
+        row for event in events for row in _responses(names[event["session"]], event)
+    ]
+    # Of what a row holds besides, nothing is shown.
+    columns = _main_columns(study, rows["answers"]) | _COLUMNS
+    tables = {name: pd.DataFrame(rows[name], columns=list(columns[name])) for name in rows}
+    shown = {row["materials"]: row["content"] for row in sessions if row["content"]}
+    return Collected(**tables, materials=shown)
 
 
 def _of_sessions(
@@ -202,9 +207,9 @@ def _of_sessions(
     answers: Iterable[sqlite3.Row],
     names: Mapping[str, str],
     blocks: Mapping[str, list[sqlite3.Row]],
-) -> dict[str, pd.DataFrame]:
-    """Return the tables that are made of sessions and answers."""
-    first: dict[str, dict[str, dict[str, Any]]] = {}
+) -> dict[str, list[dict[str, Any]]]:
+    """Return the rows of the tables that are made of sessions and answers."""
+    first: dict[str, dict[str, dict[str, Any]]] = defaultdict(dict)
     rows: dict[str, list[dict[str, Any]]] = {
         name: []
         for name in ("choices", "answers", "words", "practice", "checks", "sessions", "conflicts")
@@ -212,76 +217,69 @@ def _of_sessions(
     for row in answers:
         answer = {**dict(row), "received_at": _iso(row["received_at"])}
         if answer["conflict"]:
-            kept = ("trial", "choice", "rt_ms", "answered_at", "received_at")
-            own = {name: answer[name] for name in kept}
-            rows["conflicts"].append({"participant": names[answer["session"]], **own})
+            rows["conflicts"].append({**answer, "participant": names[answer["session"]]})
         else:
-            first.setdefault(answer["session"], {})[answer["trial"]] = answer
+            first[answer["session"]][answer["trial"]] = answer
     pairs = isinstance(study.presentation, TwoSentences)
     for session in sessions:
-        own = first.get(session["session"], {})
-        name = names[session["session"]]
-        answered = []
-        for trial in study.practice_trials:
-            if trial.trial in own:
-                rows["practice"].append(_practice(name, trial, own[trial.trial]))
-        tests = []
+        own = first[session["session"]]
+        person = {"participant": names[session["session"]], "group": session["group_number"]}
         trials = filled(study.design.trials[session["seat"]], blocks.get(session["session"], []))
-        for trial in trials:
+        answered, tests = [], []
+        for trial in (*study.practice_trials, *trials):
             if trial.trial not in own:
                 continue
             answer = own[trial.trial]
-            if trial.kind != "choice":
-                tests.append(_check(name, session, trial, answer))
+            if trial.kind == "practice":
+                rows["practice"].append({**answer, **person, **_right(trial, answer)})
+            elif trial.kind == "attention":
+                tests.append({**answer, **person, **_right(trial, answer)})
             elif pairs:
-                answered.append(_choice(name, session, trial, answer, study.trial.levels))
+                answered.append(_choice(person, session, trial, answer, study.trial.levels))
             else:
-                answered.append(_answer(name, session, trial, answer))
+                answered.append(_answer(person, session, trial, answer))
                 rows["words"] += _words(answered[-1], answer["detail"])
         rows["choices" if pairs else "answers"] += answered
         rows["checks"] += tests
-        rows["sessions"].append(_session(trials, name, session, answered, tests))
+        rows["sessions"].append(_session(trials, person, session, answered, tests))
+    return rows
+
+
+def _main_columns(study: Study, answers: Iterable[Mapping[str, Any]]) -> dict[str, tuple[str, ...]]:
+    """Return the columns of choices and answers, of which a study has one."""
+    pairs = isinstance(study.presentation, TwoSentences)
     known = (*CHOICES, *_EXTRA, "catch") if pairs else (*_OF_ANSWERS, "participant")
-    columns_of = (*study.design.columns, *(() if study.adaptive is None else ISSUED_WITH))
-    others = [column for column in columns_of if column not in known]
-    conflicts = ("participant", "trial", "choice", "rt_ms", "answered_at", "received_at")
-    practice = ("participant", "trial", "expected", "choice", "right", "rt_ms", "received_at")
-    columns = {
-        "choices": (*CHOICES, *_EXTRA, *others) if pairs else (),
-        "answers": () if pairs else _of_answers(rows["answers"], others),
-        "words": _OF_WORDS,
-        "practice": practice,
-        "checks": _OF_CHECKS,
-        "sessions": tuple(_session_columns()),
-        "conflicts": conflicts,
-    }
-    return {name: pd.DataFrame(rows[name], columns=list(columns[name])) for name in rows}
+    of_design = (*study.design.columns, *(() if study.adaptive is None else ISSUED_WITH))
+    others = [column for column in of_design if column not in known]
+    if pairs:
+        return {"choices": (*CHOICES, *_EXTRA, *others), "answers": ()}
+    # Those of the answers' details come last.
+    more = (name for row in answers for name in row)
+    return {"choices": (), "answers": tuple(dict.fromkeys((*_OF_ANSWERS, *others, *more)))}
 
 
-def _of_answers(rows: Iterable[Mapping[str, Any]], others: Iterable[str]) -> tuple[str, ...]:
-    """Return the columns of the answers, those of their details last."""
-    return tuple(dict.fromkeys((*_OF_ANSWERS, *others, *(name for row in rows for name in row))))
-
-
-def _answer(
-    name: str, session: sqlite3.Row, trial: Trial, answer: Mapping[str, Any]
+def _place(
+    person: Mapping[str, Any], session: sqlite3.Row, trial: Trial, answer: Mapping[str, Any]
 ) -> dict[str, Any]:
-    detail = read_detail(answer["detail"])
-    # Lists are tables of their own, or stay in the data file.
-    plain = {key: value for key, value in detail.items() if isinstance(value, str | int | float)}
+    """Return what every table of trials says of whose and which a trial is, and of its answer."""
     return {
-        **plain,
-        **trial.row,
-        **trial.shown,
-        "participant": name,
-        "group": session["group_number"],
+        **person,
         "trial": int(trial.row["trial"]),
         "condition": trial.condition,
         "seat": session["seat"],
         "item": int(trial.trial[1:]),
-        **_right(trial, answer),
         **{key: answer[key] for key in _ANSWER},
     }
+
+
+def _answer(
+    person: Mapping[str, Any], session: sqlite3.Row, trial: Trial, answer: Mapping[str, Any]
+) -> dict[str, Any]:
+    detail = read_detail(answer["detail"])
+    # Lists are tables of their own, or stay in the data file.
+    plain = {key: value for key, value in detail.items() if isinstance(value, str | int | float)}
+    own = {**_place(person, session, trial, answer), **_right(trial, answer)}
+    return {**plain, **trial.row, **trial.shown, **own}
 
 
 def _words(row: Mapping[str, Any], detail: str) -> list[dict[str, Any]]:
@@ -289,17 +287,10 @@ def _words(row: Mapping[str, Any], detail: str) -> list[dict[str, Any]]:
     words, times = found.get("words"), found.get("rt_ms")
     if not isinstance(words, list) or not isinstance(times, list):
         return []
-    place = {name: row[name] for name in _OF_WORDS if name in row and name != "rt_ms"}
     return [
-        {**place, "position": number, "word": word, "rt_ms": rt}
+        {**row, "position": number, "word": word, "rt_ms": rt}
         for number, (word, rt) in enumerate(zip(words, times, strict=True), start=1)
     ]
-
-
-def _practice(name: str, trial: Trial, answer: Mapping[str, Any]) -> dict[str, Any]:
-    kept = ("choice", "rt_ms", "received_at")
-    own = {key: answer[key] for key in kept}
-    return {"participant": name, "trial": trial.trial, **_right(trial, answer), **own}
 
 
 def _right(trial: Trial, answer: Mapping[str, Any]) -> dict[str, Any]:
@@ -315,39 +306,24 @@ def _iso(seconds: float | None) -> str | None:
 
 
 def _choice(
-    name: str, session: sqlite3.Row, trial: Trial, answer: Mapping[str, Any], levels: int
+    person: Mapping[str, Any],
+    session: sqlite3.Row,
+    trial: Trial,
+    answer: Mapping[str, Any],
+    levels: int,
 ) -> dict[str, Any]:
     side = str(trial.side_1)
     left = side == "left"
     return {
-        **{key: value for key, value in trial.row.items() if key != "catch"},
-        "participant": name,
-        "group": session["group_number"],
-        "trial": int(trial.row["trial"]),
-        "condition": trial.condition,
+        **trial.row,
+        **_place(person, session, trial, answer),
         "sentence_1": trial.shown["left" if left else "right"],
         "sentence_2": trial.shown["right" if left else "left"],
         "model_1": trial.row.get("model_1") or None,
         "model_2": trial.row.get("model_2") or None,
         "rating": rating_of(answer["choice"], side, levels),
         "expected": None if trial.expected is None else 1,
-        "seat": session["seat"],
-        "item": int(trial.trial[1:]),
         "side_1": side,
-        **{key: answer[key] for key in _ANSWER},
-    }
-
-
-def _check(
-    name: str, session: sqlite3.Row, trial: Trial, answer: Mapping[str, Any]
-) -> dict[str, Any]:
-    return {
-        "participant": name,
-        "group": session["group_number"],
-        "trial": trial.trial,
-        "choice": answer["choice"],
-        **_right(trial, answer),
-        "rt_ms": answer["rt_ms"],
     }
 
 
@@ -367,36 +343,9 @@ def _responses(name: str, event: sqlite3.Row) -> list[dict[str, Any]]:
     ]
 
 
-def _session_columns() -> tuple[str, ...]:
-    return (
-        "participant",
-        "session",
-        "code",
-        "group",
-        "seat",
-        "outcome",
-        "released",
-        "source",
-        "started_at",
-        "finished_at",
-        "minutes",
-        "n_trials",
-        "n_answered",
-        "catch_right",
-        "catch_shown",
-        "checks_right",
-        "checks_shown",
-        "consent_version",
-        "consent_sha256",
-        "materials_sha256",
-        "contstim_version",
-        "page_version",
-    )
-
-
 def _session(
     trials: Iterable[Trial],
-    name: str,
+    person: Mapping[str, Any],
     session: sqlite3.Row,
     choices: list[dict[str, Any]],
     checks: list[dict[str, Any]],
@@ -406,14 +355,11 @@ def _session(
     versions = {} if session["content"] is None else json.loads(session["content"])
     last = session["finished_at"] or session["last_at"]
     return {
-        "participant": name,
-        "session": session["session"],
+        **dict(session),
+        **person,
         "code": session_code(session["session"]),
-        "group": session["group_number"],
-        "seat": session["seat"],
         "outcome": session["outcome"] or "unfinished",
         "released": session["released_why"] or "",
-        "source": session["source"],
         "started_at": _iso(session["started_at"]),
         "finished_at": _iso(session["finished_at"]),
         "minutes": round((last - session["started_at"]) / 60, 2),
@@ -423,8 +369,6 @@ def _session(
         "catch_shown": len(catch),
         "checks_right": sum(row["right"] for row in checks),
         "checks_shown": len(checks),
-        "consent_version": session["consent_version"],
-        "consent_sha256": session["consent_sha256"],
         "materials_sha256": session["materials"],
         "contstim_version": versions.get("contstim"),
         "page_version": versions.get("page"),
@@ -441,15 +385,12 @@ def recruiter_ids(study: Study, data: Path | None = None) -> pd.DataFrame:
     InputError
         As `read_collected`.
     """
-    connection = open_data(data_path(study, data))
-    try:
+    with closing(open_data(data_path(study, data))) as connection:
         salt = read_salt(connection)
         rows = connection.execute(
             "SELECT session, recruiter_id, parameters FROM sessions JOIN participants"
             " USING (participant)"
         ).fetchall()
-    finally:
-        connection.close()
     names = [] if study.recruiter is None else [*study.recruiter.parameters]
     kept = [json.loads(row["parameters"]) for row in rows]
     # A study's run in JATOS is known by the id of its result.

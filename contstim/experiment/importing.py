@@ -5,25 +5,26 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from contstim.errors import InputError
-from contstim.experiment.materials import keep_materials, materials_digest
+from contstim.experiment.bundle import keep_materials, materials_digest
 from contstim.experiment.messages import parse_json
-from contstim.experiment.recording import (
+from contstim.experiment.schema import data_path, writing
+from contstim.experiment.sessions import (
     GRACE_S,
-    Received,
+    add_session,
     is_over,
     outcome_of,
     record_answers,
     record_events,
+    session_row,
     trials_by_id,
 )
-from contstim.experiment.schema import data_path, writing
 from contstim.experiment.study import Study
 from contstim.files import digest
 from contstim.tables import numbered_lines
@@ -92,17 +93,16 @@ def import_logs(study: Study, paths: Iterable[Path], data: Path | None = None) -
     logs: dict[str, _Log] = {}
     for path in paths:
         notes += _read(logs, study, path)
+    count = "SELECT count(*), coalesce(sum(conflict), 0) FROM answers"
     with writing(data_path(study, data), study) as connection:
-        before = _n_answers(connection)
+        before = connection.execute(count).fetchone()
         for session, log in logs.items():
-            received = _store(connection, study, session, log)
-            notes += [f"session {session}: {why}" for _, why in received.refused]
-        added = _n_answers(connection) - before
-        query = "SELECT count(*) FROM (SELECT conflict FROM answers ORDER BY sequence LIMIT -1"
-        conflicts = connection.execute(
-            f"{query} OFFSET ?) WHERE conflict = 1",
-            (before,),
-        ).fetchone()[0]
+            faults = _store(connection, study, session, log)
+            notes += [f"session {session}: {why}" for why in faults]
+        added, conflicts = (
+            now - then
+            for now, then in zip(connection.execute(count).fetchone(), before, strict=True)
+        )
     return Imported(len(logs), added, conflicts, tuple(notes))
 
 
@@ -179,23 +179,25 @@ def _add(logs: dict[str, _Log], study: Study, line: Mapping[str, Any]) -> None:
     log.events += line.get("events", [])
 
 
-def _store(connection: sqlite3.Connection, study: Study, session: str, log: _Log) -> Received:
-    forgotten = "SELECT at, why FROM forgotten WHERE session_sha256 = ?"
+def _store(connection: sqlite3.Connection, study: Study, session: str, log: _Log) -> Iterator[str]:
+    """Store the lines of one session; yield what is wrong with those that are left out."""
+    forgotten = "SELECT why FROM forgotten WHERE session_sha256 = ?"
     gone = connection.execute(forgotten, (digest(session),)).fetchone()
     if gone is not None:
-        return Received((), (), ((None, f"its data were deleted ({gone['why']})"),))
+        yield f"its data were deleted ({gone['why']})"
+        return
     times = [at for value in (log.consent, *log.answers, *log.events) if (at := _at(value))]
-    row = connection.execute("SELECT * FROM sessions WHERE session = ?", (session,)).fetchone()
+    latest = max(times, default=0.0)
+    row = session_row(connection, session)
     if row is None:
-        _create(connection, study, session, log, min(times, default=0.0), max(times, default=0.0))
+        _create(connection, study, session, log, min(times, default=0.0), latest)
+        row = session_row(connection, session)
     elif row["seat"] != log.assignment:
-        return Received((), (), ((None, f"the data have it on seat {row['seat']}"),))
+        yield f"the data have it on seat {row['seat']}"
+        return
     trials = trials_by_id(study, study.design.trials[log.assignment])
-    started, last = connection.execute(
-        "SELECT started_at, max(last_at, ?) FROM sessions WHERE session = ?",
-        (max(times, default=0.0), session),
-    ).fetchone()
-    refused: tuple[tuple[str | None, str], ...] = ()
+    started, last = row["started_at"], max(row["last_at"], latest)
+    refused = []
     for late in (False, True):
         answers = [
             answer
@@ -203,9 +205,8 @@ def _store(connection: sqlite3.Connection, study: Study, session: str, log: _Log
             if is_over(study, started, _at(answer), GRACE_S) == late
         ]
         shown = study.presentation
-        received = record_answers(connection, session, trials, answers, last, late, shown)
-        refused += received.refused
-    events = record_events(connection, session, trials, log.events, last)
+        refused += record_answers(connection, session, trials, answers, last, late, shown).refused
+    refused += record_events(connection, session, trials, log.events, last).refused
     outcome, _ = outcome_of(connection, study, session, last)
     connection.execute(
         # A later file may hold what was missing; a server's own word stands.
@@ -213,7 +214,7 @@ def _store(connection: sqlite3.Connection, study: Study, session: str, log: _Log
         " AND (outcome IS NULL OR source = 'import')",
         (last if outcome else None, outcome, last, session),
     )
-    return Received((), (), refused + events.refused)
+    yield from (why for _, why in refused)
 
 
 def _create(
@@ -224,42 +225,33 @@ def _create(
     first: float,
     last: float,
 ) -> None:
-    agreed = {name: str(log.consent.get(name, ""))[:200] for name in ("version", "sha256")}
-    if agreed == {"version": study.consent.version, "sha256": study.consent_sha256}:
-        connection.execute(
-            "INSERT OR IGNORE INTO consents VALUES (?, ?, ?)",
-            (study.consent_sha256, study.consent.version, study.consent_text),
-        )
     shown = log.consent.get("materials")
-    shown = shown if isinstance(shown, str) and re.fullmatch("[0-9a-f]{64}", shown) else None
-    if shown == materials_digest(study):
+    if not isinstance(shown, str) or not re.fullmatch("[0-9a-f]{64}", shown):
+        shown = None
+    elif shown == materials_digest(study):
         keep_materials(connection, study)
-    participant = connection.execute(
-        "INSERT INTO participants (recruiter_id, parameters) VALUES (?, ?)",
-        _recruiter(connection, study, log),
-    ).lastrowid
-    connection.execute(
-        "INSERT INTO sessions (session, participant, request, source, seat, group_number,"
-        " consent_version, consent_sha256, started_at, last_at, materials)"
-        " VALUES (?, ?, NULL, 'import', ?, ?, ?, ?, ?, ?, ?)",
-        (
-            session,
-            participant,
-            log.assignment,
-            study.design.groups[log.assignment],
-            agreed["version"],
-            agreed["sha256"],
-            first,
-            last,
-            shown,
-        ),
-    )
+    row = {
+        "session": session,
+        "source": "import",
+        "seat": log.assignment,
+        "group_number": study.design.groups[log.assignment],
+        **{
+            f"consent_{name}": str(log.consent.get(name, ""))[:200]
+            for name in ("version", "sha256")
+        },
+        "started_at": first,
+        "last_at": last,
+        "materials": shown,
+    }
+    add_session(connection, study, row, *_recruiter(connection, study, log))
     connection.execute(
         "UPDATE seats SET session = ? WHERE seat = ? AND session IS NULL", (session, log.assignment)
     )
 
 
-def _recruiter(connection: sqlite3.Connection, study: Study, log: _Log) -> tuple[str | None, str]:
+def _recruiter(
+    connection: sqlite3.Connection, study: Study, log: _Log
+) -> tuple[str | None, dict[str, str]]:
     """Return the recruiter's id of the participant and kept parameters, where the log has them."""
     given = log.consent.get("recruiter")
     given = given if isinstance(given, Mapping) else {}
@@ -270,11 +262,7 @@ def _recruiter(connection: sqlite3.Connection, study: Study, log: _Log) -> tuple
     query = "SELECT 1 FROM participants WHERE recruiter_id = ?"
     if who is not None and connection.execute(query, (who,)).fetchone() is not None:
         who = None
-    return who, json.dumps(kept)
-
-
-def _n_answers(connection: sqlite3.Connection) -> int:
-    return int(connection.execute("SELECT count(*) FROM answers").fetchone()[0])
+    return who, kept
 
 
 def _at(value: object) -> float:

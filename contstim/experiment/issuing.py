@@ -14,6 +14,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from contstim.errors import InputError
+from contstim.experiment.schema import insert
 from contstim.experiment.study import Study
 from contstim.experiment.trials import CHOSEN, Trial, rating_of
 from contstim.files import digest_of
@@ -153,8 +154,7 @@ class Issuing:
             "passed_over": json.dumps(block.passed_over),
             **self._made_by,
         }
-        names, marks = ", ".join(row), ", ".join(f":{name}" for name in row)
-        connection.execute(f"INSERT INTO blocks ({names}) VALUES ({marks})", row)  # noqa: S608 - names are ours
+        insert(connection, "blocks", row)
         conductor.record(block)
         self._note(block)
 

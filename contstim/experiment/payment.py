@@ -1,21 +1,14 @@
-"""Who is to be paid, who gets a bonus, whose assignment is given again, each with the reason."""
+"""Who is to be paid, who gets a bonus, whose assignment is to be given again, with the reason."""
 
 from __future__ import annotations
 
-import sqlite3
-import time
 from collections.abc import Hashable, Mapping
-from pathlib import Path
 from typing import Annotated, Any
 
 import pandas as pd
 from pydantic import Field
 
-from contstim.errors import InputError
-from contstim.experiment.allocation import release_assignment, release_stale
 from contstim.experiment.collected import Collected
-from contstim.experiment.schema import check_words, data_path, writing
-from contstim.experiment.study import Study
 from contstim.settings import settings
 
 
@@ -117,55 +110,3 @@ def replacement_table(collected: Collected, excluded: pd.DataFrame) -> pd.DataFr
             rows.append({**{name: one[name] for name in names}, "reason": reason})
     columns = ["participant", "session", "group", "seat", "released", "reason"]
     return pd.DataFrame(rows, columns=columns)
-
-
-def release_sessions(
-    study: Study,
-    sessions: Mapping[str, str],
-    idle_minutes: float | None = None,
-    data: Path | None = None,
-) -> list[str]:
-    """Give assignments to whoever comes next; the data of the sessions stay.
-
-    A server may be running.
-
-    Parameters
-    ----------
-    study
-        The study.
-    sessions
-        Sessions and why, e.g. ``excluded``.
-    idle_minutes
-        Also those that are unfinished and have sent nothing for so long.
-    data
-        The data file; by default in the study's folder.
-
-    Returns
-    -------
-    list of str
-        The sessions whose assignments were released; others had none.
-
-    Raises
-    ------
-    InputError
-        If there is no such session, or no data, or a reason is no text.
-    OutputError
-        If the data cannot be written.
-    """
-    for words in (*sessions, *sessions.values()):
-        check_words(words)
-    now = time.time()
-    with writing(data_path(study, data)) as connection:
-        done = [s for s, why in sessions.items() if _release(connection, s, why, now)]
-        if idle_minutes is not None:
-            done += release_stale(connection, now - idle_minutes * 60, now)
-    return done
-
-
-def _release(connection: sqlite3.Connection, session: str, why: str, now: float) -> bool:
-    row = connection.execute("SELECT 1 FROM sessions WHERE session = ?", (session,)).fetchone()
-    if row is None:
-        raise InputError(
-            f"there is no session {session!r}; `contstim experiment export` lists them"
-        )
-    return release_assignment(connection, session, why, now)

@@ -230,6 +230,14 @@ def _unusable(path: Path, error: sqlite3.Error) -> str:
     return f"cannot use {path} as the study's data: {error}"
 
 
+def insert(
+    connection: sqlite3.Connection, table: str, row: Mapping[str, Any], otherwise: str = ""
+) -> sqlite3.Cursor:
+    """Add a row, by the names of its columns; `otherwise` may be ``OR IGNORE``."""
+    names, marks = ", ".join(row), ", ".join(f":{name}" for name in row)
+    return connection.execute(f"INSERT {otherwise} INTO {table} ({names}) VALUES ({marks})", row)  # noqa: S608 - names are ours
+
+
 def read_salt(connection: sqlite3.Connection) -> str:
     """Return the salt of the participants' hashes."""
     row = connection.execute("SELECT value FROM about WHERE key = 'salt'").fetchone()

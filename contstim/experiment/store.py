@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 import sqlite3
 import tempfile
@@ -14,31 +13,29 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import wraps
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
-from contstim.experiment.allocation import (
-    release_assignment,
-    release_stale,
-    return_to_assignment,
-    take_assignment,
-)
-from contstim.experiment.bundle import make_bundle, next_trials, outcome_link
+from contstim.experiment.bundle import keep_materials, make_bundle, next_trials, outcome_link
 from contstim.experiment.dashboard import AnswerCounts, read_summary
 from contstim.experiment.issuing import Issuing, session_trials
-from contstim.experiment.materials import keep_materials
 from contstim.experiment.messages import Opening, RefusedError
-from contstim.experiment.recording import (
+from contstim.experiment.schema import code_suffix, data_path, insert, open_data, read_salt
+from contstim.experiment.sessions import (
     GRACE_S,
     Received,
+    add_session,
     is_over,
     outcome_of,
     record_answers,
     record_events,
+    release_assignment,
+    release_stale,
     responses_of,
+    return_to_assignment,
+    session_row,
+    take_assignment,
     trials_by_id,
 )
-from contstim.experiment.schema import code_suffix, data_path, open_data, read_salt
 from contstim.experiment.study import Study
 from contstim.experiment.trials import Trial, read_design
 from contstim.experiment.upkeep import backup_data
@@ -46,7 +43,7 @@ from contstim.experiment.writer import Writer
 from contstim.files import digest, lock
 
 if TYPE_CHECKING:
-    from contstim.experiment.standings import Standings
+    from contstim.experiment.adaptive import Standings
 
 _TOKENS = 200  # times that a session may be opened; only a fault or malice comes near
 
@@ -67,6 +64,45 @@ def _step(
         self: Store, /, *args: Arguments.args, **kwargs: Arguments.kwargs
     ) -> Future[_Result]:
         return self._writer.submit(lambda c: method(self, c, self._clock(), *args, **kwargs))
+
+    return submit
+
+
+def _session_step(
+    method: Callable[Concatenate[Store, sqlite3.Connection, float, Any, Arguments], _Result],
+) -> Callable[Concatenate[Store, str, Arguments], Future[_Result]]:
+    """Have a method run as a `_step` with the row of the session whose token callers give.
+
+    The session is back in its assignment if that is free. There is a `RefusedError`, 401, if the
+    token is of none.
+    """
+
+    @wraps(method)
+    def known(
+        self: Store,
+        connection: sqlite3.Connection,
+        now: float,
+        token: str,
+        /,
+        *args: Arguments.args,
+        **kwargs: Arguments.kwargs,
+    ) -> _Result:
+        query = "SELECT session FROM tokens WHERE sha256 = ?"
+        found = connection.execute(query, (digest(token),)).fetchone()
+        if found is None:
+            raise RefusedError(401, "there is no such session; open the study again")
+        row = _come_back(connection, found["session"], now)
+        return method(self, connection, now, row, *args, **kwargs)
+
+    return _step(known)
+
+
+def _aside(method: Callable[[Store], _Result]) -> Callable[[Store], Future[_Result]]:
+    """Have a method run by a thread that only reads; the writer is not asked."""
+
+    @wraps(method)
+    def submit(self: Store) -> Future[_Result]:
+        return self._reader.submit(method, self)
 
     return submit
 
@@ -116,7 +152,7 @@ class Store:
             self._counts = AnswerCounts()
             self._standings: Standings | None = None
             if self._issuing is not None:
-                from contstim.experiment.standings import Standings
+                from contstim.experiment.adaptive import Standings
 
                 self._writer.submit(self._issuing.check).result()
                 self._standings = Standings(study, self.path, blinded)
@@ -125,12 +161,7 @@ class Store:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -168,107 +199,74 @@ class Store:
             raise RefusedError(
                 400, f"the participant's id ({study.recruiter.participant}) is missing"
             )
-        self._release(connection, now)
-        session = self._known(connection, opening)
+        minutes = study.allocation.release_after_minutes
+        if minutes:
+            release_stale(connection, now - minutes * 60, now)
+        session = _known(connection, opening)
         new = session is None
         if session is None:
             session = self._create(connection, opening, now)
-        else:
-            self._refuse_finished(connection, session)
-            self._come_back(connection, session, now)
-        return self._token(connection, session, now), self._bundle(connection, session, now), new
+        elif outcome := session_row(connection, session)["outcome"]:
+            link = self._link(connection, session, outcome)
+            raise RefusedError(
+                409, "this participant has finished already", outcome=outcome, **link
+            )
+        row = _come_back(connection, session, now)
+        return _token(connection, session, now), self._bundle(connection, row, now), new
 
-    @_step
-    def resume(self, connection: sqlite3.Connection, now: float, token: str) -> dict[str, Any]:
-        """Return the bundle of the token's session, back in its assignment if that is free.
+    @_session_step
+    def resume(self, connection: sqlite3.Connection, now: float, row: Any) -> dict[str, Any]:
+        """Return the bundle of the token's session."""
+        return self._bundle(connection, row, now)
 
-        Raises
-        ------
-        RefusedError
-            401 if there is no such session.
-        """
-        session = self._whose(connection, token)
-        self._come_back(connection, session, now)
-        return self._bundle(connection, session, now)
-
-    @_step
+    @_session_step
     def add_answers(
-        self, connection: sqlite3.Connection, now: float, token: str, answers: Sequence[Any]
+        self, connection: sqlite3.Connection, now: float, row: Any, answers: Sequence[Any]
     ) -> Received:
-        """Store answers; see `record_answers`.
-
-        Raises
-        ------
-        RefusedError
-            401 if there is no such session.
-        """
-        session = self._whose(connection, token)
-        self._come_back(connection, session, now)
-        row = _session(connection, session)
+        """Store answers; see `record_answers`."""
+        session, shown = row["session"], self.study.presentation
         late = is_over(self.study, row["started_at"], now, GRACE_S)
-        trials = self._by_id(connection, row)
-        shown = self.study.presentation
+        trials = trials_by_id(self.study, self._trials_of(connection, row))
         received = record_answers(connection, session, trials, answers, now, late, shown)
         if self._issuing is not None:
             self._issuing.learn(connection)
         if self.study.session.end_at_once and row["outcome"] is None:
             outcome, _ = outcome_of(connection, self.study, session, now)
-            if outcome == "failed_checks":
-                return replace(received, over=True)
+            received.over = outcome == "failed_checks"
         return received
 
-    @_step
+    @_session_step
     def add_events(
-        self, connection: sqlite3.Connection, now: float, token: str, events: Sequence[Any]
+        self, connection: sqlite3.Connection, now: float, row: Any, events: Sequence[Any]
     ) -> Received:
-        """Store events; see `record_events`.
+        """Store events; see `record_events`."""
+        trials = trials_by_id(self.study, self._trials_of(connection, row))
+        return record_events(connection, row["session"], trials, events, now)
 
-        Raises
-        ------
-        RefusedError
-            401 if there is no such session.
-        """
-        session = self._whose(connection, token)
-        self._come_back(connection, session, now)
-        trials = self._by_id(connection, _session(connection, session))
-        return record_events(connection, session, trials, events, now)
-
-    @_step
+    @_session_step
     def next_trials(
-        self, connection: sqlite3.Connection, now: float, token: str, after: int
+        self, connection: sqlite3.Connection, now: float, row: Any, after: int
     ) -> dict[str, Any]:
         """Return the trials of a session after number `after`, choosing a block if one is due.
 
         Asked again after a reply that was lost, it returns the same; see `next_trials`.
-
-        Raises
-        ------
-        RefusedError
-            401 if there is no such session.
         """
-        session = self._whose(connection, token)
-        self._come_back(connection, session, now)
-        row = _session(connection, session)
         found = next_trials(self._trials_of(connection, row), after)
         if found["trials"] or not found["more"] or row["outcome"] or self._issuing is None:
             return found
-        self._issuing.issue(connection, session, now)
+        self._issuing.issue(connection, row["session"], now)
         return next_trials(self._trials_of(connection, row), after)
 
-    @_step
-    def finish(self, connection: sqlite3.Connection, now: float, token: str) -> dict[str, Any]:
+    @_session_step
+    def finish(self, connection: sqlite3.Connection, now: float, row: Any) -> dict[str, Any]:
         """End a session and return its outcome, completion code and the address to return to.
 
         Raises
         ------
         RefusedError
-            401 if there is no such session; 409, with the ids of the missing trials, if trials
-            have no answer while there is time.
+            409, with the ids of the missing trials, if trials have no answer while there is time.
         """
-        session = self._whose(connection, token)
-        self._come_back(connection, session, now)
-        row = _session(connection, session)
-        outcome = row["outcome"]
+        session, outcome = row["session"], row["outcome"]
         if outcome is None:
             outcome, missing = outcome_of(connection, self.study, session, now)
             if outcome is None:
@@ -318,59 +316,38 @@ class Store:
         """Count somebody who declined; nothing else is stored."""
         _count(connection, "declined")
 
-    def summary(self) -> Future[dict[str, Any]]:
-        """Return what the dashboard shows; see `read_summary`. The writer is not asked.
+    @_aside
+    def summary(self) -> dict[str, Any]:
+        """Return what the dashboard shows; see `read_summary`.
 
         Of an adaptive study also ``adaptive``: how it stands, see `Standings.read`.
         """
-        return self._reader.submit(self._summarised)
-
-    def _summarised(self) -> dict[str, Any]:
         now = self._clock()
         found = read_summary(self.path, self.study, self._counts, now)
         if self._standings is not None:
             found["adaptive"] = self._standings.read(self.study, now)
         return found
 
-    def backup(self) -> Future[bytes]:
-        """Return a copy of the data as they are at one moment. The writer is not asked."""
-        return self._reader.submit(self._copied)
-
-    def _copied(self) -> bytes:
+    @_aside
+    def backup(self) -> bytes:
+        """Return a copy of the data as they are at one moment."""
         with tempfile.TemporaryDirectory() as folder:
             copy = Path(folder) / "copy.sqlite3"
             backup_data(self.study, copy, self.path)
             return copy.read_bytes()
 
-    def export(self) -> Future[bytes]:
-        """Return the tables and the Psych-DS data set as a ZIP archive. The writer is not asked."""
-        return self._reader.submit(self._exported)
-
-    def _exported(self) -> bytes:
+    @_aside
+    def export(self) -> bytes:
+        """Return the tables and the Psych-DS data set as a ZIP archive."""
         # Pandas takes longer to load than all else: a server that was killed is back without it.
         from contstim.experiment.exporting import exported_zip
 
         return exported_zip(self.study, self.path)
 
-    def _whose(self, connection: sqlite3.Connection, token: str) -> str:
-        """Return the session of a token.
-
-        Raises
-        ------
-        RefusedError
-            401 if there is none.
-        """
-        row = connection.execute(
-            "SELECT session FROM tokens WHERE sha256 = ?", (digest(token),)
-        ).fetchone()
-        if row is None:
-            raise RefusedError(401, "there is no such session; open the study again")
-        return str(row["session"])
-
-    def _bundle(self, connection: sqlite3.Connection, session: str, now: float) -> dict[str, Any]:
+    def _bundle(self, connection: sqlite3.Connection, row: Any, now: float) -> dict[str, Any]:
         """Return the bundle of a session with what was answered."""
-        row = _session(connection, session)
-        rows = connection.execute(
+        session = row["session"]
+        answers = connection.execute(
             "SELECT trial, answer, choice FROM answers WHERE session = ? AND conflict = 0"
             " ORDER BY sequence",
             (session,),
@@ -378,93 +355,46 @@ class Store:
         trials = self._trials_of(connection, row)
         known = trials_by_id(self.study, trials)
         answered = {
-            known[r["trial"]].page_id: {"id": r["answer"], "choice": r["choice"]}
-            for r in rows
-            if r["trial"] in known  # practice may have changed since
+            known[one["trial"]].page_id: {"id": one["answer"], "choice": one["choice"]}
+            for one in answers
+            if one["trial"] in known  # practice may have changed since
         }
         elapsed = round(max(0.0, now - row["started_at"]), 3)
         responded = responses_of(connection, session)
         bundle = make_bundle(self.study, row["seat"], session, answered, elapsed, responded, trials)
         return {**bundle, "finished": row["outcome"]}
 
-    def _trials_of(self, connection: sqlite3.Connection, row: sqlite3.Row) -> tuple[Trial, ...]:
+    def _trials_of(self, connection: sqlite3.Connection, row: Any) -> tuple[Trial, ...]:
         return session_trials(connection, self.study, row["session"], row["seat"])
-
-    def _by_id(self, connection: sqlite3.Connection, row: sqlite3.Row) -> dict[str, Trial]:
-        return trials_by_id(self.study, self._trials_of(connection, row))
-
-    def _release(self, connection: sqlite3.Connection, now: float) -> None:
-        minutes = self.study.allocation.release_after_minutes
-        if minutes:
-            release_stale(connection, now - minutes * 60, now)
-
-    def _known(self, connection: sqlite3.Connection, opening: Opening) -> str | None:
-        row = None
-        if opening.participant is not None:
-            row = connection.execute(
-                "SELECT session FROM sessions JOIN participants USING (participant)"
-                " WHERE recruiter_id = ?",
-                (opening.participant,),
-            ).fetchone()
-        elif opening.request is not None:
-            row = connection.execute(
-                "SELECT session FROM sessions JOIN participants USING (participant)"
-                " WHERE request = ? AND recruiter_id IS NULL",
-                (opening.request,),
-            ).fetchone()
-        return None if row is None else str(row["session"])
 
     def _create(self, connection: sqlite3.Connection, opening: Opening, now: float) -> str:
         session = str(uuid.uuid4())
-        # Only an opening without a recruiter's id is known again by its request.
-        request = opening.request if opening.participant is None else None
-        connection.execute(
-            "INSERT OR IGNORE INTO consents VALUES (?, ?, ?)",
-            (self.study.consent_sha256, self.study.consent.version, self.study.consent_text),
-        )
-        participant = connection.execute(
-            "INSERT INTO participants (recruiter_id, parameters) VALUES (?, ?)",
-            (opening.participant, json.dumps(dict(opening.parameters))),
-        ).lastrowid
         assignment = take_assignment(connection, session, now, self.study.allocation)
         if assignment is None:
-            link = outcome_link(self.study, "full")
-            raise RefusedError(503, "no place is free", **link)
+            raise RefusedError(503, "no place is free", **outcome_link(self.study, "full"))
         if assignment[0] not in self.study.design.trials:
-            self._reload()
-        connection.execute(
-            "INSERT INTO sessions (session, participant, request, source, seat, group_number,"
-            " consent_version, consent_sha256, started_at, last_at, materials)"
-            " VALUES (?, ?, ?, 'server', ?, ?, ?, ?, ?, ?, ?)",
-            (
-                session,
-                participant,
-                request,
-                *assignment,
-                opening.consent.version,
-                opening.consent.sha256,
-                now,
-                now,
-                keep_materials(connection, self.study),
-            ),
-        )
+            # `contstim experiment extend` has added trials.
+            study = self.study
+            path = study.folder / "trials.csv"
+            design = read_design(path, study.attention, study.presentation)
+            self.study = replace(study, design=design)
+        row = {
+            "session": session,
+            # Only an opening without a recruiter's id is known again by its request.
+            "request": opening.request if opening.participant is None else None,
+            "source": "server",
+            "seat": assignment[0],
+            "group_number": assignment[1],
+            "consent_version": opening.consent.version,
+            "consent_sha256": opening.consent.sha256,
+            "started_at": now,
+            "last_at": now,
+            "materials": keep_materials(connection, self.study),
+        }
+        add_session(connection, self.study, row, opening.participant, opening.parameters)
         if self._issuing is not None:
             self._issuing.issue(connection, session, now)
         return session
-
-    def _reload(self) -> None:
-        """Read the trials again, to which `contstim experiment extend` has added."""
-        path = self.study.folder / "trials.csv"
-        design = read_design(path, self.study.attention, self.study.presentation)
-        self.study = replace(self.study, design=design)
-
-    def _refuse_finished(self, connection: sqlite3.Connection, session: str) -> None:
-        outcome = _session(connection, session)["outcome"]
-        if outcome is not None:
-            link = self._link(connection, session, outcome)
-            raise RefusedError(
-                409, "this participant has finished already", outcome=outcome, **link
-            )
 
     def _link(
         self, connection: sqlite3.Connection, session: str, outcome: str
@@ -474,26 +404,32 @@ class Store:
         suffix = code_suffix(read_salt(connection), session) if own else ""
         return outcome_link(self.study, outcome, suffix)
 
-    def _come_back(self, connection: sqlite3.Connection, session: str, now: float) -> None:
-        row = _session(connection, session)
-        if row["released_why"] == "abandoned":
-            return_to_assignment(connection, session, now)
-        connection.execute("UPDATE sessions SET last_at = ? WHERE session = ?", (now, session))
 
-    def _token(self, connection: sqlite3.Connection, session: str, now: float) -> str:
-        count = "SELECT count(*) FROM tokens WHERE session = ?"
-        if connection.execute(count, (session,)).fetchone()[0] >= _TOKENS:
-            raise RefusedError(429, "this session was opened too often; tell the researchers")
-        token = secrets.token_urlsafe(32)
-        connection.execute("INSERT INTO tokens VALUES (?, ?, ?)", (digest(token), session, now))
-        return token
+def _known(connection: sqlite3.Connection, opening: Opening) -> str | None:
+    """Return the session that a participant has, by the recruiter's id or else by the request."""
+    mine, value = "recruiter_id = ?", opening.participant
+    if value is None:
+        mine, value = "request = ? AND recruiter_id IS NULL", opening.request
+    query = f"SELECT session FROM sessions JOIN participants USING (participant) WHERE {mine}"  # noqa: S608 - ours
+    row = connection.execute(query, (value,)).fetchone()
+    return None if row is None else str(row["session"])
 
 
-def _session(connection: sqlite3.Connection, session: str) -> sqlite3.Row:
-    row: sqlite3.Row = connection.execute(
-        "SELECT * FROM sessions WHERE session = ?", (session,)
-    ).fetchone()
-    return row
+def _come_back(connection: sqlite3.Connection, session: str, now: float) -> Any:
+    """Note a sign of life, with which an abandoned session returns; return the session's row."""
+    if session_row(connection, session)["released_why"] == "abandoned":
+        return_to_assignment(connection, session, now)
+    connection.execute("UPDATE sessions SET last_at = ? WHERE session = ?", (now, session))
+    return session_row(connection, session)
+
+
+def _token(connection: sqlite3.Connection, session: str, now: float) -> str:
+    count = "SELECT count(*) FROM tokens WHERE session = ?"
+    if connection.execute(count, (session,)).fetchone()[0] >= _TOKENS:
+        raise RefusedError(429, "this session was opened too often; tell the researchers")
+    token = secrets.token_urlsafe(32)
+    insert(connection, "tokens", {"sha256": digest(token), "session": session, "made_at": now})
+    return token
 
 
 def _count(connection: sqlite3.Connection, name: str) -> None:

@@ -1,4 +1,4 @@
-"""A study while it runs: more assignments, a copy of its data, deletion on request."""
+"""A study while it runs: more assignments, some free again, a copy of its data, deletion."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ import csv
 import io
 import sqlite3
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 
 from contstim.errors import InputError, OutputError
-from contstim.experiment.allocation import release_assignment
 from contstim.experiment.schema import (
     check_words,
     data_path,
@@ -21,6 +20,7 @@ from contstim.experiment.schema import (
     session_code,
     writing,
 )
+from contstim.experiment.sessions import release_assignment, release_stale, session_row
 from contstim.experiment.study import Study, check_places, read_study
 from contstim.experiment.trials import read_design, read_rows
 from contstim.files import digest, replacing
@@ -90,7 +90,7 @@ def forget_participant(study: Study, who: str, why: str, data: Path | None = Non
         session = _meant(connection, who)
         code = session_code(session)
         release_assignment(connection, session, "deleted", time.time())
-        row = connection.execute("SELECT * FROM sessions WHERE session = ?", (session,)).fetchone()
+        row = session_row(connection, session)
         query = "SELECT count(*) FROM answers WHERE session = ?"
         n_answers = connection.execute(query, (session,)).fetchone()[0]
         connection.execute(
@@ -133,6 +133,55 @@ def _meant(connection: sqlite3.Connection, who: str) -> str:
     if len(meant) > 1:
         raise InputError(f"{who!r} is {len(meant)} sessions; give the id of one: {sorted(meant)}")
     return str(meant.pop())
+
+
+def release_sessions(
+    study: Study,
+    sessions: Mapping[str, str],
+    idle_minutes: float | None = None,
+    data: Path | None = None,
+) -> list[str]:
+    """Give assignments to whoever comes next; the data of the sessions stay.
+
+    A server may be running.
+
+    Parameters
+    ----------
+    study
+        The study.
+    sessions
+        Sessions and why, e.g. ``excluded``.
+    idle_minutes
+        Also those that are unfinished and have sent nothing for so long.
+    data
+        The data file; by default in the study's folder.
+
+    Returns
+    -------
+    list of str
+        The sessions whose assignments were released; others had none.
+
+    Raises
+    ------
+    InputError
+        If there is no such session, or no data, or a reason is no text.
+    OutputError
+        If the data cannot be written.
+    """
+    now, done = time.time(), []
+    for words in (*sessions, *sessions.values()):
+        check_words(words)
+    with writing(data_path(study, data)) as connection:
+        for session, why in sessions.items():
+            if session_row(connection, session) is None:
+                raise InputError(
+                    f"there is no session {session!r}; `contstim experiment export` lists them"
+                )
+            if release_assignment(connection, session, why, now):
+                done.append(session)
+        if idle_minutes is not None:
+            done += release_stale(connection, now - idle_minutes * 60, now)
+    return done
 
 
 def extend_study(study: Study, trials: Path, data: Path | None = None) -> list[int]:
@@ -234,7 +283,7 @@ def _added(old: Sequence[_Row], new: Sequence[_Row], names: Sequence[str]) -> li
 
 
 def _by(rows: Sequence[_Row], column: str) -> dict[str, list[_Row]]:
-    found: dict[str, list[_Row]] = {}
+    found = defaultdict(list)
     for row in rows:
-        found.setdefault(row[column], []).append(row)
+        found[row[column]].append(row)
     return found

@@ -18,9 +18,9 @@ from contstim.cli import main
 from contstim.errors import InputError
 from contstim.experiment.bundle import fnv1a, make_bundle, page_checks
 from contstim.experiment.collected import read_collected
+from contstim.experiment.exporting import data_dictionary, data_files
 from contstim.experiment.pages import study_files
 from contstim.experiment.presentations import is_right
-from contstim.experiment.psychds import data_dictionary, data_files
 from contstim.experiment.store import Store
 from contstim.experiment.study import Study, new_study, read_study
 

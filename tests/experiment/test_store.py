@@ -110,14 +110,14 @@ def test_repeats_and_conflicts(store: Store, study: Study) -> None:
     token, bundle, _ = store.open(opening(study)).result()
     trial = bundle["trials"][0]["trial"]
     one, two = answer(trial, 3), answer(trial, -1)
-    assert store.add_answers(token, [one]).result().acknowledged == (one["id"],)
+    assert store.add_answers(token, [one]).result().acknowledged == [one["id"]]
     again = store.add_answers(token, [one, one]).result()
-    assert again.acknowledged == (one["id"], one["id"])
-    assert again.conflicts == ()
+    assert again.acknowledged == [one["id"], one["id"]]
+    assert again.conflicts == []
     other = store.add_answers(token, [two, two]).result()
-    assert other.acknowledged == other.conflicts == (two["id"], two["id"])
+    assert other.acknowledged == other.conflicts == [two["id"], two["id"]]
     changed = store.add_answers(token, [{**one, "choice": 1}]).result()
-    assert changed.refused == ((one["id"], "id is that of another answer"),)
+    assert changed.refused == [(one["id"], "id is that of another answer")]
     query = "SELECT answer, choice, conflict FROM answers ORDER BY sequence"
     assert rows(store, query) == [(one["id"], 3, 0), (two["id"], -1, 1)]
     assert store.resume(token).result()["answered"] == {trial: {"id": one["id"], "choice": 3}}
@@ -128,18 +128,18 @@ def test_one_bad_answer_does_not_hold_up_the_others(store: Store, study: Study) 
     good = answer(bundle["trials"][1]["trial"])
     bad = answer("t999")
     found = store.add_answers(token, [bad, good, 7]).result()
-    assert found.acknowledged == (good["id"],)
-    assert found.refused == (
+    assert found.acknowledged == [good["id"]]
+    assert found.refused == [
         (bad["id"], "trial is none of this session's trials"),
         (None, "an answer is an object"),
-    )
+    ]
 
 
 def test_events_are_kept_once(store: Store, study: Study) -> None:
     token, _, _ = store.open(opening(study)).result()
     one = event("blur", detail={"width": 320})
     found = store.add_events(token, [one, one, event("party")]).result()
-    assert found.acknowledged == (one["id"], one["id"])
+    assert found.acknowledged == [one["id"], one["id"]]
     assert found.refused[0][1].startswith("kind is 'party'; choose one of")
     assert rows(store, "SELECT kind, detail FROM events") == [("blur", '{"width": 320}')]
 
@@ -550,7 +550,7 @@ def test_data_that_were_moved_away_take_nothing_until_they_are_back(study: Study
         with pytest.raises(OutputError):
             store.decline().result()
         away.replace(store.path)
-        assert store.add_answers(token, [one, two]).result().acknowledged == (one["id"], two["id"])
+        assert store.add_answers(token, [one, two]).result().acknowledged == [one["id"], two["id"]]
         assert said == [f"nothing is stored: {gone}", "the data are stored again"]
         assert rows(store, "SELECT answer FROM answers ORDER BY sequence") == [
             (one["id"],),

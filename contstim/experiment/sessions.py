@@ -1,0 +1,397 @@
+"""Sessions in the data: who has which assignment, what was answered, and how they end.
+
+Assignments are balanced over groups, committed before the first trial, and released if abandoned.
+Answers and events go into the raw log: nothing twice, nothing overwritten. Whoever calls these
+functions has begun a transaction.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from contstim.errors import InputError
+from contstim.experiment.issuing import issued, session_trials
+from contstim.experiment.messages import Answer, named_id, read_answer, read_event, read_responses
+from contstim.experiment.options import AllocationOptions
+from contstim.experiment.presentations import Presentation, is_right
+from contstim.experiment.schema import insert
+from contstim.experiment.study import Study
+from contstim.experiment.trials import Trial
+
+#: An answer so many seconds after the time limit still counts as in time.
+GRACE_S = 60.0
+
+#: Rows that a session may add, in multiples of its trials; only a fault or malice comes near.
+_ROWS_A_TRIAL = {"answers": 20, "events": 50}
+
+
+def add_session(
+    connection: sqlite3.Connection,
+    study: Study,
+    row: Mapping[str, Any],
+    recruiter_id: str | None,
+    parameters: Mapping[str, str],
+) -> None:
+    """Add a session, its participant, and the consent form that it names, if that is the study's.
+
+    Parameters
+    ----------
+    connection
+        Within a transaction.
+    study
+        The study.
+    row
+        The session, by the columns of its table, ``participant`` apart.
+    recruiter_id, parameters
+        Of the participant: the recruiter's id, if there is one, and what the study keeps of the
+        page's address.
+    """
+    consent = {"sha256": study.consent_sha256, "version": study.consent.version}
+    if all(row[f"consent_{name}"] == value for name, value in consent.items()):
+        insert(connection, "consents", {**consent, "text": study.consent_text}, "OR IGNORE")
+    person = {"recruiter_id": recruiter_id, "parameters": json.dumps(dict(parameters))}
+    participant = insert(connection, "participants", person).lastrowid
+    insert(connection, "sessions", {**row, "participant": participant})
+
+
+def session_row(connection: sqlite3.Connection, session: str) -> Any:
+    """Return what the data hold of a session; None if there is no such session."""
+    query = "SELECT * FROM sessions WHERE session = ?"
+    return connection.execute(query, (session,)).fetchone()
+
+
+def take_assignment(
+    connection: sqlite3.Connection, session: str, now: float, options: AllocationOptions
+) -> tuple[int, int] | None:
+    """Give `session` an assignment: the first free one of the group with the fewest sessions.
+
+    So groups differ by at most one session while all have free assignments and none was released,
+    and return to that as released assignments are taken again. If none is free, the one whose
+    session has been silent longest is handed on, if `options` let it.
+
+    Returns
+    -------
+    tuple or None
+        Assignment and group; None if no assignment is free.
+    """
+    row = _free(connection)
+    if row is None and _hand_on(connection, now, options):
+        row = _free(connection)
+    if row is None:
+        return None
+    connection.execute("UPDATE seats SET session = ? WHERE seat = ?", (session, row["seat"]))
+    _note(connection, row["seat"], session, now, "taken")
+    return row["seat"], row["group_number"]
+
+
+def _free(connection: sqlite3.Connection) -> Any:
+    return connection.execute(
+        """
+        SELECT min(seat) AS seat, group_number FROM seats AS free
+        WHERE session IS NULL
+        GROUP BY group_number
+        ORDER BY (SELECT count(session) FROM seats AS s WHERE s.group_number = free.group_number),
+                 group_number
+        LIMIT 1
+        """
+    ).fetchone()
+
+
+def _hand_on(connection: sqlite3.Connection, now: float, options: AllocationOptions) -> bool:
+    """Release the assignment of the unfinished session that has been silent longest, if too long.
+
+    A recruiter gives the place of who left to the next person at once. Who only consented and
+    answered no trial of the design is waited for less long.
+    """
+    silent = {
+        "answered": options.hand_on_after_minutes,
+        "begun": min(options.hand_on_after_minutes, options.hand_on_unbegun_after_minutes),
+    }
+    row = connection.execute(
+        """
+        SELECT session FROM sessions
+        WHERE finished_at IS NULL AND released_at IS NULL AND last_at <= CASE WHEN EXISTS (
+            SELECT 1 FROM answers WHERE answers.session = sessions.session AND kind <> 'practice'
+        ) THEN :answered ELSE :begun END
+        ORDER BY last_at LIMIT 1
+        """,
+        {name: now - 60 * minutes for name, minutes in silent.items()},
+    ).fetchone()
+    if row is None or not options.hand_on_after_minutes:
+        return False
+    return release_assignment(connection, row["session"], "abandoned", now)
+
+
+def return_to_assignment(connection: sqlite3.Connection, session: str, now: float) -> None:
+    """Give a released session its assignment back if nobody has taken it.
+
+    If somebody has, it goes on without one: its data are kept and its group has one session more.
+    """
+    seat = session_row(connection, session)["seat"]
+    free = "UPDATE seats SET session = ? WHERE seat = ? AND session IS NULL"
+    if connection.execute(free, (session, seat)).rowcount:
+        connection.execute(
+            "UPDATE sessions SET released_at = NULL, released_why = NULL WHERE session = ?",
+            (session,),
+        )
+        _note(connection, seat, session, now, "returned")
+
+
+def release_stale(connection: sqlite3.Connection, before: float, now: float) -> list[str]:
+    """Release the assignments of unfinished sessions that have sent nothing since `before`."""
+    rows = connection.execute(
+        "SELECT session FROM sessions WHERE finished_at IS NULL AND released_at IS NULL"
+        " AND last_at < ? ORDER BY last_at",
+        (before,),
+    ).fetchall()
+    for row in rows:
+        release_assignment(connection, row["session"], "abandoned", now)
+    return [row["session"] for row in rows]
+
+
+def release_assignment(connection: sqlite3.Connection, session: str, why: str, now: float) -> bool:
+    """Release the assignment of a session; its data stay. Returns whether it had one."""
+    row = connection.execute("SELECT seat FROM seats WHERE session = ?", (session,)).fetchone()
+    if row is None:
+        return False
+    connection.execute("UPDATE seats SET session = NULL WHERE seat = ?", (row["seat"],))
+    connection.execute(
+        "UPDATE sessions SET released_at = ?, released_why = ? WHERE session = ?",
+        (now, why, session),
+    )
+    _note(connection, row["seat"], session, now, "released", why)
+    return True
+
+
+def _note(
+    connection: sqlite3.Connection, seat: int, session: str, now: float, action: str, why: str = ""
+) -> None:
+    row = {"at": now, "action": action, "seat": seat, "session": session, "why": why}
+    insert(connection, "allocations", row)
+
+
+@dataclass
+class Received:
+    """What became of answers or events, by their ids.
+
+    Attributes
+    ----------
+    acknowledged
+        Stored, now or before.
+    conflicts
+        Of these, answers to trials that had another answer already; both are kept.
+    refused
+        Not stored, with the reason; the id is None where none could be read.
+    over
+        Whether the session ends here, whatever trials are left.
+    """
+
+    acknowledged: list[str] = field(default_factory=list)
+    conflicts: list[str] = field(default_factory=list)
+    refused: list[tuple[str | None, str]] = field(default_factory=list)
+    over: bool = False
+
+    def row(self) -> dict[str, Any]:
+        """Return it as the page reads it."""
+        return {
+            "acknowledged": self.acknowledged,
+            "conflicts": self.conflicts,
+            "refused": [{"id": name, "error": error} for name, error in self.refused],
+            **({"over": True} if self.over else {}),
+        }
+
+
+def record_answers(
+    connection: sqlite3.Connection,
+    session: str,
+    trials: Mapping[str, Trial],
+    answers: Sequence[Any],
+    now: float,
+    late: bool,
+    presentation: Presentation,
+) -> Received:
+    """Store answers; a repeat is acknowledged again, a second one to a trial is a conflict.
+
+    Parameters
+    ----------
+    connection
+        Within a transaction.
+    session
+        Whose they are.
+    trials
+        The trials of the session, by their ids and by those that the page has; see `trials_by_id`.
+    answers
+        As the page sent them.
+    now
+        When they came, seconds since 1970.
+    late
+        Whether the time limit had passed.
+    presentation
+        How trials were shown, which says what can be answered.
+    """
+    found, room = Received(), _room(connection, "answers", session, trials)
+
+    def store(value: Any) -> None:
+        nonlocal room
+        answer = read_answer(value)
+        if answer.trial not in trials:
+            raise InputError("trial is none of this session's trials")
+        trial = trials[answer.trial]
+        presentation.check_answer(trial.shown, answer.choice, answer.detail)
+        conflict = _stored(connection, session, trial, answer)
+        if conflict is None:
+            if room <= 0:
+                raise InputError("this session has sent too many answers")
+            conflict = _insert_answer(connection, session, trial, answer, now, late)
+            room -= 1
+        found.acknowledged.append(answer.id)
+        if conflict:
+            found.conflicts.append(answer.id)
+
+    return _each(answers, store, found)
+
+
+def record_events(
+    connection: sqlite3.Connection,
+    session: str,
+    trials: Mapping[str, Trial],
+    events: Sequence[Any],
+    now: float,
+) -> Received:
+    """Store events; a repeat is acknowledged again. Parameters as of `record_answers`."""
+    found, room = Received(), _room(connection, "events", session, trials)
+
+    def store(value: Any) -> None:
+        nonlocal room
+        event = read_event(value)
+        if room <= 0:
+            raise InputError("this session has sent too many events")
+        given = asdict(event)
+        row = {"session": session, "event": given.pop("id"), **given, "received_at": now}
+        room -= insert(connection, "events", row, "OR IGNORE").rowcount
+        found.acknowledged.append(event.id)
+
+    return _each(events, store, found)
+
+
+def _each(values: Sequence[Any], store: Callable[[Any], None], found: Received) -> Received:
+    """Store what can be stored; say of the others why not."""
+    for value in values:
+        try:
+            store(value)
+        except InputError as error:
+            found.refused.append((named_id(value), str(error)))
+    return found
+
+
+def is_over(study: Study, started_at: float, now: float, grace: float = 0.0) -> bool:
+    """Return whether a session's time is over, if there is a limit; all in seconds."""
+    limit = study.session.time_limit_minutes * 60
+    return bool(limit) and now - started_at > limit + grace
+
+
+def outcome_of(
+    connection: sqlite3.Connection, study: Study, session: str, now: float
+) -> tuple[str | None, list[str]]:
+    """Return how a session ends, by its answers and the time, and the trials without an answer.
+
+    The outcome is None where trials have no answer and the time is not over. The trials are named
+    as the page knows them.
+    """
+    row = session_row(connection, session)
+    answers = connection.execute(
+        "SELECT trial, choice, late FROM answers WHERE session = ? AND conflict = 0", (session,)
+    ).fetchall()
+    responses = responses_of(connection, session)
+    if any(q.screens_out(responses[q.name]) for q in study.questions if q.name in responses):
+        return "screened_out", []
+    choices = {answer["trial"]: answer["choice"] for answer in answers}
+    trials = session_trials(connection, study, session, row["seat"])
+    missing = [trial.page_id for trial in trials if trial.trial not in choices]
+    checks = [t for t in trials if t.kind == "attention" and t.trial in choices]
+    failed = sum(not is_right(choices[trial.trial], str(trial.expected)) for trial in checks)
+    enough = study.session.failed_checks_from
+    too_many = bool(enough) and failed >= enough
+    if any(answer["late"] for answer in answers):
+        return "time_limit", missing
+    if too_many and (study.session.end_at_once or not missing):
+        return "failed_checks", missing
+    if missing:
+        return "time_limit" if is_over(study, row["started_at"], now) else None, missing
+    return "complete", missing
+
+
+def trials_by_id(study: Study, trials: Sequence[Trial]) -> dict[str, Trial]:
+    """Return practice and a session's trials by their ids and by those that the page has."""
+    own = (*study.practice_trials, *issued(trials))
+    return {trial.trial: trial for trial in own} | {trial.page_id: trial for trial in own}
+
+
+def responses_of(connection: sqlite3.Connection, session: str) -> dict[str, Any]:
+    """Return what a session answered to questions, the first answer to each, by their names."""
+    found: dict[str, Any] = {}
+    query = "SELECT detail FROM events WHERE session = ? AND kind = 'responses' ORDER BY sequence"
+    for row in connection.execute(query, (session,)):
+        found = read_responses(row["detail"])["responses"] | found
+    return found
+
+
+def _room(
+    connection: sqlite3.Connection, table: str, session: str, trials: Mapping[str, Trial]
+) -> int:
+    """Return how many rows a session may still add to a table."""
+    n_trials = len({id(trial) for trial in trials.values()})
+    sql = f"SELECT count(*) FROM {table} WHERE session = ?"  # noqa: S608 - one of our tables
+    sent: int = connection.execute(sql, (session,)).fetchone()[0]
+    return _ROWS_A_TRIAL[table] * n_trials - sent
+
+
+def _stored(
+    connection: sqlite3.Connection, session: str, trial: Trial, answer: Answer
+) -> bool | None:
+    """Return whether the answer is there as a conflict, None if it is not there.
+
+    Raises
+    ------
+    InputError
+        If its id stands for another answer.
+    """
+    row = connection.execute(
+        "SELECT trial, choice, conflict FROM answers WHERE session = ? AND answer = ?",
+        (session, answer.id),
+    ).fetchone()
+    if row is None:
+        return None
+    if (row["trial"], row["choice"]) != (trial.trial, answer.choice):
+        raise InputError("id is that of another answer")
+    return bool(row["conflict"])
+
+
+def _insert_answer(
+    connection: sqlite3.Connection,
+    session: str,
+    trial: Trial,
+    answer: Answer,
+    now: float,
+    late: bool,
+) -> bool:
+    """Store an answer and return whether its trial had one already."""
+    query = "SELECT 1 FROM answers WHERE session = ? AND trial = ? AND conflict = 0"
+    conflict = connection.execute(query, (session, trial.trial)).fetchone() is not None
+    given = asdict(answer)
+    row = {
+        "answer": given.pop("id"),
+        **given,
+        "trial": trial.trial,
+        "session": session,
+        "kind": trial.kind,
+        "received_at": now,
+        "late": int(late),
+        "conflict": int(conflict),
+    }
+    insert(connection, "answers", row)
+    return conflict
