@@ -45,18 +45,19 @@ _ANSWER = (
 #: Columns of the choices table after those of `CHOICES`.
 _EXTRA = ("expected", *_PLACE, "side_1", *(one for one in _ANSWER if one not in CHOICES))
 _OF_ANSWERS = ("participant", "group", "trial", "condition", *_PLACE, "expected", "right", *_ANSWER)
+_OF_SESSIONS = (
+    "participant", "session", "code", "group", "seat", "outcome", "released", "source",
+    "started_at", "finished_at", "minutes", "n_trials", "n_answered",
+    "catch_right", "catch_shown", "checks_right", "checks_shown",
+    "consent_version", "consent_sha256", "materials_sha256", "contstim_version",
+    "page_version",
+)  # fmt: skip
 #: The columns of the other tables.
 _COLUMNS = {
     "words": ("participant", "group", "trial", "condition", *_PLACE, "position", "word", "rt_ms"),
     "practice": ("participant", "trial", "expected", "choice", "right", "rt_ms", "received_at"),
     "checks": ("participant", "group", "trial", "expected", "choice", "right", "rt_ms"),
-    "sessions": (
-        "participant", "session", "code", "group", "seat", "outcome", "released", "source",
-        "started_at", "finished_at", "minutes", "n_trials", "n_answered",
-        "catch_right", "catch_shown", "checks_right", "checks_shown",
-        "consent_version", "consent_sha256", "materials_sha256", "contstim_version",
-        "page_version",
-    ),  # fmt: skip
+    "sessions": _OF_SESSIONS,
     "allocations": ("at", "action", "seat", "participant", "why"),
     "conflicts": ("participant", "trial", "choice", "rt_ms", "answered_at", "received_at"),
     "events": ("participant", "kind", "at", "detail", "received_at"),
