@@ -33,8 +33,7 @@ import pandas as pd
 from experiment import Participant, Server, children_cpu, free_port
 
 from contstim.adaptive import SIX_POINT, AdaptivePlan, Conductor, Stopping
-from contstim.experiment.adaptive import new_adaptive_study, read_pool
-from contstim.experiment.issuing import Issuing
+from contstim.experiment.adaptive import Issuing, new_adaptive_study, read_pool
 from contstim.experiment.schema import DATA_FILE, open_data
 from contstim.experiment.study import Study
 

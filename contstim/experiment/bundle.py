@@ -15,11 +15,10 @@ from importlib.metadata import version
 from typing import Any
 
 from contstim.errors import InputError
-from contstim.experiment.issuing import issued
 from contstim.experiment.options import OUTCOMES
 from contstim.experiment.presentations import is_right
 from contstim.experiment.study import Study
-from contstim.experiment.trials import Trial
+from contstim.experiment.trials import Trial, issued
 from contstim.experiment.vendor import page_version
 from contstim.files import digest
 

@@ -14,7 +14,6 @@ from typing import Any
 
 import pandas as pd
 
-from contstim.experiment.issuing import ISSUED_WITH, filled
 from contstim.experiment.messages import read_responses
 from contstim.experiment.presentations import TwoSentences, is_right, read_detail
 from contstim.experiment.schema import (
@@ -25,7 +24,7 @@ from contstim.experiment.schema import (
     session_code,
 )
 from contstim.experiment.study import Study
-from contstim.experiment.trials import Trial, rating_of
+from contstim.experiment.trials import ISSUED_WITH, Trial, filled, rating_of
 from contstim.files import digest
 from contstim.tables import CHOICES
 

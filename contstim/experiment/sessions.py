@@ -14,13 +14,12 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from contstim.errors import InputError
-from contstim.experiment.issuing import issued, session_trials
 from contstim.experiment.messages import Answer, named_id, read_answer, read_event, read_responses
 from contstim.experiment.options import AllocationOptions
 from contstim.experiment.presentations import Presentation, is_right
 from contstim.experiment.schema import insert
 from contstim.experiment.study import Study
-from contstim.experiment.trials import Trial
+from contstim.experiment.trials import Trial, issued, session_trials
 
 #: An answer so many seconds after the time limit still counts as in time.
 GRACE_S = 60.0
@@ -310,7 +309,7 @@ def outcome_of(
     if any(q.screens_out(responses[q.name]) for q in study.questions if q.name in responses):
         return "screened_out", []
     choices = {answer["trial"]: answer["choice"] for answer in answers}
-    trials = session_trials(connection, study, session, row["seat"])
+    trials = session_trials(connection, study.design, session, row["seat"])
     missing = [trial.page_id for trial in trials if trial.trial not in choices]
     checks = [t for t in trials if t.kind == "attention" and t.trial in choices]
     failed = sum(not is_right(choices[trial.trial], str(trial.expected)) for trial in checks)

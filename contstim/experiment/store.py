@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from contstim.experiment.bundle import keep_materials, make_bundle, next_trials, outcome_link
 from contstim.experiment.dashboard import AnswerCounts, read_summary
-from contstim.experiment.issuing import Issuing, session_trials
 from contstim.experiment.messages import Opening, RefusedError
 from contstim.experiment.schema import code_suffix, data_path, insert, open_data, read_salt
 from contstim.experiment.sessions import (
@@ -37,13 +36,13 @@ from contstim.experiment.sessions import (
     trials_by_id,
 )
 from contstim.experiment.study import Study
-from contstim.experiment.trials import Trial, read_design
+from contstim.experiment.trials import Trial, read_design, session_trials
 from contstim.experiment.upkeep import backup_data
 from contstim.experiment.writer import Writer
 from contstim.files import digest, lock
 
 if TYPE_CHECKING:
-    from contstim.experiment.adaptive import Standings
+    from contstim.experiment.adaptive import Issuing, Standings
 
 _TOKENS = 200  # times that a session may be opened; only a fault or malice comes near
 
@@ -142,7 +141,14 @@ class Store:
         self.study = study
         self.path = data_path(study, path)
         self._clock = clock
-        self._issuing = None if study.adaptive is None else Issuing(study)
+        self._issuing: Issuing | None = None
+        self._standings: Standings | None = None
+        if study.adaptive is not None:
+            # Loads pandas, which takes longer than all else; a fixed design does without.
+            from contstim.experiment.adaptive import Issuing, Standings
+
+            self._issuing = Issuing(study)
+            self._standings = Standings(study, self.path, blinded)
         self._writer = Writer(lambda: open_data(self.path, study), say, self._undone)
         with ExitStack() as stack:
             stack.callback(self._writer.close)
@@ -150,12 +156,8 @@ class Store:
             stack.enter_context(lock(held, f"the data file {self.path}"))
             self._reader = stack.enter_context(ThreadPoolExecutor(1, "contstim-reader"))
             self._counts = AnswerCounts()
-            self._standings: Standings | None = None
             if self._issuing is not None:
-                from contstim.experiment.adaptive import Standings
-
                 self._writer.submit(self._issuing.check).result()
-                self._standings = Standings(study, self.path, blinded)
             self._stack = stack.pop_all()
 
     def __enter__(self) -> Self:
@@ -365,7 +367,7 @@ class Store:
         return {**bundle, "finished": row["outcome"]}
 
     def _trials_of(self, connection: sqlite3.Connection, row: Any) -> tuple[Trial, ...]:
-        return session_trials(connection, self.study, row["session"], row["seat"])
+        return session_trials(connection, self.study.design, row["session"], row["seat"])
 
     def _create(self, connection: sqlite3.Connection, opening: Opening, now: float) -> str:
         session = str(uuid.uuid4())

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from pathlib import Path
+from typing import Any
 
 from contstim.errors import InputError
 from contstim.experiment.options import AttentionCheck, PracticeTrial, TrialOptions
@@ -19,7 +23,12 @@ _MOST = 5000  # trials of one participant
 
 #: The condition of trials that are chosen while the study runs.
 CHOSEN = "adaptive"
+#: What each chosen trial's row says of its choice: number of its block (the order of issue), how
+#: probable it was, the pairs that could be chosen, and the pool's pairs.
+ISSUED_WITH = ("block", "propensity", "available", "pool")
 _CHOICE = presentation_of(TrialOptions())
+
+_Block = Mapping[str, Any] | sqlite3.Row
 
 
 @dataclass(frozen=True)
@@ -103,6 +112,57 @@ class Design:
     def assignments_of(self, group: int) -> list[int]:
         """Return the assignments of a group, in order; empty if there is no such group."""
         return [assignment for assignment, own in self.groups.items() if own == group]
+
+
+def session_trials(
+    connection: sqlite3.Connection, design: Design, session: str, seat: int
+) -> tuple[Trial, ...]:
+    """Return the trials of a session, in order; those that are still to be chosen are blank."""
+    own = design.trials[seat]
+    if not design.n_blank(seat):
+        return own
+    blocks = connection.execute(
+        "SELECT * FROM blocks WHERE session = ? ORDER BY number", (session,)
+    ).fetchall()
+    return filled(own, blocks)
+
+
+def filled(trials: Sequence[Trial], blocks: Sequence[_Block]) -> tuple[Trial, ...]:
+    """Return an assignment's trials with those that blocks of one session brought.
+
+    A fixed design has one block, its own; in an adaptive one blocks are chosen while the study
+    runs, and stand in the data file with all that the choice was made by. Blank trials that are
+    left stay, or go if a block says that there are no more.
+    """
+    chosen = [(block, one) for block in blocks for one in json.loads(block["trials"])]
+    ended = bool(blocks) and blocks[-1]["trials"] == "[]"
+    found: list[Trial] = []
+    for trial in trials:
+        if trial.blank and chosen:
+            found.append(_chosen(trial, *chosen.pop(0)))
+        elif not trial.blank or not ended:
+            found.append(trial)
+    return tuple(found)
+
+
+def issued(trials: Sequence[Trial]) -> tuple[Trial, ...]:
+    """Return the trials that a page may have: those before the first that is still blank."""
+    return tuple(takewhile(lambda trial: not trial.blank, trials))
+
+
+def _chosen(blank: Trial, block: _Block, one: Sequence[Any]) -> Trial:
+    pair, *sentences, propensity, turned = one
+    left, right = reversed(sentences) if turned else sentences
+    made = (block["number"], propensity, block["available"], block["pairs"])
+    row = {**blank.row, "item": str(pair + 1), **dict(zip(ISSUED_WITH, made, strict=True))}
+    return replace(
+        blank,
+        trial=f"t{pair + 1}",
+        condition=CHOSEN,
+        shown={"left": left, "right": right},
+        side_1="right" if turned else "left",
+        row=row,
+    )
 
 
 def rating_of(choice: int, side_1: str, levels: int = 3) -> float:

@@ -18,9 +18,8 @@ from talking import answer, answers_to, consent, opening
 
 from contstim.cli import main
 from contstim.errors import ContstimError, InputError
-from contstim.experiment.adaptive import read_pool
+from contstim.experiment.adaptive import Issuing, read_pool
 from contstim.experiment.collected import read_collected
-from contstim.experiment.issuing import Issuing
 from contstim.experiment.messages import RefusedError
 from contstim.experiment.schema import connect, open_data
 from contstim.experiment.server import make_app
