@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import Annotated
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field
@@ -13,7 +17,8 @@ from contstim.adaptive.policies import Choosing, Pool, View, choose_block, place
 from contstim.adaptive.posterior import Link, ModelPosterior
 from contstim.adaptive.verdicts import Stopping
 from contstim.arrays import FloatArray
-from contstim.errors import InputError
+from contstim.errors import InputError, OutputError
+from contstim.files import digest_of, lock
 from contstim.settings import Count, Natural, Seed, settings
 
 _AT_ONCE = 3  # blocks whose answers are taken in when another is issued
@@ -99,7 +104,6 @@ class Block:
     passed_over: tuple[int, ...] = ()
 
 
-@dataclass
 class Conductor:
     """Issues blocks and takes answers; the same log gives the same state, to the last bit.
 
@@ -114,27 +118,23 @@ class Conductor:
         The pairs; the first `plan.anchors` of them are anchors, and never issued in blocks.
     """
 
-    plan: AdaptivePlan
-    pool: Pool
-    posterior: ModelPosterior = field(init=False)
-    blocks: list[Block] = field(default_factory=list, init=False)
-    answers: dict[int, int] = field(default_factory=dict, init=False)
-    _version: int = field(default=0, init=False)
-
-    def __post_init__(self) -> None:
-        if self.plan.anchors >= len(self.pool.pairs):
+    def __init__(self, plan: AdaptivePlan, pool: Pool) -> None:
+        if plan.anchors >= len(pool.pairs):
             raise InputError(
-                f"{self.plan.anchors} anchors leave none of the pool's {len(self.pool.pairs)} "
-                "pairs to choose; give fewer, or a larger pool"
+                f"{plan.anchors} anchors leave none of the pool's {len(pool.pairs)} pairs to "
+                "choose; give fewer, or a larger pool"
             )
-        self.posterior = ModelPosterior(self.plan.link, len(self.pool.models))
-        self._places = places_of(self.pool.preferences, self.posterior.nodes)
-        self._available = np.ones(len(self.pool.pairs), dtype=bool)
-        self._available[: self.plan.anchors] = False
+        self.plan, self.pool = plan, pool
+        self.posterior = ModelPosterior(plan.link, len(pool.models))
+        self.blocks: list[Block] = []
+        self.answers: dict[int, int] = {}
+        self._version = 0  # blocks that are taken in
+        self._places = places_of(pool.preferences, self.posterior.nodes)
+        self._available = np.arange(len(pool.pairs)) >= plan.anchors
         self._owner: dict[int, Block] = {}
         self._of: dict[str, list[Block]] = {}
         self._passed_over: list[int] = []  # since the block that was last recorded
-        both = (self.pool.pairs["sentence_1"] + " " + self.pool.pairs["sentence_2"]).astype(str)
+        both = (pool.pairs["sentence_1"] + " " + pool.pairs["sentence_2"]).astype(str)
         self._words = [frozenset(text.lower().split()) for text in both]
 
     def learn(self, most: int = 1) -> None:
@@ -179,26 +179,14 @@ class Conductor:
     ) -> Block:
         self._take_in(version, passed_over)
         number = len(self.blocks)
-        view = View(
-            self._places,
-            self.pool.preferences,
-            self._available,
-            self.posterior.weights,
-            self.posterior.curves(participant),
-        )
+        weights, curves = self.posterior.weights, self.posterior.curves(participant)
+        view = View(self._places, self.pool.preferences, self._available, weights, curves)
         rng = np.random.default_rng([self.plan.seed, number])
         choosing = replace(self.plan.choosing, block=min(most, self.plan.choosing.block))
         pairs, propensities = choose_block(choosing, view, rng, self._words)
-        return Block(
-            number,
-            participant,
-            tuple(pairs),
-            tuple(propensities),
-            int(self._available.sum()),
-            version,
-            tuple((rng.random(len(pairs)) < 0.5).tolist()),
-            tuple(passed_over),
-        )
+        made = number, participant, tuple(pairs), tuple(propensities), int(self._available.sum())
+        turned = tuple((rng.random(len(pairs)) < 0.5).tolist())
+        return Block(*made, version, turned, tuple(passed_over))
 
     def left(self, participant: str) -> int:
         """Return how many trials a participant may still be issued; 0 once the pool had none."""
@@ -279,3 +267,123 @@ class Conductor:
                     preferences, answer = -preferences, self.plan.link.n_answers - 1 - answer
                 self.posterior.add(block.participant, preferences, answer)
         self._version = version
+
+
+class Journal(ExitStack):
+    """An adaptive study with a log, for a server of one's own: JSON lines, only ever added to.
+
+    The first line holds digests of pool and plan and the seed; each further one a block, with its
+    propensities and the version of the posterior that chose it, or an answer. A line is on disk
+    when `issue` or `answer` returns. Opened again, whatever ended the process, the log gives the
+    posterior that was, to the last bit; half a line at its end, acknowledged to nobody, goes.
+
+    Parameters
+    ----------
+    path
+        The log; it is made if it is not there. One process has it at a time.
+    plan, pool
+        As for `Conductor`.
+
+    Raises
+    ------
+    InputError
+        If the log is another study's, or a line of it cannot be read.
+    OutputError
+        If it cannot be written to.
+    """
+
+    def __init__(self, path: Path, plan: AdaptivePlan, pool: Pool) -> None:
+        super().__init__()
+        self.path = path
+        self.conductor = Conductor(plan, pool)
+        head = {"pool": pool.digest, "plan": digest_of(asdict(plan)), "seed": plan.seed}
+        with ExitStack() as stack:
+            held = path.with_name(f"{path.name}.lock")
+            stack.enter_context(lock(held, f"the log {path}"))
+            lines = self._read(head)
+            self._replay(lines)
+            try:
+                self._file = stack.enter_context(path.open("ab"))
+            except OSError as error:
+                raise OutputError(f"cannot write to {path}: {error.strerror}") from None
+            if not lines:
+                self._write(head)
+            self.enter_context(stack.pop_all())
+
+    def issue(self, participant: str) -> Block | None:
+        """Return the next block for a participant, None if there are no more trials for them.
+
+        A participant may have two blocks that are not answered: the one that is shown, and the one
+        after it, fetched before. Asked for a third, the first of them is returned again, so that
+        whoever lost a reply, or the whole page, gets the same trials and no other.
+        """
+        waiting = self.conductor.waiting(participant)
+        left = self.conductor.left(participant)
+        if len(waiting) < 2 and left:
+            block = self.conductor.issue(participant, left)
+            if block.pairs:
+                self._write({"block": asdict(block)})
+                self.conductor.record(block)
+                return block
+        return waiting[0] if waiting else None
+
+    def answer(self, participant: str, pair: int, rating: float) -> None:
+        """Store an answer; the same one again changes nothing.
+
+        Raises
+        ------
+        InputError
+            If the pair was not issued to this participant, or the rating is off the scale.
+        """
+        block = self.conductor.owner(pair)
+        if block is None or block.participant != participant:
+            raise InputError(f"pair {pair} was not issued to participant {participant!r}")
+        self.conductor.plan.link.answer_of(rating)
+        if pair not in self.conductor.answers:
+            self._write({"answer": [pair, rating]})
+            self.conductor.answer(pair, rating)
+
+    def _write(self, row: dict[str, Any]) -> None:
+        try:
+            self._file.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise OutputError(f"cannot write to {self.path}: {error.strerror}") from None
+
+    def _read(self, head: dict[str, Any]) -> list[dict[str, Any]]:
+        """Read the log, without what stands after its last line end, which is cut off."""
+        try:
+            content = self.path.read_bytes() if self.path.exists() else b""
+            whole = content[: content.rfind(b"\n") + 1]
+            if whole != content:
+                with self.path.open("r+b") as file:
+                    file.truncate(len(whole))
+        except OSError as error:
+            raise OutputError(f"cannot use the log {self.path}: {error.strerror}") from None
+        lines = []
+        for number, line in enumerate(whole.splitlines(), start=1):
+            try:
+                lines.append(json.loads(line))
+            except ValueError:
+                raise InputError(f"{self.path}, line {number} is not JSON; restore it") from None
+        if lines and lines[0] != head:
+            other = lines[0] if isinstance(lines[0], dict) else {}
+            changed = ", ".join(key for key in head if other.get(key) != head[key])
+            raise InputError(
+                f"{self.path} is the log of another study ({changed} changed); put the study back "
+                "as it was, or begin another log"
+            )
+        return lines
+
+    def _replay(self, lines: list[dict[str, Any]]) -> None:
+        blocks, answers = [], {}
+        for row in lines[1:]:
+            if "block" in row:
+                made: dict[str, Any] = row["block"]
+                lists = {k: tuple(v) for k, v in made.items() if isinstance(v, list)}
+                blocks.append(Block(**{**made, **lists}))
+            else:
+                pair, rating = row["answer"]
+                answers[int(pair)] = float(rating)
+        self.conductor.replay(blocks, answers)

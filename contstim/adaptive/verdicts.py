@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import combinations
 from typing import Annotated
 
 import numpy as np
@@ -143,164 +142,136 @@ def verdicts(
     if not len(person):
         raise InputError("there are no answers; wait for some")
     means = person_means(person, scores)
-    first, second = np.array(list(combinations(range(len(models)), 2))).T
+    first, second = np.triu_indices(len(models), 1)
     differences = (means[:, first] - means[:, second]).T
-    level = min(1.0, 2 * stopping.alpha / len(models))
+    of_trials = scores[:, first] - scores[:, second]
     sequence = betting_sequence if stopping.constant else mean_sequence
-    if not every and not stopping.constant:
-        lower, upper = (end[:, -1:] for end in mean_sequence(differences, level, bounds))
-    else:
-        lower, upper = sequence(differences, level, bounds)
-    looks = range(1, len(means) + 1) if every else [len(means)]
-    return [
-        _verdict(
-            differences[:, :look],
-            lower[:, look - 1 if every else -1],
-            upper[:, look - 1 if every else -1],
-            models,
-            stopping,
-            bounds,
-            _within(person, scores, first, second, look),
-        )
-        for look in looks
-    ]
+    low, high = sequence(differences, min(1.0, 2 * stopping.alpha / len(models)), bounds)
+    told = []
+    for look in range(1, len(means) + 1) if every else [len(means)]:
+        seen = person < look
+        within = _within(person[seen], of_trials[seen])
+        known = _Look(differences[:, :look], *within, stopping, len(models), bounds[1] - bounds[0])
+        told.append(known.verdict(low[:, look - 1], high[:, look - 1], models))
+    return told
 
 
-def _within(
-    person: IntArray, scores: FloatArray, first: IntArray, second: IntArray, look: int
-) -> tuple[FloatArray, float]:
+def _within(person: IntArray, differences: FloatArray) -> tuple[FloatArray, float]:
     """Return the variance of differences within participants, and trials a participant."""
-    own = person < look
-    differences = scores[own][:, first] - scores[own][:, second]
-    counts = np.bincount(person[own])
+    counts = np.bincount(person)
     if counts.max() < 2:
-        return np.full(len(first), np.nan), float(counts.mean())
-    centred = differences - person_means(person[own], differences)[person[own]]
-    within = (centred**2).sum(axis=0) / max(1, own.sum() - len(counts))
+        return np.full(differences.shape[1], np.nan), float(counts.mean())
+    centred = differences - person_means(person, differences)[person]
+    within = (centred**2).sum(axis=0) / max(1, len(person) - len(counts))
     return np.asarray(within), float(counts.mean())
 
 
-def _verdict(
-    differences: FloatArray,
-    low: FloatArray,
-    high: FloatArray,
-    models: list[str],
-    stopping: Stopping,
-    bounds: tuple[float, float],
-    within: tuple[FloatArray, float],
-) -> Verdict:
-    n, m = differences.shape[1], len(models)
-    first, second = np.array(list(combinations(range(m), 2))).T
-    apart = (low > 0) | (high < 0)
-    means = differences.mean(axis=1)
-    pairs = pd.DataFrame(
-        {
-            "model_1": [models[i] for i in first],
-            "model_2": [models[j] for j in second],
-            "difference": means,
-            "low": low,
-            "high": high,
-            "apart": apart,
-        }
-    )
-    worse = np.zeros(m, dtype=bool)
-    worse[second[low > 0]] = True
-    worse[first[high < 0]] = True
-    left = np.flatnonzero(~worse)
-    names = tuple(models[k] for k in left)
-    among = np.isin(first, left) & np.isin(second, left)
-    if len(left) == 1:
-        wins = apart & ((first == left[0]) | (second == left[0]))
-        if wins.sum() == m - 1:
-            said = f"{names[0]} is best, apart from all others"
-            return Verdict("best", names, f"{said}, after {n} participants", n, pairs)
-        among = ~apart & ((first == left[0]) | (second == left[0]))
-    elif (np.maximum(np.abs(low), np.abs(high))[among] < stopping.margin).all():
-        said = f"{_list(names)} are equivalent within {stopping.margin:g}"
-        return Verdict("equivalent", names, f"{said}, after {n} participants", n, pairs)
-    # The two models that are hardest to settle decide how long it will take.
-    needed = [
-        _people_needed(differences[k], means[k], stopping, bounds, m) for k in np.flatnonzero(among)
-    ]
-    hardest = int(np.flatnonzero(among)[int(np.argmax(needed))]) if needed else 0
-    people = max(needed, default=n)
-    two = f"{models[first[hardest]]} and {models[second[hardest]]}"
-    help_with = f"{two} need {_foreseen(people, n)}"
-    trials = _trials_needed(
-        differences[hardest], means[hardest], stopping, bounds, m, hardest, within
-    )
-    if people <= stopping.participants:
-        return Verdict("go on", names, f"go on: {help_with}", n, pairs)
-    if trials:
-        text = (
-            f"go on: {help_with}, more than the {stopping.participants} there can be; or about "
-            f"{trials} more trials a participant"
+@dataclass(frozen=True, eq=False)
+class _Look:
+    """What is known of every two models after some participants.
+
+    Attributes
+    ----------
+    differences
+        The participants' mean differences, shape (pairs of models, P).
+    within, trials
+        Their variance within participants, shape (pairs of models,), NaN where nobody had two
+        trials; and trials a participant.
+    stopping, n_models
+        The rule, and how many models it is about.
+    scale
+        Between the bounds of differences.
+    """
+
+    differences: FloatArray
+    within: FloatArray
+    trials: float
+    stopping: Stopping
+    n_models: int
+    scale: float
+
+    def verdict(self, low: FloatArray, high: FloatArray, models: list[str]) -> Verdict:
+        """Return the verdict from the ends of the confidence sequences by now."""
+        n, most = self.differences.shape[1], self.stopping.participants
+        first, second = np.triu_indices(self.n_models, 1)
+        apart = (low > 0) | (high < 0)
+        pairs = pd.DataFrame(
+            {
+                "model_1": [models[i] for i in first],
+                "model_2": [models[j] for j in second],
+                "difference": self.differences.mean(axis=1),
+                "low": low,
+                "high": high,
+                "apart": apart,
+            }
         )
-        return Verdict("go on", names, text, n, pairs)
-    if n < min(10, stopping.participants):  # too few to foresee anything
-        return Verdict("go on", names, f"go on: {n} participants foretell nothing", n, pairs)
-    text = f"futile within {stopping.participants} participants: {help_with}"
-    return Verdict("futile", names, text, n, pairs)
+        worse = np.union1d(second[low > 0], first[high < 0])
+        left = np.setdiff1d(np.arange(self.n_models), worse)
+        names = tuple(models[k] for k in left)
 
+        def told(kind: str, text: str) -> Verdict:
+            return Verdict(kind, names, text, n, pairs)
 
-def _foreseen(people: float, n: int) -> str:
-    return (
-        "more participants than can be foreseen"
-        if np.isinf(people)
-        else (f"about {max(1, int(people) - n)} more participants")
-    )
-
-
-def _settles(
-    mean: float, spread: float, people: float, stopping: Stopping, scale: float, m: int
-) -> bool:
-    """Whether a pair would be settled, if it goes on like this: apart or equivalent."""
-    half = scale * room(spread * people, stopping.alpha / m) / people
-    return bool(abs(mean) > half or abs(mean) + half < stopping.margin)
-
-
-def _people_needed(
-    values: FloatArray, mean: float, stopping: Stopping, bounds: tuple[float, float], m: int
-) -> float:
-    scale = bounds[1] - bounds[0]
-    spread = float(np.var(values) if len(values) > 1 else 0.25 * scale**2) / scale**2
-    spread = max(spread, 1e-6)
-    high = float(len(values))
-    while not _settles(mean, spread, high, stopping, scale, m):
-        high *= 2
-        if high > _FARTHEST * len(values):
-            return float("inf")
-    low = high / 2
-    while high - low > 1:
-        middle = float(round((low + high) / 2))
-        if _settles(mean, spread, middle, stopping, scale, m):
-            high = middle
+        if len(left) == 1:
+            unsettled = ~apart & ((first == left[0]) | (second == left[0]))
+            if not unsettled.any():
+                best = f"{names[0]} is best, apart from all others"
+                return told("best", f"{best}, after {n} participants")
         else:
-            low = middle
-    return max(high, len(values) + 1.0)
+            unsettled = np.isin(first, left) & np.isin(second, left)
+            if (np.maximum(np.abs(low), np.abs(high))[unsettled] < self.stopping.margin).all():
+                alike = f"{', '.join(names[:-1])} and {names[-1]} are equivalent"
+                said = f"{alike} within {self.stopping.margin:g}, after {n} participants"
+                return told("equivalent", said)
+        # The two models that are hardest to settle decide how long it will take.
+        needed = {pair: self._people_needed(pair) for pair in np.flatnonzero(unsettled).tolist()}
+        hardest = max(needed, key=lambda pair: needed[pair])
+        people = needed[hardest]
+        more = "more participants than can be foreseen"
+        if np.isfinite(people):
+            more = f"about {max(1, int(people) - n)} more participants"
+        wanted = f"{models[first[hardest]]} and {models[second[hardest]]} need {more}"
+        if people <= most:
+            return told("go on", f"go on: {wanted}")
+        if trials := self._trials_needed(hardest):
+            either = f"{wanted}, more than the {most} there can be"
+            return told("go on", f"go on: {either}; or about {trials} more trials a participant")
+        if n < min(10, most):  # too few to foresee anything
+            return told("go on", f"go on: {n} participants foretell nothing")
+        return told("futile", f"futile within {most} participants: {wanted}")
 
+    def _settles(self, pair: int, variance: float, people: float) -> bool:
+        """Whether a pair would be settled, if it goes on like this: apart or equivalent."""
+        mean = abs(float(self.differences[pair].mean()))
+        spread = max(variance / self.scale**2, 1e-6)
+        half = self.scale * room(spread * people, self.stopping.alpha / self.n_models) / people
+        return mean > half or mean + half < self.stopping.margin
 
-def _trials_needed(
-    values: FloatArray,
-    mean: float,
-    stopping: Stopping,
-    bounds: tuple[float, float],
-    m: int,
-    pair: int,
-    within: tuple[FloatArray, float],
-) -> int:
-    """Return how many more trials a participant would settle it within the budget, 0 if none."""
-    scale, (variances, trials) = bounds[1] - bounds[0], within
-    if len(values) < 3 or not np.isfinite(variances[pair]):
+    def _people_needed(self, pair: int) -> float:
+        n = self.differences.shape[1]
+        variance = float(np.var(self.differences[pair]) if n > 1 else 0.25 * self.scale**2)
+        high = float(n)
+        while not self._settles(pair, variance, high):
+            high *= 2
+            if high > _FARTHEST * n:
+                return float("inf")
+        low = high / 2
+        while high - low > 1:
+            middle = float(round((low + high) / 2))
+            if self._settles(pair, variance, middle):
+                high = middle
+            else:
+                low = middle
+        return float(max(high, n + 1.0))
+
+    def _trials_needed(self, pair: int) -> int:
+        """Return how many more trials a participant would settle it in the budget, 0 if none."""
+        values, within = self.differences[pair], float(self.within[pair])
+        if len(values) < 3 or not np.isfinite(within):
+            return 0
+        between = max(0.0, float(np.var(values, ddof=1)) - within / self.trials)
+        for times in (1.25, 1.5, 2, 3, 4, 6):
+            variance = between + within / (self.trials * times)
+            if self._settles(pair, variance, self.stopping.participants):
+                return int(np.ceil(self.trials * (times - 1)))
         return 0
-    total, inner = float(np.var(values, ddof=1)), float(variances[pair])
-    between = max(0.0, total - inner / trials)
-    for times in (1.25, 1.5, 2, 3, 4, 6):
-        spread = max((between + inner / (trials * times)) / scale**2, 1e-6)
-        if _settles(mean, spread, stopping.participants, stopping, scale, m):
-            return int(np.ceil(trials * (times - 1)))
-    return 0
-
-
-def _list(names: tuple[str, ...]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

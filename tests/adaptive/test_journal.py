@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from pools import PLAN, make_pool
 
-from contstim.adaptive.journal import Journal
+from contstim.adaptive.conduct import Journal
 from contstim.errors import InputError
 
 
