@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated
@@ -14,6 +13,7 @@ from pydantic import Field
 from contstim.adaptive.posterior import Curves, Nodes, softmax
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError
+from contstim.files import digest
 from contstim.selection.people import log_ratio_scale
 from contstim.settings import Count, one_of, settings
 
@@ -95,7 +95,7 @@ class Pool:
     def digest(self) -> str:
         """SHA-256 of the pairs and their preferences, in order."""
         text = "\n".join(self.pairs["sentence_1"] + "\t" + self.pairs["sentence_2"])
-        return hashlib.sha256(text.encode() + self.preferences.tobytes()).hexdigest()
+        return digest(text.encode() + self.preferences.tobytes())
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,19 +246,15 @@ def choose_block(
     propensities: list[float] = []
     joint = choosing.policy == "information"
     values = np.where(available, POLICIES[choosing.policy](view), -np.inf)
-    size = min(choosing.shortlist, int(np.isfinite(values).sum()))
-    if choosing.policy == "random":
-        size = 0  # all are alike
-    best = np.argpartition(-values, size - 1)[:size] if size else np.zeros(0, dtype=np.int64)
-    best = np.sort(best)
+    alike = choosing.policy == "random"
+    size = 0 if alike else min(choosing.shortlist, int(np.isfinite(values).sum()))
+    best = np.sort(np.argpartition(-values, size - 1)[:size]) if size else np.arange(0)
     near = values[best]
     outcomes = view.weights[None]
     chances = view.curves[np.arange(len(view.weights)), :, view.places[best]] if joint else None
     for _ in range(min(choosing.block, int(available.sum()))):
         if chosen and choosing.policy == "fixed":
-            here = View(view.places, view.preferences, available, view.weights, view.curves)
-            best = np.array([int(np.argmax(in_order(here)))])
-            near = np.zeros(1)
+            best, near = np.array([available.argmax()]), np.zeros(1)
         elif chosen and chances is not None:
             outcomes = _outcomes(outcomes, view, chosen[-1])
             near = _joint(outcomes, chances)

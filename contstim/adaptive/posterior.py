@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -153,8 +153,7 @@ class Nodes:
         weights = np.exp(-(z**2 + side**2) / 2)
         self.weights = weights / weights.sum()
         prior = np.array(link.slope_weights or [1.0] * len(link.slopes))
-        with np.errstate(divide="ignore"):
-            self.log_prior = np.log(prior / prior.sum())
+        self.log_prior = _log(prior / prior.sum())
         self._cuts = np.array([-t for t in reversed(link.thresholds)] + [0.0, *link.thresholds])
         self._curve = _logistic_normal(people.item_sd)
 
@@ -245,18 +244,17 @@ class Nodes:
         array
             Shape (..., M, C, G).
         """
-        table = self._table()
+        table = self._table
         mixed = (state * slope_weights[..., None]).reshape(*state.shape[:-2], -1)
         flat = mixed.astype(np.float32) @ table.reshape(len(table), -1)
         return np.asarray(flat.reshape(*flat.shape[:-1], *table.shape[1:]))
 
+    @cached_property
     def _table(self) -> Curves:
         """Return P(answer) at each node and preference of the grid, shape (H K, C, G)."""
-        if not hasattr(self, "_tabled"):
-            leaning = self.slopes[..., None] * self.grid + self.leanings[:, None]
-            chances = self.chances(leaning.reshape(-1, _GRID))
-            self._tabled = np.ascontiguousarray(chances.swapaxes(-1, -2), dtype=np.float32)
-        return self._tabled
+        leaning = self.slopes[..., None] * self.grid + self.leanings[:, None]
+        chances = self.chances(leaning.reshape(-1, _GRID))
+        return np.ascontiguousarray(chances.swapaxes(-1, -2), dtype=np.float32)
 
 
 @lru_cache(maxsize=8)
@@ -299,7 +297,7 @@ class ModelPosterior:
         self.nodes = Nodes(link, spacing)
         self.n_models = n_models
         self._log_prior = _log(link.weights_of(n_models))
-        self._log_likelihood = np.zeros((n_models, len(link.slopes)))
+        self.log_likelihood = np.zeros((n_models, len(link.slopes)))  # given the median slopes
         self._people: dict[Hashable, FloatArray] = {}
         self.n_answers = 0
 
@@ -321,26 +319,19 @@ class ModelPosterior:
             self.person(participant), np.asarray(preferences), np.asarray(answer)
         )
         self._people[participant] = state
-        self._log_likelihood = self._log_likelihood + log_chance
+        self.log_likelihood = self.log_likelihood + log_chance
         self.n_answers += 1
         return np.asarray(self.log_evidence - before)
 
     def person(self, participant: Hashable) -> FloatArray:
         """Return a person's state, shape (M, H, K); for somebody new that of all people."""
-        new = np.broadcast_to(
-            self.nodes.weights, (*self._log_likelihood.shape, len(self.nodes.weights))
-        )
-        return self._people.get(participant, new)
-
-    @property
-    def log_likelihood(self) -> FloatArray:
-        """Log p(answers | model, median slope), shape (M, H)."""
-        return self._log_likelihood
+        shape = (*self.log_likelihood.shape, len(self.nodes.weights))
+        return self._people.get(participant, np.broadcast_to(self.nodes.weights, shape))
 
     @property
     def log_evidence(self) -> FloatArray:
         """Log p(answers | model), shape (M,)."""
-        return np.asarray(logsumexp(self._log_likelihood + self.nodes.log_prior, axis=1))
+        return np.asarray(logsumexp(self.log_likelihood + self.nodes.log_prior, axis=1))
 
     @property
     def weights(self) -> FloatArray:
@@ -349,7 +340,7 @@ class ModelPosterior:
 
     def curves(self, participant: Hashable) -> Curves:
         """Return what a person answers to pairs by g under each model; see `Nodes.curves`."""
-        slopes = softmax(self._log_likelihood + self.nodes.log_prior)
+        slopes = softmax(self.log_likelihood + self.nodes.log_prior)
         return self.nodes.curves(self.person(participant), slopes)
 
 

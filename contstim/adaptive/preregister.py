@@ -23,12 +23,8 @@ _OVER = {
 
 def preregistration(plan: AdaptivePlan, title: str = "Adaptive study") -> str:
     """Return the plan of an adaptive study in whole sentences, Markdown; see `plan_paragraphs`."""
-    parts = plan_paragraphs(plan)
-    return (
-        f"# {title}\n\n"
-        + "\n\n".join(f"## {name}\n\n{text}" for name, text in parts.items())
-        + "\n"
-    )
+    parts = [f"## {name}\n\n{text}" for name, text in plan_paragraphs(plan).items()]
+    return "\n\n".join([f"# {title}", *parts]) + "\n"
 
 
 def plan_paragraphs(plan: AdaptivePlan) -> dict[str, str]:
@@ -53,10 +49,8 @@ def plan_paragraphs(plan: AdaptivePlan) -> dict[str, str]:
         )
     answers = "Only the side that is chosen is used."
     if link.thresholds:
-        answers = (
-            f"Ratings are used, with thresholds at ± {_list(link.thresholds)} and 0 (cumulative "
-            "link)."
-        )
+        cuts = f"± {_list(link.thresholds)} and 0"
+        answers = f"Ratings are used, with thresholds at {cuts} (cumulative link)."
     slopes = _weighted([f"{s:g}" for s in link.slopes], link.slope_weights)
     rule = (
         "betting confidence sequences (Waudby-Smith and Ramdas 2024)"
@@ -126,11 +120,9 @@ def plan_departures(choices: pd.DataFrame, plan: AdaptivePlan) -> list[str]:
         found.append(
             f"{people} participants answered; the plan has at most {plan.stopping.participants}."
         )
-    counts = chosen.groupby("participant").size()
-    if len(counts) and int(counts.max()) > plan.trials:
-        found.append(
-            f"a participant answered {int(counts.max())} chosen trials; the plan has {plan.trials}."
-        )
+    most = int(chosen.groupby("participant").size().max()) if len(chosen) else 0
+    if most > plan.trials:
+        found.append(f"a participant answered {most} chosen trials; the plan has {plan.trials}.")
     anchors = choices[condition == "anchor"]
     n_anchors = len(anchors[["sentence_1", "sentence_2"]].drop_duplicates())
     if n_anchors != plan.anchors:
@@ -143,10 +135,8 @@ def plan_departures(choices: pd.DataFrame, plan: AdaptivePlan) -> list[str]:
     else:
         chance = pd.to_numeric(chosen["propensity"], errors="coerce").to_numpy(dtype=np.float64)
         epsilon = 0.0 if plan.choosing.policy == "fixed" else plan.choosing.epsilon
-        floor = np.full(len(chosen), 0.0)
-        if "available" in chosen:
-            available = pd.to_numeric(chosen["available"], errors="coerce")
-            floor = epsilon / available.to_numpy(dtype=np.float64)
+        available = pd.to_numeric(chosen.get("available", np.inf), errors="coerce")
+        floor = epsilon / np.asarray(available, dtype=np.float64)
         bad = int((~(chance >= floor * (1 - 1e-9))).sum())
         if bad:
             found.append(

@@ -63,12 +63,10 @@ class Standing:
     def sentences(self) -> list[str]:
         """Belief, fit and verdict, a sentence each."""
         weights = self.models.sort_values("posterior", ascending=False, kind="stable")
-        shown = ", ".join(
-            f"{row['model']} {row['posterior']:.3f}" for row in weights.to_dict("records")
-        )
-        fits = ", ".join(
-            f"{row['model']} {row['log_e_against']:.1f}" for row in self.models.to_dict("records")
-        )
+        belief = zip(weights["model"], weights["posterior"], strict=True)
+        shown = ", ".join(f"{model} {weight:.3f}" for model, weight in belief)
+        against = zip(self.models["model"], self.models["log_e_against"], strict=True)
+        fits = ", ".join(f"{model} {value:.1f}" for model, value in against)
         last = self.verdicts[-1].text if self.verdicts else "go on: nobody has finished"
         return [
             f"belief: {shown} (by the first answers to {self.n_believed} pairs)",
@@ -77,34 +75,21 @@ class Standing:
         ]
 
     def __str__(self) -> str:
-        first = self.settled_after
-        lines = [
-            f"{self.n_answers} answers of {self.n_participants} participants",
-            *self.sentences,
-        ]
-        if self.verdicts:
-            pairs = self.pairs
-            lines += [
-                f"  {row['model_1']} - {row['model_2']}: {row['difference']:+.3f} "
-                f"({row['low']:+.3f} to {row['high']:+.3f}){' apart' if row['apart'] else ''}"
-                for row in pairs.to_dict("records")
-            ]
-            apart = pairs.loc[pairs["apart"], ["model_1", "model_2"]].to_numpy().tolist()
-            since = {f"{one} and {two}": self._apart_since(one, two) for one, two in apart}
-            if since:
-                told = ", ".join(f"{names} after {n}" for names, n in since.items())
-                lines.append(f"  first apart: {told} participants")
-        if first is not None:
-            lines.append(f"could have stopped after {first} participants")
+        lines = [f"{self.n_answers} answers of {self.n_participants} participants", *self.sentences]
+        since = []
+        for place, row in enumerate(self.pairs.to_dict("records")):
+            one, two, apart = row["model_1"], row["model_2"], row["apart"]
+            ends = f"({row['low']:+.3f} to {row['high']:+.3f})"
+            told = f"  {one} - {two}: {row['difference']:+.3f} {ends}"
+            lines.append(f"{told}{' apart' if apart else ''}")
+            if apart:
+                first = next(v for v in self.verdicts if v.pairs["apart"].iloc[place])
+                since.append(f"{one} and {two} after {first.n_participants}")
+        if since:
+            lines.append(f"  first apart: {', '.join(since)} participants")
+        if self.settled_after is not None:
+            lines.append(f"could have stopped after {self.settled_after} participants")
         return "\n".join(lines)
-
-    def _apart_since(self, one: str, two: str) -> int:
-        for verdict in self.verdicts:
-            own = verdict.pairs
-            row = own[(own["model_1"] == one) & (own["model_2"] == two)]
-            if row["apart"].iloc[0]:
-                return verdict.n_participants
-        return self.verdicts[-1].n_participants
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,6 +103,16 @@ class _Trials:
     rating: FloatArray  # as the trial's row has it
     pool: Pool
     rows: IntArray
+
+    @property
+    def preferences(self) -> FloatArray:
+        """The models' preferences for what was on the right, shape (T, M)."""
+        return self.sign[:, None] * self.pool.preferences[self.pair]
+
+    @property
+    def accuracy(self) -> FloatArray:
+        """Whether the choice is the one that each model prefers, ties counting half."""
+        return (np.sign(self.preferences) * np.sign(self.rating)[:, None] + 1) / 2
 
 
 def most_trials(choices: pd.DataFrame) -> int:
@@ -204,52 +199,38 @@ def study_standing(
     """
     trials = _trials(choices, log_probs, plan)
     models = list(trials.pool.models)
-    nodes = Nodes(plan.link)
     answers = np.array([plan.link.answer_of(r) for r in trials.rating.tolist()])
-    g = trials.sign[:, None] * trials.pool.preferences[trials.pair]
-    new = np.zeros(len(answers), dtype=bool)
-    new[np.unique(trials.pair, return_index=True)[1]] = True
+    g = trials.preferences
+    new = np.sort(np.unique(trials.pair, return_index=True)[1]).tolist()
     # One alternative more: people follow what the models have in common.
     posterior = ModelPosterior(replace(plan.link, prior=()), len(models) + 1)
-    for t in np.flatnonzero(new).tolist():
+    for t in new:
         posterior.add(int(trials.person[t]), np.append(g[t], g[t].mean()), int(answers[t]))
     evidence = posterior.log_evidence
     weights = softmax(np.log(plan.link.weights_of(len(models)) + 1e-300) + evidence[:-1])
     even = np.full(len(evidence), -np.log(len(evidence)))
     e_values = [fit_e_value(evidence, even, own) for own in posterior.log_likelihood[:-1]]
-    scores, bounds = _scores(trials, g, answers, nodes, plan)
+    scores, bounds = _scores(trials, answers, plan)
     if plan.stopping.over == "pool":
         scores, bounds = _over_pool(choices.iloc[trials.rows], scores, bounds, plan)
     counted = _counted(trials.person, plan)
     told: list[Verdict] = []
     if counted.any():
-        told = verdicts(
-            trials.person[counted], scores[counted], models, plan.stopping, bounds, every
-        )
-    accuracy = _accuracy(trials, g)
-    table = pd.DataFrame(
-        {
-            "model": models,
-            "posterior": weights,
-            "log_e_against": e_values,
-            "accuracy": accuracy.mean(axis=0),
-        }
-    )
-    return Standing(table, told, len(answers), int(new.sum()), len(trials.names))
-
-
-def _accuracy(trials: _Trials, g: FloatArray) -> FloatArray:
-    agrees = np.sign(g) * np.sign(trials.rating)[:, None]
-    return np.asarray((agrees + 1) / 2)
+        person, own = trials.person[counted], scores[counted]
+        told = verdicts(person, own, models, plan.stopping, bounds, every)
+    table = pd.DataFrame({"model": models, "posterior": weights, "log_e_against": e_values})
+    table["accuracy"] = trials.accuracy.mean(axis=0)
+    return Standing(table, told, len(answers), len(new), len(trials.names))
 
 
 def _scores(
-    trials: _Trials, g: FloatArray, answers: IntArray, nodes: Nodes, plan: AdaptivePlan
+    trials: _Trials, answers: IntArray, plan: AdaptivePlan
 ) -> tuple[FloatArray, tuple[float, float]]:
     """Return the models' scores of the answers, shape (T, M), and bounds of their differences."""
     if plan.stopping.measure == "accuracy":
-        return _accuracy(trials, g), (-1.0, 1.0)
+        return trials.accuracy, (-1.0, 1.0)
     # Predicted by the link as it was before the study, the same for everybody.
+    nodes, g = Nodes(plan.link), trials.preferences
     slopes = np.exp(nodes.log_prior)[None]
     state = np.broadcast_to(nodes.weights, (1, len(nodes.log_prior), len(nodes.weights)))
     curve = nodes.curves(state, slopes)[0].astype(np.float64)
@@ -275,17 +256,15 @@ def _over_pool(
         pd.to_numeric(table[name], errors="coerce").to_numpy(dtype=np.float64)
         for name in ("propensity", "available", "pool")
     )
-    least = plan.choosing.epsilon / available
-    if not (chance >= least * (1 - 1e-9)).all():
-        row = int(np.argmin(chance >= least * (1 - 1e-9)))
+    epsilon = plan.choosing.epsilon
+    enough = chance >= epsilon / available * (1 - 1e-9)
+    if not enough.all():
+        row = int(np.argmin(enough))
         raise InputError(
-            f"propensity {chance[row]:g} is below choosing.epsilon / available = {least[row]:g}; "
-            "give the epsilon that the study had"
+            f"propensity {chance[row]:g} is below choosing.epsilon / available = "
+            f"{epsilon / available[row]:g}; give the epsilon that the study had"
         )
-    return pool_scores(scores, chance, size), (
-        bounds[0] / plan.choosing.epsilon,
-        bounds[1] / plan.choosing.epsilon,
-    )
+    return pool_scores(scores, chance, size), (bounds[0] / epsilon, bounds[1] / epsilon)
 
 
 def pool_scores(
@@ -344,9 +323,8 @@ def replay(
     posterior = ModelPosterior(plan.link, len(trials.pool.models))
     places = places_of(trials.pool.preferences, posterior.nodes)
     asked = np.zeros(len(trials.pool.pairs), dtype=bool)
-    rows: list[int] = []
-    blocks: list[int] = []
-    chances: list[float] = []
+    issued: list[tuple[int, int, float]] = []  # row, block and propensity
+    number = 0
     for person in range(len(trials.names)):
         own = np.flatnonzero(trials.person == person)
         row_of = dict(zip(trials.pair[own].tolist(), own.tolist(), strict=True))
@@ -355,14 +333,9 @@ def replay(
         done = 0
         while done < plan.trials and answered.any():
             fresh = answered & ~asked
-            view = View(
-                places,
-                trials.pool.preferences,
-                fresh if fresh.any() else answered,
-                posterior.weights,
-                posterior.curves(person),
-            )
-            number = len(set(blocks))
+            open_to = fresh if fresh.any() else answered
+            curves = posterior.curves(person)
+            view = View(places, trials.pool.preferences, open_to, posterior.weights, curves)
             rng = np.random.default_rng([plan.seed, number])
             least = min(plan.choosing.block, plan.trials - done)
             pairs, propensities = choose_block(replace(plan.choosing, block=least), view, rng)
@@ -373,9 +346,9 @@ def replay(
                     preferences = trials.sign[t] * trials.pool.preferences[pair]
                     posterior.add(person, preferences, answer)
                 asked[pair], answered[pair] = True, False
-                rows.append(int(trials.rows[t]))
-                blocks.append(number)
-                chances.append(chance)
+                issued.append((int(trials.rows[t]), number, chance))
             done += len(pairs)
+            number += 1
+    rows, blocks, chances = (list(part) for part in zip(*issued, strict=True))
     table = choices.iloc[rows].assign(block=blocks, propensity=chances)
     return table, study_standing(table, log_probs, plan)
