@@ -37,8 +37,9 @@ from pathlib import Path
 
 import numpy as np
 
+from contstim.experiment.new import new_study
 from contstim.experiment.schema import DATA_FILE, connect
-from contstim.experiment.study import Study, new_study
+from contstim.experiment.study import Study
 from contstim.selection.design import Layout, design_trials
 
 GROUPS = 5

@@ -110,6 +110,23 @@ def check_new_folder(path: Path) -> None:
         raise OutputError(f"cannot write {path}: {above} takes no new folder")
 
 
+def check_empty_folder(folder: Path) -> None:
+    """Refuse a place where something is, but for an empty folder.
+
+    Raises
+    ------
+    InputError
+        If something is there.
+    OutputError
+        If it cannot be looked at.
+    """
+    try:
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise InputError(f"{folder} is there already and not empty; choose another folder")
+    except OSError as error:
+        raise OutputError(f"cannot write {folder}: {error.strerror or error}") from None
+
+
 def write_whole(path: Path, content: str | bytes) -> None:
     """Put `content`, bytes or text (UTF-8), at `path` in one step, on the disk before returning.
 

@@ -237,8 +237,8 @@ def make_inputs(folder: Path) -> None:
     from contstim import load_model
     from contstim.experiment.collected import read_collected
     from contstim.experiment.exporting import write_psychds
+    from contstim.experiment.new import new_study
     from contstim.experiment.store import Store
-    from contstim.experiment.study import new_study
     from contstim.models.ngram.training import train_ngram
     from contstim.tables import TRIPLETS
 

@@ -35,7 +35,8 @@ from contstim.evaluation.evaluate import evaluate
 from contstim.evaluation.report import write_report
 from contstim.evaluation.result import Evaluation
 from contstim.evaluation.wording import answer_sentences
-from contstim.experiment.study import example_study, read_study
+from contstim.experiment.new import example_study
+from contstim.experiment.study import read_study
 from contstim.files import write_whole
 from contstim.models.base import SentenceModel
 from contstim.models.devices import torch_threads

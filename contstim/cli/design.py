@@ -44,7 +44,7 @@ from contstim.cli.common import (
     write_rows,
 )
 from contstim.errors import InputError
-from contstim.experiment.study import write_record
+from contstim.experiment.trials import write_record
 from contstim.files import is_stream
 from contstim.models.spec import ModelSpec
 from contstim.tables import read_table

@@ -51,9 +51,9 @@ from pathlib import Path
 from contstim.cli import experiment_data, experiment_pages
 from contstim.cli.common import add_seed, output_folder, port, positive, whole_number
 from contstim.errors import InputError, MissingExtraError
+from contstim.experiment.new import STUDY_PRESETS, new_study, write_sentence_trials
 from contstim.experiment.options import PRESENTATIONS
-from contstim.experiment.study import STUDY_PRESETS, Study, new_study, read_study
-from contstim.experiment.texts import LANGUAGES
+from contstim.experiment.study import LANGUAGES, Study, read_study
 
 _PARTICIPANTS = 24
 _CATCH = 12
@@ -167,8 +167,6 @@ def _new(args: argparse.Namespace) -> Study:
         return new_study(args.study, args.trials, args.preset, args.language, args.presentation)
     if args.presentation == "choice":
         raise InputError("--sentences are for --presentation rating or reading; say which")
-    from contstim.experiment.sentences import write_sentence_trials
-
     with tempfile.TemporaryDirectory() as folder:
         trials = write_sentence_trials(
             Path(args.sentences), Path(folder), args.participants or _PARTICIPANTS, args.seed

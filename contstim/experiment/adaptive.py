@@ -19,9 +19,10 @@ from contstim.adaptive.posterior import Nodes
 from contstim.adaptive.standing import study_standing
 from contstim.errors import InputError
 from contstim.experiment.collected import read_collected
+from contstim.experiment.new import write_study
 from contstim.experiment.schema import insert
-from contstim.experiment.study import Study, write_record, write_study
-from contstim.experiment.trials import CHOSEN, rating_of
+from contstim.experiment.study import Study
+from contstim.experiment.trials import CHOSEN, rating_of, write_record
 from contstim.files import digest_of
 from contstim.selection.design import Layout, design_trials
 from contstim.selection.files import read_scores

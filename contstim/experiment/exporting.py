@@ -25,7 +25,8 @@ from contstim.experiment.collected import Collected, read_collected
 from contstim.experiment.messages import EVENT_KINDS
 from contstim.experiment.options import OUTCOMES
 from contstim.experiment.presentations import OwnModule
-from contstim.experiment.study import Study, record_path
+from contstim.experiment.study import Study
+from contstim.experiment.trials import record_path
 from contstim.files import write_whole
 
 _NAME = re.compile(r"([a-z]+-[a-zA-Z0-9]+)(_[a-z]+-[a-zA-Z0-9]+)*_data\.csv")

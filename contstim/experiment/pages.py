@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from contstim.errors import InputError, OutputError
+from contstim.errors import InputError
 from contstim.experiment.bundle import (
     make_bundle,
     module_path,
@@ -19,7 +19,7 @@ from contstim.experiment.bundle import (
 )
 from contstim.experiment.study import Study
 from contstim.experiment.vendor import OWN_FILES, PAGE, page_version, vendor_files
-from contstim.files import replacing
+from contstim.files import check_empty_folder, replacing
 
 #: Texts that the page shows before, or in place of, what its scripts do.
 _BEFORE_SCRIPTS = ("loading", "no_script", "not_loaded", "reload_button")
@@ -187,11 +187,7 @@ def write_static(
     head = f'<meta http-equiv="Content-Security-Policy" content="{html.escape(policy)}">'
     collect = {"endpoint": endpoint, "experiment_id": experiment_id}
     files = study_files(study, index_html(study, "static", head), collect)
-    try:
-        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise InputError(f"{folder} is there already and not empty; choose another folder")
-    except OSError as error:
-        raise OutputError(f"cannot write {folder}: {error.strerror or error}") from None
+    check_empty_folder(folder)
     with replacing(folder) as temporary:
         for path, content in files.items():
             target = temporary / path

@@ -1,20 +1,18 @@
-"""A study: the folder that a researcher edits, written, read and checked."""
+"""A study: the folder that a researcher edits, read and checked; its texts in any language."""
 
 from __future__ import annotations
 
-import json
-import os
 import re
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib.metadata import version
-from importlib.resources import as_file, files
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from contstim.errors import InputError, OutputError, UnknownNameError, near_matches
+from contstim.errors import InputError, UnknownNameError, near_matches
 from contstim.experiment.options import (
-    PRESENTATIONS,
     AllocationOptions,
     AttentionCheck,
     ConsentOptions,
@@ -32,11 +30,9 @@ from contstim.experiment.presentations import (
     TwoSentences,
     presentation_of,
 )
-from contstim.experiment.texts import LANGUAGES, default_source, default_texts, read_texts
 from contstim.experiment.trials import Design, Trial, practice_trials, read_design
-from contstim.files import digest, file_digest, write_whole
+from contstim.files import digest
 from contstim.settings import build, read_toml
-from contstim.tables import numbered_lines
 
 if TYPE_CHECKING:
     from contstim.adaptive.conduct import AdaptivePlan
@@ -54,8 +50,62 @@ _TABLES = {
     "recruiter": Recruiter,
 }
 _LISTS = {"practice": PracticeTrial, "attention": AttentionCheck, "questions": Question}
+_LONGEST_TEXT = 10_000
+#: Keys that earlier versions read; files of older studies have them.
+_RETIRED = re.compile(r"choice_[1-6]")
+_BRACES = re.compile(r"\{(\w*)\}")
+
+
+#: Languages whose texts come with the package, and the direction of their script.
+LANGUAGES = {"en": "ltr", "de": "ltr", "es": "ltr", "fr": "ltr", "he": "rtl", "zh": "ltr"}
 _LONGEST_CONSENT = 50_000
 _LONGEST_MODULE = 1_000_000
+
+
+def default_source(language: str = "en") -> str:
+    """Return the file of the texts in one of `LANGUAGES` as it is written, with its comments."""
+    name = "texts.toml" if language == "en" else f"translations/{language}.toml"
+    return (files("contstim.experiment") / name).read_text("utf-8")
+
+
+def default_texts() -> dict[str, str]:
+    """Return the English texts by their keys."""
+    return {key: text.strip() for key, text in _parsed(default_source()).items()}
+
+
+@cache
+def _parsed(source: str) -> dict[str, str]:
+    return tomllib.loads(source)
+
+
+def read_texts(path: Path) -> dict[str, str]:
+    """Read a file of texts over the English ones.
+
+    Raises
+    ------
+    InputError
+        Naming file and key: a key that no page uses, something that is no text, a text that is
+        empty or names something in braces that the page cannot fill in there.
+    """
+    texts = default_texts()
+    for key, text in read_toml(path).items():
+        if _RETIRED.fullmatch(key):
+            continue
+        if key not in texts:
+            raise UnknownNameError.among(f"text in {path}", key, texts)
+        if not isinstance(text, str) or not text.strip():
+            raise InputError(f"{path}: {key} is {text!r}; give a text, or leave the key out")
+        if len(text) > _LONGEST_TEXT:
+            raise InputError(
+                f"{path}: {key} has {len(text)} characters; give at most {_LONGEST_TEXT}"
+            )
+        offered = set(_BRACES.findall(texts[key]))
+        for name in _BRACES.findall(text):
+            if name not in offered:
+                what = ", ".join(sorted(f"{{{one}}}" for one in offered)) or "no braces"
+                raise InputError(f"{path}: {key} holds {{{name}}}; the page fills in {what} there")
+        texts[key] = text.strip()
+    return texts
 
 
 @dataclass(frozen=True)
@@ -270,12 +320,7 @@ def _check_shown(
 
 
 def _module(path: Path) -> str:
-    try:
-        text = path.read_text("utf-8")
-    except FileNotFoundError:
-        raise InputError(f"there is no file {path}, which trial.presentation names") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot read the presentation {path}: {error}") from None
+    text = _read(path, "presentation", f"file {path}, which trial.presentation names")
     if len(text) > _LONGEST_MODULE:
         raise InputError(f"{path} has {len(text)} characters; give at most {_LONGEST_MODULE}")
     return text
@@ -285,17 +330,21 @@ def _consent(folder: Path, name: str) -> str:
     if "/" in name or "\\" in name or name in ("", ".", ".."):
         raise InputError(f"consent.file is {name!r}; name a file in the study's folder")
     path = folder / name
-    try:
-        text = path.read_text("utf-8").strip()
-    except FileNotFoundError:
-        raise InputError(f"there is no consent form {path}; write it there") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot read the consent form {path}: {error}") from None
+    text = _read(path, "consent form", f"consent form {path}; write it there").strip()
     if not text or len(text) > _LONGEST_CONSENT:
         raise InputError(
             f"the consent form {path} has {len(text)} characters; give 1 to {_LONGEST_CONSENT}"
         )
     return text
+
+
+def _read(path: Path, what: str, missing: str) -> str:
+    try:
+        return path.read_text("utf-8")
+    except FileNotFoundError:
+        raise InputError(f"there is no {missing}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot read the {what} {path}: {error}") from None
 
 
 def check_places(study: Study, design: Design) -> None:
@@ -317,223 +366,3 @@ def check_places(study: Study, design: Design) -> None:
                 f"{path}: session.break_after holds {number}, but there are "
                 f"{least + len(study.attention)} trials"
             )
-
-
-_CONSENT = """\
-You are invited to take part in a study on language by [[the researchers and their institution]].
-
-You will see pairs of sentences and say which of the two you are more likely to come across. \
-This takes about [[number]] minutes. [[What participants receive.]]
-
-We store your answers, how long they took, whether the page was left meanwhile, whether you used \
-keyboard, mouse or touch, and the kind of your browser, the size of its window and its time zone. \
-Your participant id is kept apart from your answers and is not published. [[Where data are stored, \
-for how long, and what is published.]]
-
-Taking part is voluntary. You can stop at any time by closing the page, without giving a reason. \
-[[How to have data deleted.]]
-
-Questions: [[name and address]]. Approval: [[board and number]].
-"""
-
-
-_TITLES = {
-    "choice": "Which sentence is more likely?",
-    "rating": "How likely are these sentences?",
-    "reading": "Reading sentences",
-}
-
-_PRACTICE = {
-    "choice": """\
-[[practice]]
-left = "The dog barked at the postman."
-right = "The postman barked dog the at."
-expected = "left"
-
-[[practice]]
-left = "We painted the kitchen a quick blue."
-right = "We painted the kitchen a quiet blue."
-expected = "right"
-""",
-    "rating": """\
-[[practice]]
-sentence = "The dog barked at the postman."
-
-[[practice]]
-sentence = "The postman barked dog the at."
-""",
-    "reading": """\
-[[practice]]
-sentence = "The dog that lives next door barked at the postman."
-question = "Did the postman bark?"
-expected = "no"
-
-[[practice]]
-sentence = "We painted the kitchen a quiet blue before the guests arrived."
-""",
-}
-
-
-def record_path(trials: Path) -> Path:
-    """Return where the record lies of how a table of trials was laid out: seed and options."""
-    return trials.with_name(f"{trials.name}.meta.json")
-
-
-def write_record(trials: Path, options: Mapping[str, Any]) -> None:
-    """Write beside a table of trials how it was laid out: version, options and seed, its digest.
-
-    Raises
-    ------
-    OutputError
-        If the place cannot be written to.
-    """
-    made = {"contstim": version("contstim"), "options": options, "sha256": file_digest(trials)}
-    write_whole(record_path(trials), json.dumps(made, indent=2) + "\n")
-
-
-def example_study(folder: Path) -> Study:
-    """Write a study folder around the trials that come with contstim, and return the study.
-
-    They are for three groups of four participants: natural pairs on which the bundled models
-    disagree, and sentences written for bigram and trigram model.
-
-    Raises
-    ------
-    InputError, OutputError
-        As `new_study`.
-    """
-    with as_file(files("contstim.experiment") / "example") as example:
-        new_study(folder, example / "trials.csv")
-        write_whole(folder / "consent.md", (example / "consent.md").read_text("utf-8"))
-    return read_study(folder)
-
-
-@dataclass(frozen=True)
-class _Preset:
-    """How a published experiment was run, as lines of ``study.toml`` and ``texts.toml``."""
-
-    catch: int
-    settings: Mapping[str, str]
-    texts: Mapping[str, str]
-
-
-#: Golan, Siegelman, Kriegeskorte & Baldassano (2023), Nature Machine Intelligence 5, 952-964,
-#: https://doi.org/10.1038/s42256-023-00718-1, Methods: question, levels, limit of time, and a bar
-#: of progress at the foot.
-STUDY_PRESETS = {
-    "golan2023": _Preset(
-        catch=12,
-        settings={
-            "time_limit_minutes": "90",
-            "break_every": "0",
-            "levels": "3",
-            "progress": '"foot"',
-        },
-        texts={
-            "trial_prompt": "Which of the two sentences are you more likely to encounter in the "
-            "world, as either speech or written text?",
-            "confidence_1": "somewhat confident",
-            "confidence_2": "confident",
-            "confidence_3": "very confident",
-        },
-    )
-}
-
-
-def _changed(source: str, values: Mapping[str, str]) -> str:
-    """Return a TOML file with other values of keys that stand on one line; comments stay."""
-    for key, value in values.items():
-        pattern = rf'^{key} = ("[^"]*"|[^\s#]+)'
-        before, after = re.split(pattern, source, maxsplit=1, flags=re.M)[::2]
-        source = f"{before}{key} = {value}{after}"
-    return source
-
-
-def new_study(
-    folder: str | Path,
-    trials: str | Path,
-    preset: str | None = None,
-    language: str = "en",
-    presentation: str = "choice",
-) -> Study:
-    """Write a study folder around a table of trials and return the study.
-
-    Parameters
-    ----------
-    folder
-        Where; it must not exist or be empty. Its name becomes the study's.
-    trials
-        What ``contstim design trials`` wrote, or of the other presentations `sentence_trials`; it
-        is copied, with the record beside it of how it was made.
-    preset
-        A published experiment to run it like, of `STUDY_PRESETS`; its wording is English.
-    language
-        One of `LANGUAGES`, in which the page's texts are written. Title, consent form and practice
-        stay English, to be translated.
-    presentation
-        One of `PRESENTATIONS`.
-
-    Raises
-    ------
-    InputError
-        If the folder holds something, the table cannot be used, or there is no such preset.
-    OutputError
-        If the place cannot be written to.
-    """
-    return write_study(Path(folder), Path(trials), preset, language, presentation)
-
-
-def write_study(
-    folder: Path,
-    trials: Path,
-    preset: str | None = None,
-    language: str = "en",
-    presentation: str = "choice",
-    tables: str = "",
-    more: Mapping[str, Path] | None = None,
-) -> Study:
-    """Write a study folder, as `new_study`, with further `tables` and copies of `more` files."""
-    if preset is not None and preset not in STUDY_PRESETS:
-        raise UnknownNameError.among("preset", preset, STUDY_PRESETS)
-    if language not in LANGUAGES:
-        raise UnknownNameError.among("language", language, LANGUAGES)
-    if preset is not None and language != "en":
-        raise InputError(
-            f"the wording of {preset} is English; leave out the language or the preset"
-        )
-    if presentation not in PRESENTATIONS:
-        raise UnknownNameError.among("presentation", presentation, PRESENTATIONS)
-    if preset is not None and presentation != "choice":
-        raise InputError(f"{preset} showed pairs; leave out the presentation or the preset")
-    like = _Preset(0, {}, {}) if preset is None else STUDY_PRESETS[preset]
-    try:
-        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise InputError(f"{folder} is there already and not empty; choose another folder")
-    except OSError as error:
-        raise OutputError(f"cannot write to {folder}: {error.strerror}") from None
-    # Says what is wrong before anything is written.
-    read_design(trials, presentation=presentation_of(TrialOptions(presentation)))
-    name = os.path.basename(os.path.realpath(folder))  # a loop of links has no Path.resolve()
-    name = re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-_")[:64] or "study"
-    template = (files("contstim.experiment") / "template.toml").read_text("utf-8")
-    table = "".join(f"{line}\n" for _, line in numbered_lines(trials))
-    write_whole(folder / "trials.csv", table)
-    record = record_path(trials)
-    if record.is_file():
-        write_whole(record_path(folder / "trials.csv"), record.read_text("utf-8"))
-    write_whole(folder / "consent.md", _CONSENT)
-    texts = {key: json.dumps(text, ensure_ascii=False) for key, text in like.texts.items()}
-    write_whole(folder / "texts.toml", _changed(default_source(language), texts))
-    own = {
-        "language": f'"{language}"',
-        "direction": f'"{LANGUAGES[language]}"',
-        "presentation": f'"{presentation}"',
-        **like.settings,
-    }
-    practice, title = _PRACTICE[presentation], _TITLES[presentation]
-    template = _changed(template, own).replace("{practice}", practice, 1)
-    template = template.replace("{title}", title, 1).replace("{name}", json.dumps(name), 1)
-    for target, source in (more or {}).items():
-        write_whole(folder / target, source.read_bytes())
-    write_whole(folder / "study.toml", template + tables)
-    return read_study(folder)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib.metadata import version
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -13,6 +16,7 @@ from typing import Any
 from contstim.errors import InputError
 from contstim.experiment.options import AttentionCheck, PracticeTrial, TrialOptions
 from contstim.experiment.presentations import Presentation, TwoSentences, presentation_of
+from contstim.files import file_digest, write_whole
 from contstim.tables import csv_rows, numbered_lines
 
 _LAYOUT = ("participant", "group", "trial", "condition")
@@ -321,6 +325,38 @@ def read_rows(path: Path) -> tuple[list[dict[str, str]], tuple[str, ...]]:
         twice = next(name for name in header if header.count(name) > 1)
         raise InputError(f"{path} has two columns {twice!r}; keep one")
     return [dict(zip(header, cells, strict=True)) for _, cells in rows], tuple(header)
+
+
+def write_trials(path: Path, rows: Iterable[Mapping[str, str]], columns: Sequence[str]) -> None:
+    """Write a table of trials.
+
+    Raises
+    ------
+    OutputError
+        If the place cannot be written to.
+    """
+    stream = io.StringIO()
+    writer = csv.DictWriter(stream, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    write_whole(path, stream.getvalue())
+
+
+def record_path(trials: Path) -> Path:
+    """Return where the record lies of how a table of trials was laid out: seed and options."""
+    return trials.with_name(f"{trials.name}.meta.json")
+
+
+def write_record(trials: Path, options: Mapping[str, Any]) -> None:
+    """Write beside a table of trials how it was laid out: version, options and seed, its digest.
+
+    Raises
+    ------
+    OutputError
+        If the place cannot be written to.
+    """
+    made = {"contstim": version("contstim"), "options": options, "sha256": file_digest(trials)}
+    write_whole(record_path(trials), json.dumps(made, indent=2) + "\n")
 
 
 def _whole(row: Mapping[str, str], name: str) -> int:

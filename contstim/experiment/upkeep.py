@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import sqlite3
 import time
 from collections import Counter, defaultdict
@@ -22,7 +20,7 @@ from contstim.experiment.schema import (
 )
 from contstim.experiment.sessions import release_assignment, release_stale, session_row
 from contstim.experiment.study import Study, check_places, read_study
-from contstim.experiment.trials import read_design, read_rows
+from contstim.experiment.trials import read_design, read_rows, write_trials
 from contstim.files import digest, replacing
 
 _Row = Mapping[str, str]
@@ -225,12 +223,8 @@ def extend_study(study: Study, trials: Path, data: Path | None = None) -> list[i
     rows = _added(old, new, (*_PAIR, *shown.needed, *shown.optional))
     if not rows:
         raise InputError(f"{trials} holds no assignment that {study.folder} has not; nothing to do")
-    stream = io.StringIO()
-    writer = csv.DictWriter(stream, columns, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows([*old, *rows])
     with replacing(path) as temporary:
-        temporary.write_text(stream.getvalue(), "utf-8")
+        write_trials(temporary, [*old, *rows], columns)
         check_places(study, read_design(temporary, study.attention, shown))
     if data_path(study, data).exists():
         with writing(data_path(study, data), read_study(study.folder)):

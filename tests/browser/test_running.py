@@ -18,9 +18,9 @@ from test_session import rows, wait_for_rows
 
 from contstim.cli import main
 from contstim.experiment.collected import read_collected
+from contstim.experiment.new import new_study
 from contstim.experiment.schema import PILOT_FILE
-from contstim.experiment.study import Study, new_study, read_study
-from contstim.experiment.texts import LANGUAGES
+from contstim.experiment.study import LANGUAGES, Study, read_study
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page, Route

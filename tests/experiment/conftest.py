@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 from studies import make_trials
 
-from contstim.experiment.study import Study, new_study, read_study
+from contstim.experiment.new import new_study
+from contstim.experiment.study import Study, read_study
 
 
 @pytest.fixture(scope="session")

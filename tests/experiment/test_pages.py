@@ -20,8 +20,7 @@ from contstim.experiment.jatos import check_jatos_archive, jatos_archive
 from contstim.experiment.options import PRESENTATIONS, TrialOptions
 from contstim.experiment.pages import index_html, page_files, write_static
 from contstim.experiment.presentations import presentation_of
-from contstim.experiment.study import Study
-from contstim.experiment.texts import default_texts
+from contstim.experiment.study import Study, default_texts
 from contstim.experiment.vendor import PAGE, VENDORED, fetch_vendor, vendor_files
 
 SOURCES = [

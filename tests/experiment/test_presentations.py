@@ -19,10 +19,11 @@ from contstim.errors import InputError
 from contstim.experiment.bundle import fnv1a, make_bundle, page_checks
 from contstim.experiment.collected import read_collected
 from contstim.experiment.exporting import data_dictionary, data_files
+from contstim.experiment.new import new_study
 from contstim.experiment.pages import study_files
 from contstim.experiment.presentations import is_right
 from contstim.experiment.store import Store
-from contstim.experiment.study import Study, new_study, read_study
+from contstim.experiment.study import Study, read_study
 
 ITEMS = """sentence,item,condition,question,expected
 The key to the cabinets were on the table.,1,attracted,Was the key on the table?,yes

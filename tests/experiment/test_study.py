@@ -18,12 +18,19 @@ from contstim.errors import InputError, UnknownNameError
 from contstim.evaluation.choices import rescale
 from contstim.experiment.bundle import make_bundle, outcome_link, study_info
 from contstim.experiment.collected import read_collected, recruiter_ids
+from contstim.experiment.new import new_study
 from contstim.experiment.options import Codes, Recruiter, Redirects, TrialOptions
 from contstim.experiment.payment import pay_table
 from contstim.experiment.presentations import presentation_of
 from contstim.experiment.store import Store
-from contstim.experiment.study import Study, new_study, read_study
-from contstim.experiment.texts import LANGUAGES, default_source, default_texts, read_texts
+from contstim.experiment.study import (
+    LANGUAGES,
+    Study,
+    default_source,
+    default_texts,
+    read_study,
+    read_texts,
+)
 from contstim.experiment.trials import rating_of, read_design
 
 

@@ -1,0 +1,309 @@
+"""New studies: the folder, written around a table of trials or sentences."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.resources import as_file, files
+from pathlib import Path
+
+from contstim.errors import InputError, UnknownNameError
+from contstim.experiment.options import PRESENTATIONS, TrialOptions
+from contstim.experiment.presentations import presentation_of
+from contstim.experiment.study import LANGUAGES, Study, default_source, read_study
+from contstim.experiment.trials import (
+    read_design,
+    read_rows,
+    record_path,
+    write_record,
+    write_trials,
+)
+from contstim.files import check_empty_folder, write_whole
+from contstim.tables import numbered_lines
+
+_MOST_PARTICIPANTS = 10_000  # participants
+_LAID_OUT = ("participant", "group", "trial", "set")
+
+_CONSENT = """\
+You are invited to take part in a study on language by [[the researchers and their institution]].
+
+You will see pairs of sentences and say which of the two you are more likely to come across. \
+This takes about [[number]] minutes. [[What participants receive.]]
+
+We store your answers, how long they took, whether the page was left meanwhile, whether you used \
+keyboard, mouse or touch, and the kind of your browser, the size of its window and its time zone. \
+Your participant id is kept apart from your answers and is not published. [[Where data are stored, \
+for how long, and what is published.]]
+
+Taking part is voluntary. You can stop at any time by closing the page, without giving a reason. \
+[[How to have data deleted.]]
+
+Questions: [[name and address]]. Approval: [[board and number]].
+"""
+
+
+_TITLES = {
+    "choice": "Which sentence is more likely?",
+    "rating": "How likely are these sentences?",
+    "reading": "Reading sentences",
+}
+
+_PRACTICE = {
+    "choice": """\
+[[practice]]
+left = "The dog barked at the postman."
+right = "The postman barked dog the at."
+expected = "left"
+
+[[practice]]
+left = "We painted the kitchen a quick blue."
+right = "We painted the kitchen a quiet blue."
+expected = "right"
+""",
+    "rating": """\
+[[practice]]
+sentence = "The dog barked at the postman."
+
+[[practice]]
+sentence = "The postman barked dog the at."
+""",
+    "reading": """\
+[[practice]]
+sentence = "The dog that lives next door barked at the postman."
+question = "Did the postman bark?"
+expected = "no"
+
+[[practice]]
+sentence = "We painted the kitchen a quiet blue before the guests arrived."
+""",
+}
+
+
+def example_study(folder: Path) -> Study:
+    """Write a study folder around the trials that come with contstim, and return the study.
+
+    They are for three groups of four participants: natural pairs on which the bundled models
+    disagree, and sentences written for bigram and trigram model.
+
+    Raises
+    ------
+    InputError, OutputError
+        As `new_study`.
+    """
+    with as_file(files("contstim.experiment") / "example") as example:
+        new_study(folder, example / "trials.csv")
+        write_whole(folder / "consent.md", (example / "consent.md").read_text("utf-8"))
+    return read_study(folder)
+
+
+@dataclass(frozen=True)
+class _Preset:
+    """How a published experiment was run, as lines of ``study.toml`` and ``texts.toml``."""
+
+    catch: int
+    settings: Mapping[str, str]
+    texts: Mapping[str, str]
+
+
+#: Golan, Siegelman, Kriegeskorte & Baldassano (2023), Nature Machine Intelligence 5, 952-964,
+#: https://doi.org/10.1038/s42256-023-00718-1, Methods: question, levels, limit of time, and a bar
+#: of progress at the foot.
+STUDY_PRESETS = {
+    "golan2023": _Preset(
+        catch=12,
+        settings={
+            "time_limit_minutes": "90",
+            "break_every": "0",
+            "levels": "3",
+            "progress": '"foot"',
+        },
+        texts={
+            "trial_prompt": "Which of the two sentences are you more likely to encounter in the "
+            "world, as either speech or written text?",
+            "confidence_1": "somewhat confident",
+            "confidence_2": "confident",
+            "confidence_3": "very confident",
+        },
+    )
+}
+
+
+def _changed(source: str, values: Mapping[str, str]) -> str:
+    """Return a TOML file with other values of keys that stand on one line; comments stay."""
+    for key, value in values.items():
+        pattern = rf'^{key} = ("[^"]*"|[^\s#]+)'
+        before, after = re.split(pattern, source, maxsplit=1, flags=re.M)[::2]
+        source = f"{before}{key} = {value}{after}"
+    return source
+
+
+def new_study(
+    folder: str | Path,
+    trials: str | Path,
+    preset: str | None = None,
+    language: str = "en",
+    presentation: str = "choice",
+) -> Study:
+    """Write a study folder around a table of trials and return the study.
+
+    Parameters
+    ----------
+    folder
+        Where; it must not exist or be empty. Its name becomes the study's.
+    trials
+        What ``contstim design trials`` wrote, or of the other presentations `sentence_trials`; it
+        is copied, with the record beside it of how it was made.
+    preset
+        A published experiment to run it like, of `STUDY_PRESETS`; its wording is English.
+    language
+        One of `LANGUAGES`, in which the page's texts are written. Title, consent form and practice
+        stay English, to be translated.
+    presentation
+        One of `PRESENTATIONS`.
+
+    Raises
+    ------
+    InputError
+        If the folder holds something, the table cannot be used, or there is no such preset.
+    OutputError
+        If the place cannot be written to.
+    """
+    return write_study(Path(folder), Path(trials), preset, language, presentation)
+
+
+def write_study(
+    folder: Path,
+    trials: Path,
+    preset: str | None = None,
+    language: str = "en",
+    presentation: str = "choice",
+    tables: str = "",
+    more: Mapping[str, Path] | None = None,
+) -> Study:
+    """Write a study folder, as `new_study`, with further `tables` and copies of `more` files."""
+    for what, name, known in (
+        ("preset", preset, STUDY_PRESETS),
+        ("language", language, LANGUAGES),
+        ("presentation", presentation, PRESENTATIONS),
+    ):
+        if name is not None and name not in known:
+            raise UnknownNameError.among(what, name, known)
+    if preset is not None and language != "en":
+        raise InputError(
+            f"the wording of {preset} is English; leave out the language or the preset"
+        )
+    if preset is not None and presentation != "choice":
+        raise InputError(f"{preset} showed pairs; leave out the presentation or the preset")
+    like = _Preset(0, {}, {}) if preset is None else STUDY_PRESETS[preset]
+    check_empty_folder(folder)
+    # Says what is wrong before anything is written.
+    read_design(trials, presentation=presentation_of(TrialOptions(presentation)))
+    name = os.path.basename(os.path.realpath(folder))  # a loop of links has no Path.resolve()
+    name = re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-_")[:64] or "study"
+    template = (files("contstim.experiment") / "template.toml").read_text("utf-8")
+    table = "".join(f"{line}\n" for _, line in numbered_lines(trials))
+    write_whole(folder / "trials.csv", table)
+    record = record_path(trials)
+    if record.is_file():
+        write_whole(record_path(folder / "trials.csv"), record.read_text("utf-8"))
+    write_whole(folder / "consent.md", _CONSENT)
+    texts = {key: json.dumps(text, ensure_ascii=False) for key, text in like.texts.items()}
+    write_whole(folder / "texts.toml", _changed(default_source(language), texts))
+    own = {
+        "language": f'"{language}"',
+        "direction": f'"{LANGUAGES[language]}"',
+        "presentation": f'"{presentation}"',
+        **like.settings,
+    }
+    practice, title = _PRACTICE[presentation], _TITLES[presentation]
+    template = _changed(template, own).replace("{practice}", practice, 1)
+    template = template.replace("{title}", title, 1).replace("{name}", json.dumps(name), 1)
+    for target, source in (more or {}).items():
+        write_whole(folder / target, source.read_bytes())
+    write_whole(folder / "study.toml", template + tables)
+    return read_study(folder)
+
+
+def sentence_trials(path: Path, participants: int, seed: int = 0) -> list[dict[str, str]]:
+    """Lay out trials of single sentences in a Latin square.
+
+    Every participant sees each item once, in one of its conditions; each condition of an item is
+    seen by equally many participants, or nearly so, and the order is drawn for each.
+
+    Parameters
+    ----------
+    path
+        A CSV file with a row a sentence: ``sentence``, where there are several versions of an item
+        ``item`` and ``condition``, and further columns such as ``question`` and ``expected``, which
+        stay.
+    participants
+        How many participants, of equally many lists as there are conditions, in turn.
+    seed
+        Of the orders.
+
+    Returns
+    -------
+    list of dict
+        Rows as `read_design` reads them. ``item`` numbers the sentences; ``set`` is what the file
+        calls the item. The group is the list.
+
+    Raises
+    ------
+    InputError
+        If there are too many participants, no column ``sentence``, an item has a condition twice,
+        or items have different numbers of conditions.
+    """
+    if not 1 <= participants <= _MOST_PARTICIPANTS:
+        raise InputError(f"participants is {participants}; give 1 to {_MOST_PARTICIPANTS}")
+    rows, columns = read_rows(path)
+    if "sentence" not in columns or not rows:
+        raise InputError(f"{path} has no sentences in a column 'sentence'; give one a row")
+    for name in _LAID_OUT:
+        if name in columns:
+            raise InputError(f"{path} has a column {name!r}, which is made here; name it otherwise")
+    items: dict[str, list[dict[str, str]]] = {}
+    for number, row in enumerate(rows, start=1):
+        item = row.get("item") or str(number)
+        condition = row.get("condition") or "sentence"
+        own = items.setdefault(item, [])
+        if any(one["condition"] == condition for one in own):
+            raise InputError(f"{path}: item {item} has condition {condition!r} twice")
+        own.append({**row, "set": item, "item": str(number), "condition": condition})
+    n_lists = max(map(len, items.values()))
+    for item, own in items.items():
+        if len(own) not in (1, n_lists):
+            raise InputError(
+                f"{path}: item {item} has {len(own)} conditions, others have {n_lists}; give all "
+                "items as many, or fillers one"
+            )
+    import numpy as np  # which a server does without
+
+    rng = np.random.default_rng(seed)
+    laid_out = []
+    for participant in range(participants):
+        which = participant % n_lists
+        shown = [own[(place + which) % len(own)] for place, own in enumerate(items.values())]
+        for trial, place in enumerate(rng.permutation(len(shown)), start=1):
+            numbers = {"participant": participant + 1, "group": which + 1, "trial": trial}
+            laid_out.append({name: str(n) for name, n in numbers.items()} | shown[place])
+    return laid_out
+
+
+def write_sentence_trials(path: Path, folder: Path, participants: int, seed: int = 0) -> Path:
+    """Write what `sentence_trials` lays out, with a record of how, and return the table's place.
+
+    Raises
+    ------
+    InputError
+        As `sentence_trials`.
+    OutputError
+        If the place cannot be written to.
+    """
+    rows = sentence_trials(path, participants, seed)
+    trials = folder / "trials.csv"
+    write_trials(trials, rows, list(rows[0]))
+    write_record(trials, {"participants": participants, "seed": seed})
+    return trials
