@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
-from html import escape
 from pathlib import Path
 from statistics import median_high
 from typing import Any
+
+import jinja2
 
 from contstim.errors import OutputError
 from contstim.experiment.presentations import is_right
@@ -85,8 +87,8 @@ def read_summary(path: Path, study: Study, counts: AnswerCounts, now: float) -> 
     """
     if not path.exists():
         raise OutputError(f"{path} was removed or replaced while the study runs; put it back")
-    connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=5)
-    try:
+    address = f"{path.resolve().as_uri()}?mode=ro"
+    with closing(sqlite3.connect(address, uri=True, timeout=5)) as connection:
         connection.row_factory = sqlite3.Row
         connection.execute("BEGIN")  # one snapshot
         counted = counts.update(connection)
@@ -99,8 +101,6 @@ def read_summary(path: Path, study: Study, counts: AnswerCounts, now: float) -> 
             group["taken"] += row["session"] is not None
         known = dict(connection.execute("SELECT name, n FROM counts").fetchall())
         last = connection.execute("SELECT max(received_at) FROM answers").fetchone()[0]
-    finally:
-        connection.close()
     for one in sessions:
         groups[one["group"]]["complete"] += one["state"] == "complete"
     states = [one["state"] for one in sessions]
@@ -163,46 +163,11 @@ def _state(row: sqlite3.Row, now: float) -> str:
     return "idle" if now - row["last_at"] > IDLE_S else "active"
 
 
-_EVERY_S = 10
 _LEAST_DISK_MB = 500
-
-_SESSION_COLUMNS = {
-    "code": "code",
-    "seat": "assignment",
-    "group": "group",
-    "state": "state",
-    "answered": "answered",
-    "minutes": "minutes",
-    "silent": "silent for",
-    "catch": "catch trials right",
-    "checks": "checks right",
-    "median_rt_ms": "median ms",
-    "conflicts": "conflicts",
-}
-_MODEL_COLUMNS = {
-    "model": "model",
-    "posterior": "posterior",
-    "accuracy": "accuracy",
-    "log_e_against": "log e-value against",
-}
-_DIFFERENCE_COLUMNS = {
-    "model_1": "model 1",
-    "model_2": "model 2",
-    "difference": "difference",
-    "low": "from",
-    "high": "to",
-    "apart": "apart",
-}
-_GROUP_COLUMNS = {
-    "group": "group",
-    "seats": "assignments",
-    "taken": "taken",
-    "complete": "complete",
-}
 
 
 def dashboard_page(summary: Mapping[str, Any]) -> str:
-    """Return the page.
+    """Return the page, which loads itself again.
 
     Parameters
     ----------
@@ -216,45 +181,31 @@ def dashboard_page(summary: Mapping[str, Any]) -> str:
         "declined": summary["declined"],
         "with failed checks": summary["failed_checks"],
     }
-    tiles = "".join(
-        f"<div><dt>{escape(name.replace('_', ' '))}</dt><dd>{n}</dd></div>"
-        for name, n in numbers.items()
-    )
-    funnel = "".join(f"<li>{escape(name)} <b>{n}</b></li>" for name, n in summary["funnel"].items())
     sessions = [
-        {**one, "answered": f"{one['answered']} of {one['trials']}"} for one in summary["sessions"]
+        {**one, "progress": f"{one['answered']} of {one['trials']}"} for one in summary["sessions"]
     ]
-    content = f"""<p>{escape(_news(summary))}</p>
-<dl>{tiles}</dl>
-{_models(summary)}<h2>How far people came</h2>
-<ol>{funnel}</ol>
-<h2>Data</h2>
-<div class="buttons">
-{_button("backup", "Copy of the data")}
-{_button("export", "Export")}
-{_button("release", f"Release all idle for {IDLE_S / 60:.0f} minutes")}
-</div>
-<h2>Groups</h2>
-{_table(_GROUP_COLUMNS, summary["groups"])}
-<h2>Sessions</h2>
-{_table(_SESSION_COLUMNS, sessions, _release)}"""
-    again = f'<meta http-equiv="refresh" content="{_EVERY_S}">\n'
-    return _page(str(summary["study"]), content, again)
-
-
-def _models(summary: Mapping[str, Any]) -> str:
-    """Return what an adaptive study says of the models so far."""
-    found = summary.get("adaptive")
-    if found is None:
-        return ""
-    said = "stop: by its rule the study may end" if found["stops"] else "go on"
-    lines = "".join(f"<li>{escape(line)}</li>" for line in (said, *found.get("lines", ())))
-    tables = "".join(
-        f"{_table(columns, found[name])}\n"
-        for name, columns in (("models", _MODEL_COLUMNS), ("pairs", _DIFFERENCE_COLUMNS))
-        if found.get(name)
+    return _page(
+        summary["study"],
+        summary={**summary, "sessions": sessions},
+        news=_news(summary),
+        numbers=numbers,
+        idle_minutes=IDLE_S / 60,
     )
-    return f"<h2>Models</h2>\n<ul>{lines}</ul>\n{tables}"
+
+
+def login_page(study: str, why: str = "") -> str:
+    """Return the page that asks for the dashboard's token, and says `why` it asks again."""
+    return _page(study, asks=True, alert=why)
+
+
+def message_page(study: str, text: str, below: bool = False) -> str:
+    """Return a page that says what is wrong; `below` if its address is below the dashboard's."""
+    return _page(study, alert=text, below=below)
+
+
+def _page(study: str, **values: object) -> str:
+    template = _PAGES.get_template("dashboard.html")
+    return template.render(study=study, version=page_version(), **values)
 
 
 def _news(summary: Mapping[str, Any]) -> str:
@@ -267,83 +218,6 @@ def _news(summary: Mapping[str, Any]) -> str:
     return f"{last[0].upper()}{last[1:]}. Free space for the data: {summary['disk_mb']} MB{few}."
 
 
-def _button(action: str, text: str, fields: str = "") -> str:
-    # Relative addresses also lead here where a web server puts the study below a path.
-    return (
-        f'<form method="post" action="dashboard/{action}">{fields}<button>{escape(text)}</button>'
-        "</form>"
-    )
-
-
-def _release(row: Mapping[str, Any]) -> str:
-    if not row["seated"]:
-        return ""
-    field = f'<input type="hidden" name="session" value="{escape(row["session"])}">'
-    return _button("release", "Release", field)
-
-
-def login_page(study: str, why: str = "") -> str:
-    """Return the page that asks for the dashboard's token, and says `why` it asks again."""
-    fault = f'<p role="alert">{escape(why[0].upper() + why[1:])}.</p>\n' if why else ""
-    content = f"""{fault}<p>The token was printed when the server was started, or given to it.</p>
-<form method="post" action="dashboard">
-<label for="token">Token</label>
-<input id="token" name="token" type="password" autocomplete="current-password" required autofocus>
-<button>Log in</button>
-</form>"""
-    return _page(study, content)
-
-
-def _page(study: str, content: str, head: str = "", below: bool = False) -> str:
-    name, up = escape(study), "../" if below else ""
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-{head}<title>{name}: dashboard</title>
-<link rel="stylesheet" href="{up}static/{page_version()}/dashboard.css">
-</head>
-<body>
-<main>
-<h1>{name}</h1>
-{content}
-</main>
-</body>
-</html>
-"""
-
-
-def message_page(study: str, text: str, below: bool = False) -> str:
-    """Return a page that says what is wrong; `below` if its address is below the dashboard's."""
-    return _page(study, f'<p role="alert">{escape(text[0].upper() + text[1:])}.</p>', below=below)
-
-
-def _table(
-    columns: Mapping[str, str],
-    rows: Iterable[Mapping[str, Any]],
-    button: Callable[[Mapping[str, Any]], str] | None = None,
-) -> str:
-    titles = [*columns.values(), *([] if button is None else [""])]
-    head = "".join(f'<th scope="col">{escape(title)}</th>' for title in titles)
-    body = "\n".join(_row(columns, row, "" if button is None else button(row)) for row in rows)
-    table = f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>"
-    return f'<div class="table">{table}</div>'
-
-
-def _row(columns: Mapping[str, str], row: Mapping[str, Any], button: str) -> str:
-    # On phones, where the header is not shown, each cell says what it is.
-    cells = "".join(
-        f'<td data-title="{escape(title)}">{escape(_cell(row[key]))}</td>'
-        for key, title in columns.items()
-    )
-    right, shown = row.get("checks", (0, 0))
-    state = escape(str(row.get("state", "")))
-    failed = " failed" if right < shown else ""
-    last = f"<td>{button}</td>" if "session" in row else ""
-    return f'<tr class="{state}{failed}">{cells}{last}</tr>'
-
-
 def _cell(value: Any) -> str:
     if value is None:
         return "-"
@@ -354,3 +228,12 @@ def _cell(value: Any) -> str:
     if isinstance(value, float) and abs(value) < 100 and value != round(value, 1):
         return f"{value:.3f}"
     return f"{value:.0f}" if isinstance(value, float) and value >= 100 else str(value)
+
+
+_PAGES = jinja2.Environment(
+    loader=jinja2.FileSystemLoader(Path(__file__).parent),
+    autoescape=True,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+_PAGES.filters["cell"] = _cell

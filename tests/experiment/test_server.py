@@ -186,7 +186,7 @@ def test_the_dashboards_token_is_asked_for_and_never_in_an_address(client: TestC
     assert 'method="post"' in page.text
     wrong = client.post("/dashboard", data={"token": "wrong"})
     assert wrong.status_code == 403
-    assert "This is not the dashboard&#x27;s token." in wrong.text
+    assert "This is not the dashboard&#39;s token." in wrong.text
     assert "set-cookie" not in wrong.headers
     for bad in (b"", b"token", b"other=1", b"token=%ff", b"\xff\xfe", b"token=a&token=b"):
         assert client.post("/dashboard", content=bad).status_code in (403, 415)
