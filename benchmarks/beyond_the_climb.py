@@ -19,8 +19,8 @@ import time
 import numpy as np
 
 from contstim import Problem, bundled_vocabulary, load_model, pool, synthesize
+from contstim.search.candidates import WordReplacement
 from contstim.search.certificate import bound_of
-from contstim.search.proposals import WordReplacement
 from contstim.search.strategies import STRATEGIES
 from contstim.search.sweeps import Search
 from contstim.text.sentence import Sentence, WordList

@@ -29,7 +29,7 @@ import torch
 
 from contstim import Problem, bundled_vocabulary, load_model, pool
 from contstim.models.hf.transformer import TransformerModel
-from contstim.search.proposals import WordReplacement
+from contstim.search.candidates import WordReplacement
 from contstim.search.strategies import strategy
 from contstim.search.sweeps import Search, Strategy
 from contstim.text.sentence import Sentence, WordList

@@ -35,8 +35,8 @@ from contstim import bundled_vocabulary, load_model, pool, synthesize
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.models.base import Event, Replacements, SentenceModel, SentenceParts
 from contstim.models.spec import ModelSpec
+from contstim.search.candidates import WordReplacement
 from contstim.search.problem import Problem
-from contstim.search.proposals import WordReplacement
 from contstim.search.strategies import strategy
 from contstim.search.sweeps import Search, Strategy
 from contstim.text.sentence import Sentence, WordList

@@ -26,7 +26,7 @@ from contstim.models.base import SentenceModel
 from contstim.models.devices import torch_threads
 from contstim.models.learnt.distilling import distill
 from contstim.models.learnt.fitting import FitOptions
-from contstim.text.sentences import read_sentences
+from contstim.text.sentence import read_sentences
 
 
 def rate(model: SentenceModel, sentences: list[str]) -> float:

@@ -15,8 +15,8 @@ import statistics
 import time
 
 from contstim import Problem, Synthesis, bundled_vocabulary, load_model, pool, synthesize
+from contstim.search.candidates import WordReplacement
 from contstim.search.check import improvements
-from contstim.search.proposals import WordReplacement
 from contstim.text.sentence import Sentence
 
 

@@ -75,8 +75,7 @@ if TYPE_CHECKING:
     from contstim.selection.sets import select_set
     from contstim.selection.triplets import select_triplets
     from contstim.text.corpora import sample_sentences
-    from contstim.text.sentence import Sentence, WordList
-    from contstim.text.sentences import pool, read_sentences
+    from contstim.text.sentence import Sentence, WordList, pool, read_sentences
     from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
     from contstim.text.words import WordOptions
 
@@ -122,11 +121,11 @@ _PLACES = {
     "load_model": "models.registry",
     "one_against_all": "search.targets",
     "plan_design": "selection.planning",
-    "pool": "text.sentences",
+    "pool": "text.sentence",
     "problem_of": "search.targets",
     "read_choices": "evaluation.importers.formats",
     "read_scores": "selection.files",
-    "read_sentences": "text.sentences",
+    "read_sentences": "text.sentence",
     "register_family": "models.registry",
     "sample_sentences": "text.corpora",
     "score_sentences": "models.scoring",

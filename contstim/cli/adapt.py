@@ -49,7 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Adapt, write and print the pseudo-perplexities before and after."""
     from contstim.models.adapting import AdaptOptions, adapt
-    from contstim.text.sentences import pool, read_sentences
+    from contstim.text.sentence import pool, read_sentences
 
     options = AdaptOptions(
         steps=args.steps,

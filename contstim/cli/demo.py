@@ -45,8 +45,8 @@ from contstim.progress import say, track
 from contstim.report.page import OrderedPair, demonstration_page
 from contstim.report.style import sheet
 from contstim.search.bounded import Bounded
+from contstim.search.candidates import WordReplacement
 from contstim.search.problem import Edits, Floor
-from contstim.search.proposals import WordReplacement
 from contstim.search.search import synthesize
 from contstim.search.targets import parse_floor, problem_of
 from contstim.search.triplets import Triplet

@@ -18,7 +18,7 @@ from contstim.cli.common import (
 )
 from contstim.models.devices import torch_threads
 from contstim.models.registry import load_model
-from contstim.text.sentences import read_sentences
+from contstim.text.sentence import read_sentences
 
 
 def add_fitting(parser: argparse.ArgumentParser, epochs: int, layers: int | None) -> None:

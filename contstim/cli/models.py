@@ -19,7 +19,7 @@ import argparse
 from contstim.cli import adapt, distill, finetune, train
 from contstim.models.check import check_model
 from contstim.models.registry import bundled_models, families, load_model, model_card
-from contstim.text.sentences import read_sentences
+from contstim.text.sentence import read_sentences
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -36,7 +36,7 @@ from contstim.cli.common import (
 )
 from contstim.errors import InputError
 from contstim.text.diversity import diversity_line
-from contstim.text.sentences import read_words
+from contstim.text.sentence import read_words
 from contstim.text.vocabulary import ENGLISH_REPEATABLE
 
 

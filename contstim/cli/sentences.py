@@ -32,7 +32,7 @@ from contstim.text.corpora import (
     corpus_sentences,
     sample_sentences,
 )
-from contstim.text.sentences import length_range, pool
+from contstim.text.sentence import length_range, pool
 from contstim.text.vocabulary import Vocabulary
 
 

@@ -142,7 +142,7 @@ def _list_of(read: Callable[[str], T], example: str) -> Callable[[str], tuple[T,
 
 def _ngram(args: argparse.Namespace) -> int:
     from contstim.models.ngram.training import NgramVocabulary, train_ngram
-    from contstim.text.sentences import read_words
+    from contstim.text.sentence import read_words
 
     if args.vocabulary is not None and args.min_count is not None:
         raise InputError("give --vocabulary or --min-count, not both")

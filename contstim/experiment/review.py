@@ -28,7 +28,7 @@ from contstim.selection.review import (
     settled,
     write_decisions,
 )
-from contstim.text.flags import sentence_flags
+from contstim.text.features import sentence_flags
 from contstim.text.words import offensive_words
 
 _MOST_BYTES = 100_000  # of a message from the page

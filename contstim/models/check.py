@@ -8,8 +8,7 @@ import numpy as np
 
 from contstim.errors import ContstimError, InputError, UnknownWordError, ValidationError
 from contstim.models.base import SentenceModel
-from contstim.text.sentence import Sentence, WordList
-from contstim.text.sentences import pool
+from contstim.text.sentence import Sentence, WordList, pool
 
 # A word that no vocabulary holds, to see what a model does with one.
 _NONSENSE = "qzxqvqzxq"

@@ -30,7 +30,7 @@ from contstim.pipeline.work import RunContext, RunStore, StageTable, Task, csv_t
 from contstim.search.targets import check_several
 from contstim.search.triplets import Triplet, check_request
 from contstim.text.diversity import diversity
-from contstim.text.sentences import pool
+from contstim.text.sentence import pool
 from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
 
 # Options that are noted where they are given, and the natural sentences, at least, by which the

@@ -31,7 +31,7 @@ from contstim.models.base import SentenceModel
 from contstim.models.cache import ScoreCache, describe_model, versions
 from contstim.models.registry import load_model
 from contstim.models.spec import ModelSpec
-from contstim.search.proposals import WordReplacement
+from contstim.search.candidates import WordReplacement
 from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from contstim.errors import InputError
 from contstim.models.base import SentenceModel
 from contstim.models.ngram.table import BackOff
 from contstim.models.words import END
-from contstim.search.proposals import WordReplacement
+from contstim.search.candidates import WordReplacement
 from contstim.search.sweeps import Search
 from contstim.search.trellis import Choice, Trellis
 

@@ -13,8 +13,8 @@ import numpy as np
 from contstim.errors import ValidationError
 from contstim.models.base import SentenceModel
 from contstim.models.toy import TableModel
+from contstim.search.candidates import WordReplacement
 from contstim.search.problem import Accepted, Edits, Fall, Floor, LeastFall, Problem
-from contstim.search.proposals import WordReplacement
 from contstim.search.search import Synthesis, synthesize
 from contstim.search.sweeps import Strategy
 from contstim.text.sentence import Sentence, WordList

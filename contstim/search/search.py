@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from contstim.errors import InputError
 from contstim.models.base import SentenceModel
 from contstim.progress import waiting
+from contstim.search.candidates import WordReplacement
 from contstim.search.problem import Problem
-from contstim.search.proposals import WordReplacement
 from contstim.search.strategies import DEFAULT
 from contstim.search.strategies import strategy as strategy_called
 from contstim.search.sweeps import Search, Step, Strategy

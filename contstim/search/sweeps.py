@@ -20,9 +20,8 @@ import numpy as np
 from contstim.arrays import BoolArray, FloatArray
 from contstim.errors import InfeasibleError
 from contstim.models.base import Replacements
-from contstim.search.candidates import SLACK, Candidates, Spent
+from contstim.search.candidates import SLACK, Candidates, Spent, WordReplacement
 from contstim.search.problem import Edits, Objective, Problem, check_natural, most_broken
-from contstim.search.proposals import WordReplacement
 from contstim.text.sentence import Sentence, WordList
 
 # Places kept of models whose scores are known at once.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from contstim.errors import InputError
 from contstim.models.base import SentenceModel
 from contstim.progress import track
-from contstim.search.proposals import WordReplacement
+from contstim.search.candidates import WordReplacement
 from contstim.search.search import Synthesis, reached_columns, synthesize
 from contstim.search.strategies import DEFAULT
 from contstim.search.sweeps import Strategy

@@ -1,14 +1,30 @@
-"""Features of sentences, for filtering, matching and balancing them, and for controls."""
+"""Features of sentences, to filter, match and balance them by, and what a reader should look at."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from contstim.text.sentence import split_word
+from contstim.text.sentence import Sentence, split_word
+from contstim.text.vocabulary import ENGLISH_CAPITALS, ENGLISH_REPEATABLE, bundled_vocabulary
+from contstim.text.words import offensive_in
+
+#: A word of a lower Zipf frequency is flagged as rare: less than once in a million words.
+RARE = 3.0
+
+_VOWELS = frozenset("aeiou")
+_SINGULAR = frozenset("a an this every each another one".split())  # noqa: SIM905
+_PLURAL = frozenset("these those many several few two three".split())  # noqa: SIM905
+_THIRD = frozenset("he she it this everybody someone".split())  # noqa: SIM905
+_OTHERS = frozenset("i you we they these those".split())  # noqa: SIM905
+_MODALS = frozenset("can could may might must shall should will would to".split())  # noqa: SIM905
+_ALONE = frozenset("this that these those all both some any each no neither either his".split())  # noqa: SIM905
+_NO_NOUNS = frozenset({"VBD", "VBZ", "MD", "IN", "CC"})
+_OPEN_ENDS = frozenset({"DT", "CC", "PRP$", "PDT", "WDT"})
 
 
 def sentence_features(
@@ -97,3 +113,82 @@ def repeats_no_word(sentences: Iterable[str], repeatable: Collection[str] = ()) 
         counted = [core for core in cores if core not in free]
         answers.append(len(set(counted)) == len(counted))
     return pd.Series(answers, index=pd.Index(labels), dtype=bool)
+
+
+def sentence_flags(sentence: str) -> list[str]:
+    """Return what a reader should look at in an English sentence, in whole phrases.
+
+    Flagged are listed offensive words (of level 0 up: most are harmless), words that are rare today
+    or that wordfreq does not list, a word that comes twice (but determiners and prepositions, which
+    are flagged only side by side), names, numbers, and pairs of neighbours that do not agree: by
+    the tags of the bundled vocabulary, so only where every tag of a word speaks against it.
+
+    Notes
+    -----
+    A flag is a reason to look, no fault; a sentence without one may be as bad.
+    """
+    parsed = Sentence.parse(sentence)
+    words = [word.lower() for word in parsed.words]
+    flags = [f"offensive word: {word}" for word in offensive_in(sentence, 0)]
+    flags += _rare(words)
+    counts = Counter(words)
+    flags += [
+        f"word twice: {word}"
+        for word, n in counts.items()
+        if n > 1 and word not in ENGLISH_REPEATABLE and any(c.isalnum() for c in word)
+    ]
+    neighbours = list(zip(words[:-1], words[1:], parsed.after[:-1], strict=True))
+    flags += [
+        f"word twice: {one} {two}"
+        for one, two, mark in neighbours
+        if one == two and one in ENGLISH_REPEATABLE and not mark
+    ]
+    flags += [
+        f"name: {word}"
+        for word in parsed.words[1:]
+        if word[:1].isupper() and word not in ENGLISH_CAPITALS
+    ]
+    flags += [f"number: {word}" for word in words if any(c.isdigit() for c in word)]
+    for one, two, mark in neighbours:
+        if not mark and (reason := _disagreement(one, two)):
+            flags.append(f"agreement: {one} {two} ({reason})")
+    last = _tags(words[-1])
+    if last and last <= _OPEN_ENDS and words[-1] not in _ALONE:
+        flags.append(f"agreement: ends in {words[-1]}")
+    return flags
+
+
+def _rare(words: Iterable[str]) -> list[str]:
+    from wordfreq import zipf_frequency
+
+    known = {word: zipf_frequency(word, "en") for word in words if word.isalpha()}
+    return [f"rare word: {word} (Zipf {zipf:.1f})" for word, zipf in known.items() if zipf < RARE]
+
+
+def _tags(word: str) -> frozenset[str]:
+    return frozenset(bundled_vocabulary().tags.get(word, ()))
+
+
+def _disagreement(one: str, two: str) -> str | None:
+    """Return why two neighbours do not agree; None if they do, or nobody can tell."""
+    tags = _tags(two)
+    if one == "a" and two[:1] in _VOWELS and not two.startswith(("u", "eu", "one", "once")):
+        return "'an' before a vowel"
+    if one == "an" and two[:1] not in _VOWELS | {"h"}:
+        return "'a' before a consonant"
+    if not tags:
+        return None
+    if one in _SINGULAR and tags <= {"NNS"}:
+        return "plural after a singular"
+    if one in _PLURAL and tags <= {"NN"}:
+        return "singular after a plural"
+    if one in _THIRD and tags <= {"VBP", "VB"}:
+        return "verb without -s"
+    if one in _OTHERS and tags <= {"VBZ"}:
+        return "verb with -s"
+    if one in _MODALS and tags <= {"VBD", "VBZ", "VBN"} and not (one == "to" and "VBN" in tags):
+        return "no plain verb"
+    before = _tags(one)
+    if before and before <= {"DT", "PRP$"} and one not in _ALONE and tags <= _NO_NOUNS:
+        return "no noun"
+    return None

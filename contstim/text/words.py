@@ -14,8 +14,7 @@ from pydantic import Field
 
 from contstim.errors import InputError, UnknownNameError
 from contstim.settings import Several, one_of, settings
-from contstim.text.sentence import Sentence, WordList, capitalize
-from contstim.text.sentences import read_words
+from contstim.text.sentence import Sentence, WordList, capitalize, read_words
 from contstim.text.vocabulary import ENGLISH_CAPITALS, Vocabulary, read_word_rows
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ import pandas as pd
 from contstim import load_model
 from contstim.selection import read_triplets
 from contstim.selection.triplets import controversiality
-from contstim.text.flags import sentence_flags
+from contstim.text.features import sentence_flags
 
 COLUMNS = (
     *("model_1", "model_2", "floor", "triplets", "controversiality", "per_word"),

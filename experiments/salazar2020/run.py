@@ -33,7 +33,7 @@ from contstim.progress import track
 from contstim.rescoring.measures import WordErrorRate
 from contstim.rescoring.nbest import NBest, SentenceForm, learn_cases, read_nbest, score_hypotheses
 from contstim.rescoring.rescore import Rescoring, RescoringOptions, rescore
-from contstim.text.sentences import read_sentences
+from contstim.text.sentence import read_sentences
 
 #: Models that come with contstim; others are added with --model.
 BUNDLED = (

@@ -10,7 +10,7 @@ import pytest
 
 from contstim.cli import main
 from contstim.models.registry import load_model
-from contstim.text.sentences import pool
+from contstim.text.sentence import pool
 
 
 @pytest.fixture

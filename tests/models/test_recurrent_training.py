@@ -34,7 +34,7 @@ from contstim.models.recurrent.training import (
 )
 from contstim.models.registry import load_model
 from contstim.progress import Progress
-from contstim.text.sentences import read_words
+from contstim.text.sentence import read_words
 
 SMALL = TrainingOptions(
     epochs=3,

@@ -12,6 +12,7 @@ from contstim.models.base import SentenceModel
 from contstim.models.registry import load_model
 from contstim.models.toy import TableModel
 from contstim.search.beam import Beam
+from contstim.search.candidates import WordReplacement
 from contstim.search.certificate import Reach
 from contstim.search.exchanges import Exchanges
 from contstim.search.problem import (
@@ -24,7 +25,6 @@ from contstim.search.problem import (
     Objective,
     Problem,
 )
-from contstim.search.proposals import WordReplacement
 from contstim.search.search import synthesize
 from contstim.search.sweeps import Search
 from contstim.text.sentence import Sentence, WordList

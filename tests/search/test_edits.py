@@ -8,8 +8,8 @@ import pytest
 from contstim import Accepted, Fall, Problem, Synthesis, Vocabulary, WordList, synthesize
 from contstim.errors import InfeasibleError, InputError
 from contstim.models.toy import TableModel
+from contstim.search.candidates import WordReplacement
 from contstim.search.problem import Edits
-from contstim.search.proposals import WordReplacement
 from contstim.search.sweeps import Search
 from contstim.text.sentence import Sentence
 

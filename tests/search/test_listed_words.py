@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from contstim import SentenceModel, Vocabulary, WordList, WordOptions, load_model, synthesize
 from contstim.models.toy import TableModel
-from contstim.search.proposals import WordReplacement
+from contstim.search.candidates import WordReplacement
 from contstim.search.strategies import STRATEGIES, strategy
 from contstim.text.sentence import Sentence, capitalize
 

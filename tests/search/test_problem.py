@@ -23,7 +23,7 @@ from contstim.models.base import Replacements
 from contstim.models.reductions import ReducedModel
 from contstim.models.spec import ModelSpec
 from contstim.models.toy import TableModel
-from contstim.search.proposals import WordReplacement
+from contstim.search.candidates import WordReplacement
 from contstim.search.sweeps import Search
 from contstim.search.yielding import Priced
 from contstim.text.sentence import Sentence

@@ -10,10 +10,10 @@ from contstim.models.base import Hints, Replacements
 from contstim.models.registry import FAMILIES, register_family
 from contstim.models.toy import TableModel
 from contstim.search.bounded import Bounded
+from contstim.search.candidates import WordReplacement
 from contstim.search.check import improvements
 from contstim.search.paper import Paper, likelihood_by_name
 from contstim.search.problem import Problem
-from contstim.search.proposals import WordReplacement
 from contstim.search.search import Synthesis, synthesize
 from contstim.search.sweeps import Search, Strategy
 from contstim.text.sentence import Sentence, WordList

@@ -25,8 +25,8 @@ from contstim.arrays import FloatArray
 from contstim.errors import InfeasibleError, InputError
 from contstim.models.toy import TableModel
 from contstim.search.bounded import Bounded
+from contstim.search.candidates import WordReplacement
 from contstim.search.check import improvements
-from contstim.search.proposals import WordReplacement
 from contstim.search.strategies import strategy as strategy_called
 from contstim.search.sweeps import Strategy
 from contstim.search.targets import Sides, parse_floor

@@ -3,7 +3,7 @@
 import pytest
 
 from contstim import pool
-from contstim.text.flags import sentence_flags
+from contstim.text.features import sentence_flags
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import pytest
 
 from contstim.errors import InfeasibleError, InputError, UnknownNameError
 from contstim.text.corpora import SentenceRules, sample_sentences
-from contstim.text.sentences import length_range, pool, read_sentences, read_words
+from contstim.text.sentence import length_range, pool, read_sentences, read_words
 from contstim.text.vocabulary import Vocabulary
 
 FOUR = SentenceRules(4, 4)

@@ -37,7 +37,7 @@ from contstim.models.recurrent.network import (
 )
 from contstim.progress import Progress
 from contstim.settings import Count, one_of, settings
-from contstim.text.sentences import read_words
+from contstim.text.sentence import read_words
 
 _MOST_REPEATS = 10_000  # of a text in a pass
 _MOST_WEIGHTS = 10**9  # of a network: 16 GB in training
