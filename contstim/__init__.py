@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from contstim import datasets
     from contstim.errors import ContstimError
     from contstim.evaluation.evaluate import evaluate
-    from contstim.evaluation.importers.formats import read_choices
+    from contstim.evaluation.importers import read_choices
     from contstim.evaluation.report import write_report
     from contstim.evaluation.result import Evaluation
     from contstim.evaluation.simulate import Simulation, simulate_choices
@@ -123,7 +123,7 @@ _PLACES = {
     "plan_design": "selection.planning",
     "pool": "text.sentence",
     "problem_of": "search.targets",
-    "read_choices": "evaluation.importers.formats",
+    "read_choices": "evaluation.importers",
     "read_scores": "selection.files",
     "read_sentences": "text.sentence",
     "register_family": "models.registry",

@@ -152,9 +152,9 @@ def test_an_importer(tmp_path: Path) -> None:
         tmp_path,
         "two_buttons",
         "evaluation/importers",
-        "evaluation/importers/formats.py",
+        "evaluation/importers/__init__.py",
         {
-            "from contstim.evaluation.importers.mapping import (\n": (
+            "from contstim.tables import read_table, require_columns\n": (
                 "from contstim.evaluation.importers.two_buttons import read_two_buttons\n"
             ),
             '    "golan2023": read_golan2023,\n': '    "two-buttons": read_two_buttons,\n',

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Annotated
 
 import numpy as np
 import pandas as pd
 
 from contstim.errors import InputError, UnknownNameError, ValidationError
-from contstim.tables import CHOICES
+from contstim.settings import one_of, settings
+from contstim.tables import CHOICES, require_columns
 
 #: Columns of the choices table. Only `participant`, the two sentences and `rating` are required.
 CHOICE_COLUMNS = CHOICES
@@ -26,16 +28,15 @@ SCALES = {"2-point": 2, "4-point": 4, "6-point": 6, "7-point": 7}
 CATCH = ("catch", "natural_vs_shuffled", "attention")
 _TOP = 2.5
 _DECIMALS = 6
+_VALUES = {
+    name: frozenset(np.round(np.linspace(-_TOP, _TOP, points), _DECIMALS).tolist())
+    for name, points in SCALES.items()
+}
+_WHAT_TO_DO = ("error", "exclude")
+_EXCLUDED = ("rule", "participant", "n_rows", "detail")
 
 
-def _scale_values(points: int) -> frozenset[float]:
-    return frozenset(np.round(np.linspace(-_TOP, _TOP, points), _DECIMALS).tolist())
-
-
-_VALUES = {name: _scale_values(points) for name, points in SCALES.items()}
-
-
-@dataclass(frozen=True)
+@settings
 class Cleaning:
     """What to do with rows that cannot be analysed; whatever is left out is put in a table.
 
@@ -47,16 +48,13 @@ class Cleaning:
         A participant who saw one pair twice: ``error`` or ``keep_first``.
     """
 
-    missing_sentence: str = "error"
-    identical_sentences: str = "error"
-    repeated_trial: str = "error"
-
-    def __post_init__(self) -> None:
-        offered = {"repeated_trial": ("error", "keep_first")}
-        for name in ("missing_sentence", "identical_sentences", "repeated_trial"):
-            known = offered.get(name, ("error", "exclude"))
-            if getattr(self, name) not in known:
-                raise UnknownNameError.among(f"value of {name}", getattr(self, name), known)
+    missing_sentence: Annotated[str, one_of(_WHAT_TO_DO, "value of missing_sentence")] = "error"
+    identical_sentences: Annotated[str, one_of(_WHAT_TO_DO, "value of identical_sentences")] = (
+        "error"
+    )
+    repeated_trial: Annotated[str, one_of(("error", "keep_first"), "value of repeated_trial")] = (
+        "error"
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,26 +101,39 @@ class HumanData:
 
     choices: pd.DataFrame
     scores: pd.DataFrame | None = None
-    excluded: pd.DataFrame = field(default_factory=lambda: empty_exclusions())
+    excluded: pd.DataFrame = field(default_factory=lambda: stack_exclusions())
     notes: tuple[str, ...] = ()
 
 
-def empty_exclusions() -> pd.DataFrame:
-    """Return an exclusions table without rows."""
-    return pd.DataFrame(
-        {
-            "rule": pd.Series(dtype="str"),
-            "participant": pd.Series(dtype="str"),
-            "n_rows": pd.Series(dtype="int64"),
-            "detail": pd.Series(dtype="str"),
-        }
-    )
+class Sieve:
+    """Choices from which rules take rows.
+
+    Attributes
+    ----------
+    kept
+        The choices that are left.
+    """
+
+    def __init__(self, choices: pd.DataFrame) -> None:
+        self.kept = choices
+        self._excluded: list[tuple[str, str, int, str]] = []
+
+    def take_out(self, bad: pd.Series, rule: str, detail: str) -> None:
+        """Take out the rows where `bad` holds, for a reason that `detail` gives."""
+        counts = self.kept.loc[bad, "participant"].astype("str").value_counts(sort=False)
+        self._excluded += [(rule, str(who), int(n), detail) for who, n in counts.items()]
+        self.kept = self.kept.loc[~bad]
+
+    @property
+    def excluded(self) -> pd.DataFrame:
+        """What was taken out, a row a rule and participant."""
+        return pd.DataFrame(self._excluded, columns=list(_EXCLUDED))
 
 
 def stack_exclusions(*tables: pd.DataFrame) -> pd.DataFrame:
     """Return exclusions tables one after the other."""
     filled = [table for table in tables if len(table)]
-    return pd.concat(filled, ignore_index=True) if filled else empty_exclusions()
+    return pd.concat(filled, ignore_index=True) if filled else Sieve(pd.DataFrame()).excluded
 
 
 def name_rows(bad: pd.Series, most: int = 5) -> str:
@@ -138,6 +149,23 @@ def name_rows(bad: pd.Series, most: int = 5) -> str:
     if len(shown) == 1:
         return f"row {shown[0]}"
     return f"rows {', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def refuse_rows(bad: pd.Series, message: str, values: pd.Series | None = None) -> None:
+    """Raise InputError if `bad` holds for any row.
+
+    Parameters
+    ----------
+    bad
+        See `name_rows`.
+    message
+        What is wrong, in which ``{rows}`` names the rows and ``{value}`` the first one's value.
+    values
+        Of all rows, for the message.
+    """
+    if bad.any():
+        value = None if values is None else values[bad].iloc[0]
+        raise InputError(message.format(rows=name_rows(bad), value=value))
 
 
 def rescale(codes: Sequence[float] | pd.Series, low: float, high: float) -> pd.Series:
@@ -160,41 +188,29 @@ def rescale(codes: Sequence[float] | pd.Series, low: float, high: float) -> pd.S
         raise InputError(f"a rating scale needs two different ends, got {low} and {high}")
     series = pd.Series(codes)
     numbers = pd.to_numeric(series, errors="coerce").astype(float)
-    bad = ~((numbers >= min(low, high)) & (numbers <= max(low, high)))
-    if bad.any():
-        value = series[bad].astype("str").iloc[0]
-        raise InputError(
-            f"rating {value} is not on the scale from {low:g} to {high:g} ({name_rows(bad)})"
-        )
+    refuse_rows(
+        ~numbers.between(min(low, high), max(low, high)),
+        f"rating {{value}} is not on the scale from {low:g} to {high:g} ({{rows}})",
+        series.astype("str"),
+    )
     # Opposite ends of a scale must have the same size to the last bit, or they would not tie.
     return (((numbers - low) / (high - low) * 2 - 1) * _TOP).round(_DECIMALS)
 
 
-def clean_choices(
-    table: pd.DataFrame, cleaning: Cleaning = Cleaning()
-) -> tuple[pd.DataFrame, pd.DataFrame]:
+def clean_choices(table: pd.DataFrame, cleaning: Cleaning) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Take out the rows that `cleaning` lets go and return the rest and the exclusions table."""
-    _need_columns(table)
-    kept, excluded = table, []
-
-    def take_out(rule: str, bad: pd.Series, detail: str) -> None:
-        nonlocal kept
-        if bad.any():
-            counts = kept.loc[bad, "participant"].astype("str").value_counts(sort=False)
-            for participant, n_rows in counts.items():
-                excluded.append((rule, str(participant), int(n_rows), detail))
-            kept = kept.loc[~bad]
-
+    require_columns(table, _REQUIRED, "the choices table")
+    sieve = Sieve(table)
     if cleaning.missing_sentence == "exclude":
-        take_out("missing sentence", _missing_text(kept), "a sentence has no text in the file")
+        bad = _missing_text(sieve.kept)
+        sieve.take_out(bad, "missing sentence", "a sentence has no text in the file")
     if cleaning.identical_sentences == "exclude":
-        bad = kept["sentence_1"] == kept["sentence_2"]
-        take_out("identical sentences", bad, "both sentences of the pair are the same")
+        bad = sieve.kept["sentence_1"] == sieve.kept["sentence_2"]
+        sieve.take_out(bad, "identical sentences", "both sentences of the pair are the same")
     if cleaning.repeated_trial == "keep_first":
-        take_out("repeated trial", _repeated(kept), "the first answer to the pair was kept")
-    columns = list(empty_exclusions().columns)
-    report = pd.DataFrame(excluded, columns=columns) if excluded else empty_exclusions()
-    return kept, report
+        bad = _repeated(sieve.kept)
+        sieve.take_out(bad, "repeated trial", "the first answer to the pair was kept")
+    return sieve.kept, sieve.excluded
 
 
 def check_choices(table: pd.DataFrame, scale: str | None = None) -> pd.DataFrame:
@@ -219,61 +235,48 @@ def check_choices(table: pd.DataFrame, scale: str | None = None) -> pd.DataFrame
         participant with one pair twice, one pair under two conditions or two pairs of models,
         and two identical sentences in a pair. The message names the rows.
     """
-    _need_columns(table)
+    require_columns(table, _REQUIRED, "the choices table")
     if table.empty:
         raise InputError("the choices table has no rows; nothing can be evaluated")
     out = table.copy()
     if not (pd.api.types.is_integer_dtype(out.index) and out.index.is_unique):
         out = out.reset_index(drop=True)
-    bad = out["participant"].isna()
-    if bad.any():
-        raise InputError(f"a row has no participant ({name_rows(bad)})")
-    bad = _missing_text(out)
-    if bad.any():
-        raise InputError(
-            f"a sentence is missing ({name_rows(bad)}); "
-            "fill it in or read with missing_sentence='exclude'"
-        )
+    refuse_rows(out["participant"].isna(), "a row has no participant ({rows})")
+    refuse_rows(
+        _missing_text(out),
+        "a sentence is missing ({rows}); fill it in or read with missing_sentence='exclude'",
+    )
     for column in ("sentence_1", "sentence_2"):
         out[column] = out[column].astype("str").str.split().str.join(" ")
-    bad = out["sentence_1"] == out["sentence_2"]
-    if bad.any():
-        text = out.loc[bad, "sentence_1"].iloc[0]
-        raise InputError(f"both sentences of a pair are {text!r} ({name_rows(bad)})")
+    same = out["sentence_1"] == out["sentence_2"]
+    refuse_rows(same, "both sentences of a pair are {value!r} ({rows})", out["sentence_1"])
     out["rating"] = _checked_ratings(out, scale)
     out["participant"] = out["participant"].astype("str")
     defaults = {"group": "1", "condition": "all trials"}
-    for column, value in defaults.items():
-        if column not in out:
-            out[column] = value
-        out[column] = out[column].fillna(value).astype("str")
+    others = [column for column in out.columns if column not in CHOICE_COLUMNS]
     if "trial" not in out:
         out["trial"] = out.groupby("participant").cumcount() + 1
-    for column in ("model_1", "model_2", "rt_ms"):
-        if column not in out:
-            out[column] = np.nan
+    out = out.reindex(columns=[*CHOICE_COLUMNS, *others])
+    for column, value in defaults.items():
+        out[column] = out[column].astype(object).fillna(value).astype("str")
     for column in ("model_1", "model_2"):
         out[column] = out[column].astype("str").where(out[column].notna())
     half = out["model_1"].isna() != out["model_2"].isna()
-    if half.any():
-        raise InputError(f"a pair names one model but not the other ({name_rows(half)})")
+    refuse_rows(half, "a pair names one model but not the other ({rows})")
     same = out["model_1"].notna() & (out["model_1"] == out["model_2"])
-    if same.any():
-        raise InputError(f"model_1 and model_2 of a pair are the same ({name_rows(same)})")
+    refuse_rows(same, "model_1 and model_2 of a pair are the same ({rows})")
     out["rt_ms"] = pd.to_numeric(out["rt_ms"], errors="coerce")
     groups = out.groupby("participant")["group"].nunique()
     if (groups > 1).any():
         who = groups.index[groups > 1][0]
         raise InputError(f"participant {who!r} is in {groups[who]} groups; each belongs to one")
-    bad = _repeated(out)
-    if bad.any():
-        who = out.loc[bad, "participant"].iloc[0]
-        raise InputError(
-            f"participant {who!r} has one pair twice ({name_rows(bad)}); "
-            "remove one or read with repeated_trial='keep_first'"
-        )
-    others = [column for column in out.columns if column not in CHOICE_COLUMNS]
-    return out[[*CHOICE_COLUMNS, *others]]
+    refuse_rows(
+        _repeated(out),
+        "participant {value!r} has one pair twice ({rows}); "
+        "remove one or read with repeated_trial='keep_first'",
+        out["participant"],
+    )
+    return out
 
 
 def align_choices(table: pd.DataFrame) -> pd.DataFrame:
@@ -337,20 +340,10 @@ def require_aligned(table: pd.DataFrame) -> None:
         raise ValidationError("the choices table is not aligned; call align_choices first")
 
 
-def _need_columns(table: pd.DataFrame) -> None:
-    lacking = [column for column in _REQUIRED if column not in table.columns]
-    if lacking:
-        raise InputError(
-            f"the choices table lacks the column {lacking[0]!r}; it has "
-            + ", ".join(repr(str(c)) for c in table.columns)
-        )
-
-
 def _missing_text(table: pd.DataFrame) -> pd.Series:
-    bad = pd.Series(False, index=table.index)
-    for column in ("sentence_1", "sentence_2"):
-        bad |= table[column].isna() | (table[column].astype("str").str.strip() == "")
-    return bad
+    texts = table[["sentence_1", "sentence_2"]]
+    blank = texts.astype("str").apply(lambda column: column.str.strip() == "")
+    return (texts.isna() | blank).any(axis=1)
 
 
 def _repeated(table: pd.DataFrame) -> pd.Series:
@@ -369,37 +362,33 @@ def _repeated(table: pd.DataFrame) -> pd.Series:
 
 def _checked_ratings(table: pd.DataFrame, scale: str | None) -> pd.Series:
     ratings = pd.to_numeric(table["rating"], errors="coerce").astype(float).round(_DECIMALS)
-    bad = ~((ratings >= -_TOP) & (ratings <= _TOP))
-    if bad.any():
-        value = table.loc[bad, "rating"].astype("str").iloc[0]
-        raise InputError(
-            f"rating {value} is not between -2.5 and 2.5 ({name_rows(bad)}); "
-            "say which scale the file uses so that it can be mapped"
-        )
+    refuse_rows(
+        ~ratings.between(-_TOP, _TOP),
+        "rating {value} is not between -2.5 and 2.5 ({rows}); "
+        "say which scale the file uses so that it can be mapped",
+        table["rating"].astype("str"),
+    )
     if scale == "slider":
         return ratings
     if scale is not None:
         if scale not in _VALUES:
             raise UnknownNameError.among("rating scale", scale, [*_VALUES, "slider"])
-        bad = ~ratings.isin(_VALUES[scale])
-        if bad.any():
-            raise InputError(
-                f"rating {ratings[bad].iloc[0]:g} is not on the {scale} scale ({name_rows(bad)})"
-            )
+        message = f"rating {{value:g}} is not on the {scale} scale ({{rows}})"
+        refuse_rows(~ratings.isin(_VALUES[scale]), message, ratings)
         return ratings
     found = frozenset(ratings.unique().tolist())
     if any(found <= values for values in _VALUES.values()):
         return ratings
-    known = frozenset().union(*_VALUES.values())
-    unknown = ~ratings.isin(known)
-    if unknown.any():
-        raise InputError(
-            f"rating {ratings[unknown].iloc[0]:g} is on no known scale ({name_rows(unknown)}); "
-            "for a slider say scale='slider'"
-        )
-    largest = max(_VALUES, key=lambda name: int(ratings.isin(_VALUES[name]).sum()))
-    odd = ~ratings.isin(_VALUES[largest])
-    raise InputError(
-        f"the ratings mix scales: most are {largest}, but not {ratings[odd].iloc[0]:g} "
-        f"({name_rows(odd)}); analyse them apart or say scale='slider'"
+    refuse_rows(
+        ~ratings.isin(frozenset().union(*_VALUES.values())),
+        "rating {value:g} is on no known scale ({rows}); for a slider say scale='slider'",
+        ratings,
     )
+    largest = max(_VALUES, key=lambda name: int(ratings.isin(_VALUES[name]).sum()))
+    refuse_rows(
+        ~ratings.isin(_VALUES[largest]),
+        f"the ratings mix scales: most are {largest}, but not {{value:g}} ({{rows}}); "
+        "analyse them apart or say scale='slider'",
+        ratings,
+    )
+    return ratings

@@ -14,6 +14,15 @@ from contstim.adaptive.preregister import plan_departures
 from contstim.adaptive.standing import Standing, study_standing
 from contstim.arrays import IntArray
 from contstim.errors import InputError, UnknownNameError
+from contstim.evaluation.agreement import (
+    agreement_table,
+    consistency_table,
+    instructive_table,
+    model_agreement_table,
+    natural_preference_table,
+    reliability_table,
+    trial_table,
+)
 from contstim.evaluation.analysis import analyse
 from contstim.evaluation.bootstrap import affordable_draws, default_levels, draw, pairs_apart
 from contstim.evaluation.choices import HumanData, RawChoices, finish, stack_exclusions
@@ -27,14 +36,7 @@ from contstim.evaluation.controls import (
     token_counts,
 )
 from contstim.evaluation.exclusion import catch_accuracy, exclude, leave_out_unknown
-from contstim.evaluation.human import agreement_table, reliability_table, trial_table
 from contstim.evaluation.importers import ColumnMapping, read_choices, read_mapped
-from contstim.evaluation.matrices import (
-    consistency_table,
-    instructive_table,
-    model_agreement_table,
-    natural_preference_table,
-)
 from contstim.evaluation.options import EvaluationOptions, departures, preset_options, read_plan
 from contstim.evaluation.result import (
     ControlTables,

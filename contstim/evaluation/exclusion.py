@@ -12,7 +12,7 @@ from pydantic import Field
 
 from contstim.arrays import BoolArray
 from contstim.errors import InputError
-from contstim.evaluation.choices import CATCH, HumanData, empty_exclusions, stack_exclusions
+from contstim.evaluation.choices import CATCH, HumanData, Sieve, stack_exclusions
 from contstim.settings import settings
 
 _Least = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -63,46 +63,39 @@ def exclude(choices: pd.DataFrame, rules: ExclusionRules) -> tuple[pd.DataFrame,
         If a rule needs data that the table lacks (response times, catch trials), or nobody is
         left.
     """
-    kept = choices
-    found: list[tuple[str, str, int, str]] = []
-
-    def drop(bad: pd.Series, rule: str, detail: str) -> None:
-        nonlocal kept
-        for participant, n_rows in kept.loc[bad, "participant"].value_counts(sort=False).items():
-            found.append((rule, str(participant), int(n_rows), detail))
-        kept = kept.loc[~bad]
-
+    sieve = Sieve(choices)
     timed = (rules.min_rt_ms, rules.max_rt_ms, rules.min_median_rt_ms)
     if any(limit is not None for limit in timed) and choices["rt_ms"].isna().all():
         raise InputError("a rule on response times needs the column rt_ms, which is empty")
     if rules.min_catch_correct is not None:
-        share = catch_accuracy(kept)
+        share = catch_accuracy(choices)
         if share.empty:
             raise InputError(
                 "the rule on catch trials needs trials of a condition named "
                 f"{' or '.join(CATCH)} with an expected sentence; there are none"
             )
-        poor = share.index[share < rules.min_catch_correct]
-        for participant in poor:
-            detail = f"{share[participant]:.3f} of catch trials right"
-            drop(kept["participant"] == participant, "catch trials", detail)
-        untested = kept["participant"].isin(share.index)
-        drop(~untested, "catch trials", "no catch trial answered")
+        for participant, right in share[share < rules.min_catch_correct].items():
+            bad = sieve.kept["participant"] == participant
+            sieve.take_out(bad, "catch trials", f"{right:.3f} of catch trials right")
+        tested = sieve.kept["participant"].isin(share.index)
+        sieve.take_out(~tested, "catch trials", "no catch trial answered")
     if rules.min_rt_ms is not None:
-        drop(kept["rt_ms"] < rules.min_rt_ms, "too fast", f"below {rules.min_rt_ms:g} ms")
+        bad = sieve.kept["rt_ms"] < rules.min_rt_ms
+        sieve.take_out(bad, "too fast", f"below {rules.min_rt_ms:g} ms")
     if rules.max_rt_ms is not None:
-        drop(kept["rt_ms"] > rules.max_rt_ms, "too slow", f"above {rules.max_rt_ms:g} ms")
+        bad = sieve.kept["rt_ms"] > rules.max_rt_ms
+        sieve.take_out(bad, "too slow", f"above {rules.max_rt_ms:g} ms")
     if rules.min_median_rt_ms is not None:
-        median = kept.groupby("participant")["rt_ms"].transform("median")
+        median = sieve.kept.groupby("participant")["rt_ms"].transform("median")
         detail = f"median response time below {rules.min_median_rt_ms:g} ms"
-        drop(median < rules.min_median_rt_ms, "median time", detail)
+        sieve.take_out(median < rules.min_median_rt_ms, "median time", detail)
     if rules.min_trials is not None:
-        size = kept.groupby("participant")["rating"].transform("size")
-        drop(size < rules.min_trials, "few trials", f"fewer than {rules.min_trials:g} trials")
-    if kept.empty:
+        size = sieve.kept.groupby("participant")["rating"].transform("size")
+        detail = f"fewer than {rules.min_trials:g} trials"
+        sieve.take_out(size < rules.min_trials, "few trials", detail)
+    if sieve.kept.empty:
         raise InputError("the exclusion rules leave no choices; loosen them")
-    columns = list(empty_exclusions().columns)
-    return kept, pd.DataFrame(found, columns=columns) if found else empty_exclusions()
+    return sieve.kept, sieve.excluded
 
 
 class _Knower(Protocol):
@@ -135,30 +128,23 @@ def leave_out_unknown(human: HumanData, models: Iterable[_Knower]) -> HumanData:
     InputError
         If no trial is left.
     """
-    choices, notes, left_out = human.choices, list(human.notes), [human.excluded]
+    sieve, notes = Sieve(human.choices), list(human.notes)
     for model in models:
-        sentences = pd.unique(pd.concat([choices["sentence_1"], choices["sentence_2"]]))
-        refused = {s for s in sentences if not model.knows(str(s).split()).all()}
-        bad = choices["sentence_1"].isin(refused) | choices["sentence_2"].isin(refused)
+        sentences = sieve.kept[["sentence_1", "sentence_2"]]
+        refused = {s for s in np.unique(sentences) if not model.knows(str(s).split()).all()}
+        bad = sentences.isin(refused).any(axis=1)
         if not bad.any():
             continue
         detail = f"a word unknown to {model.spec}"
-        counts = choices.loc[bad, "participant"].value_counts(sort=False)
-        rows = {
-            "rule": "unknown word",
-            "participant": counts.index.astype(str),
-            "n_rows": counts.to_numpy(dtype=np.int64),
-            "detail": detail,
-        }
-        left_out.append(pd.DataFrame(rows))
+        sieve.take_out(bad, "unknown word", detail)
         notes.append(
             f"{int(bad.sum())} choices were left out for {detail}; with unknown=unk in the spec "
             "its unknown-word class would stand in."
         )
-        choices = choices.loc[~bad]
-        if choices.empty:
+        if sieve.kept.empty:
             raise InputError(
                 f"no trial is left without {detail}; ask for unknown=unk in the spec, or use a "
                 "model that knows the words"
             )
-    return replace(human, choices=choices, excluded=stack_exclusions(*left_out), notes=tuple(notes))
+    excluded = stack_exclusions(human.excluded, sieve.excluded)
+    return replace(human, choices=sieve.kept, excluded=excluded, notes=tuple(notes))

@@ -149,7 +149,7 @@ class PeopleTables:
 
 @dataclass(frozen=True, eq=False)
 class PairTables:
-    """Models against each other, see `contstim.evaluation.matrices`.
+    """Models against each other, see `contstim.evaluation.agreement`.
 
     Attributes
     ----------

@@ -87,7 +87,7 @@ def test_published_format_refuses_what_it_does_not_know(column, value, message):
 
 
 def test_published_format_names_the_absent_column():
-    with pytest.raises(InputError, match="needs the column 'Zone Name'"):
+    with pytest.raises(InputError, match="has no column 'Zone Name'"):
         read_choices(golan_rows().drop(columns="Zone Name"), "golan2023")
 
 

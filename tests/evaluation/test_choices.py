@@ -85,7 +85,7 @@ def test_what_is_wrong_is_named_with_its_rows(columns, message):
 
 
 def test_missing_column_and_empty_table():
-    with pytest.raises(InputError, match="lacks the column 'rating'"):
+    with pytest.raises(InputError, match="has no column 'rating'"):
         check_choices(table().drop(columns="rating"))
     with pytest.raises(InputError, match="no rows"):
         check_choices(table().iloc[:0])

@@ -15,7 +15,7 @@ from talking import answer, answers_to, event, opening, play
 
 from contstim.cli import main
 from contstim.errors import InputError, ValidationError
-from contstim.evaluation.importers.formats import read_choices
+from contstim.evaluation.importers import read_choices
 from contstim.experiment.bundle import make_bundle
 from contstim.experiment.collected import Collected, participant_hash, read_collected, recruiter_ids
 from contstim.experiment.exporting import check_psychds, write_psychds

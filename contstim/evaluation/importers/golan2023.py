@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from contstim.errors import InputError
-from contstim.evaluation.choices import Cleaning, RawChoices, name_rows, rescale
-from contstim.tables import read_table
+from contstim.evaluation.choices import Cleaning, RawChoices, refuse_rows, rescale
+from contstim.tables import read_table, require_columns
 
 #: The published name of each kind of trial, by the sorted kinds of its two sentences: N natural,
 #: S synthetic, C natural and shuffled, R random natural.
@@ -21,16 +21,9 @@ PUBLISHED_CONDITIONS = {
     "RR": "randomly_sampled_natural",
 }
 _NEEDED = (
-    "subject",
-    "Zone Name",
-    "Reaction Time",
-    "Trial Number",
-    "sentence1",
-    "sentence2",
-    "sentence1_type",
-    "sentence2_type",
-    "sentence1_model",
-    "sentence2_model",
+    *("subject", "Zone Name", "Reaction Time", "Trial Number"),
+    *("sentence1", "sentence2", "sentence1_type", "sentence2_type"),
+    *("sentence1_model", "sentence2_model"),
 )
 
 
@@ -55,28 +48,20 @@ def read_golan2023(source: str | Path | pd.DataFrame) -> RawChoices:
         If a column is absent, or a response code or sentence kind is not known.
     """
     raw = source if isinstance(source, pd.DataFrame) else read_table(source, cells="guessed")
-    for column in _NEEDED:
-        if column not in raw.columns:
-            raise InputError(f"a golan2023 file needs the column {column!r}, which is absent")
+    require_columns(raw, _NEEDED, "the golan2023 file")
     raw = raw.reset_index(drop=True)
     codes = raw["Zone Name"].astype("str").str.extract(r"^resp([1-6])$")[0]
-    if codes.isna().any():
-        value = raw.loc[codes.isna(), "Zone Name"].iloc[0]
-        raise InputError(f"unknown response {value!r} ({name_rows(codes.isna())})")
+    refuse_rows(codes.isna(), "unknown response {value!r} ({rows})", raw["Zone Name"])
     kinds = []
     for side in ("1", "2"):
-        kind = raw[f"sentence{side}_type"].astype("str").str[0]
-        bad = ~kind.isin(list("NSCR"))
-        if bad.any():
-            value = raw.loc[bad, f"sentence{side}_type"].iloc[0]
-            raise InputError(f"unknown sentence type {value!r} ({name_rows(bad)})")
-        kinds.append(kind)
+        kinds.append(raw[f"sentence{side}_type"].astype("str").str[0])
+        odd = ~kinds[-1].isin(list("NSCR"))
+        refuse_rows(odd, "unknown sentence type {value!r} ({rows})", raw[f"sentence{side}_type"])
     pair_kind = pd.Series(
         ["".join(sorted(two)) for two in zip(*kinds, strict=True)], index=raw.index
     )
-    bad = ~pair_kind.isin(list(PUBLISHED_CONDITIONS))
-    if bad.any():
-        raise InputError(f"no trial pairs kinds {pair_kind[bad].iloc[0]!r} ({name_rows(bad)})")
+    odd = ~pair_kind.isin(list(PUBLISHED_CONDITIONS))
+    refuse_rows(odd, "no trial pairs kinds {value!r} ({rows})", pair_kind)
     models = _model_names(raw)
     model_1, model_2, notes = _targets(raw, pair_kind, kinds[0], models)
     catch = pair_kind == "CC"
@@ -109,12 +94,9 @@ def read_golan2023(source: str | Path | pd.DataFrame) -> RawChoices:
 
 
 def _model_names(raw: pd.DataFrame) -> list[str]:
-    names = [c[len("sentence1_") : -len("_prob")] for c in raw.columns if _is_score(c)]
+    found = (re.fullmatch("sentence1_(.*)_prob", str(column)) for column in raw.columns)
+    names = [match[1] for match in found if match]
     return [name for name in names if f"sentence2_{name}_prob" in raw.columns]
-
-
-def _is_score(column: str) -> bool:
-    return column.startswith("sentence1_") and column.endswith("_prob")
 
 
 def _targets(

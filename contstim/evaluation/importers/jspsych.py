@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from contstim.errors import InputError
-from contstim.evaluation.choices import Cleaning, RawChoices, name_rows, rescale
+from contstim.evaluation.choices import Cleaning, RawChoices, refuse_rows, rescale
 from contstim.tables import read_table
 
 # Names that experiments give to what we need, the first one found being taken.
@@ -91,21 +91,15 @@ def _ratings(data: pd.DataFrame, n_choices: int | None) -> pd.Series:
     if "response" not in data:
         raise InputError("the jsPsych data have neither a column 'rating' nor 'response'")
     codes = pd.to_numeric(data["response"], errors="coerce")
-    bad = codes.isna()
-    if bad.any():
-        value = data.loc[bad, "response"].iloc[0]
-        raise InputError(f"response {value!r} is not the number of a button ({name_rows(bad)})")
+    odd = "response {value!r} is not the number of a button ({rows})"
+    refuse_rows(codes.isna(), odd, data["response"])
     buttons = _buttons(data, n_choices)
     ratings = pd.Series(0.0, index=data.index)
     for n in buttons.unique():
         rows = buttons == n
-        try:
-            ratings[rows] = rescale(codes[rows], 0, n - 1)
-        except InputError as error:
-            bad = rows & ~((codes >= 0) & (codes <= n - 1))
-            raise InputError(
-                f"response {codes[bad].iloc[0]:g} is not one of {n:g} buttons ({name_rows(bad)})"
-            ) from error
+        off = f"response {{value:g}} is not one of {n:g} buttons ({{rows}})"
+        refuse_rows(rows & ~codes.between(0, n - 1), off, codes)
+        ratings[rows] = rescale(codes[rows], 0, n - 1)
     return ratings.where(~_turned(data), -ratings)
 
 
@@ -113,19 +107,14 @@ def _buttons(data: pd.DataFrame, n_choices: int | None) -> pd.Series:
     given = pd.Series(n_choices, index=data.index, dtype=object)
     if "n_choices" in data:
         given = data["n_choices"].astype(object).where(data["n_choices"].notna(), given)
-    missing = given.isna()
-    if missing.any():
-        raise InputError(
-            f"the jsPsych data do not say how many buttons there were ({name_rows(missing)}); add "
-            "a column 'n_choices' or give the number: n_choices=2, on the command line --buttons 2"
-        )
+    refuse_rows(
+        given.isna(),
+        "the jsPsych data do not say how many buttons there were ({rows}); add "
+        "a column 'n_choices' or give the number: n_choices=2, on the command line --buttons 2",
+    )
     numbers = pd.to_numeric(given, errors="coerce").astype(float)
-    bad = ~((numbers >= 2) & (numbers % 1 == 0))  # the remainder of infinity is missing
-    if bad.any():
-        raise InputError(
-            f"n_choices {given[bad].iloc[0]!r} is not a number of buttons, at least 2 "
-            f"({name_rows(bad)})"
-        )
+    odd = ~((numbers >= 2) & (numbers % 1 == 0))  # the remainder of infinity is missing
+    refuse_rows(odd, "n_choices {value!r} is not a number of buttons, at least 2 ({rows})", given)
     return numbers
 
 
@@ -138,10 +127,8 @@ def _turned(data: pd.DataFrame) -> pd.Series:
         raise InputError("the jsPsych data have both 'swapped' and 'flipped'; keep one of them")
     given = data[names[0]].astype(object)
     known = given.map(lambda value: TRUTH.get(str(value).strip().lower()))
-    bad = known.isna() & given.notna()
-    if bad.any():
-        value = given[bad].iloc[0]
-        raise InputError(f"{names[0]} {value!r} is neither true nor false ({name_rows(bad)})")
+    odd = known.isna() & given.notna()
+    refuse_rows(odd, f"{names[0]} {{value!r}} is neither true nor false ({{rows}})", given)
     return known.eq(True)
 
 
