@@ -343,7 +343,8 @@ def require_aligned(table: pd.DataFrame) -> None:
 def _missing_text(table: pd.DataFrame) -> pd.Series:
     texts = table[["sentence_1", "sentence_2"]]
     blank = texts.astype("str").apply(lambda column: column.str.strip() == "")
-    return (texts.isna() | blank).any(axis=1)
+    missing: pd.Series = (texts.isna() | blank).any(axis=1)
+    return missing
 
 
 def _repeated(table: pd.DataFrame) -> pd.Series:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -18,6 +19,18 @@ from contstim.errors import InputError
 #: `score_words` method of a model.
 WordScorer = Callable[[list[str]], Sequence[FloatArray]]
 
+# What signs join, those that bind least first.
+_LEVELS: tuple[dict[str, Callable[[float, float], bool | float]], ...] = (
+    {"|": lambda a, b: bool(a) or bool(b)},
+    {"&": lambda a, b: bool(a) and bool(b)},
+    {
+        "<": lambda a, b: bool(a < b),
+        ">": lambda a, b: bool(a > b),
+        "=": lambda a, b: bool(abs(a - b) < 1e-6),
+    },
+    {"+": operator.add, "-": operator.sub},
+)
+_COMPARING = 2
 _TOKEN = re.compile(r"\s*(?:\(\s*(\d+|\*)\s*;\s*%([^%]+)%\s*\)|(\d+(?:\.\d+)?)|([][()<>=&|+-]))")
 
 
@@ -130,7 +143,7 @@ def evaluate_formula(formula: str, conditions: dict[str, dict[int, float]]) -> b
         If the formula cannot be read, or names an unknown condition or region.
     """
     parser = _Parser(formula, conditions)
-    value = parser.either()
+    value = parser.part()
     parser.end()
     if not isinstance(value, bool):
         raise InputError(f"the formula {formula!r} is a number, not a prediction")
@@ -138,7 +151,7 @@ def evaluate_formula(formula: str, conditions: dict[str, dict[int, float]]) -> b
 
 
 class _Parser:
-    """Recursive descent over a formula; each method reads one level of binding."""
+    """Recursive descent over a formula, one level of binding after the other."""
 
     def __init__(self, formula: str, conditions: dict[str, dict[int, float]]) -> None:
         self._formula = formula
@@ -164,40 +177,16 @@ class _Parser:
         if self._at < len(self._tokens):
             raise self._fail()
 
-    def either(self) -> bool | float:
-        value = self._both()
-        while self._sign() == "|":
+    def part(self, level: int = 0) -> bool | float:
+        """Read what the signs of a level, the loosest first, join."""
+        if level == len(_LEVELS):
+            return self._atom()
+        value = self.part(level + 1)
+        while (sign := self._sign()) in _LEVELS[level]:
             self._at += 1
-            other = self._both()
-            value = bool(value) or bool(other)
-        return value
-
-    def _both(self) -> bool | float:
-        value = self._comparison()
-        while self._sign() == "&":
-            self._at += 1
-            other = self._comparison()
-            value = bool(value) and bool(other)
-        return value
-
-    def _comparison(self) -> bool | float:
-        value = self._sum()
-        sign = self._sign()
-        if sign not in ("<", ">", "="):
-            return value
-        self._at += 1
-        other = self._sum()
-        if sign == "=":
-            return bool(abs(value - other) < 1e-6)
-        return bool(value < other) if sign == "<" else bool(value > other)
-
-    def _sum(self) -> bool | float:
-        value = self._atom()
-        while self._sign() in ("+", "-"):
-            sign = self._sign()
-            self._at += 1
-            other = self._atom()
-            value = value + other if sign == "+" else value - other
+            value = _LEVELS[level][sign](value, self.part(level + 1))
+            if level == _COMPARING:  # comparisons are not chained
+                break
         return value
 
     def _atom(self) -> bool | float:
@@ -206,7 +195,7 @@ class _Parser:
         region, condition, number, sign = self._tokens[self._at]
         if sign in ("(", "["):
             self._at += 1
-            value = self.either()
+            value = self.part()
             if self._sign() != {"(": ")", "[": "]"}[sign]:
                 raise self._fail()
             self._at += 1

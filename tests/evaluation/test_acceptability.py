@@ -9,16 +9,18 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from contstim.errors import InputError
-from contstim.evaluation.acceptability import (
+from contstim.evaluation.suites import (
+    LIAdger,
     acceptability_delta_criterion,
     blimp_criterion,
     criteria_table,
     matthews_correlation,
     overlap_table,
     pearson,
+    run_blimp,
+    run_cola,
     z_scores,
 )
-from contstim.evaluation.suites import LIAdger, run_blimp, run_cola
 from contstim.evaluation.syntaxgym import evaluate_formula, run_syntaxgym
 
 
@@ -116,7 +118,7 @@ def test_li_adger_runner(tmp_path):
     assert table["n_sentences"].tolist() == [6]
     assert table["blimp"].tolist() == [0]
     pd.DataFrame({"x": [1]}).to_csv(tmp_path / "sentences_human_me.csv", index=False)
-    with pytest.raises(InputError, match="lack the column 'id'"):
+    with pytest.raises(InputError, match="has no column 'id'"):
         LIAdger.read(tmp_path)
 
 

@@ -13,7 +13,7 @@ from tiny_transformers import SENTENCES
 
 from contstim import check_model, load_model, select_triplets
 from contstim.errors import InfeasibleError, InputError, ModelFileError, SpecError
-from contstim.evaluation.acceptability import blimp_criterion, z_scores
+from contstim.evaluation.suites import blimp_criterion, z_scores
 from contstim.models.learnt import finetuning
 from contstim.models.learnt.classifier import graded, vote
 from contstim.models.learnt.cola import matthews_correlation, read_cola
