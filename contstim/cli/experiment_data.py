@@ -18,7 +18,7 @@ from contstim.cli.common import (
     write_rows,
 )
 from contstim.errors import InputError
-from contstim.experiment.schema import PILOT_FILE
+from contstim.experiment.schema import PILOT_FILE, backup_data
 from contstim.experiment.study import read_study
 
 # What reads data loads pandas: each action imports what it needs, so that a server that was killed
@@ -170,7 +170,7 @@ def _import(args: argparse.Namespace) -> int:
 
 def _pay(args: argparse.Namespace) -> int:
     from contstim.experiment.collected import read_collected, recruiter_ids
-    from contstim.experiment.payment import Bonus, pay_table
+    from contstim.experiment.upkeep import Bonus, pay_table
 
     study = read_study(args.study)
     bonus = None if args.bonus is None else Bonus(args.bonus, args.bonus_from)
@@ -184,8 +184,7 @@ def _pay(args: argparse.Namespace) -> int:
 
 def _replace(args: argparse.Namespace) -> int:
     from contstim.experiment.collected import read_collected
-    from contstim.experiment.payment import replacement_table
-    from contstim.experiment.upkeep import release_sessions
+    from contstim.experiment.upkeep import release_sessions, replacement_table
 
     study = read_study(args.study)
     collected = read_collected(study, data_file(args))
@@ -235,8 +234,6 @@ def _extend(args: argparse.Namespace) -> int:
 
 
 def _backup(args: argparse.Namespace) -> int:
-    from contstim.experiment.upkeep import backup_data
-
     backup_data(read_study(args.study), Path(args.out), data_file(args))
     print(f"{args.out}: the data as they were when the command was given")
     return 0

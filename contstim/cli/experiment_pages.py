@@ -31,8 +31,7 @@ def add_pages(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
 
 def run_pages(args: argparse.Namespace) -> int:
     """Do what the subcommand says."""
-    from contstim.experiment.jatos import write_jatos
-    from contstim.experiment.pages import write_static
+    from contstim.experiment.pages import write_jatos, write_static
     from contstim.experiment.study import read_study
     from contstim.experiment.vendor import fetch_on_first_use, fetch_vendor
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from contstim.errors import InputError, OutputError
 from contstim.experiment.study import Study
-from contstim.files import digest
+from contstim.files import digest, replacing
 
 #: The files' names in the study's folder: of the data, and of those of a trial of the whole.
 DATA_FILE = "collected.sqlite3"
@@ -224,6 +224,29 @@ def writing(path: Path, study: Study | None = None) -> Iterator[sqlite3.Connecti
         raise OutputError(_unusable(path, error)) from None
     finally:
         connection.close()  # and undo what was not committed
+
+
+def backup_data(study: Study, copy: Path, data: Path | None = None) -> None:
+    """Copy the data of a study as they are at one moment, also while a server writes.
+
+    Raises
+    ------
+    InputError
+        If there are no data.
+    OutputError
+        If the copy cannot be written.
+    """
+    with closing(open_data(data_path(study, data))) as source, replacing(copy) as temporary:
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with closing(sqlite3.connect(temporary)) as target:
+                source.backup(target)
+                target.execute("PRAGMA journal_mode = DELETE")  # one file, without -wal
+                found = target.execute("PRAGMA integrity_check").fetchone()[0]
+        except sqlite3.Error as error:
+            raise OutputError(f"cannot write the copy {copy}: {error}") from None
+        if found != "ok":
+            raise OutputError(f"the copy {copy} is not sound ({found}); the data file is damaged")
 
 
 def _unusable(path: Path, error: sqlite3.Error) -> str:

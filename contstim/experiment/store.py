@@ -18,7 +18,14 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 from contstim.experiment.bundle import keep_materials, make_bundle, next_trials, outcome_link
 from contstim.experiment.dashboard import AnswerCounts, read_summary
 from contstim.experiment.messages import Opening, RefusedError
-from contstim.experiment.schema import code_suffix, data_path, insert, open_data, read_salt
+from contstim.experiment.schema import (
+    backup_data,
+    code_suffix,
+    data_path,
+    insert,
+    open_data,
+    read_salt,
+)
 from contstim.experiment.sessions import (
     GRACE_S,
     Received,
@@ -37,7 +44,6 @@ from contstim.experiment.sessions import (
 )
 from contstim.experiment.study import Study
 from contstim.experiment.trials import Trial, read_design, session_trials
-from contstim.experiment.upkeep import backup_data
 from contstim.experiment.writer import Writer
 from contstim.files import digest, lock
 

@@ -1,15 +1,20 @@
-"""A study while it runs: more assignments, some free again, a copy of its data, deletion."""
+"""A study while it runs: whom to pay and replace, who is deleted, more assignments."""
 
 from __future__ import annotations
 
 import sqlite3
 import time
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Annotated, Any
+
+import pandas as pd
+from pydantic import Field
 
 from contstim.errors import InputError, OutputError
+from contstim.experiment.collected import Collected
 from contstim.experiment.schema import (
     check_words,
     data_path,
@@ -22,6 +27,7 @@ from contstim.experiment.sessions import release_assignment, release_stale, sess
 from contstim.experiment.study import Study, check_places, read_study
 from contstim.experiment.trials import read_design, read_rows, write_trials
 from contstim.files import digest, replacing
+from contstim.settings import settings
 
 _Row = Mapping[str, str]
 
@@ -29,27 +35,62 @@ _Row = Mapping[str, str]
 _PAIR = ("condition", "sentence_1", "sentence_2", "model_1", "model_2")
 
 
-def backup_data(study: Study, copy: Path, data: Path | None = None) -> None:
-    """Copy the data of a study as they are at one moment, also while a server writes.
+@settings
+class Bonus:
+    """A bonus for complete sessions with at least this share of catch trials right."""
 
-    Raises
-    ------
-    InputError
-        If there are no data.
-    OutputError
-        If the copy cannot be written.
+    amount: Annotated[float, Field(gt=0)]
+    min_catch_correct: Annotated[float, Field(ge=0, le=1)] = 0.0
+
+
+def pay_table(collected: Collected, ids: pd.DataFrame, bonus: Bonus | None = None) -> pd.DataFrame:
+    """Return for every session whether it is to be paid.
+
+    Catch trials are no ground for not paying; whether somebody's data are analysed is another
+    question (see `replacement_table`).
+
+    Parameters
+    ----------
+    collected
+        The data.
+    ids
+        From `recruiter_ids`.
+    bonus
+        Who gets more.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Personal data: the columns of `ids`, ``session``, ``pay`` (``yes``; ``no``; ``review`` where
+        a person must decide), ``bonus``, ``reason``.
     """
-    with closing(open_data(data_path(study, data))) as source, replacing(copy) as temporary:
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with closing(sqlite3.connect(temporary)) as target:
-                source.backup(target)
-                target.execute("PRAGMA journal_mode = DELETE")  # one file, without -wal
-                found = target.execute("PRAGMA integrity_check").fetchone()[0]
-        except sqlite3.Error as error:
-            raise OutputError(f"cannot write the copy {copy}: {error}") from None
-        if found != "ok":
-            raise OutputError(f"the copy {copy} is not sound ({found}); the data file is damaged")
+    rows = []
+    for one in collected.sessions.to_dict("records"):
+        pay, reason = _pay(one)
+        more = 0.0
+        if bonus is not None and pay == "yes":
+            share = one["catch_right"] / one["catch_shown"] if one["catch_shown"] else 1.0
+            if share >= bonus.min_catch_correct - 1e-9:
+                more = bonus.amount
+                reason += f"; {one['catch_right']} of {one['catch_shown']} catch trials right"
+        rows.append((one["participant"], one["session"], pay, more, reason))
+    columns = ["participant", "session", "pay", "bonus", "reason"]
+    return ids.merge(pd.DataFrame(rows, columns=columns), on="participant")
+
+
+def _pay(session: Mapping[Hashable, Any]) -> tuple[str, str]:
+    done = f"{session['n_answered']} of {session['n_trials']} trials answered"
+    outcome = session["outcome"]
+    if outcome == "complete":
+        return "yes", done
+    if outcome == "failed_checks":
+        right = f"{session['checks_right']} of {session['checks_shown']} attention checks right"
+        return "review", f"{done}, {right}"
+    if outcome == "time_limit":
+        return "review", f"{done} when the time was over"
+    if session["n_answered"] == session["n_trials"]:
+        return "review", f"{done}, but the page was left before the end"
+    return "no", f"{done}, then left"
 
 
 def forget_participant(study: Study, who: str, why: str, data: Path | None = None) -> str:
@@ -89,11 +130,10 @@ def forget_participant(study: Study, who: str, why: str, data: Path | None = Non
         code = session_code(session)
         release_assignment(connection, session, "deleted", time.time())
         row = session_row(connection, session)
-        query = "SELECT count(*) FROM answers WHERE session = ?"
-        n_answers = connection.execute(query, (session,)).fetchone()[0]
         connection.execute(
-            "INSERT INTO forgotten VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (digest(session), code, row["seat"], row["outcome"], n_answers, time.time(), why),
+            "INSERT INTO forgotten VALUES"
+            " (?, ?, ?, ?, (SELECT count(*) FROM answers WHERE session = ?), ?, ?)",
+            (digest(session), code, row["seat"], row["outcome"], session, time.time(), why),
         )
         connection.execute("PRAGMA secure_delete = ON")  # what is deleted is written over
         with raw_log_open(connection):
@@ -131,6 +171,39 @@ def _meant(connection: sqlite3.Connection, who: str) -> str:
     if len(meant) > 1:
         raise InputError(f"{who!r} is {len(meant)} sessions; give the id of one: {sorted(meant)}")
     return str(meant.pop())
+
+
+def replacement_table(collected: Collected, excluded: pd.DataFrame) -> pd.DataFrame:
+    """Return which assignments another participant should take, and why.
+
+    Parameters
+    ----------
+    collected
+        The data.
+    excluded
+        Participants that the analysis leaves out altogether: ``participant``, ``rule``, ``detail``,
+        as the evaluation's rules report them.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``participant, session, group, seat, released, reason``, for sessions that are excluded or
+        not whole; ``released`` says why the assignment is free already, if it is.
+    """
+    reasons = {
+        str(who): "; ".join(f"{row.rule}: {row.detail}" for row in own.itertuples())
+        for who, own in excluded.groupby("participant", sort=False)
+    }
+    whole = set(collected.whole)
+    rows = []
+    for one in collected.sessions.to_dict("records"):
+        reason = reasons.get(one["participant"])
+        if reason is None and one["participant"] not in whole:
+            reason = f"{one['outcome']}: {one['n_answered']} of {one['n_trials']} trials answered"
+        if reason is not None:
+            rows.append({**one, "reason": reason})
+    columns = ["participant", "session", "group", "seat", "released", "reason"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def release_sessions(

@@ -1,8 +1,8 @@
-"""The files of other projects that the page needs, from the npm registry.
+"""The page's files: its own, and those of other projects, from the npm registry.
 
-They are named and pinned, with the hashes that npm checks, in ``page/package-lock.json`` and are
-never committed. This module needs nothing but the standard library and filelock: the wheel's build
-runs it.
+The latter are named and pinned, with the hashes that npm checks, in ``page/package-lock.json`` and
+are never committed. This module needs nothing but the standard library and filelock: the wheel's
+build runs it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ VENDORED = {
 }
 
 #: The page's own files, all but ``index.html``.
-OWN_FILES = (
+_OWN_FILES = (
     "*.js",
     "page.css",
     "*.svg",
@@ -50,7 +50,7 @@ def page_version(page: Path = PAGE) -> str:
 
     The files of other projects count by their lock file, which is there before they are.
     """
-    names = (*OWN_FILES, "dashboard.css", "index.html", "package-lock.json")
+    names = (*_OWN_FILES, "dashboard.css", "index.html", "package-lock.json")
     paths = [path for pattern in names for path in sorted(page.glob(pattern))]
     return digest_of([[path.name, file_digest(path)] for path in paths])[:12]
 
@@ -68,6 +68,20 @@ def vendor_files(page: Path = PAGE) -> dict[str, Path]:
         if not path.is_file():
             raise MissingExtraError(f"the experiment's page lacks {name}; {_HOW}")
     return files
+
+
+def page_files() -> dict[str, Path]:
+    """Return the page's files by their addresses, relative to the page; ``index.html`` is apart.
+
+    Raises
+    ------
+    MissingExtraError
+        If the files of other projects are not there; the message names the command to run.
+    """
+    own = [path for pattern in _OWN_FILES for path in sorted(PAGE.glob(pattern))]
+    files = {path.relative_to(PAGE).as_posix(): path for path in own}
+    files |= {f"vendor/{name}": path for name, path in vendor_files().items()}
+    return {f"static/{page_version()}/{name}": path for name, path in files.items()}
 
 
 def fetch_on_first_use(page: Path = PAGE) -> None:

@@ -15,10 +15,9 @@ from playing import Player, choice_of, lose_patience
 
 from contstim.cli import main
 from contstim.experiment.collected import read_collected, recruiter_ids
-from contstim.experiment.jatos import write_jatos
-from contstim.experiment.pages import write_static
-from contstim.experiment.payment import pay_table
+from contstim.experiment.pages import write_jatos, write_static
 from contstim.experiment.study import Study
+from contstim.experiment.upkeep import pay_table
 
 if TYPE_CHECKING:
     from playwright.sync_api import BrowserContext, Page

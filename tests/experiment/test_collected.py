@@ -21,11 +21,10 @@ from contstim.experiment.collected import Collected, participant_hash, read_coll
 from contstim.experiment.exporting import check_psychds, write_psychds
 from contstim.experiment.importing import import_logs
 from contstim.experiment.messages import RefusedError
-from contstim.experiment.payment import Bonus, pay_table, replacement_table
 from contstim.experiment.schema import open_data, writing
 from contstim.experiment.store import Store
 from contstim.experiment.study import Study
-from contstim.experiment.upkeep import release_sessions
+from contstim.experiment.upkeep import Bonus, pay_table, release_sessions, replacement_table
 
 
 @pytest.fixture

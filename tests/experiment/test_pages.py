@@ -16,12 +16,16 @@ from studies import add, edit
 from contstim.cli import main
 from contstim.errors import InputError, MissingExtraError, ValidationError
 from contstim.experiment import vendor
-from contstim.experiment.jatos import check_jatos_archive, jatos_archive
 from contstim.experiment.options import PRESENTATIONS, TrialOptions
-from contstim.experiment.pages import index_html, page_files, write_static
+from contstim.experiment.pages import (
+    check_jatos_archive,
+    index_html,
+    jatos_archive,
+    write_static,
+)
 from contstim.experiment.presentations import presentation_of
 from contstim.experiment.study import Study, default_texts
-from contstim.experiment.vendor import PAGE, VENDORED, fetch_vendor, vendor_files
+from contstim.experiment.vendor import PAGE, VENDORED, fetch_vendor, page_files, vendor_files
 
 SOURCES = [
     path for place in ("", "transports/", "presentations/") for path in PAGE.glob(f"{place}*.js")
@@ -33,7 +37,7 @@ def vendored(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A stand-in for the npm file, which tests must not need."""
     file = tmp_path / "jspsych.min.js"
     file.write_text("// jsPsych", "utf-8")
-    monkeypatch.setattr("contstim.experiment.pages.vendor_files", lambda: {"jspsych.min.js": file})
+    monkeypatch.setattr("contstim.experiment.vendor.vendor_files", lambda: {"jspsych.min.js": file})
     return file
 
 

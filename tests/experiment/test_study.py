@@ -20,7 +20,6 @@ from contstim.experiment.bundle import make_bundle, outcome_link, study_info
 from contstim.experiment.collected import read_collected, recruiter_ids
 from contstim.experiment.new import new_study
 from contstim.experiment.options import Codes, Recruiter, Redirects, TrialOptions
-from contstim.experiment.payment import pay_table
 from contstim.experiment.presentations import presentation_of
 from contstim.experiment.store import Store
 from contstim.experiment.study import (
@@ -32,6 +31,7 @@ from contstim.experiment.study import (
     read_texts,
 )
 from contstim.experiment.trials import rating_of, read_design
+from contstim.experiment.upkeep import pay_table
 
 
 def test_a_new_study_is_read_back_as_the_design_says(study: Study, trials: pd.DataFrame) -> None:

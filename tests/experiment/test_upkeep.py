@@ -17,11 +17,10 @@ from contstim.errors import InputError
 from contstim.experiment.collected import read_collected
 from contstim.experiment.importing import import_logs
 from contstim.experiment.messages import RefusedError
-from contstim.experiment.schema import DATA_FILE, session_code
+from contstim.experiment.schema import DATA_FILE, backup_data, session_code
 from contstim.experiment.store import Store
 from contstim.experiment.study import Study, read_study
 from contstim.experiment.upkeep import (
-    backup_data,
     extend_study,
     forget_participant,
     release_sessions,
