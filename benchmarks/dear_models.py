@@ -30,7 +30,7 @@ import torch
 from contstim import Problem, bundled_vocabulary, load_model, pool
 from contstim.models.hf.transformer import TransformerModel
 from contstim.search.candidates import WordReplacement
-from contstim.search.strategies import strategy
+from contstim.search.strategies import strategy_called
 from contstim.search.sweeps import Search, Strategy
 from contstim.text.sentence import Sentence, WordList
 from contstim.text.vocabulary import Vocabulary
@@ -63,7 +63,7 @@ def named(text: str) -> Strategy:
     """Return the strategy that e.g. ``restarts:budget=8`` names."""
     name, *options = text.split(":")
     pairs = (option.split("=") for option in options)
-    return strategy(name, **{key: int(value) for key, value in pairs})
+    return strategy_called(name, **{key: int(value) for key, value in pairs})
 
 
 def searched(

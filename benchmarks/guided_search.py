@@ -37,15 +37,15 @@ from contstim.models.base import Event, Replacements, SentenceModel, SentencePar
 from contstim.models.spec import ModelSpec
 from contstim.search.candidates import WordReplacement
 from contstim.search.problem import Problem
-from contstim.search.strategies import strategy
+from contstim.search.strategies import strategy_called
 from contstim.search.sweeps import Search, Strategy
 from contstim.text.sentence import Sentence, WordList
 from contstim.text.vocabulary import Vocabulary
 
 STRATEGIES: dict[str, Strategy] = {
-    "paper": strategy("paper"),
-    "bounded": strategy("bounded"),
-    "random": strategy("first-improvement"),
+    "paper": strategy_called("paper"),
+    "bounded": strategy_called("bounded"),
+    "random": strategy_called("first-improvement"),
 }
 
 

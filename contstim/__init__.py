@@ -59,7 +59,8 @@ if TYPE_CHECKING:
         Objective,
         Problem,
     )
-    from contstim.search.search import Synthesis, synthesize
+    from contstim.search.results import Synthesis, Triplet
+    from contstim.search.strategies import synthesize
     from contstim.search.sweeps import Strategy
     from contstim.search.targets import (
         common_failure,
@@ -67,7 +68,7 @@ if TYPE_CHECKING:
         problem_of,
         standard_deviations,
     )
-    from contstim.search.triplets import ModelPair, Triplet, synthesize_triplets, triplets
+    from contstim.search.triplets import ModelPair, synthesize_triplets, triplets
     from contstim.selection.design import Layout, check_design, design_trials
     from contstim.selection.files import read_scores
     from contstim.selection.natural import select_natural_pairs
@@ -104,9 +105,9 @@ _PLACES = {
     "SentenceParts": "models.base",
     "Simulation": "evaluation.simulate",
     "Strategy": "search.sweeps",
-    "Synthesis": "search.search",
+    "Synthesis": "search.results",
     "Totals": "models.base",
-    "Triplet": "search.triplets",
+    "Triplet": "search.results",
     "Vocabulary": "text.vocabulary",
     "WordList": "text.sentence",
     "WordOptions": "text.words",
@@ -134,7 +135,7 @@ _PLACES = {
     "select_triplets": "selection.triplets",
     "simulate_choices": "evaluation.simulate",
     "standard_deviations": "search.targets",
-    "synthesize": "search.search",
+    "synthesize": "search.strategies",
     "synthesize_triplets": "search.triplets",
     "triplets": "search.triplets",
     "write_report": "evaluation.report",

@@ -47,9 +47,9 @@ from contstim.report.style import sheet
 from contstim.search.bounded import Bounded
 from contstim.search.candidates import WordReplacement
 from contstim.search.problem import Edits, Floor
-from contstim.search.search import synthesize
+from contstim.search.results import Triplet
+from contstim.search.strategies import synthesize
 from contstim.search.targets import parse_floor, problem_of
-from contstim.search.triplets import Triplet
 from contstim.selection import select_natural_pairs
 from contstim.text.sentence import Sentence, WordList
 from contstim.text.vocabulary import Vocabulary, bundled_vocabulary

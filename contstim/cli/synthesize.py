@@ -61,9 +61,9 @@ from contstim.pipeline.synthesis import (
     columns_of,
     write_synthesis,
 )
-from contstim.search.strategies import DEFAULT, OPTION_OF, STRATEGIES, options, strategy
+from contstim.search.results import Triplet
+from contstim.search.strategies import DEFAULT, OPTION_OF, STRATEGIES, options, strategy_called
 from contstim.search.targets import LOSSES, NAMED_TARGETS
-from contstim.search.triplets import Triplet, check_request
 from contstim.text.diversity import MOST_USE, diversity_line, words_of
 from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
 from contstim.text.words import LIKENESSES
@@ -274,8 +274,7 @@ def run(args: argparse.Namespace) -> int:
     words_at = dict(map(_words_at, args.words_at or ()))
     words.refuse((word for listed in words_at.values() for word in listed), Path())
     given = {option: getattr(args, option) for option in OPTION_OF}
-    strategy(args.strategy, **given)  # refuses what the strategy does not have
-    check_request(args.per_sentence, args.minimum_drop)
+    strategy_called(args.strategy, **given)  # refuses what the strategy does not have
     pairs = args.pair or (itertools.combinations(args.model, 2) if target == "pair" else ())
     request = SynthesisRequest(
         pairs=[(a, b) for a, b in pairs],

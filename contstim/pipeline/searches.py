@@ -14,12 +14,17 @@ from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.tasks import SynthesisTask, synthesis_from
 from contstim.pipeline.work import ModelRecord, RunStore, Task
 from contstim.search.problem import check_natural
-from contstim.search.search import Synthesis, reached_columns
+from contstim.search.results import (
+    Synthesis,
+    Triplet,
+    attempts,
+    distinct_triplets,
+    reached_columns,
+)
 from contstim.search.targets import (
     Sides,
     spread,
 )
-from contstim.search.triplets import Triplet, attempts, distinct_triplets
 from contstim.text.diversity import WordLimit
 from contstim.text.sentence import Sentence
 from contstim.text.vocabulary import Vocabulary, bundled_vocabulary

@@ -27,8 +27,8 @@ from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.searches import OneWay, Row, Searches, Written, starts_of, texts_of
 from contstim.pipeline.tasks import score_tasks
 from contstim.pipeline.work import RunContext, RunStore, StageTable, Task, csv_text
+from contstim.search.results import Triplet
 from contstim.search.targets import check_several
-from contstim.search.triplets import Triplet, check_request
 from contstim.text.diversity import diversity
 from contstim.text.sentence import pool
 from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
@@ -78,9 +78,6 @@ class SynthesisRequest:
     threads: int = 1
     models: Sequence[str] = ()
     words: Mapping[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        check_request(self.options.per_sentence, self.options.minimum_drop)
 
     @property
     def n_asked(self) -> int:

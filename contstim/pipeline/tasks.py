@@ -15,9 +15,8 @@ from contstim.files import digest_of
 from contstim.models.base import SentenceModel
 from contstim.models.devices import torch_threads
 from contstim.pipeline.work import ModelRecord, RunStore, Task, Worker
-from contstim.search.search import Synthesis, synthesize
-from contstim.search.strategies import strategy
-from contstim.search.sweeps import Step
+from contstim.search.results import Step, Synthesis
+from contstim.search.strategies import strategy_called, synthesize
 from contstim.search.targets import (
     Sides,
 )
@@ -151,7 +150,7 @@ class SynthesisTask(Task):
             words = words_alike(proposal.vocabulary, natural, self.alike)
             problem = replace(problem, edits=problem.edits.limited_to(words))
         # Without options it is named, and so the result names it.
-        steering = strategy(self.strategy, **self.options) if self.options else self.strategy
+        steering = strategy_called(self.strategy, **self.options) if self.options else self.strategy
         with torch_threads(worker.context.threads):
             result = synthesize(
                 self.sentence,

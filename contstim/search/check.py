@@ -15,7 +15,8 @@ from contstim.models.base import SentenceModel
 from contstim.models.toy import TableModel
 from contstim.search.candidates import WordReplacement
 from contstim.search.problem import Accepted, Edits, Fall, Floor, LeastFall, Problem
-from contstim.search.search import Synthesis, synthesize
+from contstim.search.results import Synthesis
+from contstim.search.strategies import synthesize
 from contstim.search.sweeps import Strategy
 from contstim.text.sentence import Sentence, WordList
 from contstim.text.vocabulary import Vocabulary

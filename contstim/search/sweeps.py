@@ -22,6 +22,7 @@ from contstim.errors import InfeasibleError
 from contstim.models.base import Replacements
 from contstim.search.candidates import SLACK, Candidates, Spent, WordReplacement
 from contstim.search.problem import Edits, Objective, Problem, check_natural, most_broken
+from contstim.search.results import Step
 from contstim.text.sentence import Sentence, WordList
 
 # Places kept of models whose scores are known at once.
@@ -41,39 +42,6 @@ def option(default: Any, text: str, *, metavar: str) -> Any:
         What the command's help says of it.
     """
     return field(default=default, metadata={"help": text, "metavar": metavar})
-
-
-@dataclass(frozen=True)
-class Step:
-    """One word that was replaced.
-
-    Attributes
-    ----------
-    sweep, position, old, new
-        When, where and what.
-    scores
-        The sentence's scores after it, nats, one a model of the problem; after the last of them
-        for words that were replaced together.
-    n_scores
-        Exact scores asked of each model so far, as `Synthesis.n_scores` counts them.
-    """
-
-    sweep: int
-    position: int
-    old: str
-    new: str
-    scores: tuple[float, ...]
-    n_scores: tuple[int, ...]
-
-    @property
-    def reject_log_prob(self) -> float:
-        """The score by the first model, for a pair the rejecting one."""
-        return self.scores[0]
-
-    @property
-    def accept_log_prob(self) -> float:
-        """The score by the last model, for a pair the accepting one."""
-        return self.scores[-1]
 
 
 class Strategy(ABC):

@@ -1,115 +1,41 @@
-"""Triplets: a natural sentence and two synthetic ones, one for each way round of two models.
-
-Synthetic sentence 1 is accepted by model 1 and rejected by model 2, sentence 2 the reverse
-("1 is what model 1 prefers").
-"""
+"""Triplets in one process: of one natural sentence, and of many as a table."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, fields, replace
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+
+import pandas as pd
 
 from contstim.errors import InputError
 from contstim.models.base import SentenceModel
 from contstim.progress import track
 from contstim.search.candidates import WordReplacement
-from contstim.search.search import Synthesis, reached_columns, synthesize
-from contstim.search.strategies import DEFAULT
+from contstim.search.results import Synthesis, Triplet, attempts, distinct_triplets, triplet_html
+from contstim.search.strategies import DEFAULT, synthesize
 from contstim.search.sweeps import Strategy
+from contstim.tables import TRIPLETS
 from contstim.text.diversity import MOST_USE, WordLimit
 from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
 
-if TYPE_CHECKING:
-    from contstim.search.display import TripletTable
-
-_ATTEMPTS_PER_TRIPLET = 3
+_MOST = 20  # triplets of a table that are shown
 
 
-@dataclass(frozen=True)
-class Triplet:
-    """One row of the `triplets` table (DESIGN, section 4); log-probabilities in nats.
-
-    ``natural_lp_k``, ``synthetic_1_lp_k``, ``synthetic_2_lp_k`` are under model k. `repeat`
-    counts the triplets made from one natural sentence and model pair, from 1. `others` are further
-    columns: the three sentences' scores by each model of a floor that is neither; where it was
-    asked for, what part of the possible each synthetic sentence reached.
-    """
-
-    model_1: str
-    model_2: str
-    natural: str
-    synthetic_1: str
-    synthetic_2: str
-    natural_lp_1: float
-    natural_lp_2: float
-    synthetic_1_lp_1: float
-    synthetic_1_lp_2: float
-    synthetic_2_lp_1: float
-    synthetic_2_lp_2: float
-    repeat: int = 1
-    others: tuple[tuple[str, float], ...] = ()
-
-    @classmethod
-    def of(cls, first: Synthesis, second: Synthesis, repeat: int) -> Triplet:
-        """Join the synthesis that model 1 accepts and the one that model 2 accepts."""
-        return cls(
-            model_1=first.accept,
-            model_2=first.reject,
-            natural=first.natural,
-            synthetic_1=first.sentence,
-            synthetic_2=second.sentence,
-            natural_lp_1=first.natural_accept_log_prob,
-            natural_lp_2=first.natural_reject_log_prob,
-            synthetic_1_lp_1=first.accept_log_prob,
-            synthetic_1_lp_2=first.reject_log_prob,
-            synthetic_2_lp_1=second.reject_log_prob,
-            synthetic_2_lp_2=second.accept_log_prob,
-            repeat=repeat,
-            others=tuple(
-                (f"{which}_lp {model}", score)
-                for k, model in list(enumerate(first.models))[1:-1]
-                for which, score in (
-                    ("natural", first.natural_scores[k]),
-                    ("synthetic_1", first.scores[k]),
-                    ("synthetic_2", second.scores[second.models.index(model)]),
-                )
-            )
-            + reached_columns({"reached_1": first, "reached_2": second}),
-        )
+class TripletTable(pd.DataFrame):
+    """A `triplets` table that notebooks show with what was changed in bold; else a DataFrame."""
 
     @property
-    def written(self) -> tuple[str, str]:
-        """The synthetic sentences."""
-        return self.synthetic_1, self.synthetic_2
-
-    @property
-    def controversiality(self) -> float:
-        """Sum of both falls, nats (Golan et al. 2023, Eq. 4); larger is more controversial."""
-        return (self.natural_lp_2 - self.synthetic_1_lp_2) + (
-            self.natural_lp_1 - self.synthetic_2_lp_1
-        )
-
-    @property
-    def opposed(self) -> bool:
-        """Whether the models order the two synthetic sentences oppositely."""
-        return (
-            self.synthetic_1_lp_1 > self.synthetic_2_lp_1
-            and self.synthetic_1_lp_2 < self.synthetic_2_lp_2
-        )
-
-    def row(self) -> dict[str, str | float | int]:
-        """Return the triplet as a table row, columns in the order of the table."""
-        values = asdict(self)
-        others = values.pop("others")
-        return {**values, **dict(others)}
+    def _constructor(self) -> type[TripletTable]:
+        return TripletTable
 
     def _repr_html_(self) -> str:
-        """Return the three sentences with their scores, which notebooks show."""
-        from contstim.search.display import triplet_html  # needs pandas
-
-        return triplet_html(self.row())
+        if not set(TRIPLETS) <= set(self.columns) or not len(self):
+            return str(pd.DataFrame(self).to_html(max_rows=_MOST))
+        shown = [triplet_html(row) for row in self.head(_MOST).to_dict("records")]
+        if len(self) > _MOST:
+            shown.append(f"<p>... {len(self) - _MOST} more triplets</p>")
+        return "".join(shown)
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,17 +70,6 @@ class ModelPair:
         return replace(self, proposal=self.proposal.without(words))
 
 
-def check_request(per_sentence: int, minimum_drop: float) -> None:
-    """Refuse a number of triplets or a drop that cannot be meant."""
-    if per_sentence < 1:
-        raise InputError(f"the triplets a sentence must be at least 1, got {per_sentence}")
-    if not 0 <= minimum_drop < math.inf:  # also refuses NaN
-        raise InputError(
-            f"the minimum drop must be a number of nats from 0 up, got {minimum_drop}; a sentence "
-            "is kept if its log-probability falls by at least so much"
-        )
-
-
 def triplets(
     pair: ModelPair,
     sentence: str,
@@ -175,7 +90,7 @@ def triplets(
     per_sentence
         How many different triplets to make; each search visits the positions in another order.
     strategy, seed
-        As for :func:`~contstim.search.search.synthesize`.
+        As for :func:`~contstim.search.strategies.synthesize`.
     minimum_drop
         By how many nats each rejecting model's log-probability must fall at least.
 
@@ -189,9 +104,15 @@ def triplets(
     ------
     InputError
         If `per_sentence` is below 1 or `minimum_drop` is negative or not finite, and as
-        :func:`~contstim.search.search.synthesize`.
+        :func:`~contstim.search.strategies.synthesize`.
     """
-    check_request(per_sentence, minimum_drop)
+    if per_sentence < 1:
+        raise InputError(f"the triplets a sentence must be at least 1, got {per_sentence}")
+    if not 0 <= minimum_drop < math.inf:  # also refuses NaN
+        raise InputError(
+            f"the minimum drop must be a number of nats from 0 up, got {minimum_drop}; a sentence "
+            "is kept if its log-probability falls by at least so much"
+        )
 
     def search(reject: SentenceModel, accept: SentenceModel, attempt: int) -> Synthesis:
         return synthesize(
@@ -252,8 +173,6 @@ def synthesize_triplets(
     InputError
         As `triplets` and `ModelPair.of`; if `most_use` is not above 0 and at most 1.
     """
-    from contstim.search.display import TripletTable  # needs pandas
-
     words = bundled_vocabulary() if vocabulary is None else vocabulary
     prepared = [ModelPair.of(one, two, words) for one, two in pairs]
     natural = list(dict.fromkeys(" ".join(sentence.split()) for sentence in sentences))
@@ -289,31 +208,3 @@ def synthesize_triplets(
     values = [row.row() for row in rows]
     columns = None if values else [f.name for f in fields(Triplet) if f.name != "others"]
     return TripletTable(values, columns=columns)
-
-
-def attempts(per_sentence: int) -> int:
-    """Return how often both ways are searched, at most, for so many different triplets."""
-    return 1 if per_sentence == 1 else _ATTEMPTS_PER_TRIPLET * per_sentence
-
-
-def distinct_triplets(
-    both_ways: Iterable[tuple[Synthesis, Synthesis]], per_sentence: int, minimum_drop: float
-) -> list[Triplet]:
-    """Join syntheses to different triplets, taking no more of them than are needed.
-
-    Parameters
-    ----------
-    both_ways
-        Syntheses from one natural sentence: what model 1 accepts and what model 2 accepts.
-    per_sentence, minimum_drop
-        As for `triplets`.
-    """
-    distinct: dict[tuple[str, str], Triplet] = {}
-    for first, second in both_ways:
-        texts = (first.sentence, second.sentence)
-        enough = all(s.changed and -s.loss >= minimum_drop for s in (first, second))
-        if enough and texts not in distinct:
-            distinct[texts] = Triplet.of(first, second, repeat=len(distinct) + 1)
-        if len(distinct) == per_sentence:
-            break
-    return list(distinct.values())

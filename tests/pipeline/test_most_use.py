@@ -14,7 +14,7 @@ from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.synthesis import FailedTasksError, SynthesisRequest, write_synthesis
 from contstim.pipeline.tasks import SynthesisTask
 from contstim.pipeline.work import Worker
-from contstim.search.triplets import Triplet
+from contstim.search.results import Triplet
 from contstim.text.diversity import words_of
 from contstim.text.sentence import WordList, capitalize
 from contstim.text.vocabulary import Vocabulary

@@ -31,7 +31,7 @@ from contstim.pipeline.tasks import score_tasks
 from contstim.pipeline.work import ModelRecord, RunContext, Task
 from contstim.search.beam import Beam
 from contstim.search.candidates import WordReplacement
-from contstim.search.search import Synthesis
+from contstim.search.results import Synthesis
 from contstim.selection import People, check_design
 from contstim.text.vocabulary import Vocabulary
 

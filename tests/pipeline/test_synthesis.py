@@ -19,8 +19,9 @@ from contstim.pipeline.engine import InProcess
 from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.searches import OneWay
 from contstim.pipeline.synthesis import FailedTasksError, SynthesisRequest, write_synthesis
-from contstim.search.search import synthesize
-from contstim.search.triplets import ModelPair, Triplet, triplets
+from contstim.search.results import Triplet
+from contstim.search.strategies import synthesize
+from contstim.search.triplets import ModelPair, triplets
 from contstim.tables import TRIPLETS
 from contstim.text.sentence import WordList
 from contstim.text.vocabulary import Vocabulary

@@ -30,7 +30,7 @@ from contstim.pipeline.plan import read_study_plan
 from contstim.pipeline.running import run_status, run_study
 from contstim.pipeline.searches import Row, Written
 from contstim.pipeline.synthesis import SynthesisRequest, write_synthesis
-from contstim.search.triplets import Triplet
+from contstim.search.results import Triplet
 from contstim.text.sentence import WordList
 from contstim.text.vocabulary import Vocabulary
 

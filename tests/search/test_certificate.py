@@ -25,7 +25,7 @@ from contstim.search.problem import (
     Objective,
     Problem,
 )
-from contstim.search.search import synthesize
+from contstim.search.strategies import synthesize
 from contstim.search.sweeps import Search
 from contstim.text.sentence import Sentence, WordList
 from contstim.text.vocabulary import Vocabulary

@@ -10,7 +10,7 @@ from contstim.errors import ValidationError
 from contstim.search.bounded import Bounded
 from contstim.search.candidates import Candidates
 from contstim.search.exhaustive import Exhaustive
-from contstim.search.strategies import STRATEGIES, strategy
+from contstim.search.strategies import STRATEGIES, strategy_called
 from contstim.search.sweeps import Search, Strategy
 
 VARIANTS = [Bounded(None), Bounded(1), Bounded(2, first=1), Bounded(inputs=40)]
@@ -18,7 +18,7 @@ VARIANTS = [Bounded(None), Bounded(1), Bounded(2, first=1), Bounded(inputs=40)]
 
 # Each climb takes its time on toy models that score word by word.
 FEW: dict[str, dict[str, int]] = {"restarts": {"restarts": 2}, "exchanges": {"tried": 4}}
-LISTED = [strategy(name, **FEW.get(name, {})) for name in STRATEGIES]
+LISTED = [strategy_called(name, **FEW.get(name, {})) for name in STRATEGIES]
 
 
 @pytest.mark.parametrize("checked", [*LISTED, *VARIANTS], ids=repr)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from contstim import SentenceModel, Vocabulary, WordList, WordOptions, load_model, synthesize
 from contstim.models.toy import TableModel
 from contstim.search.candidates import WordReplacement
-from contstim.search.strategies import STRATEGIES, strategy
+from contstim.search.strategies import STRATEGIES, strategy_called
 from contstim.text.sentence import Sentence, capitalize
 
 LOWER = ["the", "dog", "saw", "cat", "ran", "home", "red", "big", "man", "of", "ate", "fish"]
@@ -46,7 +46,7 @@ def proposed(
         natural,
         reject=models[0],
         accept=models[1],
-        strategy=strategy(name, **FEW.get(name, {})),
+        strategy=strategy_called(name, **FEW.get(name, {})),
         proposal=proposal,
     )
     before = Sentence.parse(natural).words

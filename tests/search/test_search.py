@@ -14,7 +14,8 @@ from contstim.search.candidates import WordReplacement
 from contstim.search.check import improvements
 from contstim.search.paper import Paper, likelihood_by_name
 from contstim.search.problem import Problem
-from contstim.search.search import Synthesis, synthesize
+from contstim.search.results import Synthesis
+from contstim.search.strategies import synthesize
 from contstim.search.sweeps import Search, Strategy
 from contstim.text.sentence import Sentence, WordList
 from contstim.text.vocabulary import Vocabulary

@@ -17,7 +17,7 @@ from contstim.search.candidates import Spent
 from contstim.search.exhaustive import Exhaustive
 from contstim.search.first_improvement import FirstImprovement
 from contstim.search.paper import Paper, regression_line
-from contstim.search.strategies import DEFAULT, STRATEGIES, options, strategy
+from contstim.search.strategies import DEFAULT, STRATEGIES, options, strategy_called
 from contstim.search.surrogate import Surrogate, expected_improvement
 from contstim.search.sweeps import Strategy
 
@@ -362,12 +362,12 @@ def test_a_surrogate_tells_words_of_several_tokens_from_short_ones() -> None:
         (lambda: Bounded(first=0), "first is 0; give at least 1"),
         (lambda: Bounded(inputs=0), "inputs is 0; give at least 1"),
         (
-            lambda: strategy("paper", budget=3),
+            lambda: strategy_called("paper", budget=3),
             "budget=3 goes with the strategy 'bounded' or 'beam' or 'exchanges' or 'restarts' or "
             "'yielding', not 'paper'; leave it out",
         ),
         (
-            lambda: strategy("bounded", candidates="contstim:lstm"),
+            lambda: strategy_called("bounded", candidates="contstim:lstm"),
             "candidates='contstim:lstm' goes with the strategy 'paper', not 'bounded'; leave it "
             "out",
         ),
@@ -381,14 +381,14 @@ def test_bad_options(call: Callable[[], Strategy], message: str) -> None:
 
 def test_strategies_by_name() -> None:
     with pytest.raises(UnknownNameError, match="unknown strategy 'papre'; did you mean 'paper'"):
-        strategy("papre")
+        strategy_called("papre")
     with pytest.raises(UnknownNameError, match="'bugdet'; did you mean 'budget'"):
-        strategy("bounded", bugdet=7)
-    assert strategy("bounded", budget=7, candidates=None) == Bounded(7)
-    assert strategy("bounded", inputs=900) == Bounded(inputs=900)
-    assert strategy("paper", candidates="a:b") == Paper(candidates="a:b")
+        strategy_called("bounded", bugdet=7)
+    assert strategy_called("bounded", budget=7, candidates=None) == Bounded(7)
+    assert strategy_called("bounded", inputs=900) == Bounded(inputs=900)
+    assert strategy_called("paper", candidates="a:b") == Paper(candidates="a:b")
     for name, kind in STRATEGIES.items():
         # An option's default is the field's.
         declared = {option: field.default for option, field in options(name).items()}
-        assert strategy(name, **declared) == kind()
+        assert strategy_called(name, **declared) == kind()
     assert DEFAULT in STRATEGIES

@@ -27,7 +27,7 @@ from contstim.models.toy import TableModel
 from contstim.search.bounded import Bounded
 from contstim.search.candidates import WordReplacement
 from contstim.search.check import improvements
-from contstim.search.strategies import strategy as strategy_called
+from contstim.search.strategies import strategy_called
 from contstim.search.sweeps import Strategy
 from contstim.search.targets import Sides, parse_floor
 from contstim.search.yielding import Yielding

@@ -11,7 +11,7 @@ from contstim.pipeline.searches import Searches, starts_of, texts_of
 from contstim.pipeline.stage import Run, Stage, StudyPlan
 from contstim.pipeline.stages.score import SCORE
 from contstim.pipeline.work import Task, csv_text
-from contstim.search.triplets import Triplet
+from contstim.search.results import Triplet
 from contstim.tables import TRIPLETS
 from contstim.text.diversity import diversity
 

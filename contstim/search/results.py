@@ -1,0 +1,329 @@
+"""What comes of searches: sentences with how they came about, and triplets made of them.
+
+A triplet is a natural sentence and two synthetic ones, one for each way round of two models.
+Synthetic sentence 1 is accepted by model 1 and rejected by model 2, sentence 2 the reverse
+("1 is what model 1 prefers").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from html import escape
+from typing import Any
+
+from contstim.text.sentence import marked_html
+
+_ATTEMPTS_PER_TRIPLET = 3
+_COLOURS = ("#555", "#0072b2", "#b34700")
+_WIDTH = 110  # of the small figures, pixels
+
+
+@dataclass(frozen=True)
+class Step:
+    """One word that was replaced.
+
+    Attributes
+    ----------
+    sweep, position, old, new
+        When, where and what.
+    scores
+        The sentence's scores after it, nats, one a model of the problem; after the last of them
+        for words that were replaced together.
+    n_scores
+        Exact scores asked of each model so far, as `Synthesis.n_scores` counts them.
+    """
+
+    sweep: int
+    position: int
+    old: str
+    new: str
+    scores: tuple[float, ...]
+    n_scores: tuple[int, ...]
+
+    @property
+    def reject_log_prob(self) -> float:
+        """The score by the first model, for a pair the rejecting one."""
+        return self.scores[0]
+
+    @property
+    def accept_log_prob(self) -> float:
+        """The score by the last model, for a pair the accepting one."""
+        return self.scores[-1]
+
+
+@dataclass(frozen=True)
+class Synthesis:
+    """A synthetic sentence and how it came about; all scores computed again, in nats.
+
+    Attributes
+    ----------
+    natural, sentence
+        The start and the result.
+    models
+        Specs of the problem's models, those of its objective first: for a pair, the rejecting
+        one and the accepting one.
+    natural_scores, scores
+        Their scores of both sentences.
+    loss
+        The loss of the result less that of the natural sentence; 0 if nothing was found.
+    steps
+        Every replacement kept, in order.
+    n_scores
+        Exact scores of candidates asked of each model where they are not known at once; each
+        sentence counts once. (Besides, the natural sentence and each sentence that is kept are
+        scored again.)
+    problem, strategy, seed, attempt
+        What was wanted and how it was searched.
+    finished
+        False if the strategy's limits left candidates out that might have brought an improvement.
+    bound
+        Where a certificate was asked for, a loss that no sentence of these words is below that
+        keeps the constraints.
+    """
+
+    natural: str
+    sentence: str
+    models: tuple[str, ...]
+    natural_scores: tuple[float, ...]
+    scores: tuple[float, ...]
+    loss: float
+    steps: tuple[Step, ...]
+    n_scores: tuple[int, ...]
+    problem: str
+    strategy: str
+    seed: int
+    attempt: int
+    finished: bool = True
+    bound: float | None = None
+
+    @property
+    def reached(self) -> float | None:
+        """At least what part of the lowest possible loss was reached, if that is known: 0 to 1."""
+        if self.bound is None:
+            return None
+        return self.loss / self.bound if self.bound < 0 else 1.0
+
+    @property
+    def changed(self) -> bool:
+        """Whether any word was replaced."""
+        return self.sentence != self.natural
+
+    @property
+    def reject(self) -> str:
+        """The spec of the first model, for a pair the rejecting one."""
+        return self.models[0]
+
+    @property
+    def accept(self) -> str:
+        """The spec of the last model, for a pair the accepting one."""
+        return self.models[-1]
+
+    @property
+    def natural_reject_log_prob(self) -> float:
+        """Log p_reject(n)."""
+        return self.natural_scores[0]
+
+    @property
+    def natural_accept_log_prob(self) -> float:
+        """Log p_accept(n)."""
+        return self.natural_scores[-1]
+
+    @property
+    def reject_log_prob(self) -> float:
+        """Log p_reject(s)."""
+        return self.scores[0]
+
+    @property
+    def accept_log_prob(self) -> float:
+        """Log p_accept(s)."""
+        return self.scores[-1]
+
+    def _repr_html_(self) -> str:
+        """Return both sentences with their scores, which notebooks show."""
+        rows = [
+            ("natural", self.natural, self.natural_scores),
+            ("synthetic", self.sentence, self.scores),
+        ]
+        note = f"{len(self.steps)} replacements kept; strategy {self.strategy}, seed {self.seed}."
+        if self.reached is not None:
+            note += f" At least {self.reached:.0%} of what is possible."
+        return scored_html(rows, self.models, note if self.changed else "Nothing was found.")
+
+
+def reached_columns(results: Mapping[str, Synthesis]) -> tuple[tuple[str, float], ...]:
+    """Return, by name of a column, what part of the possible was reached, where that is known."""
+    reached = {column: result.reached for column, result in results.items()}
+    return tuple((column, part) for column, part in reached.items() if part is not None)
+
+
+@dataclass(frozen=True)
+class Triplet:
+    """One row of the `triplets` table (DESIGN, section 4); log-probabilities in nats.
+
+    ``natural_lp_k``, ``synthetic_1_lp_k``, ``synthetic_2_lp_k`` are under model k. `repeat`
+    counts the triplets made from one natural sentence and model pair, from 1. `others` are further
+    columns: the three sentences' scores by each model of a floor that is neither; where it was
+    asked for, what part of the possible each synthetic sentence reached.
+    """
+
+    model_1: str
+    model_2: str
+    natural: str
+    synthetic_1: str
+    synthetic_2: str
+    natural_lp_1: float
+    natural_lp_2: float
+    synthetic_1_lp_1: float
+    synthetic_1_lp_2: float
+    synthetic_2_lp_1: float
+    synthetic_2_lp_2: float
+    repeat: int = 1
+    others: tuple[tuple[str, float], ...] = ()
+
+    @classmethod
+    def of(cls, first: Synthesis, second: Synthesis, repeat: int) -> Triplet:
+        """Join the synthesis that model 1 accepts and the one that model 2 accepts."""
+        return cls(
+            model_1=first.accept,
+            model_2=first.reject,
+            natural=first.natural,
+            synthetic_1=first.sentence,
+            synthetic_2=second.sentence,
+            natural_lp_1=first.natural_accept_log_prob,
+            natural_lp_2=first.natural_reject_log_prob,
+            synthetic_1_lp_1=first.accept_log_prob,
+            synthetic_1_lp_2=first.reject_log_prob,
+            synthetic_2_lp_1=second.reject_log_prob,
+            synthetic_2_lp_2=second.accept_log_prob,
+            repeat=repeat,
+            others=tuple(
+                (f"{which}_lp {model}", score)
+                for k, model in list(enumerate(first.models))[1:-1]
+                for which, score in (
+                    ("natural", first.natural_scores[k]),
+                    ("synthetic_1", first.scores[k]),
+                    ("synthetic_2", second.scores[second.models.index(model)]),
+                )
+            )
+            + reached_columns({"reached_1": first, "reached_2": second}),
+        )
+
+    @property
+    def written(self) -> tuple[str, str]:
+        """The synthetic sentences."""
+        return self.synthetic_1, self.synthetic_2
+
+    @property
+    def controversiality(self) -> float:
+        """Sum of both falls, nats (Golan et al. 2023, Eq. 4); larger is more controversial."""
+        return (self.natural_lp_2 - self.synthetic_1_lp_2) + (
+            self.natural_lp_1 - self.synthetic_2_lp_1
+        )
+
+    @property
+    def opposed(self) -> bool:
+        """Whether the models order the two synthetic sentences oppositely."""
+        return (
+            self.synthetic_1_lp_1 > self.synthetic_2_lp_1
+            and self.synthetic_1_lp_2 < self.synthetic_2_lp_2
+        )
+
+    def row(self) -> dict[str, str | float | int]:
+        """Return the triplet as a table row, columns in the order of the table."""
+        values = asdict(self)
+        others = values.pop("others")
+        return {**values, **dict(others)}
+
+    def _repr_html_(self) -> str:
+        """Return the three sentences with their scores, which notebooks show."""
+        return triplet_html(self.row())
+
+
+def attempts(per_sentence: int) -> int:
+    """Return how often both ways are searched, at most, for so many different triplets."""
+    return 1 if per_sentence == 1 else _ATTEMPTS_PER_TRIPLET * per_sentence
+
+
+def distinct_triplets(
+    both_ways: Iterable[tuple[Synthesis, Synthesis]], per_sentence: int, minimum_drop: float
+) -> list[Triplet]:
+    """Join syntheses to different triplets, taking no more of them than are needed.
+
+    Parameters
+    ----------
+    both_ways
+        Syntheses from one natural sentence: what model 1 accepts and what model 2 accepts.
+    per_sentence, minimum_drop
+        As for `triplets`.
+    """
+    distinct: dict[tuple[str, str], Triplet] = {}
+    for first, second in both_ways:
+        texts = (first.sentence, second.sentence)
+        enough = all(s.changed and -s.loss >= minimum_drop for s in (first, second))
+        if enough and texts not in distinct:
+            distinct[texts] = Triplet.of(first, second, repeat=len(distinct) + 1)
+        if len(distinct) == per_sentence:
+            break
+    return list(distinct.values())
+
+
+def scored_html(
+    rows: Sequence[tuple[str, str, Sequence[float]]], models: Sequence[str], note: str = ""
+) -> str:
+    """Return a table of sentences with their scores, what differs from the first one in bold.
+
+    Beside each model's scores a small figure has them on one line.
+
+    Parameters
+    ----------
+    rows
+        What a sentence is, the sentence, and its score under each model.
+    models
+        Their names.
+    note
+        A sentence below the table.
+    """
+    natural = rows[0][1]
+    head = "".join(f"<th colspan=2>{escape(model)}</th>" for model in models)
+    spans = [[row[2][k] for row in rows] for k in range(len(models))]
+    lines = []
+    for number, (label, text, scores) in enumerate(rows):
+        colour = _COLOURS[number % len(_COLOURS)]
+        cells = "".join(
+            f"<td style='text-align:right'>{score:.1f}</td><td>{_dot(score, span, colour)}</td>"
+            for score, span in zip(scores, spans, strict=True)
+        )
+        lines.append(
+            f"<tr><td style='color:{colour}'>{escape(label)}</td>"
+            f"<td style='text-align:left'>{marked_html(natural, text)}</td>{cells}</tr>"
+        )
+    below = f"<p>{escape(note)}</p>" if note else ""
+    return f"<table><tr><th></th><th></th>{head}</tr>{''.join(lines)}</table>{below}"
+
+
+def _dot(score: float, span: Sequence[float], colour: str) -> str:
+    """Return a drawing of a score between the lowest and the highest of `span`."""
+    low, high = min(span), max(span)
+    x = 6 + (_WIDTH - 12) * ((score - low) / (high - low) if high > low else 0.5)
+    return (
+        f"<svg width='{_WIDTH}' height='12' role='img' aria-label='{score:.1f}'>"
+        f"<line x1='6' x2='{_WIDTH - 6}' y1='6' y2='6' stroke='#ccc'/>"
+        f"<circle cx='{x:.1f}' cy='6' r='4' fill='{colour}'/></svg>"
+    )
+
+
+def triplet_html(row: Mapping[Any, Any]) -> str:
+    """Return one row of a `triplets` table as HTML."""
+    models = [str(row["model_1"]), str(row["model_2"])]
+    return scored_html(
+        [
+            (label, str(row[kind]), [float(row[f"{kind}_lp_{k}"]) for k in (1, 2)])
+            for label, kind in (
+                ("natural", "natural"),
+                (f"1: accepted by {models[0]}", "synthetic_1"),
+                (f"2: accepted by {models[1]}", "synthetic_2"),
+            )
+        ],
+        models,
+    )
