@@ -8,6 +8,7 @@ of sentences is a transportation problem; which two make a pair is settled after
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -102,6 +103,16 @@ class AssignmentProblem:
                 return np.asarray(head[fit][:count])
             length *= 4
 
+    def in_order(self, chosen: Sequence[IntArray]) -> list[IntArray]:
+        """Return each role's rows, that of least cost first; canonical rows settle equal ranks."""
+        pairs = zip(self.roles, chosen, strict=True)
+        return [rows[np.lexsort((rows, self.doubled[rows, role.reject]))] for role, rows in pairs]
+
+    def cost(self, chosen: Sequence[IntArray]) -> float:
+        """Return the sum of doubled ranks of each role's rows."""
+        pairs = zip(self.roles, chosen, strict=True)
+        return float(sum(self.doubled[rows, role.reject].sum() for role, rows in pairs))
+
     def costs(self, rows: IntArray) -> FloatArray:
         """Return the costs of the sentences `rows`, shape (A, len(rows)); inf where forbidden."""
         table = np.empty((len(self.roles), len(rows)))
@@ -165,12 +176,8 @@ def _solve(problem: AssignmentProblem, rows: IntArray) -> list[IntArray] | None:
         _, columns = linear_sum_assignment(costs[place_role])
     except ValueError:  # SciPy's way to say that no complete assignment exists
         return None
-    chosen = []
-    for a, role in enumerate(problem.roles):
-        of_role = rows[columns[place_role == a]]
-        # Canonical rows settle equal ranks.
-        chosen.append(of_role[np.lexsort((of_role, problem.doubled[of_role, role.reject]))])
-    return chosen
+    chosen = [rows[columns[place_role == a]] for a in range(len(problem.roles))]
+    return problem.in_order(chosen)
 
 
 def _refuse_short_roles(problem: AssignmentProblem) -> None:

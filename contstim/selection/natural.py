@@ -135,10 +135,8 @@ def select_natural_pairs(
         for constraint in constraints:
             constraint.add_rows(rows)
         with waiting("choosing pairs", time_limit):
-            programmed = solve_programme(problem, rows, options)
-        chosen, proven, used = programmed.chosen, programmed.proven, str(options)
-        relaxation = programmed.relaxation
-        cost = _check(problem, chosen, rows)
+            chosen, relaxation, proven = solve_programme(problem, rows, options)
+        used, cost = str(options), _check(problem, chosen, rows)
     bound = cost if proven else min(cost, relaxation)
     table = _rows(ranked.models, wanted, chosen, labels, problem, match, unit)
     table.attrs = {
@@ -228,11 +226,9 @@ def _check(
 ) -> float:
     """Check a selection, whatever found it, and return its cost in half ranks."""
     taken = np.concatenate([*chosen])
-    cost = 0
     for role, of_role in zip(problem.roles, chosen, strict=True):
         if len(of_role) != role.count or not problem.allowed(role)[of_role].all():
             raise InfeasibleError(f"the solver's selection is not valid: {role}; use another")
-        cost += int(problem.doubled[of_role, role.reject].sum())
     if len(np.unique(taken)) != len(taken):
         raise InfeasibleError("the solver's selection uses a sentence twice; use another solver")
     if rows is not None and rows.names:
@@ -244,7 +240,7 @@ def _check(
         if broken.any():
             name = rows.names[int(np.flatnonzero(broken)[0])]
             raise InfeasibleError(f"the solver's selection breaks {name}; use another solver")
-    return float(cost)
+    return problem.cost(chosen)
 
 
 def _rows(

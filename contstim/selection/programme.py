@@ -13,11 +13,11 @@ import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import linprog
-from scipy.sparse import coo_array, csr_array, diags_array, hstack, vstack
+from scipy.sparse import csr_array, diags_array, eye_array, hstack, vstack
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InfeasibleError, MissingExtraError, UnknownNameError
@@ -38,19 +38,6 @@ Solver = Any
 # Zero would be taken for "not given" by PuLP's Gurobi interface; costs are whole numbers below
 # 1e9 in all, so that this gap is less than one.
 _GAP = 1e-10
-
-
-@dataclass(frozen=True, eq=False)
-class BinaryProgramme:
-    """Minimise ``costs @ x`` over x in {0, 1}^n subject to ``lower <= rows @ x <= upper``.
-
-    `rows` is sparse, shape (number of constraints, n).
-    """
-
-    costs: FloatArray
-    rows: csr_array
-    lower: FloatArray
-    upper: FloatArray
 
 
 @dataclass(frozen=True)
@@ -113,8 +100,21 @@ def make_solver(options: SolverOptions) -> Any:
     raise MissingExtraError(f"solver {solver!r} is not installed; {how}")
 
 
-def solve_binary(programme: BinaryProgramme, solver: Any) -> tuple[BoolArray | None, str]:
-    """Solve a programme with a PuLP solver.
+def solve_binary(
+    costs: FloatArray, rows: csr_array, lower: FloatArray, upper: FloatArray, solver: Any
+) -> tuple[BoolArray | None, str]:
+    """Minimise ``costs @ x`` over x in {0, 1}^n subject to ``lower <= rows @ x <= upper``.
+
+    Parameters
+    ----------
+    costs
+        Shape (n,).
+    rows
+        Sparse, shape (number of constraints, n).
+    lower, upper
+        Shape (number of constraints,).
+    solver
+        Of PuLP.
 
     Returns
     -------
@@ -126,45 +126,31 @@ def solve_binary(programme: BinaryProgramme, solver: Any) -> tuple[BoolArray | N
     """
     import pulp
 
-    n = len(programme.costs)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        variables = [pulp.LpVariable(f"x{i}", cat="Binary") for i in range(n)]
+        variables = [pulp.LpVariable(f"x{i}", cat="Binary") for i in range(len(costs))]
         problem = pulp.LpProblem("selection", pulp.LpMinimize)
-        problem += pulp.LpAffineExpression(
-            list(zip(variables, programme.costs.tolist(), strict=True))
-        )
-        rows = programme.rows
-        for r in range(rows.shape[0]):
+        problem += pulp.LpAffineExpression(list(zip(variables, costs.tolist(), strict=True)))
+        for r, (least, most) in enumerate(zip(lower.tolist(), upper.tolist(), strict=True)):
             part = slice(rows.indptr[r], rows.indptr[r + 1])
-            where, values = rows.indices[part].tolist(), rows.data[part].tolist()
-            terms = [(variables[i], value) for i, value in zip(where, values, strict=True)]
-            for constraint in _sides(terms, programme.lower[r], programme.upper[r]):
-                problem += constraint
+            own = [variables[i] for i in rows.indices[part].tolist()]
+            terms = pulp.LpAffineExpression(list(zip(own, rows.data[part].tolist(), strict=True)))
+            if least == most:
+                problem += terms == least
+                continue
+            if np.isfinite(least):
+                problem += terms >= least
+            if np.isfinite(most):
+                problem += terms <= most
         problem.solve(solver)
     if problem.status == pulp.LpStatusInfeasible:
         return None, "infeasible"
     chosen = np.array([round(v.varValue or 0.0) for v in variables], dtype=bool)
     sums = rows @ chosen.astype(np.float64)
     slack = 1e-6 * np.maximum(1.0, abs(rows) @ chosen.astype(np.float64))
-    within = (sums >= programme.lower - slack) & (sums <= programme.upper + slack)
-    if not within.all():
+    if not ((sums >= lower - slack) & (sums <= upper + slack)).all():
         return None, "unknown"
     return chosen, "optimal" if problem.sol_status == pulp.LpSolutionOptimal else "feasible"
-
-
-def _sides(terms: Sequence[tuple[Any, float]], lower: float, upper: float) -> list[Any]:
-    import pulp
-
-    expression = pulp.LpAffineExpression(list(terms))
-    if lower == upper:
-        return [expression == lower]
-    sides = []
-    if np.isfinite(lower):
-        sides.append(expression >= lower)
-    if np.isfinite(upper):
-        sides.append(expression <= upper)
-    return sides
 
 
 #: More choices than this are not handed to a solver.
@@ -173,47 +159,19 @@ MAX_COLUMNS = 400_000
 _TOLERANCE = 1e-7
 
 
-@dataclass(frozen=True, eq=False)
-class Programmed:
-    """A selection under constraints.
-
-    Attributes
-    ----------
-    chosen
-        For each role the rows of its sentences, that of least cost first.
-    relaxation
-        Lower bound on the cost of every selection, from the linear relaxation over all choices.
-    proven
-        Whether the solver proved the optimum over all choices that can matter.
-    """
-
-    chosen: list[IntArray]
-    relaxation: float
-    proven: bool
-
-
-@dataclass(frozen=True, eq=False)
-class _Columns:
-    """Choices: `role` and `row` of each, shape (n,) both."""
-
-    role: IntArray
-    row: IntArray
-
-
-@dataclass(frozen=True, eq=False)
-class _Dual:
-    """Dual prices of roles (A,), sentences (S,), and constraints' upper and lower sides."""
-
-    roles: FloatArray
-    sentences: FloatArray
-    upper: FloatArray
-    lower: FloatArray
-
-
 def solve_programme(
     problem: AssignmentProblem, constraints: ConstraintRows, options: SolverOptions
-) -> Programmed:
+) -> tuple[list[IntArray], float, bool]:
     """Choose sentences at the least cost under `constraints`, through PuLP.
+
+    Returns
+    -------
+    list of array
+        For each role the rows of its sentences, that of least cost first.
+    float
+        Lower bound on the cost of every selection, from the linear relaxation over all choices.
+    bool
+        Whether the solver proved the optimum over all choices that can matter.
 
     Raises
     ------
@@ -221,23 +179,24 @@ def solve_programme(
         Naming the constraints or roles that cannot be met.
     """
     engine = make_solver(options)
-    columns, _, _ = _generate(problem, constraints, _first(problem), feasibility=True)
-    _, dual, _ = _generate(problem, constraints, columns, feasibility=False)
-    bound = _lagrange_bound(problem, constraints, dual)
+    relaxation = _Relaxation(problem, constraints)
+    columns, _, _ = relaxation.generate(relaxation.first(), feasibility=True)
+    _, dual, _ = relaxation.generate(columns, feasibility=False)
+    bound = relaxation.bound(dual)
     # Costs are whole numbers, so the bound may be rounded up, but for rounding errors.
     bound = float(np.ceil(bound - _TOLERANCE * max(1.0, abs(bound))))
-    distance = _first_distance(problem, constraints, dual)
+    distance = relaxation.first_distance(dual)
     best: list[IntArray] | None = None
     while True:
-        columns, everything = _within(problem, constraints, dual, distance)
+        columns, everything = relaxation.within(dual, distance)
         if len(columns.role) > MAX_COLUMNS:
             if best is None:
                 raise InfeasibleError(
                     f"no selection found among the {MAX_COLUMNS} most promising choices; "
                     "loosen a constraint or filter the sentences"
                 )
-            return Programmed(best, bound, proven=False)
-        chosen, state = _integer(problem, constraints, columns, engine)
+            return best, bound, False
+        chosen, state = relaxation.integer(columns, engine)
         if chosen is None:
             if everything and state == "infeasible":
                 raise InfeasibleError(
@@ -251,14 +210,12 @@ def solve_programme(
                 )
             distance *= 8
             continue
-        if best is None or _cost(problem, chosen) < _cost(problem, best):
+        if best is None or problem.cost(chosen) < problem.cost(best):
             best = chosen
-        excess = _cost(problem, best) - bound
-        if excess <= 0:
-            return Programmed(best, bound, proven=True)
+        excess = problem.cost(best) - bound
         proven = state == "optimal" and options.exact
-        if not proven or everything or excess <= distance:
-            return Programmed(best, bound, proven)
+        if not proven or everything or excess <= max(0.0, distance):
+            return best, bound, proven or excess <= 0
         distance = excess
 
 
@@ -270,27 +227,10 @@ def feasible_choices(problem: AssignmentProblem, constraints: ConstraintRows) ->
     InfeasibleError
         Naming the constraints that cannot be met, and by how much.
     """
-    columns, _, share = _generate(problem, constraints, _first(problem), feasibility=True)
+    relaxation = _Relaxation(problem, constraints)
+    columns, _, share = relaxation.generate(relaxation.first(), feasibility=True)
     used = share > _TOLERANCE
     return [columns.row[used & (columns.role == a)] for a in range(len(problem.roles))]
-
-
-def _first(problem: AssignmentProblem) -> _Columns:
-    lists = [problem.least_costly(role, max(16, 3 * role.count)) for role in problem.roles]
-    return _Columns(np.repeat(np.arange(len(lists)), [len(x) for x in lists]), np.hstack(lists))
-
-
-def _first_distance(problem: AssignmentProblem, constraints: ConstraintRows, dual: _Dual) -> float:
-    """Return a reduced cost that leaves some tens of choices a sentence wanted: mostly ample."""
-    reduced = [costs for _, costs in _reduced(problem, constraints, dual, feasibility=False)]
-    every = np.hstack(reduced)
-    count = min(20 * problem.total, len(every)) - 1
-    return max(1.0, float(np.partition(every, count)[count]))
-
-
-def _cost(problem: AssignmentProblem, chosen: list[IntArray]) -> float:
-    pairs = zip(problem.roles, chosen, strict=True)
-    return float(sum(problem.doubled[of_role, role.reject].sum() for role, of_role in pairs))
 
 
 def some(names: Sequence[str]) -> str:
@@ -299,180 +239,179 @@ def some(names: Sequence[str]) -> str:
     return shown if len(names) <= 3 else f"{shown} and {len(names) - 3} more"
 
 
-def _costs(problem: AssignmentProblem, columns: _Columns) -> FloatArray:
-    reject = np.array([role.reject for role in problem.roles])
-    return np.asarray(problem.doubled[columns.row, reject[columns.role]], dtype=np.float64)
+class _Columns(NamedTuple):
+    """Choices: `role` and `row` of each, shape (n,) both."""
+
+    role: IntArray
+    row: IntArray
 
 
-def _incidence(
-    problem: AssignmentProblem, columns: _Columns
-) -> tuple[csr_array, csr_array, IntArray]:
-    """Return roles by choices, sentences by choices, and which sentences those are."""
-    n = len(columns.role)
-    ones, where = np.ones(n), np.arange(n)
-    places = csr_array(coo_array((ones, (columns.role, where)), shape=(len(problem.roles), n)))
-    rows, compact = np.unique(columns.row, return_inverse=True)
-    uses = csr_array(coo_array((ones, (compact, where)), shape=(len(rows), n)))
-    return places, uses, rows
+class _Dual(NamedTuple):
+    """Dual prices of roles (A,), sentences (S,) and the sides of constraints (B,)."""
+
+    roles: FloatArray
+    sentences: FloatArray
+    sides: FloatArray
 
 
-def _constraint_matrix(constraints: ConstraintRows, columns: _Columns) -> csr_array:
-    """Return the weights of the choices, shape (number of constraints, n)."""
-    blocks, places = [], []
-    for a, weights in enumerate(constraints.weights):
-        of_role = np.flatnonzero(columns.role == a)
-        blocks.append(weights[columns.row[of_role]])
-        places.append(of_role)
-    order = np.argsort(np.hstack(places), kind="stable")
-    return csr_array(csr_array(vstack(blocks, format="csr"))[order].T)
+class _Relaxation:
+    """The linear relaxation over all choices, and what its prices say of them.
 
-
-def _generate(
-    problem: AssignmentProblem, constraints: ConstraintRows, columns: _Columns, *, feasibility: bool
-) -> tuple[_Columns, _Dual, FloatArray]:
-    """Solve the linear relaxation over all choices, adding those that improve it.
-
-    Returns the choices that it needed, the prices, and how much of each is chosen.
-
-    With `feasibility` the shortfall of roles and constraints is minimised, and an
-    :class:`~contstim.errors.InfeasibleError` raised where it cannot be 0.
+    A constraint has one or two sides: B of them in all, each of which is at most its limit.
     """
-    n_rows = len(problem.doubled)
-    while True:
-        shortfall, dual, share = _relax(problem, constraints, columns, feasibility=feasibility)
-        roles, rows = [columns.role], [columns.row]
-        for a, (allowed, reduced) in enumerate(_reduced(problem, constraints, dual, feasibility)):
-            better = np.flatnonzero(reduced < -_TOLERANCE)
-            most = better[np.argsort(reduced[better], kind="stable")[:200]]
-            roles.append(np.full(len(most), a))
-            rows.append(allowed[most])
-        key = np.unique(np.hstack(roles) * n_rows + np.hstack(rows))
-        if len(key) == len(columns.role):
-            break
-        columns = _Columns(key // n_rows, key % n_rows)
-    if shortfall:
-        raise InfeasibleError(
-            f"the constraints cannot be met together: what falls short is {some(shortfall)}; "
-            "loosen a constraint or add sentences"
-        )
-    return columns, dual, share
 
+    def __init__(self, problem: AssignmentProblem, constraints: ConstraintRows) -> None:
+        self.problem, self.constraints = problem, constraints
+        self.wanted = np.array([role.count for role in problem.roles], dtype=np.float64)
+        up, low = np.isfinite(constraints.upper), np.isfinite(constraints.lower)
+        self.sides = np.hstack([np.flatnonzero(up), np.flatnonzero(low)])  # of which constraint
+        self.signs = np.repeat([1.0, -1.0], [up.sum(), low.sum()])
+        self.limits = np.hstack([constraints.upper[up], -constraints.lower[low]])
+        self.scale = np.ones(len(constraints.names))
+        for weights in constraints.weights:
+            self.scale = np.maximum(self.scale, abs(weights).max(axis=0).toarray().ravel())
 
-def _relax(
-    problem: AssignmentProblem, constraints: ConstraintRows, columns: _Columns, *, feasibility: bool
-) -> tuple[list[str], _Dual, FloatArray]:
-    """Solve the relaxation over `columns`; return what falls short, the prices and the choice."""
-    places, uses, rows = _incidence(problem, columns)
-    matrix = _constraint_matrix(constraints, columns)
-    scale = np.ones(matrix.shape[0])
-    for weights in constraints.weights:
-        scale = np.maximum(scale, abs(weights).max(axis=0).toarray().ravel())
-    matrix = csr_array(diags_array(1.0 / scale) @ matrix)
-    up, low = np.isfinite(constraints.upper), np.isfinite(constraints.lower)
-    inequalities = [uses, matrix[up], -matrix[low]]
-    limits = np.hstack(
-        [np.ones(len(rows)), (constraints.upper / scale)[up], -(constraints.lower / scale)[low]]
-    )
-    below = csr_array(vstack(inequalities, format="csr"))
-    equal = places
-    costs = _costs(problem, columns)
-    if feasibility:
-        n_constraints = int(up.sum() + low.sum())
-        elastic = coo_array(
-            (
-                -np.ones(n_constraints),
-                (len(rows) + np.arange(n_constraints), np.arange(n_constraints)),
-            ),
-            shape=(below.shape[0], n_constraints),
-        )
-        n_roles = len(problem.roles)
-        below = csr_array(hstack([below, csr_array((below.shape[0], n_roles)), elastic]))
-        equal = csr_array(
-            hstack([places, diags_array(np.ones(n_roles)), csr_array((n_roles, n_constraints))])
-        )
-        # Missing sentences cost more, so that constraints are named where either could be.
-        short = np.hstack([np.full(n_roles, 10.0), np.ones(n_constraints)])
-        costs = np.hstack([np.zeros(len(costs)), short])
-    wanted = np.array([role.count for role in problem.roles], dtype=np.float64)
-    solve: Any = linprog  # its type stubs know nothing of sparse matrices
-    answer = solve(costs, A_ub=below, b_ub=limits, A_eq=equal, b_eq=wanted, method="highs")
-    if answer.status != 0:
-        raise InfeasibleError(f"the linear relaxation was not solved: {answer.message}")
-    prices = answer.ineqlin.marginals
-    sentences = np.zeros(len(problem.doubled))
-    sentences[rows] = prices[: len(rows)]
-    upper, lower = np.zeros(len(scale)), np.zeros(len(scale))
-    end = len(rows) + int(up.sum())
-    upper[up] = prices[len(rows) : end] / scale[up]
-    lower[low] = prices[end:] / scale[low]
-    dual = _Dual(answer.eqlin.marginals, sentences, upper, lower)
-    shortfall = []
-    if feasibility:
-        sides = np.hstack([np.flatnonzero(up), np.flatnonzero(low)])
-        names = [*map(str, problem.roles), *(constraints.names[i] for i in sides)]
-        units = np.hstack([np.ones(len(problem.roles)), (scale / constraints.units)[sides]])
+    def first(self) -> _Columns:
+        """Return the choices that each role begins with."""
+        roles = self.problem.roles
+        lists = [self.problem.least_costly(role, max(16, 3 * role.count)) for role in roles]
+        return _Columns(np.repeat(np.arange(len(lists)), [len(x) for x in lists]), np.hstack(lists))
+
+    def first_distance(self, dual: _Dual) -> float:
+        """Return a reduced cost that leaves tens of choices a sentence wanted: mostly ample."""
+        every = np.hstack([costs for _, costs in self._reduced(dual, feasibility=False)])
+        count = min(20 * self.problem.total, len(every)) - 1
+        return max(1.0, float(np.partition(every, count)[count]))
+
+    def generate(
+        self, columns: _Columns, *, feasibility: bool
+    ) -> tuple[_Columns, _Dual, FloatArray]:
+        """Solve the linear relaxation over all choices, adding those that improve it.
+
+        Returns the choices that it needed, the prices, and how much of each is chosen.
+
+        With `feasibility` the shortfall of roles and constraints is minimised, and an
+        :class:`~contstim.errors.InfeasibleError` raised where it cannot be 0.
+        """
+        n_rows = len(self.problem.doubled)
+        while True:
+            shortfall, dual, share = self._relax(columns, feasibility=feasibility)
+            roles, rows = [columns.role], [columns.row]
+            for a, (allowed, reduced) in enumerate(self._reduced(dual, feasibility)):
+                better = np.flatnonzero(reduced < -_TOLERANCE)
+                most = better[np.argsort(reduced[better], kind="stable")[:200]]
+                roles.append(np.full(len(most), a))
+                rows.append(allowed[most])
+            key = np.unique(np.hstack(roles) * n_rows + np.hstack(rows))
+            if len(key) == len(columns.role):
+                break
+            columns = _Columns(key // n_rows, key % n_rows)
+        if shortfall:
+            raise InfeasibleError(
+                f"the constraints cannot be met together: what falls short is {some(shortfall)}; "
+                "loosen a constraint or add sentences"
+            )
+        return columns, dual, share
+
+    def _relax(
+        self, columns: _Columns, *, feasibility: bool
+    ) -> tuple[list[str], _Dual, FloatArray]:
+        """Solve the relaxation over `columns`; return what falls short, the prices and shares."""
+        places, uses, rows = self._incidence(columns)
+        n_roles, n_sides = len(self.wanted), len(self.sides)
+        scale = self.scale[self.sides]
+        sided = diags_array(self.signs / scale) @ self._weights(columns)[self.sides]
+        below, equal, costs = vstack([uses, sided], format="csr"), places, self._costs(columns)
+        if feasibility:
+            # Missing sentences cost more, so that constraints are named where either could be.
+            elastic = vstack([csr_array((len(rows), n_sides)), -eye_array(n_sides)], format="csr")
+            below = hstack([below, csr_array((below.shape[0], n_roles)), elastic], format="csr")
+            equal = hstack(
+                [places, eye_array(n_roles), csr_array((n_roles, n_sides))], format="csr"
+            )
+            costs = np.repeat([0.0, 10.0, 1.0], [len(costs), n_roles, n_sides])
+        limits = np.hstack([np.ones(len(rows)), self.limits / scale])
+        solve: Any = linprog  # its type stubs know nothing of sparse matrices
+        answer = solve(costs, below, limits, equal, self.wanted, method="highs")
+        if answer.status != 0:
+            raise InfeasibleError(f"the linear relaxation was not solved: {answer.message}")
+        prices = answer.ineqlin.marginals
+        sentences = np.zeros(len(self.problem.doubled))
+        sentences[rows] = prices[: len(rows)]
+        dual = _Dual(answer.eqlin.marginals, sentences, prices[len(rows) :] / scale)
         missing = answer.x[len(columns.role) :]
+        if feasibility:
+            missing = missing * np.hstack(
+                [np.ones(n_roles), scale / self.constraints.units[self.sides]]
+            )
+        names = [*map(str, self.problem.roles), *(self.constraints.names[i] for i in self.sides)]
         shortfall = [
-            f"{names[i]}, by {missing[i] * units[i]:.3g}" for i in np.flatnonzero(missing > 1e-6)
+            f"{name}, by {by:.3g}" for name, by in zip(names, missing, strict=False) if by > 1e-6
         ]
-    return shortfall, dual, answer.x[: len(columns.role)]
+        return shortfall, dual, answer.x[: len(columns.role)]
 
+    def _reduced(self, dual: _Dual, feasibility: bool) -> Iterator[tuple[IntArray, FloatArray]]:
+        """Yield for each role its allowed rows and their reduced costs."""
+        net = np.bincount(self.sides, self.signs * dual.sides, len(self.scale))
+        for a, role in enumerate(self.problem.roles):
+            allowed = np.flatnonzero(self.problem.allowed(role))
+            weighted = self.constraints.weights[a][allowed] @ net
+            reduced = -dual.roles[a] - dual.sentences[allowed] - weighted
+            if not feasibility:
+                reduced += self.problem.doubled[allowed, role.reject]
+            yield allowed, reduced
 
-def _reduced(
-    problem: AssignmentProblem, constraints: ConstraintRows, dual: _Dual, feasibility: bool
-) -> Iterator[tuple[IntArray, FloatArray]]:
-    """Yield for each role its allowed rows and their reduced costs."""
-    net = dual.upper - dual.lower
-    for a, role in enumerate(problem.roles):
-        allowed = np.flatnonzero(problem.allowed(role))
-        reduced = -dual.roles[a] - dual.sentences[allowed] - constraints.weights[a][allowed] @ net
-        if not feasibility:
-            reduced += problem.doubled[allowed, role.reject]
-        yield allowed, reduced
+    def bound(self, dual: _Dual) -> float:
+        """Return the Lagrangian bound over all choices, for any dual prices of the right sign."""
+        bound = dual.roles @ self.wanted + dual.sentences.sum() + dual.sides @ self.limits
+        for _, reduced in self._reduced(dual, feasibility=False):
+            bound += np.minimum(reduced, 0.0).sum()
+        return float(bound)
 
+    def within(self, dual: _Dual, distance: float) -> tuple[_Columns, bool]:
+        """Return the choices of reduced cost up to `distance`, and whether those are all."""
+        roles, rows, everything = [], [], True
+        for a, (allowed, reduced) in enumerate(self._reduced(dual, feasibility=False)):
+            of_role = allowed[reduced <= distance + _TOLERANCE * max(1.0, distance)]
+            everything = everything and len(of_role) == len(allowed)
+            roles.append(np.full(len(of_role), a))
+            rows.append(of_role)
+        return _Columns(np.hstack(roles), np.hstack(rows)), everything
 
-def _lagrange_bound(problem: AssignmentProblem, constraints: ConstraintRows, dual: _Dual) -> float:
-    """Return the Lagrangian bound over all choices, for any dual prices of the right sign."""
-    bound = float(dual.roles @ [role.count for role in problem.roles] + dual.sentences.sum())
-    up, low = np.isfinite(constraints.upper), np.isfinite(constraints.lower)
-    bound += float(
-        dual.upper[up] @ constraints.upper[up] - dual.lower[low] @ constraints.lower[low]
-    )
-    for _, reduced in _reduced(problem, constraints, dual, feasibility=False):
-        bound += float(np.minimum(reduced, 0.0).sum())
-    return bound
+    def integer(self, columns: _Columns, engine: Any) -> tuple[list[IntArray] | None, str]:
+        """Choose whole sentences among `columns`; return them by role, and the solver's status."""
+        places, uses, _ = self._incidence(columns)
+        shared = uses[np.diff(uses.indptr) > 1]
+        matrix = csr_array(vstack([places, shared, self._weights(columns)], format="csr"))
+        free, once = np.full(shared.shape[0], -np.inf), np.ones(shared.shape[0])
+        lower = np.hstack([self.wanted, free, self.constraints.lower])
+        upper = np.hstack([self.wanted, once, self.constraints.upper])
+        answer, state = solve_binary(self._costs(columns), matrix, lower, upper, engine)
+        if answer is None:
+            return None, state
+        roles = range(len(self.wanted))
+        chosen = [columns.row[answer & (columns.role == a)] for a in roles]
+        return self.problem.in_order(chosen), state
 
+    def _costs(self, columns: _Columns) -> FloatArray:
+        reject = np.array([role.reject for role in self.problem.roles])
+        costs = self.problem.doubled[columns.row, reject[columns.role]]
+        return np.asarray(costs, dtype=np.float64)
 
-def _within(
-    problem: AssignmentProblem, constraints: ConstraintRows, dual: _Dual, distance: float
-) -> tuple[_Columns, bool]:
-    """Return the choices of reduced cost up to `distance`, and whether those are all."""
-    roles, rows, everything = [], [], True
-    for a, (allowed, reduced) in enumerate(_reduced(problem, constraints, dual, feasibility=False)):
-        of_role = allowed[reduced <= distance + _TOLERANCE * max(1.0, distance)]
-        everything = everything and len(of_role) == len(allowed)
-        roles.append(np.full(len(of_role), a))
-        rows.append(of_role)
-    return _Columns(np.hstack(roles), np.hstack(rows)), everything
+    def _incidence(self, columns: _Columns) -> tuple[csr_array, csr_array, IntArray]:
+        """Return roles by choices, sentences by choices, and which sentences those are."""
+        n = len(columns.role)
+        ones, where = np.ones(n), np.arange(n)
+        places = csr_array((ones, (columns.role, where)), shape=(len(self.wanted), n))
+        rows, compact = np.unique(columns.row, return_inverse=True)
+        return places, csr_array((ones, (compact, where)), shape=(len(rows), n)), rows
 
-
-def _integer(
-    problem: AssignmentProblem, constraints: ConstraintRows, columns: _Columns, engine: Any
-) -> tuple[list[IntArray] | None, str]:
-    places, uses, _ = _incidence(problem, columns)
-    shared = uses[np.diff(uses.indptr) > 1]
-    wanted = np.array([role.count for role in problem.roles], dtype=np.float64)
-    matrix = csr_array(
-        vstack([places, shared, _constraint_matrix(constraints, columns)], format="csr")
-    )
-    lower = np.hstack([wanted, np.full(shared.shape[0], -np.inf), constraints.lower])
-    upper = np.hstack([wanted, np.ones(shared.shape[0]), constraints.upper])
-    programme = BinaryProgramme(_costs(problem, columns), matrix, lower, upper)
-    answer, state = solve_binary(programme, engine)
-    if answer is None:
-        return None, state
-    chosen = []
-    for a, role in enumerate(problem.roles):
-        of_role = columns.row[answer & (columns.role == a)]
-        chosen.append(of_role[np.lexsort((of_role, problem.doubled[of_role, role.reject]))])
-    return chosen, state
+    def _weights(self, columns: _Columns) -> csr_array:
+        """Return the weights of the choices, shape (number of constraints, n)."""
+        of_roles = [np.flatnonzero(columns.role == a) for a in range(len(self.wanted))]
+        blocks = [
+            weights[columns.row[of_role]]
+            for weights, of_role in zip(self.constraints.weights, of_roles, strict=True)
+        ]
+        order = np.argsort(np.hstack(of_roles), kind="stable")
+        return csr_array(csr_array(vstack(blocks, format="csr"))[order].T)

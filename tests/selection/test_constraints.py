@@ -153,7 +153,7 @@ def test_choices_left_out_at_first_are_brought_in_until_the_proof_holds(monkeypa
     weights = pd.Series(np.random.default_rng(seed).integers(0, 9, 50), index=frame.index)
     constraints = [Linear(weights, lower=19, upper=19), Balance(weights, 0.5)]
     expected = select_natural_pairs(frame, 2, constraints=constraints)
-    monkeypatch.setattr(programme_module, "_first_distance", lambda *_: 1.0)
+    monkeypatch.setattr(programme_module._Relaxation, "first_distance", lambda *_: 1.0)
     table = select_natural_pairs(frame, 2, constraints=constraints)
     assert table.attrs["objective"] == expected.attrs["objective"]
     allowed = [
@@ -188,10 +188,9 @@ def test_relaxed_bound_holds_for_any_prices(seed):
         prices = programme_module._Dual(
             rng.normal(10, 10, 2),
             -rng.exponential(size=30),
-            -rng.exponential(size=1) * 0.1,
-            -rng.exponential(size=1) * 0.1,
+            -rng.exponential(size=2) * 0.1,
         )
-        assert programme_module._lagrange_bound(problem, rows, prices) <= least
+        assert programme_module._Relaxation(problem, rows).bound(prices) <= least
 
 
 def test_solver_object_of_the_user_is_used_and_its_claim_not_taken_for_proof():
