@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,9 +14,8 @@ from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InfeasibleError
 from contstim.selection.assignment import ROLES, AssignmentProblem, Role
 from contstim.selection.constraints import ConstraintRows, SelectionConstraint
-from contstim.selection.measure import PairMeasure, signs_of
 from contstim.selection.programme import feasible_choices, some
-from contstim.selection.ranks import RankedScores
+from contstim.selection.ranks import PairMeasure, RankedScores
 
 # Units in which the bound on expected log Bayes factors is divided for the integer programme.
 _UNITS = 1e5
@@ -28,9 +27,17 @@ _EXCHANGES = 1000
 _DIVE_ABOVE = 1500
 
 
-@dataclass(frozen=True, eq=False)
 class Cover:
     """Which `n` of K candidate pairs are chosen.
+
+    Parameters
+    ----------
+    measure
+        What pairs add.
+    pairs
+        Candidates in any order, repeated or not: rows of their two sentences.
+    constraints, n, uses
+        As in `select_set`.
 
     Attributes
     ----------
@@ -44,58 +51,45 @@ class Cover:
         What the choice must keep: the number of pairs, the uses of sentences, the constraints.
     names, units
         Of the constraints, the last rows.
-    n, uses
-        As in `select_set`.
+    counted
+        Whether sums are numbers of separations.
     """
 
-    pairs: IntArray
-    terms: FloatArray
-    least: FloatArray
-    rows: csr_array
-    lower: FloatArray
-    upper: FloatArray
-    names: list[str]
-    units: FloatArray
-    n: int
-    uses: int
-    counted: bool
-
-    @classmethod
-    def of(
-        cls,
-        ranked: RankedScores,
-        pairs: IntArray,
+    def __init__(
+        self,
         measure: PairMeasure,
+        pairs: IntArray,
         constraints: Sequence[SelectionConstraint],
         n: int,
         uses: int,
-    ) -> Cover:
-        """Make the problem from candidates in any order, repeated or not."""
+    ) -> None:
+        self.n, self.uses, self.counted = n, uses, measure.people is None
         pairs = np.unique(np.sort(pairs, axis=1), axis=0)
-        signs = signs_of(ranked.doubled, ranked.fractions, pairs, 0.0)
+        signs = measure.ranked.signs(pairs)
         first = np.take_along_axis(signs, (signs != 0).argmax(axis=1)[:, None], axis=1)
-        pairs = np.where(first < 0, pairs[:, ::-1], pairs)
+        self.pairs = np.where(first < 0, pairs[:, ::-1], pairs)
         signs = np.where(first < 0, -signs, signs)
-        used, place = np.unique(pairs.ravel(), return_inverse=True)
-        place = place.reshape(pairs.shape)
-        count = len(pairs)
+        self.terms = measure.terms(self.pairs)
+        self.least = measure.ranked.apart(self.pairs).min(axis=1)
+        used, place = np.unique(self.pairs.ravel(), return_inverse=True)
+        place, count = place.reshape(self.pairs.shape), len(self.pairs)
         incidence = csr_array((np.ones(2 * count), (place.ravel(), np.arange(2 * count) // 2)))
         incidence = incidence[np.diff(incidence.indptr) > uses]
-        limits = _pair_limits(constraints, ranked, used, place, signs, n)
-        matrix, lower, upper, names, units = limits
-        return cls(
-            pairs,
-            measure.terms(pairs),
-            np.abs(ranked.fractions[pairs[:, 0]] - ranked.fractions[pairs[:, 1]]).min(axis=1),
-            csr_array(vstack([csr_array(np.ones((1, count))), incidence, matrix], format="csr")),
-            np.hstack([n, np.full(incidence.shape[0], -np.inf), lower]),
-            np.hstack([n, np.full(incidence.shape[0], uses), upper]),
-            names,
-            units,
-            n,
-            uses,
-            measure.people is None,
-        )
+        matrix, limits = _pair_limits(constraints, measure.ranked, used, place, signs, n)
+        every = vstack([csr_array(np.ones((1, count))), incidence, matrix], format="csr")
+        self.rows = csr_array(every)
+        never, often = (np.full(incidence.shape[0], most) for most in (-np.inf, uses))
+        self.lower = np.hstack([n, never, *(own.lower for own in limits)])
+        self.upper = np.hstack([n, often, *(own.upper for own in limits)])
+        self.names = [name for own in limits for name in own.names]
+        self.units = np.hstack([own.units for own in limits])
+
+    def _sums(self, unit: float = 1.0) -> tuple[csr_array, csr_array]:
+        """Return rows of the model pairs' sums in units less t, and of what must be kept."""
+        models = self.terms.shape[1]
+        sums = hstack([csr_array(unit * self.terms.T), csr_array(-np.ones((models, 1)))])
+        kept = hstack([self.rows, csr_array((self.rows.shape[0], 1))], format="csr")
+        return sums, kept
 
     def _programme(self, bound: float, unit: float) -> dict[str, Any]:
         """Return the programme: the variables are x, one a pair, and t, units of the least sum.
@@ -104,14 +98,13 @@ class Cover:
         outweigh one.
         """
         count, models = self.terms.shape
-        least = hstack([csr_array(unit * self.terms.T), csr_array(-np.ones((models, 1)))])
-        kept = hstack([self.rows, csr_array((self.rows.shape[0], 1))])
         lower = np.hstack([np.zeros(models), self.lower])
         upper = np.hstack([np.full(models, np.inf), self.upper])
         tie = -0.5 / self.n * self.least if self.counted else np.zeros(count)
+        rows = vstack(self._sums(unit), format="csr")
         return {
             "c": np.append(tie, -1.0),
-            "constraints": LinearConstraint(vstack([least, kept], format="csr"), lower, upper),
+            "constraints": LinearConstraint(rows, lower, upper),
             "bounds": Bounds(0, np.append(np.ones(count), np.ceil(unit * bound))),
         }
 
@@ -119,23 +112,12 @@ class Cover:
         """Return the model pairs' weights at which the linear relaxation is least."""
         count, models = self.terms.shape
         up, low = np.isfinite(self.upper), np.isfinite(self.lower)
-        kept = vstack([self.rows[up], -self.rows[low]], format="csr")
-        below = vstack(
-            [
-                hstack([csr_array(-self.terms.T), csr_array(np.ones((models, 1)))]),
-                hstack([kept, csr_array((kept.shape[0], 1))]),
-            ],
-            format="csr",
-        )
+        sums, kept = self._sums()
+        below = vstack([-sums, kept[up], -kept[low]], format="csr")
         limits = np.hstack([np.zeros(models), self.upper[up], -self.lower[low]])
+        ends = [(0, 1)] * count + [(0, None)]
         solve: Any = linprog  # its type stubs know nothing of sparse matrices
-        answer = solve(
-            np.append(np.zeros(count), -1.0),
-            A_ub=below,
-            b_ub=limits,
-            bounds=[(0, 1)] * count + [(0, None)],
-            method="highs",
-        )
+        answer = solve(np.append(np.zeros(count), -1.0), below, limits, bounds=ends, method="highs")
         if answer.status != 0:  # the candidates keep no constraint: any prices will do
             return np.full(models, 1 / models)
         prices = np.maximum(-answer.ineqlin.marginals[:models], 0.0)
@@ -247,15 +229,12 @@ class Cover:
 
     def _rounded(self, x: FloatArray) -> IntArray:
         """Return up to `n` pairs of largest `x`, no sentence in too many, in order."""
-        taken: dict[int, int] = {}
+        taken = Counter[int]()
         chosen: list[int] = []
         for place in np.argsort(-x, kind="stable").tolist():
-            if len(chosen) == self.n:
-                break
-            one, two = self.pairs[place].tolist()
-            if max(taken.get(one, 0), taken.get(two, 0)) < self.uses:
-                taken[one] = taken.get(one, 0) + 1
-                taken[two] = taken.get(two, 0) + 1
+            both = self.pairs[place].tolist()
+            if len(chosen) < self.n and max(taken[one] for one in both) < self.uses:
+                taken.update(both)
                 chosen.append(place)
         return np.sort(np.array(chosen, dtype=np.int64))
 
@@ -279,9 +258,8 @@ class Cover:
         if answer.x is not None:
             short = answer.x[count:].reshape(2, -1).max(axis=0) * scale[soft]
             short /= np.hstack([1.0, self.units])
-            told = [
-                f"{name}, by {by:.3g}" for name, by in zip(told, short, strict=True) if by > 1e-6
-            ]
+            named = zip(told, short, strict=True)
+            told = [f"{name}, by {by:.3g}" for name, by in named if by > 1e-6]
         return (
             f"the {count} candidate pairs cannot meet everything together: what falls short is "
             f"{some(told)}; ask for fewer pairs, loosen a constraint or add sentences"
@@ -331,8 +309,8 @@ def _pair_limits(
     place: IntArray,
     signs: IntArray,
     n: int,
-) -> tuple[csr_array, FloatArray, FloatArray, list[str], FloatArray]:
-    """Return the constraints' rows over pairs, with bounds, names and units.
+) -> tuple[csr_array, list[ConstraintRows]]:
+    """Return the weights of pairs in the constraints' rows, and these rows.
 
     `place` holds for each pair the places of its sentences in `used`, `signs` which of them each
     model prefers.
@@ -350,16 +328,7 @@ def _pair_limits(
     matrices = [plain.weights[0][one] + plain.weights[1][two]]
     for sign, limits in zip(signs.T, sides, strict=True):
         first, second = limits.weights
-        prefers_1 = diags_array((sign > 0).astype(np.float64))
-        prefers_2 = diags_array((sign < 0).astype(np.float64))
-        matrices.append(
-            prefers_1 @ (first[one] + second[two]) + prefers_2 @ (first[two] + second[one])
-        )
-    every = [plain, *sides]
-    return (
-        csr_array(hstack(matrices, format="csr").T),
-        np.hstack([limits.lower for limits in every]),
-        np.hstack([limits.upper for limits in every]),
-        [name for limits in every for name in limits.names],
-        np.hstack([limits.units for limits in every]),
-    )
+        prefers_1, prefers_2 = (diags_array((sign == k).astype(np.float64)) for k in (1, -1))
+        as_said, turned = first[one] + second[two], first[two] + second[one]
+        matrices.append(prefers_1 @ as_said + prefers_2 @ turned)
+    return csr_array(hstack(matrices, format="csr").T), [plain, *sides]

@@ -14,7 +14,7 @@ from contstim.progress import waiting
 from contstim.selection.assignment import ROLES, AssignmentProblem, Role, assign
 from contstim.selection.constraints import ConstraintRows, SelectionConstraint
 from contstim.selection.programme import Solver, SolverOptions, solve_programme
-from contstim.selection.ranks import RankedScores, rank_scores
+from contstim.selection.ranks import eligible_rows, rank_scores
 
 ASSIGNMENT = "scipy linear_sum_assignment"
 
@@ -177,38 +177,6 @@ def _wanted(
                 f"per_pair is {number!r} for {one} and {two}; give a whole number >= 1"
             )
     return {pair: int(number) for pair, number in wanted.items()}
-
-
-def eligible_rows(
-    ranked: RankedScores, eligible: pd.Series | None
-) -> tuple[IntArray, dict[str, int]]:
-    """Return the rows that may be selected, and how many may not, by the first reason met.
-
-    Parameters
-    ----------
-    ranked
-        The ranked sentences.
-    eligible
-        True for each sentence that may be selected, by label; None: all.
-
-    Raises
-    ------
-    InputError
-        If `eligible` has no or two values for a sentence.
-    """
-    excluded = dict(ranked.excluded)
-    keep = ranked.finite.copy()
-    if eligible is not None:
-        if not eligible.index.is_unique:
-            raise InputError("eligible names a sentence twice; give one value for each label")
-        answer = eligible.reindex(ranked.labels)
-        if answer.isna().any():
-            label = ranked.labels[int(np.flatnonzero(answer.isna())[0])]
-            raise InputError(f"eligible says nothing of sentence {label!r}; give True or False")
-        allowed = answer.to_numpy(dtype=bool)
-        excluded["not eligible"] = int((keep & ~allowed).sum())
-        keep &= allowed
-    return np.flatnonzero(keep), excluded
 
 
 def _roles(models: tuple[str, ...], wanted: Mapping[tuple[str, str], int]) -> tuple[Role, ...]:

@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import combinations
+from collections.abc import Hashable, Sequence
+from itertools import combinations, islice, product
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from contstim.arrays import IntArray
+from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InfeasibleError, InputError, UnknownNameError
 from contstim.progress import waiting
 from contstim.selection.constraints import SelectionConstraint
 from contstim.selection.cover import Cover, kept_pairs
-from contstim.selection.measure import PairMeasure, signs_of
-from contstim.selection.natural import eligible_rows
-from contstim.selection.pairing import (
-    all_splits_are_tried,
-    even_pairs,
-    priced_pairs,
-    promising_pairs,
-)
-from contstim.selection.people import People
-from contstim.selection.ranks import RankedScores, rank_scores
+from contstim.selection.people import People, log_bayes_factors
+from contstim.selection.ranks import PairMeasure, RankedScores, eligible_rows, rank_scores
 
 #: What a selection for a set makes as large as possible for the two models where it is least.
 CRITERIA = ("separation", "log-bf")
@@ -34,6 +27,19 @@ _ALL_PAIRS_UP_TO = 150
 # Even splits of many models among the candidates of the integer programme, for each pair that is
 # to be chosen; it is left out where pairs chosen one at a time reach this part of the bound.
 _EVEN, _NEAR = 5, 0.98
+
+# So many ways of splitting the models in two are tried: all of them up to 10 models.
+_MAX_SPLITS = 511
+
+# So many comparisons of two sentences are made for even splits at most, and so many pairs kept for
+# each that is to be chosen.
+_COMPARED, _KEPT = 10_000_000, 14
+
+# At most so many sentences from either end of a split's projection are paired, if they suffice.
+_EXTREMES = 600
+
+# Sentences from either end that are paired for expected log Bayes factors.
+_PRICED_EXTREMES = 400
 
 # Rounds in which candidates for expected log Bayes factors are added.
 _ROUNDS = 6
@@ -158,7 +164,7 @@ def select_set(
         )
     rows = np.union1d(keep, given)
     asked = (people or People()) if criterion == "log-bf" else None
-    measure = PairMeasure.of(log_probs, ranked, keep if len(keep) > 1 else rows, margin, asked)
+    measure = PairMeasure(log_probs, ranked, keep if len(keep) > 1 else rows, margin, asked)
     bound = measure.bound(rows, n, uses)
     complete = len(keep) <= _ALL_PAIRS_UP_TO
     rng = np.random.default_rng(seed)
@@ -166,51 +172,35 @@ def select_set(
     chosen, solver = None, "one pair at a time"
     if complete:
         found += [keep[np.column_stack(np.triu_indices(len(keep), 1))]]
-    elif asked is None and not all_splits_are_tried(len(ranked.models)):
+    elif asked is None and not _all_splits_are_tried(len(ranked.models)):
         even = keep[even_pairs(ranked.fractions[keep], n, margin)]
         if not constraints:
-            problem = Cover.of(ranked, np.concatenate([given, even]), measure, (), n, uses)
+            problem = Cover(measure, np.concatenate([given, even]), (), n, uses)
             with waiting("choosing pairs"):
                 chosen = problem.levelled(bound)
         found += [even[: _EVEN * n]]
     reached = 0.0 if chosen is None else problem.terms[chosen].sum(axis=0).min()
     if chosen is None or reached < _NEAR * bound:
         if not complete:
-            found += [keep[promising_pairs(ranked.fractions[keep], n, rng)]]
+            found += [keep[_promising_pairs(ranked.fractions[keep], n, rng)]]
         if constraints:
             kept = kept_pairs(ranked, rows, constraints, n, uses, rng)
             found += [] if complete else [kept[np.isin(kept, keep).all(axis=1)]]
-        wider = Cover.of(ranked, np.concatenate(found), measure, constraints, n, uses)
+        wider = Cover(measure, np.concatenate(found), constraints, n, uses)
         if asked is not None and not complete:
             with waiting("looking for pairs"):
                 for _ in range(_ROUNDS):
-                    more = priced_pairs(measure, keep, wider.prices(), n)
-                    wider = Cover.of(
-                        ranked, np.concatenate([wider.pairs, more]), measure, constraints, n, uses
-                    )
+                    more = _priced_pairs(measure, keep, wider.prices(), n)
+                    both = np.concatenate([wider.pairs, more])
+                    wider = Cover(measure, both, constraints, n, uses)
         with waiting("choosing pairs", time_limit):
             other, proven = wider.choose(bound, time_limit)
         if complete:
             bound = min(bound, proven)
         if chosen is None or wider.terms[other].sum(axis=0).min() > reached:
             problem, chosen, solver = wider, other, "scipy milp (HiGHS)"
-    own = problem.pairs[chosen]
-    signs = signs_of(ranked.doubled, ranked.fractions, own, margin)
-    model_pairs = list(combinations(range(len(ranked.models)), 2))
-    separated = np.column_stack([signs[:, i] * signs[:, j] < 0 for i, j in model_pairs])
-    names = [(ranked.models[i], ranked.models[j]) for i, j in model_pairs]
-    separations: list[dict[str, Any]] = [
-        {"model_1": one, "model_2": two, "separated": int(count)}
-        for (one, two), count in zip(names, separated.sum(axis=0), strict=True)
-    ]
-    table = _table(ranked, own)
-    table["separated"] = separated.sum(axis=1)
-    table["least_difference"] = problem.least[chosen]
+    table, separations = _told(measure, problem, chosen)
     totals = problem.terms[chosen].sum(axis=0)
-    if asked is not None:
-        table["log_bayes_factor"] = problem.terms[chosen].mean(axis=1)
-        for row, total in zip(separations, totals, strict=True):
-            row["log_bayes_factor"] = float(total)
     objective = float(totals.min())
     if bound < objective <= bound * (1 + 1e-6):  # but for rounding
         bound = objective
@@ -271,18 +261,143 @@ def _given(pairs: pd.DataFrame | None, ranked: RankedScores) -> IntArray:
     return np.asarray(rows[there & ranked.finite[rows].all(axis=1)])
 
 
-def _table(ranked: RankedScores, pairs: IntArray) -> pd.DataFrame:
-    """Return the two sentences and the models that prefer each."""
-    difference = ranked.doubled[pairs[:, 0]] - ranked.doubled[pairs[:, 1]]
-    prefer = [
-        [" ".join(m for m, value in zip(ranked.models, row, strict=True) if value > 0) for row in d]
-        for d in (difference.tolist(), (-difference).tolist())
-    ]
-    return pd.DataFrame(
-        {
-            "sentence_1": ranked.labels[pairs[:, 0]],
-            "sentence_2": ranked.labels[pairs[:, 1]],
-            "prefer_1": prefer[0],
-            "prefer_2": prefer[1],
-        }
+def _told(
+    measure: PairMeasure, problem: Cover, chosen: IntArray
+) -> tuple[pd.DataFrame, list[dict[Hashable, Any]]]:
+    """Return the chosen pairs, and how far every two models are told apart by them."""
+    ranked, pairs, terms = measure.ranked, problem.pairs[chosen], problem.terms[chosen]
+    signs, separated = ranked.signs(pairs), measure.separated(pairs)
+    table = pd.DataFrame(
+        {"sentence_1": ranked.labels[pairs[:, 0]], "sentence_2": ranked.labels[pairs[:, 1]]}
     )
+    models = np.array(ranked.models, dtype=object)
+    for column, prefers in (("prefer_1", signs > 0), ("prefer_2", signs < 0)):
+        table[column] = [" ".join(models[row]) for row in prefers]
+    table["separated"] = separated.sum(axis=1)
+    table["least_difference"] = problem.least[chosen]
+    of_two = pd.DataFrame(list(combinations(ranked.models, 2)), columns=["model_1", "model_2"])
+    of_two["separated"] = separated.sum(axis=0)
+    if measure.people is not None:
+        table["log_bayes_factor"] = terms.mean(axis=1)
+        of_two["log_bayes_factor"] = terms.sum(axis=0)
+    return table, of_two.to_dict("records")
+
+
+def _all_splits_are_tried(models: int) -> bool:
+    """Say whether every way of splitting so many models in two is tried."""
+    return bool(2 ** (models - 1) - 1 <= _MAX_SPLITS)
+
+
+def even_pairs(ranks: FloatArray, n: int, margin: float) -> IntArray:
+    """Return pairs of rows on which half of the models prefer either sentence, shape (number, 2).
+
+    Of many models few splits can be tried one by one, but any even split separates as many of them.
+    Sentences are compared that stand close to each other in the order of mean ranks, where what
+    models share cancels out. The pairs whose smallest rank difference is largest are kept.
+
+    Parameters
+    ----------
+    ranks
+        Fractional ranks, shape (S, M).
+    n
+        Number of pairs that are to be chosen.
+    margin
+        What the rank differences of all models must exceed.
+    """
+    order = np.argsort(ranks.mean(axis=1), kind="stable")
+    values = ranks[order].astype(np.float32)
+    rows, models = values.shape
+    pairs, least = np.empty((0, 2), dtype=np.int64), np.empty(0, dtype=np.float32)
+    for apart in range(1, min(rows, 1 + -(-_COMPARED // rows))):
+        difference = values[apart:] - values[:-apart]
+        above = (difference > 0).sum(axis=1)
+        even = np.flatnonzero((above == models // 2) | (above == models - models // 2))
+        smallest = np.abs(difference[even]).min(axis=1)
+        even, smallest = even[smallest > margin], smallest[smallest > margin]
+        pairs = np.concatenate([pairs, np.column_stack([even, even + apart])])
+        least = np.concatenate([least, smallest])
+        best = np.argsort(-least, kind="stable")[: _KEPT * n]
+        pairs, least = pairs[best], least[best]
+    return np.asarray(order[pairs])
+
+
+def _splits(models: int, rng: np.random.Generator) -> FloatArray:
+    """Return ways to split the models in two, as rows of 1 and -1, the first model 1."""
+    if _all_splits_are_tried(models):
+        rest = islice(product((1.0, -1.0), repeat=models - 1), 1, None)
+        return np.array([(1.0, *signs) for signs in rest])
+    # The most even splits separate most; the bound is reached by them alone.
+    even = np.where(np.arange(models) < models // 2, 1.0, -1.0)
+    splits = np.array([rng.permutation(even) for _ in range(_MAX_SPLITS)])
+    return np.unique(splits * splits[:, :1], axis=0)
+
+
+def _promising_pairs(ranks: FloatArray, n: int, rng: np.random.Generator) -> IntArray:
+    """Return candidate pairs of rows, shape (number, 2), among them `n` without a row in common."""
+    values = ranks.astype(np.float32)
+    splits = _splits(ranks.shape[1], rng).astype(np.float32)
+    each = max(2, -(-5 * n // len(splits)))
+    depth = min(len(ranks), max(2 * each, min(_EXTREMES, len(ranks) // 20)))
+    # Random disjoint pairs, so that there are always n to choose.
+    disjoint = min(n, len(ranks) // 2)
+    found = [rng.permutation(len(ranks))[: 2 * disjoint].reshape(disjoint, 2)]
+    for split in splits:
+        # Means, not sums, of the sides: what all models share must cancel out.
+        weights = np.where(split > 0, split / (split > 0).sum(), split / (split < 0).sum())
+        high, low = _ends(values @ weights, depth)
+        smallest = np.full((depth, depth), np.inf, dtype=np.float32)
+        for m, sign in enumerate(split):
+            np.minimum(
+                smallest, sign * (values[high, m][:, None] - values[low, m][None]), out=smallest
+            )
+        found.append(_disjoint(smallest, high, low, each))
+    return np.concatenate(found)
+
+
+def _priced_pairs(measure: PairMeasure, keep: IntArray, prices: FloatArray, n: int) -> IntArray:
+    """Return pairs of the rows `keep` of most value at the model pairs' `prices`.
+
+    Directions in which sentences are looked for are the largest eigenvectors of the prices'
+    Laplacian, along which the sum of squared differences is largest, and the differences between
+    two models of a high price.
+    """
+    assert measure.people is not None
+    m = len(measure.ranked.models)
+    i, j = np.triu_indices(m, 1)
+    matrix = np.zeros((m, m))
+    matrix[i, j] = matrix[j, i] = prices
+    laplacian = np.diag(matrix.sum(axis=0)) - matrix
+    directions = [*np.linalg.eigh(laplacian)[1].T[-4:]]
+    for pair in np.argsort(-prices)[:m]:
+        directions.append(np.eye(m)[i[pair]] - np.eye(m)[j[pair]])
+    z = measure.scaled[keep]
+    depth = min(len(keep), _PRICED_EXTREMES)
+    each = max(2, -(-2 * n // len(directions)))
+    found = []
+    for direction in directions:
+        high, low = _ends(z @ direction, depth)
+        chances = measure.people.probabilities(z[high][:, None] - z[low][None])
+        found.append(_disjoint(log_bayes_factors(chances, matrix), high, low, each))
+    return keep[np.concatenate(found)]
+
+
+def _ends(projection: NDArray[Any], depth: int) -> tuple[IntArray, IntArray]:
+    """Return the `depth` rows of largest and of smallest projection."""
+    high = np.argpartition(-projection, depth - 1)[:depth]
+    return high, np.argpartition(projection, depth - 1)[:depth]
+
+
+def _disjoint(values: NDArray[Any], high: IntArray, low: IntArray, count: int) -> IntArray:
+    """Return up to `count` pairs of largest `values`, greedily, no row twice; shape (., 2)."""
+    flat = values.ravel()
+    best = np.argpartition(-flat, min(40 * count, flat.size) - 1)[: 40 * count]
+    taken: set[int] = set()
+    pairs = []
+    for place in best[np.argsort(-flat[best], kind="stable")]:
+        one, two = int(high[place // len(low)]), int(low[place % len(low)])
+        if one != two and not taken & {one, two}:
+            taken |= {one, two}
+            pairs.append((one, two))
+            if len(pairs) == count:
+                break
+    return np.array(pairs, dtype=np.int64).reshape(-1, 2)

@@ -20,8 +20,8 @@ from contstim.selection import (
     select_set,
     triplet_pairs,
 )
-from contstim.selection.pairing import even_pairs
 from contstim.selection.people import log_bayes_factors
+from contstim.selection.sets import even_pairs
 
 
 def scores(n, models, seed=0):
