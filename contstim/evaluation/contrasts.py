@@ -1,35 +1,31 @@
-"""Tests and intervals of an analysis, in the one form that the tables are made from.
+"""One analysis and measure: every model's value and noise ceilings, and how they are tested.
 
-An inference is a function from the values of an analysis, and the pairs of models to compare, to
-`Inferred`. `CrossedTests` is the one used unless asked otherwise, `RankTests` the published one;
-another is a class of the same two members.
+An inference is a function from the values of an analysis, and the pairs of models to compare, to a
+`Contrast` for each. `CrossedTests` is the one used unless asked otherwise,
+:class:`~contstim.evaluation.bootstrap.RankTests` the published one; another is a class of the same
+members.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
-from contstim.evaluation.analysis import AnalysisValues
-from contstim.evaluation.bootstrap import Draws, intervals, resample
 from contstim.evaluation.crossed import (
-    FEWEST,
     POPULATIONS,
     STEP,
     CellDesign,
     SampledMean,
     difference_of,
-    from_ceiling,
 )
-from contstim.evaluation.inference import SignedRankTest, wilcoxon_signed_rank
+from contstim.evaluation.inference import wilcoxon_signed_rank
 from contstim.evaluation.options import EvaluationOptions
 from contstim.evaluation.subset import Ceilings, Subset
-from contstim.evaluation.trials import TrialData
-from contstim.selection.planning import unit_of_tests
+from contstim.evaluation.trials import Analysis, TrialData, select
 
 #: Each measure's value for a model that guesses.
 CHANCE = {"accuracy": 0.5, "signed_rank_cosine": 0.0}
@@ -45,6 +41,121 @@ _TOO_FEW_JUDGES = (
     "no interval of the ceilings and no test against them: most pairs were seen by two people, "
     "who are judged by each other alone"
 )
+
+
+@dataclass(frozen=True, eq=False)
+class SubsetValues:
+    """What one measure says of m models that share their trials.
+
+    Attributes
+    ----------
+    subset
+        The trials and models.
+    value
+        Shape (n participants here, m); NaN where the measure is not defined.
+    ceilings
+        Of the same participants.
+    matched
+        Values on the trials that the ceilings rest on, shape (n', m) for the n' participants of
+        `ceilings.matched`.
+    """
+
+    subset: Subset
+    value: FloatArray
+    ceilings: Ceilings
+    matched: FloatArray
+
+    @classmethod
+    def of(cls, subset: Subset, measure: str, options: EvaluationOptions) -> SubsetValues:
+        """Compute them."""
+        value = subset.values(measure)
+        ceilings = subset.ceilings(measure, options.min_others, options.upper)
+        whole = ceilings.matched is subset
+        return cls(subset, value, ceilings, value if whole else ceilings.matched.values(measure))
+
+
+@dataclass(frozen=True, eq=False)
+class AnalysisValues:
+    """Values of M models for N participants in one analysis and measure.
+
+    Attributes
+    ----------
+    parts
+        One for the models that share their trials; none for models without a trial.
+    value, lower, upper
+        Values and noise ceilings, shape (N, M); NaN where a participant has no trial or the
+        measure is not defined.
+    matched
+        Values on the trials that the ceilings rest on, shape (N, M).
+    """
+
+    data: TrialData
+    analysis: Analysis
+    measure: str
+    parts: tuple[SubsetValues, ...]
+    value: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+    matched: FloatArray
+
+    @classmethod
+    def of(
+        cls, data: TrialData, analysis: Analysis, measure: str, parts: tuple[SubsetValues, ...]
+    ) -> AnalysisValues:
+        """Spread the values of the parts over all participants and models."""
+
+        def spread(of: Callable[[SubsetValues], tuple[Subset, FloatArray]]) -> FloatArray:
+            table = np.full((len(data.participants), len(data.models)), np.nan)
+            for part in parts:
+                subset, values = of(part)
+                table[np.ix_(subset.labels, subset.models)] = values
+            return table
+
+        return cls(
+            *(data, analysis, measure, parts),
+            value=spread(lambda part: (part.subset, part.value)),
+            lower=spread(lambda part: (part.subset, part.ceilings.lower[:, None])),
+            upper=spread(lambda part: (part.subset, part.ceilings.upper[:, None])),
+            matched=spread(lambda part: (part.ceilings.matched, part.matched)),
+        )
+
+    def part_of(self, model: int) -> SubsetValues | None:
+        """Return the part that this model is in, if it has any trial."""
+        return next((part for part in self.parts if model in part.subset.models), None)
+
+    def pitted(self) -> list[tuple[int, int]]:
+        """Return the pairs of models (i < j) that some trial of the analysis pits."""
+        index = {name: i for i, name in enumerate(self.data.models)}
+        seen = np.unique(np.concatenate([[], *(part.subset.pair for part in self.parts)]))
+        targets = self.data.pairs.loc[seen.astype(np.int64), ["model_1", "model_2"]]
+        both = [
+            (index[a], index[b]) for a, b in targets.itertuples(index=False) if {a, b} <= {*index}
+        ]
+        return sorted({(min(pair), max(pair)) for pair in both})
+
+
+def analyse(
+    data: TrialData, analysis: Analysis, options: EvaluationOptions
+) -> Iterator[AnalysisValues]:
+    """Yield the values of `analysis` by each measure."""
+    subsets = [subset for subset in _subsets(data, analysis) if subset.n_rows]
+    for measure in options.measures:
+        parts = tuple(SubsetValues.of(subset, measure, options) for subset in subsets)
+        yield AnalysisValues.of(data, analysis, measure, parts)
+
+
+def _subsets(data: TrialData, analysis: Analysis) -> Iterator[Subset]:
+    """Yield the models that share their trials; without targets that is all of them, or none."""
+    everyone = np.arange(len(data.models))
+    if analysis.target == "all":
+        pairs = select(analysis, data.pairs, ["any"])[:, 0]
+        yield Subset.of_pairs(data, pairs, everyone)
+        return
+    chosen = select(analysis, data.pairs, data.models)
+    columns: dict[bytes, BoolArray] = {chosen[:, m].tobytes(): chosen[:, m] for m in everyone}
+    for key, pairs in columns.items():
+        same = [m for m in everyone if chosen[:, m].tobytes() == key]
+        yield Subset.of_pairs(data, pairs, np.array(same))
 
 
 @dataclass(frozen=True)
@@ -102,24 +213,8 @@ class Contrast:
     ceiling_upper_ci_high: float = np.nan
 
 
-@dataclass(frozen=True)
-class Inferred:
-    """What an inference says of M models.
-
-    Attributes
-    ----------
-    unit
-        What was tested across.
-    models
-        Each model's value with its interval, and the test of it (on the trials that the ceiling
-        rests on) against the lower noise ceiling; M entries.
-    comparisons
-        The first minus the second model of each pair asked for.
-    """
-
-    unit: str
-    models: list[Contrast]
-    comparisons: list[Contrast]
+#: A contrast for each of M models, and for each pair of models asked for.
+Inferred = tuple[list[Contrast], list[Contrast]]
 
 
 class Inference(Protocol):
@@ -134,105 +229,11 @@ class Inference(Protocol):
         """What it says of each model, and of each comparison, beside what every inference does."""
 
     def __call__(self, outcome: AnalysisValues, pairs: Sequence[tuple[int, int]]) -> Inferred:
-        """Test the models of an analysis, and compare the `pairs` of them."""
+        """Test the models of an analysis, and compare the `pairs` of them.
 
-
-@dataclass(frozen=True, eq=False)
-class RankTests:
-    """Wilcoxon's signed-rank tests across groups or participants, and bootstrap intervals.
-
-    Attributes
-    ----------
-    unit
-        ``group`` or ``participant``.
-    unit_of
-        The unit that each participant belongs to, shape (N,).
-    zero_method, method
-        See `wilcoxon_signed_rank`.
-    draws
-        Resamples for the intervals, or None.
-    """
-
-    unit: str
-    unit_of: IntArray
-    zero_method: str
-    method: str
-    draws: Draws | None
-    columns = (("p_smallest",), ("p_smallest",))
-
-    @classmethod
-    def of(cls, data: TrialData, options: EvaluationOptions, draws: Draws | None) -> RankTests:
-        """Make the tests that `options` ask for."""
-        unit = options.unit
-        if unit == "auto":
-            unit = unit_of_tests(len(data.groups), options.min_groups)
-        unit_of = data.group_of if unit == "group" else np.arange(len(data.participants))
-        return cls(unit, unit_of, options.zero_method, options.test_method, draws)
-
-    def __call__(self, outcome: AnalysisValues, pairs: Sequence[tuple[int, int]]) -> Inferred:
-        """Test the models of an analysis, and compare the `pairs` of them."""
-        first, second = (np.array([p[k] for p in pairs], dtype=np.int64) for k in (0, 1))
-        samples = self._samples(outcome)
-        return Inferred(
-            self.unit,
-            models=self._contrasts(outcome.matched - outcome.lower, samples),
-            comparisons=self._contrasts(
-                outcome.value[:, first] - outcome.value[:, second],
-                None if samples is None else samples[:, first] - samples[:, second],
-            ),
-        )
-
-    def _samples(self, outcome: AnalysisValues) -> FloatArray | None:
-        """Return each model's mean in each resample, shape (B, M)."""
-        if self.draws is None:
-            return None
-        samples = np.full((len(self.draws.people), len(outcome.data.models)), np.nan)
-        for part in outcome.parts:
-            samples[:, part.subset.models] = resample(part.subset, outcome.measure, self.draws)
-        return samples
-
-    def _contrasts(self, values: FloatArray, samples: FloatArray | None) -> list[Contrast]:
-        """Test the columns of `values`, shape (N, K); intervals are those of `samples`, (B, K)."""
-        low = high = np.full(values.shape[1], np.nan)
-        note = "no bootstrap"
-        if samples is not None and self.draws is not None:
-            low, high = intervals(samples, self.draws.n_units)
-            note = "no interval: too few units to resample"
-        rows = []
-        few = f"too few {self.unit}s to test across"
-        for column, (n, test) in enumerate(self._tests(values)):
-            interval = Contrast(
-                ci_low=float(low[column]),
-                ci_high=float(high[column]),
-                note=note if np.isnan(low[column]) else "",
-            )
-            if test is not None:
-                interval = replace(
-                    interval,
-                    p=test.p,
-                    effect=test.effect,
-                    side=float(np.sign(test.effect)),
-                    n_units=test.n,
-                    p_smallest=test.p_smallest,
-                    test=test.method,
-                )
-            elif n:
-                interval = replace(interval, n_units=n, note=few)
-            rows.append(interval)
-        return rows
-
-    def _tests(self, values: FloatArray) -> list[tuple[int, SignedRankTest | None]]:
-        """Return how many units each column of (N, K) has, and the test if they are enough."""
-        tests: list[tuple[int, SignedRankTest | None]] = []
-        for column in unit_means(values, self.unit_of).T:
-            there = column[~np.isnan(column)]
-            test = (
-                wilcoxon_signed_rank(there, self.zero_method, self.method)
-                if len(there) >= FEWEST
-                else None
-            )
-            tests.append((len(there), test))
-        return tests
+        Of a model it is its value with its interval, and the test of it (on the trials that the
+        ceiling rests on) against the lower noise ceiling; of a pair the first minus the second.
+        """
 
 
 @dataclass(frozen=True, eq=False)
@@ -267,12 +268,9 @@ class CrossedTests:
             for model in part.subset.models:
                 ratio = outcome.data.log_ratio[part.subset.pair, model]
                 means[int(model)] = _Cells.of(part.subset, outcome.measure, ratio)
-        return Inferred(
-            self.unit,
-            models=[self._model(outcome, m, means.get(m)) for m in range(outcome.value.shape[1])],
-            comparisons=[
-                self._comparison(outcome, i, j, means.get(i), means.get(j)) for i, j in pairs
-            ],
+        return (
+            [self._model(outcome, m, means.get(m)) for m in range(len(outcome.data.models))],
+            [self._comparison(outcome, i, j, means.get(i), means.get(j)) for i, j in pairs],
         )
 
     def _model(self, outcome: AnalysisValues, m: int, cells: _Cells | None) -> Contrast:
@@ -298,8 +296,8 @@ class CrossedTests:
         if not part.ceilings.surveyed:
             return replace(contrast, note=contrast.note or _TOO_FEW_JUDGES)
         lower = _Cells(subset, part.ceilings.lower_cells)
-        gap = matched.minus(lower, self.population, chance, difference=from_ceiling)
-        (low_bound, high_bound) = self._ceiling_intervals(outcome.measure, part.ceilings)
+        gap = matched.minus(lower, self.population, chance, from_ceiling=True)
+        low_bound, high_bound = self._ceiling_intervals(outcome.measure, part.ceilings)
         return replace(
             contrast,
             ceiling_lower_ci_low=low_bound[0],
@@ -322,9 +320,9 @@ class CrossedTests:
                 lean = np.zeros(len(cells))
                 lean[side.there] = side.design.lean(cells[side.there], mean.stderr)
                 steps = (ceilings.weighed(1 + step * lean)[which] for step in (-STEP, STEP))
-                less, more = (_mean(values) for values in steps)
+                less, more = (mean_there(values) for values in steps)
                 tilted = less, more
-            top = _mean(ceilings.tops[which])
+            top = mean_there(ceilings.tops[which])
             found.append(mean.bounded_interval(CHANCE[measure], top=top, tilted=tilted))
         return found
 
@@ -342,7 +340,7 @@ class CrossedTests:
         )
         low, high = difference.interval()
         margin = self.margin * (
-            _mean(np.minimum(outcome.lower[:, i], outcome.lower[:, j])) - chance
+            mean_there(np.minimum(outcome.lower[:, i], outcome.lower[:, j])) - chance
         )
         people, sentences = difference.factors(difference.value)
         n_pairs = min(cells.subset.n_pairs for cells in (first, second))
@@ -367,6 +365,9 @@ class CrossedTests:
         )
 
 
+_NOTHING = SampledMean(np.nan, np.nan, np.nan)
+
+
 class _Cells:
     """The choices of a subset, each with a number, at those participants for whom it is defined."""
 
@@ -387,7 +388,7 @@ class _Cells:
 
     def mean(self, population: str) -> SampledMean:
         if not self.there.any():
-            return SampledMean(np.nan, np.nan, np.nan)
+            return _NOTHING
         return self.design.mean(self.cells[self.there], population)
 
     def minus(
@@ -395,21 +396,22 @@ class _Cells:
         other: _Cells,
         population: str,
         chance: float | None = None,
-        difference: Callable[..., SampledMean] = difference_of,
+        *,
+        from_ceiling: bool = False,
     ) -> SampledMean:
-        """Return the mean difference over the participants who are in both.
-
-        Its standard error is found on Fisher's scale if `chance` is given, see `difference_of`.
-        """
+        """Return the mean difference over the participants who are in both: `difference_of`."""
         mine, others = self._of_people(other.people), other._of_people(self.people)
         if not mine.any() or not others.any():
-            return SampledMean(np.nan, np.nan, np.nan)
+            return _NOTHING
         data = self.subset.data
-        sides = [
+        first, second = (
             (cells.subset.rows[rows], cells.subset.design(rows), cells.cells[rows])
             for cells, rows in ((self, mine), (other, others))
-        ]
-        return difference(sides[0], sides[1], data.participant, data.pair, population, chance)
+        )
+        everybody = data.participant, data.pair
+        return difference_of(
+            first, second, *everybody, population, chance, from_ceiling=from_ceiling
+        )
 
     def _of_people(self, people: IntArray) -> BoolArray:
         if np.array_equal(people, self.people):
@@ -417,7 +419,8 @@ class _Cells:
         return self.there & np.isin(self.subset.labels, people)[self.subset.person]
 
 
-def _mean(values: FloatArray) -> float:
+def mean_there(values: FloatArray) -> float:
+    """Return the mean of the values that are not missing; NaN without any."""
     there = values[~np.isnan(values)]
     return float(there.mean()) if len(there) else float("nan")
 

@@ -394,33 +394,44 @@ def mean_of(
     return SampledMean(value, float(np.sqrt(variance)), df, shares, (people, pairs))
 
 
+#: Of a mean, the places of its cells among all C, their design, and their values.
+Side = tuple[IntArray, CellDesign, FloatArray]
+
+
 def difference_of(
-    first: tuple[IntArray, CellDesign, FloatArray],
-    second: tuple[IntArray, CellDesign, FloatArray],
+    first: Side,
+    second: Side,
     person: IntArray,
     pair: IntArray,
     population: str = POPULATIONS[0],
     chance: float | None = None,
+    *,
+    from_ceiling: bool = False,
 ) -> SampledMean:
     """Return the difference of two means, which may share cells.
 
     Parameters
     ----------
     first, second
-        Of each mean the places of its cells among all C, their design, and their values.
+        The two means.
     person, pair
         Codes of all cells, shape (C,).
     population
         One of `POPULATIONS`.
     chance
         Tests the difference on Fisher's scale above this chance, unless a mean is perfect or sure.
+    from_ceiling
+        The second mean is a lower noise ceiling, and Fisher's scale is for what is below it. That
+        scale grows without limit as the model comes near to perfection, and a model that is above
+        the ceiling by chance would seem surely so: from the ceiling on it goes straight, which
+        leaves the plain difference.
     """
     sides = [first, second]
     values = [float(design.weight @ cells) for _, design, cells in sides]
     deviations = [design.deviations(cells) for _, design, cells in sides]
     difference = values[0] - values[1]
     plain = _apart(difference, deviations, sides, person, pair, population)
-    if chance is None:
+    if chance is None or (from_ceiling and not plain.value < 0):
         return plain
     means = [design.mean(cells, population) for _, design, cells in sides]
     if not all(mean.inside(chance) for mean in means):
@@ -441,30 +452,10 @@ def difference_of(
     )
 
 
-def from_ceiling(
-    model: tuple[IntArray, CellDesign, FloatArray],
-    ceiling: tuple[IntArray, CellDesign, FloatArray],
-    person: IntArray,
-    pair: IntArray,
-    population: str = POPULATIONS[0],
-    chance: float | None = None,
-) -> SampledMean:
-    """Return how far a model is from the lower noise ceiling, as `difference_of` does.
-
-    Below the ceiling on Fisher's scale. That scale grows without limit as the model comes near to
-    perfection, and a model that is above the ceiling by chance would seem surely so: from the
-    ceiling on it goes straight, which leaves the plain difference.
-    """
-    plain = difference_of(model, ceiling, person, pair, population)
-    if not plain.value < 0:
-        return plain
-    return difference_of(model, ceiling, person, pair, population, chance)
-
-
 def _apart(
     difference: float,
     deviations: list[FloatArray],
-    sides: list[tuple[IntArray, CellDesign, FloatArray]],
+    sides: list[Side],
     person: IntArray,
     pair: IntArray,
     population: str,

@@ -23,10 +23,15 @@ from contstim.evaluation.agreement import (
     reliability_table,
     trial_table,
 )
-from contstim.evaluation.analysis import analyse
-from contstim.evaluation.bootstrap import affordable_draws, default_levels, draw, pairs_apart
+from contstim.evaluation.bootstrap import (
+    RankTests,
+    affordable_draws,
+    default_levels,
+    draw,
+    pairs_apart,
+)
 from contstim.evaluation.choices import HumanData, RawChoices, finish, stack_exclusions
-from contstim.evaluation.contrasts import CrossedTests, Inference, RankTests
+from contstim.evaluation.contrasts import CrossedTests, Inference, analyse
 from contstim.evaluation.controls import (
     FEATURE_COLUMNS,
     NORMALISATION_COLUMNS,
@@ -40,7 +45,6 @@ from contstim.evaluation.importers import ColumnMapping, read_choices, read_mapp
 from contstim.evaluation.options import EvaluationOptions, departures, preset_options, read_plan
 from contstim.evaluation.result import (
     ControlTables,
-    DetailTables,
     Evaluation,
     PairTables,
     PeopleTables,
@@ -161,16 +165,16 @@ def evaluate(
     inference: Inference = RankTests.of(data, options, draws)
     if options.inference == "crossed":
         inference = CrossedTests(options.population, options.margin)
-    results = result_tables(outcomes, inference, options)
+    compared, comparisons, details = result_tables(outcomes, inference, options)
     trials = trial_table(data)
     standing = None
     if options.adaptive is not None and wide is not None and source is not None:
         every = _rising(whole_table(source, wide), falling)
         standing = _standing(kept, every, options.adaptive, notes)
     return Evaluation(
-        models=results.models,
-        comparisons=results.comparisons,
-        details=DetailTables(results.participants, results.groups, results.ceilings),
+        models=compared,
+        comparisons=comparisons,
+        details=details,
         people=PeopleTables(
             trials, agreement_table(data), reliability_table(data, seed=options.seed)
         ),

@@ -10,7 +10,6 @@ from pydantic import Field
 
 from contstim.adaptive.conduct import AdaptivePlan
 from contstim.errors import InputError, UnknownNameError
-from contstim.evaluation.bootstrap import LEVELS
 from contstim.evaluation.crossed import POPULATIONS
 from contstim.evaluation.exclusion import ExclusionRules
 from contstim.evaluation.inference import TEST_METHODS, ZERO_METHODS
@@ -23,6 +22,8 @@ from contstim.settings import Count, Seed, Several, build, one_of, read_toml, se
 INFERENCES = ("crossed", "signed-rank")
 #: Over what a signed-rank test runs; ``auto`` is explained in `EvaluationOptions`.
 UNITS = ("auto", "group", "participant")
+#: What a bootstrap can resample.
+LEVELS = ("group", "participant", "pair")
 #: Which pairs of models are compared.
 CONTRASTS = ("all", "targeted")
 #: What shares one false-discovery family, see `EvaluationOptions`.

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
-from contstim.arrays import BoolArray, FloatArray
-from contstim.evaluation.analysis import AnalysisValues
-from contstim.evaluation.contrasts import Contrast, Inference, unit_means
+from contstim.arrays import BoolArray
+from contstim.evaluation.contrasts import (
+    AnalysisValues,
+    Contrast,
+    Inference,
+    mean_there,
+    unit_means,
+)
 from contstim.evaluation.inference import ALPHA, benjamini_hochberg, spans_zero
 from contstim.evaluation.options import EvaluationOptions
-from contstim.evaluation.result import COMPARISON_COLUMNS, MODEL_COLUMNS
+from contstim.evaluation.result import COMPARISON_COLUMNS, MODEL_COLUMNS, DetailTables
 
 _CEILING_COLUMNS = (
     *("analysis", "measure", "ceiling_lower", "ceiling_upper"),
@@ -21,21 +25,14 @@ _CEILING_COLUMNS = (
 )
 
 
-@dataclass(frozen=True, eq=False)
-class ResultTables:
-    """The tables of an `Evaluation` that hold models' values; see there."""
-
-    models: pd.DataFrame
-    comparisons: pd.DataFrame
-    participants: pd.DataFrame
-    groups: pd.DataFrame
-    ceilings: pd.DataFrame
+# What every inference says of a contrast, beside its p-value and effect size.
+_TESTED = ("side", "ci_low", "ci_high", "n_units", "test")
 
 
 def result_tables(
     outcomes: Iterable[AnalysisValues], inference: Inference, options: EvaluationOptions
-) -> ResultTables:
-    """Return all rows of all analyses."""
+) -> tuple[pd.DataFrame, pd.DataFrame, DetailTables]:
+    """Return models, comparisons and details of all analyses, as an `Evaluation` has them."""
     models, comparisons, people, groups, ceilings = [], [], [], [], []
     for outcome in outcomes:
         if outcome.analysis.target == "all" and outcome.parts:
@@ -43,22 +40,20 @@ def result_tables(
         if not outcome.data.models:
             continue
         pairs = _pairs(outcome, options)
-        inferred = inference(outcome, pairs)
-        tested = _model_rows(outcome, inferred.models, inference)
-        compared = _comparison_rows(outcome, pairs, inferred.comparisons, inference)
-        models.append(tested)
-        comparisons.append(compared)
+        of_models, of_pairs = inference(outcome, pairs)
+        models.append(_model_rows(outcome, of_models, inference))
+        comparisons.append(_comparison_rows(outcome, pairs, of_pairs, inference))
         people.append(_person_rows(outcome))
         groups.append(_group_rows(outcome))
     tested, compared = _stack(models), _stack(comparisons)
     if len(tested):
         _adjust(tested, compared, options)
-    return ResultTables(
+    return (
         _ordered(tested, MODEL_COLUMNS),
         _ordered(compared, COMPARISON_COLUMNS),
-        _stack(people),
-        _stack(groups),
-        pd.DataFrame(ceilings, columns=list(_CEILING_COLUMNS)),
+        DetailTables(
+            _stack(people), _stack(groups), pd.DataFrame(ceilings, columns=list(_CEILING_COLUMNS))
+        ),
     )
 
 
@@ -68,11 +63,8 @@ def _stack(parts: list[pd.DataFrame]) -> pd.DataFrame:
 
 
 def _ordered(table: pd.DataFrame, columns: tuple[str, ...]) -> pd.DataFrame:
-    return (
-        table[[c for c in columns if c in table]]
-        if len(table)
-        else pd.DataFrame(columns=list(columns))
-    )
+    known = [column for column in columns if column in table]
+    return table[known] if len(table) else pd.DataFrame(columns=list(columns))
 
 
 def _pairs(outcome: AnalysisValues, options: EvaluationOptions) -> list[tuple[int, int]]:
@@ -82,9 +74,8 @@ def _pairs(outcome: AnalysisValues, options: EvaluationOptions) -> list[tuple[in
     return (outcome.pitted() or every) if options.contrasts == "targeted" else every
 
 
-def _mean(values: FloatArray) -> float:
-    there = values[~np.isnan(values)]
-    return float(there.mean()) if len(there) else float("nan")
+def _named(outcome: AnalysisValues) -> dict[str, object]:
+    return {"analysis": outcome.analysis.name, "measure": outcome.measure}
 
 
 def _ceiling_row(outcome: AnalysisValues) -> dict[str, object]:
@@ -92,10 +83,9 @@ def _ceiling_row(outcome: AnalysisValues) -> dict[str, object]:
     lower, upper = part.ceilings.lower, part.ceilings.upper
     there = ~np.isnan(lower)
     return {
-        "analysis": outcome.analysis.name,
-        "measure": outcome.measure,
-        "ceiling_lower": _mean(lower[there]),
-        "ceiling_upper": _mean(upper[there]),
+        **_named(outcome),
+        "ceiling_lower": mean_there(lower),
+        "ceiling_upper": mean_there(upper[there]),
         "n_participants": int(there.sum()),
         "n_trials": part.subset.n_pairs,
         "n_choices": part.subset.n_rows,
@@ -103,39 +93,33 @@ def _ceiling_row(outcome: AnalysisValues) -> dict[str, object]:
     }
 
 
-def _test_columns(contrast: Contrast, unit: str) -> dict[str, object]:
-    return {
-        "ci_low": contrast.ci_low,
-        "ci_high": contrast.ci_high,
-        "unit": unit,
-        "n_units": contrast.n_units,
-        "test": contrast.test,
+def _test_columns(
+    contrast: Contrast, inference: Inference, columns: tuple[str, ...]
+) -> dict[str, object]:
+    return {name: getattr(contrast, name) for name in (*_TESTED, *columns)} | {
+        "unit": inference.unit
     }
 
 
 def _model_rows(
     outcome: AnalysisValues, contrasts: list[Contrast], inference: Inference
 ) -> pd.DataFrame:
-    rows = []
-    for m, (model, contrast) in enumerate(zip(outcome.data.models, contrasts, strict=True)):
-        rows.append(
-            {
-                "analysis": outcome.analysis.name,
-                "measure": outcome.measure,
-                "model": model,
-                "value": _mean(outcome.value[:, m]),
-                "ceiling_lower": _mean(outcome.lower[:, m]),
-                "ceiling_upper": _mean(outcome.upper[:, m]),
-                "n_participants": int((~np.isnan(outcome.value[:, m])).sum()),
-                "p_ceiling": contrast.p,
-                "effect_ceiling": contrast.effect,
-                "side": contrast.side,
-                **{name: getattr(contrast, name) for name in inference.columns[0]},
-                **_counts(outcome, m),
-                **_test_columns(contrast, inference.unit),
-                "note": _model_note(outcome, m, contrast),
-            }
-        )
+    rows = [
+        {
+            **_named(outcome),
+            "model": model,
+            "value": mean_there(outcome.value[:, m]),
+            "ceiling_lower": mean_there(outcome.lower[:, m]),
+            "ceiling_upper": mean_there(outcome.upper[:, m]),
+            "n_participants": int((~np.isnan(outcome.value[:, m])).sum()),
+            "p_ceiling": contrast.p,
+            "effect_ceiling": contrast.effect,
+            **_counts(outcome, m),
+            **_test_columns(contrast, inference, inference.columns[0]),
+            "note": _model_note(outcome, m, contrast),
+        }
+        for m, (model, contrast) in enumerate(zip(outcome.data.models, contrasts, strict=True))
+    ]
     return pd.DataFrame(rows)
 
 
@@ -186,16 +170,13 @@ def _comparison_rows(
     models = outcome.data.models
     rows = [
         {
-            "analysis": outcome.analysis.name,
-            "measure": outcome.measure,
+            **_named(outcome),
             "model_1": models[i],
             "model_2": models[j],
-            "difference": _mean(outcome.value[:, i] - outcome.value[:, j]),
+            "difference": mean_there(outcome.value[:, i] - outcome.value[:, j]),
             "p": contrast.p,
             "effect": contrast.effect,
-            "side": contrast.side,
-            **{name: getattr(contrast, name) for name in inference.columns[1]},
-            **_test_columns(contrast, inference.unit),
+            **_test_columns(contrast, inference, inference.columns[1]),
             "note": contrast.note
             if contrast.n_units
             else "no participant has a value for both models",
@@ -263,8 +244,7 @@ def _person_rows(outcome: AnalysisValues) -> pd.DataFrame:
         tied, blank = np.isnan(value), np.isnan(lower)
         note = np.where(blank, "no ceiling: too few others, or all tied", "")
         columns = {
-            "analysis": outcome.analysis.name,
-            "measure": outcome.measure,
+            **_named(outcome),
             "model": model,
             "participant": data.participants[here],
             "group": data.groups[data.group_of[here]],
@@ -289,8 +269,7 @@ def _group_rows(outcome: AnalysisValues) -> pd.DataFrame:
         people = np.bincount(with_value, minlength=len(data.groups))
         here = people > 0
         columns = {
-            "analysis": outcome.analysis.name,
-            "measure": outcome.measure,
+            **_named(outcome),
             "model": model,
             "group": data.groups[here],
             "value": value[here, m],

@@ -14,7 +14,6 @@ from contstim.evaluation.crossed import (
     CellDesign,
     SampledMean,
     difference_of,
-    from_ceiling,
 )
 from contstim.evaluation.inference import wilcoxon_signed_rank
 from contstim.evaluation.subset import Ceilings, Subset
@@ -170,7 +169,8 @@ def gaps_of(data: TrialData, design: CellDesign, measure: str, size: int) -> Ite
     both = subset.cells(measure, data.log_ratio[data.pair, 2]), ceilings.lower_cells
     for model, lower in zip(*(x.reshape(size, -1) for x in both), strict=True):
         sides = _side(design, model), _side(design, lower)
-        yield from_ceiling(*sides, design.person, design.pair, chance=CHANCE[measure])
+        whole = design.person, design.pair
+        yield difference_of(*sides, *whole, chance=CHANCE[measure], from_ceiling=True)
 
 
 @dataclass(frozen=True)

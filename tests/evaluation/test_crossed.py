@@ -11,7 +11,6 @@ from contstim.evaluation.crossed import (
     SampledMean,
     cosine_cells,
     difference_of,
-    from_ceiling,
     mean_of,
 )
 from contstim.evaluation.ranks import SegmentRanks, signed_rank_cosine
@@ -323,7 +322,7 @@ def test_fishers_scale_ends_at_the_ceiling(model_is: str) -> None:
     sides = [(np.arange(200), design, side) for side in cells]
     if model_is == "below":
         sides = sides[::-1]
-    found = from_ceiling(sides[0], sides[1], *people, chance=0.5)
+    found = difference_of(sides[0], sides[1], *people, chance=0.5, from_ceiling=True)
     plain = difference_of(sides[0], sides[1], *people)
     on_scale = difference_of(sides[0], sides[1], *people, chance=0.5)
     assert on_scale.p() < 0.9 * plain.p()
