@@ -26,7 +26,7 @@ demo: $(BIN)/.runs  ## install, then see the tool at work: a minute, a page to l
 	@$(BIN)/contstim demo --out demo-output
 
 test: $(BIN)/.installed  ## run the tests, two files at a time
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 test-browser: $(BIN)/.installed page  ## play the experiment in Chromium (chromium and npm needed)
 	$(PIP) install -c constraints.txt -e ".[dev,browser]"
