@@ -265,8 +265,8 @@ def _power_of_many(args: argparse.Namespace) -> int:
 
 
 def _power_of_two(args: argparse.Namespace) -> int:
-    from contstim.evaluation.power import power
     from contstim.evaluation.scores import unscored_catch
+    from contstim.evaluation.simulate import power
     from contstim.models.registry import load_model
 
     if len(args.trials) > 1:

@@ -14,11 +14,10 @@ from contstim.evaluation.importers import FORMATS, ColumnMapping, read_choices, 
 from contstim.evaluation.inference import benjamini_hochberg, wilcoxon_signed_rank
 from contstim.evaluation.mixed import BradleyTerry, fit_bradley_terry
 from contstim.evaluation.options import PRESETS, EvaluationOptions, preset_options
-from contstim.evaluation.power import power
 from contstim.evaluation.ranks import signed_rank_cosine, signed_ranks
 from contstim.evaluation.result import Evaluation
 from contstim.evaluation.scores import score_table
-from contstim.evaluation.simulate import Simulation, simulate_choices
+from contstim.evaluation.simulate import Simulation, power, simulate_choices
 from contstim.evaluation.suites import (
     LIAdger,
     blimp_accuracy,

@@ -4,32 +4,31 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.stats import binomtest, ttest_1samp
 from scipy.stats import t as student
 
-from contstim.arrays import FloatArray
+from contstim.arrays import BoolArray, FloatArray
 from contstim.errors import InputError
 from contstim.evaluation.inference import benjamini_hochberg
-from contstim.evaluation.trials import TrialData
+from contstim.evaluation.trials import Analysis, TrialData, select
 
 #: Columns of the table of token counts.
 TOKEN_COLUMNS = ("model", "more", "equal", "fewer", "n_trials", "p", "q", "note")
 #: Columns of the table of word features.
 FEATURE_COLUMNS = (
-    "feature",
-    "model",
-    "model_difference",
-    "model_half_width",
-    "people_difference",
-    "people_half_width",
-    "difference",
-    "t",
-    "p",
-    "q",
-    "n_trials",
-    "note",
+    *("feature", "model", "model_difference", "model_half_width"),
+    *("people_difference", "people_half_width", "difference", "t", "p", "q", "n_trials", "note"),
 )
+#: Columns of the table of ways of normalising.
+NORMALISATION_COLUMNS = (
+    *("model", "accuracy", "accuracy_normalised", "gain"),
+    *("weight_lp", "weight_mean_lp", "weight_pen_lp", "n_trials", "n_choices", "note"),
+)
+_SIDES = ("sentence_1", "sentence_2")
+_MOST_STEPS = 100
+_CONVERGED = 1e-9
+# Beyond this the weights (in units of one standard deviation of a predictor) grow without end.
+_SEPARATED = 1e4
 
 
 def token_counts(data: TrialData, tokens: pd.DataFrame) -> pd.DataFrame:
@@ -52,9 +51,7 @@ def token_counts(data: TrialData, tokens: pd.DataFrame) -> pd.DataFrame:
     for column, model in enumerate(data.models):
         here = _targeted(data, model)
         ratio = data.log_ratio[here, column]
-        first = tokens[model].loc[data.pairs.loc[here, "sentence_1"]].to_numpy(dtype=float)
-        second = tokens[model].loc[data.pairs.loc[here, "sentence_2"]].to_numpy(dtype=float)
-        more = np.sign(ratio) * (second - first)
+        more = np.sign(ratio) * _step(data, tokens[model])[here]
         n_more, n_fewer = int((more > 0).sum()), int((more < 0).sum())
         unequal = n_more + n_fewer
         p = float(binomtest(n_more, unequal).pvalue) if unequal else float("nan")
@@ -86,53 +83,41 @@ def feature_control(data: TrialData, features: pd.DataFrame) -> pd.DataFrame:
     people = np.sign(votes)
     table = []
     for feature in features.columns:
-        values = features[feature]
-        step = (
-            values.loc[data.pairs["sentence_2"]].to_numpy()
-            - values.loc[data.pairs["sentence_1"]].to_numpy()
-        )
-        rows = [
-            _feature_row(str(feature), model, np.sign(data.log_ratio[:, m]), people, step, here)
-            for m, model in enumerate(data.models)
-            for here in [_targeted(data, model)]
-        ]
+        step = _step(data, features[feature])
+        rows = []
+        for sign, model in zip(np.sign(data.log_ratio.T), data.models, strict=True):
+            used = _targeted(data, model) & (sign != 0) & (people != 0) & ~np.isnan(step)
+            tested = _feature_test((sign * step)[used], (people * step)[used])
+            rows.append({"feature": str(feature), "model": model, **tested})
         block = pd.DataFrame(rows, columns=list(FEATURE_COLUMNS))
         block["q"] = benjamini_hochberg(block["p"])
         table.append(block)
     return pd.concat(table, ignore_index=True)
 
 
-def _feature_row(
-    feature: str,
-    model: str,
-    sign: FloatArray,
-    people: FloatArray,
-    step: FloatArray,
-    here: NDArray[np.bool_],
-) -> tuple[object, ...]:
-    used = here & (sign != 0) & (people != 0) & ~np.isnan(step)
-    own, theirs = (sign * step)[used], (people * step)[used]
-    n = int(used.sum())
-    if n < 2 or np.ptp(own - theirs) == 0:
+def _feature_test(own: FloatArray, theirs: FloatArray) -> dict[str, object]:
+    """Compare the steps of a feature that a model and people prefer, by the columns of a row."""
+    n, apart = len(own), own - theirs
+    row: dict[str, object] = {"n_trials": n, "note": ""}
+    if n:
+        row |= {"model_difference": own.mean(), "people_difference": theirs.mean()}
+    if n < 2 or np.ptp(apart) == 0:
         note = "fewer than two pairs, or no variation of the difference"
-        blank = float("nan")
-        means = [float(own.mean()), blank, float(theirs.mean()), blank] if n else [blank] * 4
-        return (feature, model, *means, blank, blank, blank, blank, n, note)
-    test = ttest_1samp(own - theirs, 0)
-    return (
-        feature,
-        model,
-        float(own.mean()),
-        _half_width(own),
-        float(theirs.mean()),
-        _half_width(theirs),
-        float((own - theirs).mean()),
-        float(test.statistic),
-        float(test.pvalue),
-        0.0,
-        n,
-        "",
-    )
+        return row | {"p": np.nan, "note": note}
+    test = ttest_1samp(apart, 0)
+    return row | {
+        "model_half_width": _half_width(own),
+        "people_half_width": _half_width(theirs),
+        "difference": apart.mean(),
+        "t": test.statistic,
+        "p": test.pvalue,
+    }
+
+
+def _step(data: TrialData, values: pd.Series) -> FloatArray:
+    """Return the value of sentence 2 minus that of sentence 1 of each pair, shape (P,)."""
+    one, two = (values.loc[data.pairs[side]].to_numpy(float) for side in _SIDES)
+    return np.asarray(two - one)
 
 
 def _half_width(values: FloatArray) -> float:
@@ -140,34 +125,12 @@ def _half_width(values: FloatArray) -> float:
     return float(student.ppf(0.975, n - 1) * values.std(ddof=1) / np.sqrt(n))
 
 
-def _targeted(data: TrialData, model: str) -> NDArray[np.bool_]:
-    hit = (data.pairs["model_1"] == model) | (data.pairs["model_2"] == model)
-    chosen = hit.to_numpy(dtype=np.bool_)
+def _targeted(data: TrialData, model: str) -> BoolArray:
+    chosen = select(Analysis(model, target="either"), data.pairs, [model])[:, 0]
     return chosen if chosen.any() else np.ones(data.n_pairs, dtype=np.bool_)
 
 
-#: Columns of the table.
-NORMALISATION_COLUMNS = (
-    "model",
-    "accuracy",
-    "accuracy_normalised",
-    "gain",
-    "weight_lp",
-    "weight_mean_lp",
-    "weight_pen_lp",
-    "n_trials",
-    "n_choices",
-    "note",
-)
-_MOST_STEPS = 100
-_CONVERGED = 1e-9
-# Beyond this the weights (in units of one standard deviation of a predictor) grow without end.
-_SEPARATED = 1e4
-
-
-def normalisation_predictors(
-    log_prob: NDArray[np.float64], tokens: NDArray[np.float64]
-) -> FloatArray:
+def normalisation_predictors(log_prob: FloatArray, tokens: FloatArray) -> FloatArray:
     """Return LP, MeanLP = LP / T and PenLP = LP / ((5 + T) / (5 + 1))^0.8, shape (..., 3), nats.
 
     Source
@@ -233,7 +196,7 @@ def _differences(data: TrialData, log_prob: pd.Series, tokens: pd.Series) -> Flo
     sides = []
     finite = log_prob[np.isfinite(log_prob)]
     floor = float(finite.min()) if len(finite) else 0.0
-    for side in ("sentence_1", "sentence_2"):
+    for side in _SIDES:
         texts = data.pairs[side].tolist()
         lp = log_prob.loc[texts].to_numpy(dtype=float)
         count = tokens.loc[texts].to_numpy(dtype=float)

@@ -13,7 +13,7 @@ from scipy.special import expit
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError, UnknownNameError
 from contstim.evaluation.choices import CATCH
-from contstim.evaluation.power import exact_interval
+from contstim.evaluation.simulate import exact_interval
 from contstim.progress import track
 from contstim.selection.people import People, log_bayes_factors, log_ratio_scale
 

@@ -37,15 +37,8 @@ _MOST_PAIRS = 6
 _NATS = "nats (units of natural logarithms; one less is 2.7 times less probable)"
 _MODEL_COLUMNS = (
     *("model", "value", "ci_low", "ci_high", "ceiling_lower", "ceiling_upper"),
-    *(
-        "n_participants",
-        "n_trials",
-        "n_choices",
-        "p_ceiling",
-        "q_ceiling",
-        "effect_ceiling",
-        "note",
-    ),
+    *("n_participants", "n_trials", "n_choices"),
+    *("p_ceiling", "q_ceiling", "effect_ceiling", "note"),
 )
 _COMPARISON_COLUMNS = (
     *("model_1", "model_2", "difference", "ci_low", "ci_high", "p", "q", "effect"),

@@ -1,19 +1,32 @@
-"""Simulated participants: choices and confidences from models, through a design's trials."""
+"""Simulated participants, and how often a design would tell two models apart by them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
 from typing import Annotated
 
 import numpy as np
 import pandas as pd
 from pydantic import Field
+from scipy.stats import beta
 
-from contstim.arrays import FloatArray
-from contstim.errors import InputError
+from contstim.arrays import FloatArray, IntArray
+from contstim.errors import InputError, UnknownNameError
 from contstim.evaluation.choices import align_choices, check_choices
+from contstim.evaluation.inference import wilcoxon_signed_rank
 from contstim.evaluation.scores import ScoreSource, log_ratios, score_table, unscored_catch
+from contstim.evaluation.subset import MEASURES, Subset
+from contstim.evaluation.trials import TrialData
+from contstim.progress import track
+from contstim.selection.planning import MIN_GROUPS, unit_of_tests
 from contstim.settings import Several, settings
+from contstim.tables import require_columns
+
+_MOST_ANSWERS = 10**7
+# What an experiment costs beside its answers, in answers.
+_COST = 2000
 
 
 @settings
@@ -122,9 +135,7 @@ def simulate_choices(
     """
     if participants_per_group < 1:
         raise InputError(f"a group needs at least one participant, not {participants_per_group}")
-    for column in ("sentence_1", "sentence_2"):
-        if column not in design:
-            raise InputError(f"the design lacks the column {column!r}")
+    require_columns(design, ("sentence_1", "sentence_2"), "the design")
     rows = _people(design.reset_index(drop=True), participants_per_group)
     unscored = np.zeros(len(rows), dtype=np.bool_)
     if scores is None:
@@ -164,8 +175,205 @@ def answers(latent: FloatArray, simulation: Simulation, rng: np.random.Generator
 def _people(design: pd.DataFrame, per_group: int) -> pd.DataFrame:
     if "participant" in design:
         return design
-    group = design["group"].astype("str") if "group" in design else pd.Series("1", design.index)
+    group = _groups(design)
     copies = [
         design.assign(group=group, participant=group + "-" + str(k + 1)) for k in range(per_group)
     ]
     return pd.concat(copies, ignore_index=True)
+
+
+def _groups(design: pd.DataFrame) -> pd.Series:
+    return design["group"].astype("str") if "group" in design else pd.Series("1", design.index)
+
+
+def power(
+    design: pd.DataFrame,
+    scores: ScoreSource,
+    models: tuple[str, str],
+    simulation: Simulation,
+    n_groups: Sequence[int] = (10,),
+    n_participants: Sequence[int] = (10,),
+    n_trials: Sequence[int] = (),
+    measure: str = "accuracy",
+    unit: str = "auto",
+    min_groups: int = MIN_GROUPS,
+    alpha: float = 0.05,
+    n_simulations: int = 500,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """Return the share of simulated experiments in which two models differ significantly.
+
+    Each experiment draws, without replacement, `n_trials` of the design's pairs for each group (a
+    design with groups gives each of its groups its own pairs), lets participants answer them, and
+    compares the two models by a two-sided signed-rank test across groups or participants, as
+    `evaluate` does. Across participants who share their pairs the test holds for those pairs: two
+    models that are equally good on average differ on any one set, and many participants will
+    show it. Across groups with pairs of their own it holds for pairs in general.
+
+    Parameters
+    ----------
+    design
+        One row a pair: `sentence_1`, `sentence_2`, and `group` if groups have their own pairs.
+    scores
+        As in `evaluate`.
+    models
+        The two models compared.
+    simulation
+        How people answer; without weights nobody follows a model, and the share is the false
+        alarm rate.
+    n_groups, n_participants, n_trials
+        The numbers tried, each with each: groups, participants a group, trials a group (empty for
+        all the pairs that a group has).
+    measure, unit, min_groups
+        As in `evaluate`.
+    alpha
+        Significance level.
+    n_simulations
+        Experiments simulated for each combination.
+
+    Returns
+    -------
+    DataFrame
+        One row a combination: `n_groups`, `n_participants` (a group), `n_trials`, `power` with its
+        exact 95 % interval `low`, `high` (Clopper and Pearson), `first_better` (share of
+        experiments with a significant difference in favour of the first model), `unit`,
+        `n_units`, `n_simulations`.
+
+    Raises
+    ------
+    InputError
+        If a number cannot be met by the design, or a model has no scores.
+    """
+    if measure not in MEASURES:
+        raise UnknownNameError.among("measure", measure, MEASURES)
+    if n_simulations < 1:
+        raise InputError(f"at least one simulation is needed, not {n_simulations}")
+    pairs = design[~unscored_catch(design, scores)].reset_index(drop=True)
+    wide = score_table(scores, [*pairs["sentence_1"], *pairs["sentence_2"]])
+    for model in models:
+        if model not in wide:
+            raise UnknownNameError.among("model", model, [str(c) for c in wide.columns])
+    rng = np.random.default_rng(seed)
+    pool = _Pool.of(pairs, wide, models, simulation)
+    sizes = [
+        (groups, people, trials)
+        for groups, people in product(n_groups, n_participants)
+        for trials in n_trials or (pool.smallest(groups),)
+    ]
+    for groups, people, trials in sizes:
+        pool.check(groups, people, trials)
+    significant = np.zeros((len(sizes), 2), dtype=np.int64)  # any way, for the first model
+    units = [unit_of_tests(size[0], min_groups) if unit == "auto" else unit for size in sizes]
+    work = np.repeat(np.arange(len(sizes)), n_simulations)
+    weights = np.repeat([_COST + int(np.prod(size)) for size in sizes], n_simulations).tolist()
+    for number in track(work, len(work), "simulating experiments", weights=weights):
+        difference = pool.experiment(*sizes[number], measure, rng)
+        if units[number] == "group":
+            difference = difference.reshape(sizes[number][:2]).mean(axis=1)
+        test = wilcoxon_signed_rank(difference)
+        significant[number] += (test.p < alpha, test.p < alpha and test.effect > 0)
+    table = pd.DataFrame(sizes, columns=["n_groups", "n_participants", "n_trials"])
+    hits, better = significant.T
+    ends = [exact_interval(n, n_simulations) for n in hits.tolist()]
+    everybody = table["n_groups"] * table["n_participants"]
+    return table.assign(
+        power=hits / n_simulations,
+        low=[low for low, _ in ends],
+        high=[high for _, high in ends],
+        first_better=better / n_simulations,
+        unit=units,
+        n_units=np.where(np.array(units) == "group", table["n_groups"], everybody),
+        n_simulations=n_simulations,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Pool:
+    """The design's pairs, by group, and what people and the two models prefer on them."""
+
+    members: list[IntArray]
+    ratios: FloatArray
+    latent: FloatArray
+    simulation: Simulation
+    models: tuple[str, str]
+
+    @classmethod
+    def of(
+        cls,
+        pairs: pd.DataFrame,
+        wide: pd.DataFrame,
+        models: tuple[str, str],
+        simulation: Simulation,
+    ) -> _Pool:
+        ratios, names = log_ratios(wide, pairs), [str(c) for c in wide.columns]
+        group = _groups(pairs)
+        return cls(
+            members=[np.flatnonzero(group == g) for g in dict.fromkeys(group)],
+            ratios=ratios[:, [names.index(m) for m in models]],
+            latent=latent_preferences(ratios, names, simulation),
+            simulation=simulation,
+            models=models,
+        )
+
+    def smallest(self, n_groups: int) -> int:
+        """Trials that each of so many groups can have."""
+        return min(len(own) for own in self._of_groups(n_groups))
+
+    def _of_groups(self, n_groups: int) -> list[IntArray]:
+        """Return the pairs of each group, or those of all in a design without groups."""
+        if n_groups < 1:
+            raise InputError(f"an experiment needs at least one group, not {n_groups}")
+        if len(self.members) == 1:
+            return self.members
+        if n_groups > len(self.members):
+            raise InputError(f"{n_groups} groups are asked for, the design has {len(self.members)}")
+        return self.members[:n_groups]
+
+    def check(self, n_groups: int, people: int, n_trials: int) -> None:
+        """Refuse an experiment that the design cannot give, or that would never end."""
+        if n_groups * people * n_trials > _MOST_ANSWERS:
+            raise InputError(
+                f"{n_groups} groups of {people} participants with {n_trials} trials each are "
+                f"more than {_MOST_ANSWERS} answers an experiment; ask for fewer"
+            )
+        if people < 1 or n_trials < 1:
+            raise InputError(f"{people} participants with {n_trials} trials are no experiment")
+        if n_trials > (most := self.smallest(n_groups)):
+            raise InputError(
+                f"{n_trials} trials a group are asked for and a group has {most} pairs; "
+                "ask for fewer"
+            )
+
+    def experiment(
+        self, n_groups: int, people: int, n_trials: int, measure: str, rng: np.random.Generator
+    ) -> FloatArray:
+        """Return each participant's difference between the models, group by group."""
+        members = self._of_groups(n_groups)
+        own = (members[g % len(members)] for g in range(n_groups))
+        chosen = [rng.choice(pairs, n_trials, replace=False) for pairs in own]
+        rows = np.repeat(np.stack(chosen), people, axis=0)  # participants by trials
+        rating = answers(self.latent[rows], self.simulation, rng)
+        n_people = n_groups * people
+        order = np.argsort(rows, axis=1)
+        data = TrialData(
+            participants=pd.RangeIndex(n_people),
+            groups=pd.RangeIndex(n_groups),
+            group_of=np.repeat(np.arange(n_groups), people),
+            participant=np.repeat(np.arange(n_people), n_trials),
+            pair=np.take_along_axis(rows, order, axis=1).ravel(),
+            rating=np.take_along_axis(rating, order, axis=1).ravel(),
+            pairs=pd.DataFrame(index=range(len(self.latent))),
+            models=self.models,
+            log_ratio=self.ratios,
+        )
+        subset = Subset(data, np.arange(rows.size), np.array([0, 1]))
+        values = np.nan_to_num(subset.values(measure))  # a model without preference scores 0
+        return np.asarray(values[:, 0] - values[:, 1])
+
+
+def exact_interval(hits: float, n: int, level: float = 0.95) -> tuple[float, float]:
+    """Return Clopper and Pearson's interval of a rate, from `hits` among `n`."""
+    tail = (1 - level) / 2
+    low = float(beta.ppf(tail, hits, n - hits + 1)) if hits else 0.0
+    high = float(beta.isf(tail, hits + 1, n - hits)) if hits < n else 1.0
+    return low, high

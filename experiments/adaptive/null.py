@@ -31,7 +31,7 @@ from scipy.stats import norm
 from contstim.adaptive.policies import places_of
 from contstim.adaptive.posterior import Link, Nodes, softmax
 from contstim.adaptive.sequences import log_e_above
-from contstim.evaluation.power import exact_interval
+from contstim.evaluation.simulate import exact_interval
 from contstim.selection.people import People
 
 Floats = NDArray[np.float64]

@@ -28,7 +28,7 @@ from matplotlib.ticker import PercentFormatter
 from simulate import identify, misspecified
 
 from contstim.adaptive.posterior import Link
-from contstim.evaluation.power import exact_interval
+from contstim.evaluation.simulate import exact_interval
 from contstim.report.style import colour, save_figure
 from contstim.selection import read_scores
 from contstim.selection.people import People, log_bayes_factors, log_ratio_scale

@@ -5,8 +5,7 @@ import pytest
 from contstim.errors import InputError, UnknownNameError
 from contstim.evaluation import evaluate
 from contstim.evaluation.exclusion import ExclusionRules, exclude
-from contstim.evaluation.power import power
-from contstim.evaluation.simulate import Simulation, simulate_choices
+from contstim.evaluation.simulate import Simulation, power, simulate_choices
 
 
 def design_and_scores(n_pairs=60, n_groups=1, seed=0, models=("a", "b", "c")):
