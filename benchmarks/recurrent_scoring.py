@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from contstim.models.recurrent import load_network
 from contstim.models.recurrent.model import RecurrentModel
-from contstim.models.recurrent.network import load_network
 from contstim.models.spec import ModelSpec
 
 

@@ -14,13 +14,13 @@ from pathlib import Path
 
 import torch
 
-from contstim.models.recurrent.corpus import TokenCorpus
-from contstim.models.recurrent.network import (
+from contstim.models.recurrent import (
     NetworkConfig,
     TrainingOptions,
     load_network,
     save_network,
 )
+from contstim.models.recurrent.corpus import TokenCorpus
 from contstim.models.recurrent.training import perplexity, train_recurrent
 
 # Narrower than the 256 of Golan et al. so that a file is about 8 MB.

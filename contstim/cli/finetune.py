@@ -36,8 +36,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Fine-tune, and say how well the restarts do."""
+    from contstim.models.learnt.encoder import FitOptions
     from contstim.models.learnt.finetuning import finetune
-    from contstim.models.learnt.fitting import FitOptions
 
     options = FitOptions(
         args.epochs, args.batch, args.learning_rate, args.layers, precision=args.precision

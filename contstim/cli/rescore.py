@@ -18,7 +18,7 @@ import sys
 from contstim.cli.common import add_out_folder, add_seed, output_folder, resamples
 from contstim.models.cache import ScoreCache
 from contstim.models.registry import load_model
-from contstim.rescoring.measures import RESCORING_MEASURES, measure_named
+from contstim.rescoring import RESCORING_MEASURES, measure_named
 from contstim.rescoring.nbest import SentenceForm, learn_cases, read_nbest, score_hypotheses
 from contstim.rescoring.rescore import RescoringOptions, rescore
 from contstim.text.sentence import read_sentences

@@ -172,7 +172,7 @@ def _ngram(args: argparse.Namespace) -> int:
 
 
 def _network(args: argparse.Namespace) -> int:
-    from contstim.models.recurrent.network import NetworkConfig
+    from contstim.models.recurrent import NetworkConfig
     from contstim.models.recurrent.training import TrainingOptions, train_recurrent
 
     with resumable():

@@ -25,7 +25,7 @@ from contstim.models.spec import ModelSpec
 from contstim.text.sentence import Sentence, WordList
 
 if TYPE_CHECKING:
-    from contstim.models.ngram.table import BackOff
+    from contstim.models.ngram import BackOff
 
 
 #: The units of an event whose model knows whole sentences, and no others than those it holds.

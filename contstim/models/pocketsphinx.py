@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from contstim.arrays import IntArray
 from contstim.errors import MissingExtraError, ModelFileError
+from contstim.models.ngram import Level, NgramTable, find
 from contstim.models.ngram.arpa import write_arpa
-from contstim.models.ngram.table import Level, NgramTable, find
 from contstim.models.packages import convert_once
 from contstim.models.words import START, UNKNOWN
 

@@ -25,7 +25,7 @@ import numpy as np
 from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InputError
 from contstim.models.base import SentenceModel
-from contstim.models.ngram.table import BackOff
+from contstim.models.ngram import BackOff
 from contstim.models.words import END
 from contstim.search.candidates import WordReplacement
 from contstim.search.sweeps import Search

@@ -27,7 +27,7 @@ from typing import NamedTuple
 import numpy as np
 
 from contstim.arrays import FloatArray, IntArray
-from contstim.models.ngram.table import NgramTable, find
+from contstim.models.ngram import NgramTable, find
 from contstim.models.words import START
 from contstim.text.sentence import WordList
 
@@ -44,7 +44,7 @@ class _Grams(NamedTuple):
     Attributes
     ----------
     keys
-        ``context * A + word``, as `contstim.models.ngram.table.Level` has them.
+        ``context * A + word``, as `contstim.models.ngram.Level` has them.
     words
         Their last words.
     states

@@ -30,7 +30,7 @@ from contstim.files import write_whole
 from contstim.models.cache import ScoreCache
 from contstim.models.registry import load_model
 from contstim.progress import track
-from contstim.rescoring.measures import WordErrorRate
+from contstim.rescoring import WordErrorRate
 from contstim.rescoring.nbest import NBest, SentenceForm, learn_cases, read_nbest, score_hypotheses
 from contstim.rescoring.rescore import Rescoring, RescoringOptions, rescore
 from contstim.text.sentence import read_sentences

@@ -13,7 +13,7 @@ from contstim.cli import main, score
 from contstim.errors import InputError
 from contstim.experiment.new import new_study
 from contstim.experiment.schema import open_data
-from contstim.models.recurrent.network import NetworkConfig
+from contstim.models.recurrent import NetworkConfig
 from contstim.models.recurrent.training import TrainingOptions, train_recurrent
 from contstim.selection import Layout, design_trials, plan_design
 

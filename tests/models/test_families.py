@@ -12,7 +12,7 @@ import pytest
 from contstim import check_model, load_model, synthesize
 from contstim.errors import InputError, UnknownWordError
 from contstim.models.ngram.training import NgramVocabulary, train_ngram
-from contstim.models.recurrent.network import NetworkConfig
+from contstim.models.recurrent import NetworkConfig
 from contstim.models.recurrent.training import TrainingOptions, train_recurrent
 from contstim.models.registry import FAMILIES as REGISTERED
 from contstim.models.registry import bundled_models, score_kind

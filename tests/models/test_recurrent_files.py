@@ -6,7 +6,7 @@ import torch
 from safetensors.torch import save
 
 from contstim.errors import InputError, ModelFileError, OutputError, UnknownNameError
-from contstim.models.recurrent.network import (
+from contstim.models.recurrent import (
     NetworkConfig,
     RecurrentNetwork,
     TokenVocabulary,

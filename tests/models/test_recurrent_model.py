@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from contstim.errors import InputError, ModelFileError, SpecError, UnknownWordError
-from contstim.models.recurrent import network as network_module
-from contstim.models.recurrent.network import (
+from contstim.models import recurrent as network_module
+from contstim.models.recurrent import (
     NetworkConfig,
     RecurrentNetwork,
     TokenVocabulary,

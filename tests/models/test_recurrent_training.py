@@ -13,17 +13,17 @@ import pytest
 import torch
 
 from contstim.errors import InputError, OutputError
+from contstim.models.recurrent import (
+    NetworkConfig,
+    RecurrentNetwork,
+    TokenVocabulary,
+    load_network,
+)
 from contstim.models.recurrent.corpus import (
     TokenCorpus,
     count_words,
     make_vocabulary,
     ranked_vocabulary,
-)
-from contstim.models.recurrent.network import (
-    NetworkConfig,
-    RecurrentNetwork,
-    TokenVocabulary,
-    load_network,
 )
 from contstim.models.recurrent.training import (
     Negatives,
@@ -237,7 +237,7 @@ import sys
 from pathlib import Path
 import torch
 torch.set_num_threads(1)
-from contstim.models.recurrent.network import NetworkConfig
+from contstim.models.recurrent import NetworkConfig
 from contstim.models.recurrent.training import TrainingOptions, train_recurrent
 train_recurrent([Path(sys.argv[1])], Path(sys.argv[2]), config=NetworkConfig("lstm", 8, 16),
     options=TrainingOptions(**eval(sys.argv[3])), min_count=1, heldout_share=0.1)

@@ -5,7 +5,7 @@ import pytest
 from sacrebleu.metrics.bleu import BLEU
 
 from contstim.errors import UnknownNameError
-from contstim.rescoring.measures import Bleu, WordErrorRate, measure_named
+from contstim.rescoring import Bleu, WordErrorRate, measure_named
 
 REFERENCES = ["the cat sat on the mat", "a dog barked at night", "he went home"]
 HYPOTHESES = ["the cat on a mat today", "the dog barked all night long", "he went home"]

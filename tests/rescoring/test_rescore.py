@@ -9,7 +9,7 @@ from lists import dog_scores, small, utterance
 
 from contstim import load_model
 from contstim.errors import InputError
-from contstim.rescoring.measures import Bleu, WordErrorRate
+from contstim.rescoring import Bleu, WordErrorRate
 from contstim.rescoring.nbest import NBest, SentenceForm, learn_cases, score_hypotheses
 from contstim.rescoring.rescore import Resamples, RescoringOptions, rescore
 

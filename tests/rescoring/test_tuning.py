@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from contstim.rescoring.measures import Measure
-from contstim.rescoring.tuning import HypothesisArrays, best_step, tune
+from contstim.rescoring import Measure
+from contstim.rescoring.rescore import HypothesisArrays, best_step, tune
 
 
 class Errors(Measure):

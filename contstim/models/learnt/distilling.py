@@ -21,13 +21,14 @@ from contstim.models.cache import ScoreCache, describe_model, versions
 from contstim.models.hf.network import PACKAGES
 from contstim.models.learnt.encoder import (
     Encoder,
+    FitOptions,
     Member,
     TokenRows,
+    fit,
     initial_member,
     open_encoder,
     record_lower,
 )
-from contstim.models.learnt.fitting import FitOptions, fit
 from contstim.models.learnt.folder import student_card, write_learnt
 from contstim.models.learnt.model import tokenizer_of
 from contstim.models.learnt.student import Target

@@ -36,13 +36,14 @@ from contstim.models.learnt.cola import (
 )
 from contstim.models.learnt.encoder import (
     Encoder,
+    FitOptions,
     Member,
     TokenRows,
+    fit,
     initial_member,
     open_encoder,
     record_lower,
 )
-from contstim.models.learnt.fitting import FitOptions, fit
 from contstim.models.learnt.folder import classifier_card, write_learnt
 from contstim.models.learnt.model import tokenizer_of
 

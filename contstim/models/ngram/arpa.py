@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from contstim.arrays import FloatArray, IntArray
 from contstim.errors import ModelFileError
 from contstim.files import replacing
-from contstim.models.ngram.table import Level, NgramTable, find
+from contstim.models.ngram import Level, NgramTable, find
 from contstim.models.words import END, START
 
 _BINARY_MAGIC = b"mmap lm http://kheafield.com/code"

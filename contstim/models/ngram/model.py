@@ -24,8 +24,8 @@ from contstim.models.base import (
     Totals,
     as_sentences,
 )
+from contstim.models.ngram import BackOff, Level, NgramTable, Replacer
 from contstim.models.ngram.arpa import is_binary, read_arpa, read_unigrams, write_arpa
-from contstim.models.ngram.table import BackOff, Level, NgramTable, Replacer
 from contstim.models.spec import ModelSpec
 from contstim.models.words import END, START, UNKNOWN, WORD_OPTIONS, Slot, WordTokenizer
 from contstim.text.sentence import Sentence, WordList, tokens_of_word

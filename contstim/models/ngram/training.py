@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError
+from contstim.models.ngram import Level, NgramTable
 from contstim.models.ngram.arpa import write_arpa
-from contstim.models.ngram.table import Level, NgramTable
-from contstim.models.training_text import training_sentences
-from contstim.models.words import END, START, UNKNOWN
+from contstim.models.words import END, START, UNKNOWN, training_sentences
 from contstim.settings import Count, settings
 
 _TOKENS_AT_ONCE = 1_000_000
@@ -195,7 +194,7 @@ class Counts:
     Attributes
     ----------
     keys
-        As in :class:`~contstim.models.ngram.table.Level`.
+        As in :class:`~contstim.models.ngram.Level`.
     suffixes
         Id, one order down, of each n-gram without its first word.
     raw

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InputError
-from contstim.models.recurrent.network import TokenVocabulary
-from contstim.models.training_text import training_sentences
-from contstim.models.words import END, START, UNKNOWN
+from contstim.models.recurrent import TokenVocabulary
+from contstim.models.words import END, START, UNKNOWN, training_sentences
 
 #: A line of more tokens than this is no sentence, and would take memory without bound.
 _LONGEST = 2000

@@ -18,7 +18,7 @@ from contstim.models.base import (
     as_sentences,
 )
 from contstim.models.devices import torch_device
-from contstim.models.recurrent.network import RecurrentNetwork, State, load_network
+from contstim.models.recurrent import RecurrentNetwork, State, load_network
 from contstim.models.spec import ModelSpec
 from contstim.models.words import END, START, WORD_OPTIONS, EncodedWords, WordTokenizer
 from contstim.text.sentence import Sentence, WordList

@@ -19,13 +19,7 @@ from torch.utils.checkpoint import checkpoint
 from contstim.arrays import IntArray
 from contstim.errors import InputError, ModelFileError, OutputError
 from contstim.models.devices import torch_device
-from contstim.models.recurrent.corpus import (
-    TokenCorpus,
-    count_words,
-    make_vocabulary,
-    ranked_vocabulary,
-)
-from contstim.models.recurrent.network import (
+from contstim.models.recurrent import (
     STORAGES,
     NetworkConfig,
     RecurrentNetwork,
@@ -34,6 +28,12 @@ from contstim.models.recurrent.network import (
     read_tensors,
     save_network,
     write_tensors,
+)
+from contstim.models.recurrent.corpus import (
+    TokenCorpus,
+    count_words,
+    make_vocabulary,
+    ranked_vocabulary,
 )
 from contstim.progress import Progress
 from contstim.settings import Count, one_of, settings

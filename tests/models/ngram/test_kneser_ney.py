@@ -9,8 +9,8 @@ import pytest
 from toy_corpus import sentences, write
 
 from contstim.errors import InputError
+from contstim.models.ngram import NgramTable
 from contstim.models.ngram.arpa import read_arpa
-from contstim.models.ngram.table import NgramTable
 from contstim.models.ngram.training import NgramVocabulary, train_ngram
 from contstim.models.words import END, START, UNKNOWN
 

@@ -7,7 +7,7 @@ import numpy as np
 from test_kneser_ney import FALLBACK, table_prob
 from toy_corpus import sentences, write
 
-from contstim.models.ngram.table import NgramTable
+from contstim.models.ngram import NgramTable
 from contstim.models.ngram.training import (
     NgramVocabulary,
     count_ngrams,

@@ -8,8 +8,8 @@ import pytest
 from toy_corpus import random_table, write_random
 
 from contstim.errors import ModelFileError, OutputError
+from contstim.models.ngram import NgramTable
 from contstim.models.ngram.arpa import read_arpa, read_unigrams, write_arpa
-from contstim.models.ngram.table import NgramTable
 
 
 def assert_same(one: NgramTable | None, other: NgramTable, atol: float) -> None:

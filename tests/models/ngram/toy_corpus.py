@@ -4,8 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
+from contstim.models.ngram import Level, NgramTable
 from contstim.models.ngram.arpa import write_arpa
-from contstim.models.ngram.table import Level, NgramTable
 from contstim.models.words import END, START, UNKNOWN
 
 WORDS = ["a", "bee", "cat", "dog", "elephant", "flying-fox"]
