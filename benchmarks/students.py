@@ -20,18 +20,13 @@ import time
 from pathlib import Path
 
 import numpy as np
+from contstim.text.sentences import read_sentences
 
 from contstim import load_model, pool
 from contstim.models.base import SentenceModel
 from contstim.models.devices import torch_threads
 from contstim.models.learnt.distilling import distill
-<<<<<<< HEAD
 from contstim.models.learnt.encoder import FitOptions
-from contstim.text.sentence import read_sentences
-=======
-from contstim.models.learnt.encoder import FitOptions
-from contstim.text.sentences import read_sentences
->>>>>>> 97e85f0 (Learnt, recurrent, n-gram and rescoring: helper modules with one importer stand with it)
 
 
 def rate(model: SentenceModel, sentences: list[str]) -> float:
