@@ -143,6 +143,8 @@ def build(kind: type[_Kind], table: object, where: str = "") -> _Kind:
             path = f"{prefix}{key}"
             if get_origin(hint) is not tuple:
                 values[key] = build(part, values[key], path)
+            elif isinstance(values[key], Mapping):
+                raise InputError(f"{path} is one table; write [[{path}]] above each")
             elif isinstance(values[key], Sequence) and not isinstance(values[key], str):
                 items = enumerate(values[key])
                 values[key] = tuple(build(part, item, f"{path}[{i}]") for i, item in items)

@@ -460,3 +460,36 @@ class AttentionCheck(_Shown):
 
     after: Natural = field(kw_only=True)
     expected: str = field(kw_only=True)
+
+
+@settings
+class StudyOptions:
+    """All that ``study.toml`` says.
+
+    Attributes
+    ----------
+    study, consent, trial, device, session, allocation, recruiter, practice, attention, questions
+        Its tables; `recruiter` is None where there is none.
+    format
+        Of the file.
+    """
+
+    study: PageOptions
+    consent: ConsentOptions
+    trial: TrialOptions = field(default_factory=TrialOptions)
+    device: DeviceOptions = field(default_factory=DeviceOptions)
+    session: SessionOptions = field(default_factory=SessionOptions)
+    allocation: AllocationOptions = field(default_factory=AllocationOptions)
+    recruiter: Recruiter | None = None
+    practice: Several[PracticeTrial] = ()
+    attention: Several[AttentionCheck] = ()
+    questions: Several[Question] = ()
+    format: int = 1
+
+    def __post_init__(self) -> None:
+        if self.format != 1:
+            raise InputError(f"format is {self.format}; this version of contstim reads 1")
+        names = [box.name for box in self.consent.boxes] + [one.name for one in self.questions]
+        for name in names:
+            if names.count(name) > 1:
+                raise InputError(f"two questions have the name {name!r}; give each its own")

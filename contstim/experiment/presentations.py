@@ -9,9 +9,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from math import isfinite
-from typing import Any
+from typing import Any, ClassVar
 
 from contstim.errors import InputError
 from contstim.experiment.options import TrialOptions
@@ -21,9 +20,13 @@ _LONGEST_MS = 1e10
 _SINGLE_TEXTS = {"practice_again": "single_again", "debrief_text": "single_debrief"}
 
 
-@dataclass(frozen=True)
 class Presentation:
     """How the trials of a study are shown.
+
+    Parameters
+    ----------
+    options
+        The table ``[trial]``.
 
     Attributes
     ----------
@@ -38,10 +41,13 @@ class Presentation:
     """
 
     module: str
-    needed: tuple[str, ...]
+    needed: tuple[str, ...] = ("sentence",)
     optional: tuple[str, ...] = ()
-    texts: Mapping[str, str] = field(default_factory=dict)
-    answers: str = "a whole number"
+    texts: ClassVar[Mapping[str, str]] = {}
+    answers = "a whole number"
+
+    def __init__(self, options: TrialOptions) -> None:
+        self._options = options
 
     @property
     def scale(self) -> str:
@@ -84,53 +90,69 @@ class Presentation:
             raise InputError(f"choice is {choice}; it is one of {', '.join(map(str, offered))}")
 
 
-@dataclass(frozen=True)
 class TwoSentences(Presentation):
     """Two sentences with levels of confidence for each (``choice``)."""
 
-    levels: int = 3
+    module = "presentations/choice.js"
+    needed = ("left", "right")
+    answers = "-levels (left, surest) to levels (right, surest), never 0"
 
     @property
     def scale(self) -> str:
         """The number of levels."""
-        return str(self.levels)
+        return str(self._options.levels)
 
     def choices(self, shown: Mapping[str, str]) -> Sequence[int]:
         """Return from left, surest, to right, surest; never 0."""
-        return (*range(-self.levels, 0), *range(1, self.levels + 1))
+        levels = self._options.levels
+        return (*range(-levels, 0), *range(1, levels + 1))
 
     def expectations(self, shown: Mapping[str, str]) -> Sequence[str]:
         """Return the sides."""
         return ("left", "right")
 
 
-@dataclass(frozen=True)
 class OneSentence(Presentation):
-    """One sentence, rated from 1 to `points` (``rating``)."""
+    """One sentence, rated from 1 to the number of points (``rating``)."""
 
-    points: int = 7
+    module = "presentations/rating.js"
+    texts: ClassVar = {
+        "instructions_text": "rating_instructions",
+        "trial_prompt": "rating_prompt",
+        **_SINGLE_TEXTS,
+    }
+    answers = "1 (lowest) to the number of points"
 
     @property
     def scale(self) -> str:
         """The number of points."""
-        return f"rating of {self.points}"
+        return f"rating of {self._options.points}"
 
     def choices(self, shown: Mapping[str, str]) -> Sequence[int]:
         """Return the points."""
-        return range(1, self.points + 1)
+        return range(1, self._options.points + 1)
 
     def expectations(self, shown: Mapping[str, str]) -> Sequence[str]:
         """Return the points."""
         return [str(point) for point in self.choices(shown)]
 
 
-@dataclass(frozen=True)
 class SelfPacedReading(Presentation):
     """A sentence read word by word, and then a question of yes or no if it has one (``reading``).
 
     The choice is 1 for yes, 2 for no, and 0 without a question; the detail has the regions that
     were uncovered (``words``) and for how many milliseconds each was (``rt_ms``).
     """
+
+    module = "presentations/reading.js"
+    optional = ("question",)
+    texts: ClassVar = {
+        "instructions_text": "reading_instructions",
+        "instructions_keys": "reading_keys",
+        "trial_prompt": "reading_prompt",
+        **_SINGLE_TEXTS,
+    }
+    answers = "1 for yes, 2 for no; 0 without a question"
 
     def choices(self, shown: Mapping[str, str]) -> Sequence[int]:
         """Return yes and no, where there is a question."""
@@ -151,9 +173,12 @@ class SelfPacedReading(Presentation):
             raise InputError(f"detail has not a time for each of its {len(words)} words")
 
 
-@dataclass(frozen=True)
 class OwnModule(Presentation):
     """A module in the study's folder; the choice is any whole number, the detail any JSON value."""
+
+    def __init__(self, options: TrialOptions) -> None:
+        super().__init__(options)
+        self.module, self.needed = options.presentation, options.columns
 
     def check_answer(self, shown: Mapping[str, str], choice: int, detail: str) -> None:
         """Refuse a choice that no column of whole numbers holds."""
@@ -163,40 +188,8 @@ class OwnModule(Presentation):
 
 def presentation_of(options: TrialOptions) -> Presentation:
     """Return how trials are shown by the options of a study."""
-    name = options.presentation
-    if name == "choice":
-        return TwoSentences(
-            "presentations/choice.js",
-            ("left", "right"),
-            answers="-levels (left, surest) to levels (right, surest), never 0",
-            levels=options.levels,
-        )
-    if name == "rating":
-        return OneSentence(
-            "presentations/rating.js",
-            ("sentence",),
-            texts={
-                "instructions_text": "rating_instructions",
-                "trial_prompt": "rating_prompt",
-                **_SINGLE_TEXTS,
-            },
-            answers="1 (lowest) to the number of points",
-            points=options.points,
-        )
-    if name == "reading":
-        return SelfPacedReading(
-            "presentations/reading.js",
-            ("sentence",),
-            ("question",),
-            {
-                "instructions_text": "reading_instructions",
-                "instructions_keys": "reading_keys",
-                "trial_prompt": "reading_prompt",
-                **_SINGLE_TEXTS,
-            },
-            answers="1 for yes, 2 for no; 0 without a question",
-        )
-    return OwnModule(name, options.columns)
+    known = {"choice": TwoSentences, "rating": OneSentence, "reading": SelfPacedReading}
+    return known.get(options.presentation, OwnModule)(options)
 
 
 def is_right(choice: int, expected: str) -> bool:

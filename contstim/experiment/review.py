@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import secrets
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
+from math import isnan
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -149,13 +150,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Give the page, or the stimuli."""
-        path = self.path.split("?")[0].removeprefix(self.server.root)
-        if path == self.path.split("?")[0]:
-            self._send(HTTPStatus.NOT_FOUND, {"error": "there is nothing at this address"})
-        elif path in ("", "/"):
+        path, root = self.path.split("?")[0], self.server.root
+        if path in (root, f"{root}/"):
             page = (files("contstim.experiment") / "review.html").read_bytes()
             self._send(HTTPStatus.OK, page, "text/html; charset=utf-8")
-        elif path == "/stimuli":
+        elif path == f"{root}/stimuli":
             review = self.server.review
             self._send(HTTPStatus.OK, {"reviewer": review.reviewer, "stimuli": review.stimuli()})
         else:
@@ -278,11 +277,7 @@ def appendix(
             f"shown as they are: {counts['approved']}; in an edited form: {counts['edited']}; "
             f"removed: {counts['left out']}",
             f"reviewers: {', '.join(names) or 'none'}; at least {reviewers} had to agree",
-            *(
-                f"Cohen's kappa of {one} and {two}: "
-                f"{'not defined' if value != value else f'{value:.3f}'} over {n} sentences"
-                for (one, two), (value, n) in kappa(decisions).items()
-            ),
+            *_kappas(decisions),
             f"digest of the stimuli: {digest(chr(10).join(sentences))[:16]}",
         ]
     )
@@ -299,29 +294,20 @@ def appendix(
             *(f"{name}: {use}" for name, use in lists),
         ]
     )
-    page.heading("Sentences that are shown")
     final = list(dict.fromkeys(text for text in known.values() if text is not None))
-    page.table(
-        pd.DataFrame(
-            {"sentence": final, "flags": ["; ".join(sentence_flags(text)) for text in final]}
-        )
-    )
-    page.heading("Sentences that were changed")
-    changed = [(s, text) for s, text in known.items() if text not in (None, s)]
-    page.table(
-        pd.DataFrame(
-            [(s, text, "; ".join(sorted(why.get(s, ())))) for s, text in changed],
-            columns=["sentence", "shown instead", "why"],
-        )
-    )
-    page.heading("Sentences that were removed")
-    removed = [s for s, text in known.items() if text is None]
-    page.table(
-        pd.DataFrame(
-            [(s, "; ".join(sorted(why.get(s, ()))) or _unsettled(s, decisions)) for s in removed],
-            columns=["sentence", "why"],
-        )
-    )
+    shown_flags = [(text, "; ".join(sentence_flags(text))) for text in final]
+    reasons = {s: "; ".join(sorted(why.get(s, ()))) for s in known}
+    changed = [(s, text, reasons[s]) for s, text in known.items() if text not in (None, s)]
+    removed = [
+        (s, reasons[s] or _unsettled(s, decisions)) for s, text in known.items() if text is None
+    ]
+    for title, columns, rows in (
+        ("Sentences that are shown", ("sentence", "flags"), shown_flags),
+        ("Sentences that were changed", ("sentence", "shown instead", "why"), changed),
+        ("Sentences that were removed", ("sentence", "why"), removed),
+    ):
+        page.heading(title)
+        page.table(pd.DataFrame(rows, columns=list(columns)))
     return str(page)
 
 
@@ -345,5 +331,11 @@ def serve_review(server: ReviewServer, say: Callable[[str], None]) -> None:
         f"{review.reviewer}: {counts['approve']} approved, {counts['edit']} edited, "
         f"{counts['reject']} rejected of {len(review.places)} sentences"
     )
-    for (one, two), (value, n) in kappa(review.decisions).items():
-        say(f"Cohen's kappa of {one} and {two}: {value:.3f} over {n} sentences")
+    for line in _kappas(review.decisions):
+        say(line)
+
+
+def _kappas(decisions: Sequence[Decision]) -> Iterator[str]:
+    for (one, two), (value, n) in kappa(decisions).items():
+        found = "not defined" if isnan(value) else f"{value:.3f}"
+        yield f"Cohen's kappa of {one} and {two}: {found} over {n} sentences"

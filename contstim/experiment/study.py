@@ -5,25 +5,14 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from contstim.errors import InputError, UnknownNameError, near_matches
-from contstim.experiment.options import (
-    AllocationOptions,
-    AttentionCheck,
-    ConsentOptions,
-    DeviceOptions,
-    PageOptions,
-    PracticeTrial,
-    Question,
-    Recruiter,
-    SessionOptions,
-    TrialOptions,
-)
+from contstim.errors import InputError, UnknownNameError
+from contstim.experiment.options import AttentionCheck, PracticeTrial, StudyOptions
 from contstim.experiment.presentations import (
     OwnModule,
     Presentation,
@@ -40,16 +29,6 @@ if TYPE_CHECKING:
 #: What the consent form of a new study has where the researcher must write.
 CONSENT_PLACEHOLDER = "[["
 
-_TABLES = {
-    "study": PageOptions,
-    "consent": ConsentOptions,
-    "trial": TrialOptions,
-    "device": DeviceOptions,
-    "session": SessionOptions,
-    "allocation": AllocationOptions,
-    "recruiter": Recruiter,
-}
-_LISTS = {"practice": PracticeTrial, "attention": AttentionCheck, "questions": Question}
 _LONGEST_TEXT = 10_000
 #: Keys that earlier versions read; files of older studies have them.
 _RETIRED = re.compile(r"choice_[1-6]")
@@ -108,14 +87,12 @@ def read_texts(path: Path) -> dict[str, str]:
     return texts
 
 
-@dataclass(frozen=True)
-class Study:
+@dataclass(frozen=True, kw_only=True)
+class Study(StudyOptions):
     """A study as its folder says: ``study.toml``, the consent form, the texts and the trials.
 
     Attributes
     ----------
-    study, consent, trial, device, session, allocation, recruiter, practice, attention, questions
-        The tables of ``study.toml``; `recruiter` is None where there is none.
     consent_text
         The consent form, as shown (plain text; a blank line starts a paragraph).
     texts
@@ -130,20 +107,10 @@ class Study:
         How trials are chosen while the study runs; None in a fixed design.
     """
 
-    study: PageOptions
-    consent: ConsentOptions
     consent_text: str
+    texts: Mapping[str, str]
     design: Design
-    trial: TrialOptions = field(default_factory=TrialOptions)
-    device: DeviceOptions = field(default_factory=DeviceOptions)
-    session: SessionOptions = field(default_factory=SessionOptions)
-    allocation: AllocationOptions = field(default_factory=AllocationOptions)
-    recruiter: Recruiter | None = None
-    practice: tuple[PracticeTrial, ...] = ()
-    attention: tuple[AttentionCheck, ...] = ()
-    questions: tuple[Question, ...] = ()
-    texts: Mapping[str, str] = field(default_factory=default_texts)
-    folder: Path = field(default_factory=Path.cwd)
+    folder: Path
     module: str | None = None
     adaptive: AdaptivePlan | None = None
 
@@ -213,25 +180,27 @@ def read_study(folder: str | Path) -> Study:
     if not folder.is_dir():
         raise InputError(f"there is no folder {folder}; make one with `contstim experiment new`")
     table = read_toml(path, "make a study with `contstim experiment new`")
+    chosen = table.pop("adaptive", None)
     try:
-        parts = _parts(table)
+        options = build(StudyOptions, table)
+        presentation = presentation_of(options.trial)
+        adaptive = None if chosen is None else _adaptive_plan(chosen, presentation)
     except InputError as error:
         raise type(error)(f"{path}: {error}") from None
-    consent: ConsentOptions = parts["consent"]
-    texts = folder / "texts.toml"
-    presentation = presentation_of(parts.get("trial", TrialOptions()))
     for name in ("practice", "attention"):
-        for number, one in enumerate(parts[name], start=1):
+        for number, one in enumerate(getattr(options, name), start=1):
             _check_shown(presentation, one, f"{path}: [[{name}]] {number}")
-    design = read_design(folder / "trials.csv", parts["attention"], presentation)
+    design = read_design(folder / "trials.csv", options.attention, presentation)
+    texts = folder / "texts.toml"
     own = isinstance(presentation, OwnModule)
     study = Study(
-        **parts,
-        consent_text=_consent(folder, consent.file),
+        **{item.name: getattr(options, item.name) for item in fields(StudyOptions)},
+        consent_text=_consent(folder, options.consent.file),
         texts=read_texts(texts) if texts.exists() else default_texts(),
         design=design,
         folder=folder,
         module=_module(folder / presentation.module) if own else None,
+        adaptive=adaptive,
     )
     check_places(study, design)
     _check_adaptive(study)
@@ -270,37 +239,14 @@ def _check_adaptive(study: Study) -> None:
         )
 
 
-def _parts(table: Mapping[str, Any]) -> dict[str, Any]:
-    known = ("format", *_TABLES, *_LISTS, "adaptive")
-    for key in table:
-        if key not in known:
-            raise InputError(f"unknown key {key}; {near_matches(key, known)}")
-    if table.get("format", 1) != 1:
-        raise InputError(f"format is {table['format']!r}; this version of contstim reads 1")
-    for name in ("study", "consent"):
-        if name not in table:
-            raise InputError(f"the table [{name}] is missing")
-    parts: dict[str, Any] = {}
-    for name, kind in _TABLES.items():
-        if name in table:
-            parts[name] = build(kind, table[name], name)
-    if "adaptive" in table:
-        # Loads pandas, which a fixed design does without.
-        from contstim.adaptive.conduct import AdaptivePlan
+def _adaptive_plan(table: object, presentation: Presentation) -> AdaptivePlan:
+    # Loads pandas, which a fixed design does without.
+    from contstim.adaptive.conduct import AdaptivePlan
 
-        parts["adaptive"] = build(AdaptivePlan, table["adaptive"], "adaptive")
-        if not isinstance(presentation_of(parts.get("trial", TrialOptions())), TwoSentences):
-            raise InputError("[adaptive] chooses pairs; leave trial.presentation at 'choice'")
-    for name, item in _LISTS.items():
-        given = table.get(name, [])
-        if not isinstance(given, list):
-            raise InputError(f"{name} is {given!r}; write [[{name}]] above each")
-        parts[name] = tuple(build(item, one, name) for one in given)
-    names = [one.name for one in (*parts["consent"].boxes, *parts["questions"])]
-    for question in names:
-        if names.count(question) > 1:
-            raise InputError(f"two questions have the name {question!r}; give each its own")
-    return parts
+    plan = build(AdaptivePlan, table, "adaptive")
+    if not isinstance(presentation, TwoSentences):
+        raise InputError("[adaptive] chooses pairs; leave trial.presentation at 'choice'")
+    return plan
 
 
 def _check_shown(

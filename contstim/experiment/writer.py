@@ -97,19 +97,11 @@ class Writer:
             connection.close()
 
     def _gather(self) -> tuple[list[tuple[Job, Future[Any]]], bool]:
-        first = self._jobs.get()
-        if first is None:
-            return [], False
-        batch = [first]
-        while len(batch) < _MOST:
-            try:
-                item = self._jobs.get_nowait()
-            except queue.Empty:
-                break
-            if item is None:
-                return batch, False
-            batch.append(item)
-        return batch, True
+        items = [self._jobs.get()]
+        with suppress(queue.Empty):
+            while items[-1] is not None and len(items) < _MOST:
+                items.append(self._jobs.get_nowait())
+        return [item for item in items if item is not None], items[-1] is not None
 
     def _commit(
         self,

@@ -171,7 +171,7 @@ def test_without_a_recruiter_there_is_no_code(study: Study) -> None:
         ("format = 1", "format = 2", "format is 2"),
         ("format = 1", "forms = 1", "unknown key forms"),
         ("[session]", "[[session]]", "make it a table"),
-        ('left = "The dog barked at the postman."', 'left = ""', "practice.left is ''"),
+        ('left = "The dog barked at the postman."', 'left = ""', r"practice\[0\].left is ''"),
         (
             'left = "The dog barked at the postman."',
             "",
@@ -197,7 +197,7 @@ def test_faults_in_study_toml(study: Study, old: str, new: str, message: str) ->
             "parameters.0. is 'a&b'; that is no name of a para",
         ),
         ('[recruiter]\nname = "x"\nrequired = true', "say which parameter"),
-        ('recruiter = "prolific"', "recruiter is 'prolific'|unknown key practice.recruiter"),
+        ('recruiter = "prolific"', "recruiter is 'prolific'|unknown key practice.1..recruiter"),
         (ATTENTION.replace("after = 2", "after = 9"), "attention.after is 9, but there are 6"),
         (
             ATTENTION.replace('"left"', '"up"'),
@@ -377,7 +377,7 @@ def test_a_code_for_each_session(study: Study) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('name = "a b"\nprompt = "x"', "questions.name is 'a b'; use up to 64 letters"),
+        ('name = "a b"\nprompt = "x"', "questions[0].name is 'a b'; use up to 64 letters"),
         ('name = "a"\nprompt = "x"\nkind = "choice"', "is a choice with 0 options; check it"),
         ('name = "a"\nprompt = "x"\noptions = ["y"]', "is a text with 1 options; check it"),
         (
