@@ -219,13 +219,9 @@ def serve_study(
     if token is None:
         token = os.environ.get("CONTSTIM_EXPERIMENT_TOKEN")
     try:
-        serve(study, host, port, token, data=data, say=_say, blinded=blinded)
+        serve(study, host, port, token, data=data, blinded=blinded)
     except KeyboardInterrupt:
         print("stopped; what was acknowledged is in the data")
-
-
-def _say(line: str) -> None:
-    print(line, flush=True)
 
 
 def _describe(study: Study) -> None:

@@ -12,19 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from contstim.errors import InputError
+from contstim.experiment import sessions
 from contstim.experiment.bundle import keep_materials, materials_digest
 from contstim.experiment.messages import parse_json
 from contstim.experiment.schema import data_path, writing
-from contstim.experiment.sessions import (
-    GRACE_S,
-    add_session,
-    is_over,
-    outcome_of,
-    record_answers,
-    record_events,
-    session_row,
-    trials_by_id,
-)
 from contstim.experiment.study import Study
 from contstim.files import digest
 from contstim.tables import numbered_lines
@@ -188,26 +179,28 @@ def _store(connection: sqlite3.Connection, study: Study, session: str, log: _Log
         return
     times = [at for value in (log.consent, *log.answers, *log.events) if (at := _at(value))]
     latest = max(times, default=0.0)
-    row = session_row(connection, session)
+    row = sessions.session_row(connection, session)
     if row is None:
         _create(connection, study, session, log, min(times, default=0.0), latest)
-        row = session_row(connection, session)
+        row = sessions.session_row(connection, session)
     elif row["seat"] != log.assignment:
         yield f"the data have it on seat {row['seat']}"
         return
-    trials = trials_by_id(study, study.design.trials[log.assignment])
+    trials = sessions.trials_by_id(study, study.design.trials[log.assignment])
     started, last = row["started_at"], max(row["last_at"], latest)
     refused = []
     for late in (False, True):
         answers = [
             answer
             for answer in log.answers
-            if is_over(study, started, _at(answer), GRACE_S) == late
+            if sessions.is_over(study, started, _at(answer), sessions.GRACE_S) == late
         ]
         shown = study.presentation
-        refused += record_answers(connection, session, trials, answers, last, late, shown).refused
-    refused += record_events(connection, session, trials, log.events, last).refused
-    outcome, _ = outcome_of(connection, study, session, last)
+        refused += sessions.record_answers(
+            connection, session, trials, answers, last, late, shown
+        ).refused
+    refused += sessions.record_events(connection, session, trials, log.events, last).refused
+    outcome, _ = sessions.outcome_of(connection, study, session, last)
     connection.execute(
         # A later file may hold what was missing; a server's own word stands.
         "UPDATE sessions SET finished_at = ?, outcome = ?, last_at = ? WHERE session = ?"
@@ -243,7 +236,7 @@ def _create(
         "last_at": last,
         "materials": shown,
     }
-    add_session(connection, study, row, *_recruiter(connection, study, log))
+    sessions.add_session(connection, study, row, *_recruiter(connection, study, log))
     connection.execute(
         "UPDATE seats SET session = ? WHERE seat = ? AND session IS NULL", (session, log.assignment)
     )

@@ -463,7 +463,7 @@ class AttentionCheck(_Shown):
 
 
 @settings
-class StudyOptions:
+class StudySettings:
     """All that ``study.toml`` says.
 
     Attributes

@@ -32,6 +32,7 @@ from contstim.experiment.bundle import module_path, study_info
 from contstim.experiment.dashboard import IDLE_S, dashboard_page, login_page, message_page
 from contstim.experiment.messages import RefusedError, parse_json, read_opening
 from contstim.experiment.pages import index_html
+from contstim.experiment.sessions import Received
 from contstim.experiment.store import Store
 from contstim.experiment.vendor import PAGE, page_version, vendor_files
 
@@ -165,8 +166,7 @@ def make_app(store: Store, token: str, page: Path = PAGE) -> Starlette:
         The folder of the page's files: ``index.html`` is filled in and served at ``/``, all of
         them below ``/static/``.
     """
-    api = _Api(store)
-    board = _Dashboard(store, token)
+    api, board = _Api(store), _Dashboard(store, token)
 
     async def index(_: Request) -> Response:
         try:
@@ -216,9 +216,8 @@ def make_app(store: Store, token: str, page: Path = PAGE) -> Starlette:
 
 async def _no_such_place(_: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
-    return _refusal(
-        status, "there is nothing here" if status == 404 else "that cannot be done here"
-    )
+    told = "there is nothing here" if status == 404 else "that cannot be done here"
+    return _refusal(status, told)
 
 
 def _safely(endpoint: Endpoint) -> Endpoint:
@@ -283,14 +282,19 @@ class _Api:
         return JSONResponse(await _of(self._store.next_trials(token, after)))
 
     async def answers(self, request: Request) -> Response:
-        token = _bearer(request)
-        answers = _list(await _read_body(request), "answers")
-        return JSONResponse((await _of(self._store.add_answers(token, answers))).row())
+        return await self._received(request, "answers", self._store.add_answers)
 
     async def events(self, request: Request) -> Response:
+        return await self._received(request, "events", self._store.add_events)
+
+    async def _received(
+        self, request: Request, name: str, add: Callable[[str, list[Any]], Future[Received]]
+    ) -> Response:
         token = _bearer(request)
-        events = _list(await _read_body(request), "events")
-        return JSONResponse((await _of(self._store.add_events(token, events))).row())
+        rows = (await _read_body(request)).get(name)
+        if not isinstance(rows, list):
+            raise InputError(f"{name} is not a list")
+        return JSONResponse((await _of(add(token, rows))).row())
 
     async def finish(self, request: Request) -> Response:
         return JSONResponse(await _of(self._store.finish(_bearer(request))))
@@ -377,10 +381,3 @@ class _Dashboard:
     def _check(self, given: str, wanted: str) -> None:
         if not hmac.compare_digest(given.encode("utf-8", "replace"), wanted.encode()):
             raise RefusedError(403, "this is not the dashboard's token")
-
-
-def _list(body: dict[str, Any], name: str) -> list[Any]:
-    value = body.get(name)
-    if not isinstance(value, list):
-        raise InputError(f"{name} is not a list")
-    return value

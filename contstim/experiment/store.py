@@ -15,6 +15,7 @@ from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
+from contstim.experiment import sessions
 from contstim.experiment.bundle import keep_materials, make_bundle, next_trials, outcome_link
 from contstim.experiment.dashboard import AnswerCounts, read_summary
 from contstim.experiment.messages import Opening, RefusedError
@@ -25,22 +26,6 @@ from contstim.experiment.schema import (
     insert,
     open_data,
     read_salt,
-)
-from contstim.experiment.sessions import (
-    GRACE_S,
-    Received,
-    add_session,
-    is_over,
-    outcome_of,
-    record_answers,
-    record_events,
-    release_assignment,
-    release_stale,
-    responses_of,
-    return_to_assignment,
-    session_row,
-    take_assignment,
-    trials_by_id,
 )
 from contstim.experiment.study import Study
 from contstim.experiment.trials import Trial, read_design, session_trials
@@ -209,12 +194,12 @@ class Store:
             )
         minutes = study.allocation.release_after_minutes
         if minutes:
-            release_stale(connection, now - minutes * 60, now)
+            sessions.release_stale(connection, now - minutes * 60, now)
         session = _known(connection, opening)
         new = session is None
         if session is None:
             session = self._create(connection, opening, now)
-        elif outcome := session_row(connection, session)["outcome"]:
+        elif outcome := sessions.session_row(connection, session)["outcome"]:
             link = self._link(connection, session, outcome)
             raise RefusedError(
                 409, "this participant has finished already", outcome=outcome, **link
@@ -230,26 +215,26 @@ class Store:
     @_session_step
     def add_answers(
         self, connection: sqlite3.Connection, now: float, row: Any, answers: Sequence[Any]
-    ) -> Received:
+    ) -> sessions.Received:
         """Store answers; see `record_answers`."""
         session, shown = row["session"], self.study.presentation
-        late = is_over(self.study, row["started_at"], now, GRACE_S)
-        trials = trials_by_id(self.study, self._trials_of(connection, row))
-        received = record_answers(connection, session, trials, answers, now, late, shown)
+        late = sessions.is_over(self.study, row["started_at"], now, sessions.GRACE_S)
+        trials = sessions.trials_by_id(self.study, self._trials_of(connection, row))
+        received = sessions.record_answers(connection, session, trials, answers, now, late, shown)
         if self._issuing is not None:
             self._issuing.learn(connection)
         if self.study.session.end_at_once and row["outcome"] is None:
-            outcome, _ = outcome_of(connection, self.study, session, now)
+            outcome, _ = sessions.outcome_of(connection, self.study, session, now)
             received.over = outcome == "failed_checks"
         return received
 
     @_session_step
     def add_events(
         self, connection: sqlite3.Connection, now: float, row: Any, events: Sequence[Any]
-    ) -> Received:
+    ) -> sessions.Received:
         """Store events; see `record_events`."""
-        trials = trials_by_id(self.study, self._trials_of(connection, row))
-        return record_events(connection, row["session"], trials, events, now)
+        trials = sessions.trials_by_id(self.study, self._trials_of(connection, row))
+        return sessions.record_events(connection, row["session"], trials, events, now)
 
     @_session_step
     def next_trials(
@@ -276,7 +261,7 @@ class Store:
         """
         session, outcome = row["session"], row["outcome"]
         if outcome is None:
-            outcome, missing = outcome_of(connection, self.study, session, now)
+            outcome, missing = sessions.outcome_of(connection, self.study, session, now)
             if outcome is None:
                 raise RefusedError(409, f"{len(missing)} trials have no answer", missing=missing)
             connection.execute(
@@ -284,7 +269,7 @@ class Store:
                 (now, outcome, now, session),
             )
             if outcome == "screened_out":
-                release_assignment(connection, session, outcome, now)
+                sessions.release_assignment(connection, session, outcome, now)
         link = self._link(connection, session, outcome)
         return {"complete": outcome == "complete", "outcome": outcome, **link}
 
@@ -311,12 +296,12 @@ class Store:
             Seconds.
         """
         if not session:
-            return release_stale(connection, now - idle_s, now)
+            return sessions.release_stale(connection, now - idle_s, now)
         found = connection.execute(
             "SELECT 1 FROM sessions WHERE session = ? AND outcome IS NULL", (session,)
         ).fetchone()
         # By "abandoned" who comes back has the assignment again, if it is still free.
-        done = bool(found) and release_assignment(connection, session, "abandoned", now)
+        done = bool(found) and sessions.release_assignment(connection, session, "abandoned", now)
         return [session] if done else []
 
     @_step
@@ -361,14 +346,14 @@ class Store:
             (session,),
         )
         trials = self._trials_of(connection, row)
-        known = trials_by_id(self.study, trials)
+        known = sessions.trials_by_id(self.study, trials)
         answered = {
             known[one["trial"]].page_id: {"id": one["answer"], "choice": one["choice"]}
             for one in answers
             if one["trial"] in known  # practice may have changed since
         }
         elapsed = round(max(0.0, now - row["started_at"]), 3)
-        responded = responses_of(connection, session)
+        responded = sessions.responses_of(connection, session)
         bundle = make_bundle(self.study, row["seat"], session, answered, elapsed, responded, trials)
         return {**bundle, "finished": row["outcome"]}
 
@@ -377,7 +362,7 @@ class Store:
 
     def _create(self, connection: sqlite3.Connection, opening: Opening, now: float) -> str:
         session = str(uuid.uuid4())
-        assignment = take_assignment(connection, session, now, self.study.allocation)
+        assignment = sessions.take_assignment(connection, session, now, self.study.allocation)
         if assignment is None:
             raise RefusedError(503, "no place is free", **outcome_link(self.study, "full"))
         if assignment[0] not in self.study.design.trials:
@@ -399,7 +384,7 @@ class Store:
             "last_at": now,
             "materials": keep_materials(connection, self.study),
         }
-        add_session(connection, self.study, row, opening.participant, opening.parameters)
+        sessions.add_session(connection, self.study, row, opening.participant, opening.parameters)
         if self._issuing is not None:
             self._issuing.issue(connection, session, now)
         return session
@@ -425,10 +410,10 @@ def _known(connection: sqlite3.Connection, opening: Opening) -> str | None:
 
 def _come_back(connection: sqlite3.Connection, session: str, now: float) -> Any:
     """Note a sign of life, with which an abandoned session returns; return the session's row."""
-    if session_row(connection, session)["released_why"] == "abandoned":
-        return_to_assignment(connection, session, now)
+    if sessions.session_row(connection, session)["released_why"] == "abandoned":
+        sessions.return_to_assignment(connection, session, now)
     connection.execute("UPDATE sessions SET last_at = ? WHERE session = ?", (now, session))
-    return session_row(connection, session)
+    return sessions.session_row(connection, session)
 
 
 def _token(connection: sqlite3.Connection, session: str, now: float) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from contstim.errors import InputError, UnknownNameError
-from contstim.experiment.options import AttentionCheck, PracticeTrial, StudyOptions
+from contstim.experiment.options import AttentionCheck, PracticeTrial, StudySettings
 from contstim.experiment.presentations import (
     OwnModule,
     Presentation,
@@ -88,7 +88,7 @@ def read_texts(path: Path) -> dict[str, str]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Study(StudyOptions):
+class Study(StudySettings):
     """A study as its folder says: ``study.toml``, the consent form, the texts and the trials.
 
     Attributes
@@ -182,7 +182,7 @@ def read_study(folder: str | Path) -> Study:
     table = read_toml(path, "make a study with `contstim experiment new`")
     chosen = table.pop("adaptive", None)
     try:
-        options = build(StudyOptions, table)
+        options = build(StudySettings, table)
         presentation = presentation_of(options.trial)
         adaptive = None if chosen is None else _adaptive_plan(chosen, presentation)
     except InputError as error:
@@ -194,7 +194,7 @@ def read_study(folder: str | Path) -> Study:
     texts = folder / "texts.toml"
     own = isinstance(presentation, OwnModule)
     study = Study(
-        **{item.name: getattr(options, item.name) for item in fields(StudyOptions)},
+        **{item.name: getattr(options, item.name) for item in fields(StudySettings)},
         consent_text=_consent(folder, options.consent.file),
         texts=read_texts(texts) if texts.exists() else default_texts(),
         design=design,
