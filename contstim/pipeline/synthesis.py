@@ -27,6 +27,7 @@ from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.searches import OneWay, Row, Searches, Written, starts_of, texts_of
 from contstim.pipeline.tasks import score_tasks
 from contstim.pipeline.work import RunContext, RunStore, StageTable, Task, csv_text
+from contstim.search.problem import check_different
 from contstim.search.results import Triplet
 from contstim.search.targets import check_several
 from contstim.text.diversity import diversity
@@ -120,11 +121,7 @@ class SynthesisRequest:
         names = {spec: model.name for spec, model in models.items()}
         pairs = set()
         for one, two in ((names[a], names[b]) for a, b in self.pairs):
-            if one == two:
-                raise InputError(
-                    f"a pair needs two different models, got {one!r} twice; specs that differ in "
-                    "metric or reduction are different models"
-                )
+            check_different("a pair needs two", (one, two))
             if frozenset((one, two)) in pairs:
                 raise InputError(
                     f"the pair {one!r} and {two!r} is given twice; give each pair once, either "

@@ -15,6 +15,7 @@ from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.search.bounded import Bounded
 from contstim.search.sweeps import Search, option
 from contstim.settings import Count, settings
+from contstim.text.sentence import Sentence
 
 if TYPE_CHECKING:
     from contstim.search.certificate import Reach, Under
@@ -57,8 +58,8 @@ class Beam(Bounded):
             from contstim.search.certificate import Reach  # of no use to networks
 
             reach = Reach.of(search)
-            for changes in [] if reach is None else written(search, reach, self.width):
-                if search.take(changes):
+            for sentence in [] if reach is None else written(search, reach, self.width):
+                if search.take(sentence):
                     break
         return super().run(search)
 
@@ -83,7 +84,7 @@ class _Beginnings:
     changes: IntArray
 
 
-def written(search: Search, reach: Reach, width: int) -> list[dict[int, str]]:
+def written(search: Search, reach: Reach, width: int) -> list[Sentence]:
     """Write sentences from the left; return those that may be taken, the best first.
 
     Parameters
@@ -97,8 +98,8 @@ def written(search: Search, reach: Reach, width: int) -> list[dict[int, str]]:
 
     Returns
     -------
-    list of dict
-        By position the words that differ from those of the sentence as it is.
+    list of Sentence
+        At most `width`.
     """
     own = _Beginnings(
         np.array([reach.trellis.start]),
@@ -123,7 +124,7 @@ def written(search: Search, reach: Reach, width: int) -> list[dict[int, str]]:
         room = (own.log_probs - reach.least >= -1e-6).all(axis=1)
         losses = np.max((own.log_probs - reach.natural) @ reach.parts.T, axis=1)
         order = np.argsort(losses, kind="stable")
-        found = [_changes(search, reach, own.words[i]) for i in order[room[order]]]
+        found = [_sentence(search, reach, own.words[i]) for i in order[room[order]]]
         if found:
             break
     return found
@@ -186,14 +187,11 @@ def _repeats(once: IntArray, words: IntArray, new: IntArray) -> BoolArray:
     return again & (mine >= 0)
 
 
-def _changes(search: Search, reach: Reach, symbols: IntArray) -> dict[int, str]:
-    """Return by position the words of a sentence that differ from those as they are."""
-    changes: dict[int, str] = {}
+def _sentence(search: Search, reach: Reach, symbols: IntArray) -> Sentence:
+    """Return the sentence of some symbols."""
+    sentence = search.start
     for position, (place, candidates) in reach.tokens.items():
-        if symbols[place] == reach.own[place]:
-            word = search.start.words[position]
-        else:
+        if symbols[place] != reach.own[place]:
             word = search.words(position).words[int(np.argmax(candidates == symbols[place]))]
-        if word != search.sentence.words[position]:
-            changes[position] = word
-    return changes
+            sentence = sentence.replace(position, word)
+    return sentence

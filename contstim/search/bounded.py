@@ -126,6 +126,17 @@ class Memory:
     part: float = 1.0
     complete: bool = True
 
+    def posterior(self, candidates: Candidates, name: str) -> Posterior:
+        """Return what a model's scores at a position are likely to be."""
+        table, known = candidates.tables[name], candidates.known[name]
+        surrogate = self.surrogates.setdefault(name, Surrogate())
+        posterior = surrogate.posterior(table, candidates.now[name])
+        if not table.exact:
+            # Later positions learnt from these when they were asked for.
+            seen = np.flatnonzero(~np.isnan(known))
+            posterior.learn(seen, known[seen], keep=False)
+        return posterior
+
 
 class _WordSearch:
     """One word search.
@@ -158,14 +169,7 @@ class _WordSearch:
         self.models = sorted(constrained_first, key=cost.__getitem__)
         most = cost[self.models[-1]]
         self.relative = {name: cost[name] / most if most else 0.0 for name in self.models}
-        self.posteriors: dict[str, Posterior] = {}
-        for name, table in candidates.tables.items():
-            surrogate = memory.surrogates.setdefault(name, Surrogate())
-            self.posteriors[name] = surrogate.posterior(table, candidates.now[name])
-            if not table.exact:
-                # Later positions learnt from these when they were asked for.
-                seen = np.flatnonzero(~np.isnan(candidates.known[name]))
-                self.posteriors[name].learn(seen, candidates.known[name][seen], keep=False)
+        self.posteriors = {name: memory.posterior(candidates, name) for name in candidates.tables}
         index = candidates.open()
         if candidates.present is not None:
             index = index[index != candidates.present]
@@ -306,10 +310,11 @@ class _WordSearch:
         return self.inputs - self.candidates.spent.cost
 
     def _find_best(self) -> None:
-        known, losses = self.candidates.known, self.candidates.known_losses(self.open)
+        known = {name: values[self.open] for name, values in self.candidates.known.items()}
+        losses = self.candidates.known_losses(known)
         improving = losses < self.candidates.target + SLACK
         for name, minimum in self.candidates.minimum.items():
-            improving &= known[name][self.open] >= minimum - SLACK
+            improving &= known[name] >= minimum - SLACK
         improving &= ~np.isin(self.open, list(self.refused))
         self.best: int | None = None
         self.target = self.candidates.target
@@ -321,7 +326,7 @@ class _WordSearch:
         """Return the candidates not fully known that bounds and scores leave in the running."""
         known = {name: values[self.open] for name, values in self.candidates.known.items()}
         cut = self.target + (SLACK if self.best is None else 0.0)
-        out = self.candidates.known_losses(self.open) >= cut
+        out = self.candidates.known_losses(known) >= cut
         for name, minimum in self.candidates.minimum.items():
             out |= known[name] < minimum - SLACK
         out |= ~np.any([np.isnan(values) for values in known.values()], axis=0)
@@ -382,8 +387,7 @@ class _WordSearch:
     def _brought(self) -> float:
         """Return by how many nats scores have lowered the loss so far."""
         objective, natural = self.candidates.objective, self.candidates.natural
-        start = {name: np.array([natural[name]]) for name in objective.models}
-        return float(objective.loss(start, natural)[0]) - self.candidates.target
+        return objective.of_one(natural, natural) - self.candidates.target
 
 
 def _cost_by_model(candidates: Candidates) -> dict[str, float]:

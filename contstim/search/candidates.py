@@ -8,8 +8,7 @@ bound through to that verification rather than lose one.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -49,7 +48,6 @@ class WordReplacement:
     _lists: dict[tuple[bool | tuple[str, ...], str, str], WordList] = field(
         default_factory=dict, repr=False
     )
-    _by_folded: dict[WordList, dict[str, list[int]]] = field(default_factory=dict, repr=False)
     _whole: WordReplacement | None = field(default=None, repr=False)
 
     def without(self, words: Collection[str]) -> WordReplacement:
@@ -70,13 +68,12 @@ class WordReplacement:
 
     def may(self, natural: Sentence, sentence: Sentence, edits: Edits) -> bool:
         """Return whether `sentence` can be made of the natural one: by its words and the edits."""
-        changed = Edits.differences(natural, sentence)
-        lists = dict(edits.words)
+        lists, open_ = dict(edits.words), self.positions(natural)
         return edits.kept(natural, sentence) and all(
-            any(c.isalnum() for c in natural.words[p])
+            p in open_
             and sentence.words[p] in self.words(natural, p, lists.get(p))
             and not self._repeats(sentence, p)
-            for p in changed
+            for p in Edits.differences(natural, sentence)
         )
 
     def _repeats(self, sentence: Sentence, position: int) -> bool:
@@ -132,18 +129,10 @@ class WordReplacement:
 
     def allowed(self, sentence: Sentence, position: int, words: WordList) -> BoolArray:
         """Say which of `words` may stand at `position` beside the other words; shape (V,)."""
-        by_folded = self._by_folded.get(words)
-        if by_folded is None:
-            by_folded = defaultdict(list)
-            for i, word in enumerate(words):
-                by_folded[word.casefold()].append(i)
-            self._by_folded[words] = by_folded
         allowed = np.ones(len(words), dtype=np.bool_)
-        others: Sequence[str] = sentence.words[:position] + sentence.words[position + 1 :]
-        for other in others:
-            folded = other.casefold()
-            if folded not in self.vocabulary.repeatable:
-                allowed[by_folded.get(folded, [])] = False
+        for other in sentence.words[:position] + sentence.words[position + 1 :]:
+            if other.casefold() not in self.vocabulary.repeatable:
+                allowed[words.folded.get(other.casefold(), [])] = False
         return allowed
 
 
@@ -216,8 +205,7 @@ class Candidates:
     def target(self) -> float:
         """The loss of the sentence as it is, below which a proposal's must fall."""
         beat = self.now if self.beat is None else self.beat
-        now = {name: np.array([beat[name]]) for name in self.objective.models}
-        return float(self.objective.loss(now, self.natural)[0])
+        return self.objective.of_one(beat, self.natural)
 
     @property
     def losses_known(self) -> bool:
@@ -264,12 +252,12 @@ class Candidates:
         scores = {name: self.scores(name, index) for name in self.objective.models}
         return self.objective.loss(scores, self.natural)
 
-    def known_losses(self, index: IntArray) -> FloatArray:
-        """Return the losses (k,) of candidates `index`, NaN where a score is not known yet."""
-        scores = {name: self.known[name][index] for name in self.objective.models}
-        known = ~np.any([np.isnan(values) for values in scores.values()], axis=0)
-        losses = np.full(len(index), np.nan)
-        some = {name: values[known] for name, values in scores.items()}
+    def known_losses(self, scores: Mapping[str, FloatArray]) -> FloatArray:
+        """Return the losses (k,) that go with scores (k,), NaN where a score is NaN."""
+        own = {name: scores[name] for name in self.objective.models}
+        known = ~np.any([np.isnan(values) for values in own.values()], axis=0)
+        losses = np.full(len(known), np.nan)
+        some = {name: values[known] for name, values in own.items()}
         losses[known] = self.objective.loss(some, self.natural)
         return losses
 

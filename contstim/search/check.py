@@ -41,8 +41,8 @@ def improvements(
         The sentences that keep the constraints and have a lower loss, and how many were tried.
     """
     models, natural = problem.by_name, dict(zip(found.models, found.natural_scores, strict=True))
-    now = {name: np.array([score]) for name, score in zip(found.models, found.scores, strict=True)}
-    loss = problem.objective.loss(now, natural)[0]
+    now = dict(zip(found.models, found.scores, strict=True))
+    loss = problem.objective.of_one(now, natural)
     edits, start, sentence = problem.edits, *map(Sentence.parse, (found.natural, found.sentence))
     lists = dict(edits.words)
     changed = Edits.differences(start, sentence)
@@ -158,16 +158,14 @@ def _failed(strategy: Strategy, name: str, found: Synthesis, what: str) -> Valid
 def _check_result(
     strategy: Strategy, name: str, problem: Problem, proposal: WordReplacement, found: Synthesis
 ) -> None:
-    scores = {m: model.score([found.sentence]) for m, model in problem.by_name.items()}
+    scores = {m: float(model.score([found.sentence])[0]) for m, model in problem.by_name.items()}
     natural = {m: float(model.score([found.natural])[0]) for m, model in problem.by_name.items()}
     for model, minimum in problem.minima(natural, len(found.natural.split())).items():
-        if found.changed and not scores[model][0] >= minimum:
-            what = f"has score {scores[model][0]} under {model}, below {minimum}"
+        if found.changed and not scores[model] >= minimum:
+            what = f"has score {scores[model]} under {model}, below {minimum}"
             raise _failed(strategy, name, found, what)
-    at_start = {m: np.array([score]) for m, score in natural.items()}
-    loss = float(
-        problem.objective.loss(scores, natural)[0] - problem.objective.loss(at_start, natural)[0]
-    )
+    objective = problem.objective
+    loss = objective.of_one(scores, natural) - objective.of_one(natural, natural)
     if not abs(loss - found.loss) <= _TOLERANCE or found.loss > 0:
         raise _failed(strategy, name, found, f"has loss {loss}, said to be {found.loss}")
     start, sentence = Sentence.parse(found.natural), Sentence.parse(found.sentence)

@@ -12,7 +12,7 @@ from contstim.arrays import FloatArray, IntArray
 from contstim.search.bounded import Bounded, Memory
 from contstim.search.candidates import SLACK, Candidates
 from contstim.search.exhaustive import Exhaustive
-from contstim.search.surrogate import Surrogate, expected_improvement
+from contstim.search.surrogate import expected_improvement
 from contstim.search.sweeps import Search, option
 from contstim.settings import Count, settings
 
@@ -128,11 +128,7 @@ class _Guess:
             if table.exact:
                 likely[name] = known, np.zeros(len(known))
                 continue
-            surrogate = self.memory.surrogates.setdefault(name, Surrogate())
-            posterior = surrogate.posterior(table, candidates.now[name])
-            seen = np.flatnonzero(~np.isnan(known))
-            posterior.learn(seen, known[seen], keep=False)
-            mean, deviation = posterior.predict(every)
+            mean, deviation = self.memory.posterior(candidates, name).predict(every)
             unknown = np.isnan(known)
             likely[name] = np.where(unknown, mean, known), np.where(unknown, deviation, 0.0)
         return likely
@@ -164,10 +160,9 @@ class _Guess:
 
     def _verify(self, search: Search, words: Mapping[Candidates, int]) -> bool:
         """Score a sentence with two words replaced, by one model after the other; take it."""
-        texts = {c.position: c.words.words[i] for c, i in words.items()}
         changed = search.sentence
-        for position, word in texts.items():
-            changed = changed.replace(position, word)
+        for c, i in words.items():
+            changed = changed.replace(c.position, c.words.words[i])
         costs = {
             name: max(float(c.costs(name)[i]) for c, i in words.items()) for name in search.natural
         }
@@ -184,7 +179,7 @@ class _Guess:
         if search.loss(scores) >= search.loss(search.now):
             return False
         search.spent.cost += cost
-        return search.take(texts)
+        return search.take(changed)
 
 
 def _beside(search: Search, here: Candidates, there: Candidates) -> IntArray:

@@ -175,16 +175,8 @@ class _Regression:
         return self.index[~refused]
 
     def _losses(self, index: IntArray) -> FloatArray:
-        return self._loss({name: self.values[name][index] for name in self.values})
-
-    def _loss(self, scores: dict[str, FloatArray]) -> FloatArray:
-        """Return losses (k,), NaN where a score is NaN."""
-        objective, natural = self.candidates.objective, self.candidates.natural
-        known = ~np.any([np.isnan(scores[name]) for name in objective.models], axis=0)
-        losses = np.full(len(known), np.nan)
-        some = {name: scores[name][known] for name in objective.models}
-        losses[known] = objective.loss(some, natural)
-        return losses
+        scores = {name: values[index] for name, values in self.values.items()}
+        return self.candidates.known_losses(scores)
 
     def _score(self, name: str, index: IntArray) -> None:
         self.values[name][index] = self.candidates.scores(name, index)
@@ -209,7 +201,7 @@ class _Regression:
             values[name] = np.where(np.isnan(values[name]), a + b * x[index], values[name])
         minima = self.candidates.minimum.items()
         missed = sum(np.maximum(minimum - values[name], 0.0) for name, minimum in minima)
-        return np.asarray(self._loss(values) + _PENALTY * missed)
+        return np.asarray(self.candidates.known_losses(values) + _PENALTY * missed)
 
 
 def _likelihood_of(candidates: Candidates, name: str) -> FloatArray | None:

@@ -50,6 +50,11 @@ class Objective(ABC):
             Of the shape of the scores.
         """
 
+    def of_one(self, scores: Mapping[str, float], natural: Mapping[str, float]) -> float:
+        """Return the loss of one sentence, of whose scores there may be more than it reads."""
+        own = {name: np.array([scores[name]]) for name in self.models}
+        return float(self.loss(own, natural)[0])
+
     @property
     def weights(self) -> Mapping[str, float] | None:
         """By model, w in loss = sum of w (score - natural); None for a loss of another form.
@@ -239,17 +244,14 @@ class Edits:
     words: tuple[tuple[int, tuple[str, ...]], ...] = ()
 
     def __post_init__(self) -> None:
-        listed = tuple(position for position, _ in self.words)
-        kinds = {"fixed": self.fixed, "to be changed": self.changed, "with words": listed}
-        for kind, positions in kinds.items():
+        for kind, positions in self._given.items():
             for position in positions:
                 if position < 0:
                     raise InputError(f"position {position} ({kind}) is negative; count from 0")
                 if positions.count(position) > 1:
                     raise InputError(f"position {position} is given twice as {kind}; once will do")
-        for kind, positions in (("to be changed", self.changed), ("with words", listed)):
-            for position in sorted({*self.fixed} & {*positions}):
-                raise InputError(f"position {position} is both fixed and {kind}; choose one")
+                if kind != "fixed" and position in self.fixed:
+                    raise InputError(f"position {position} is both fixed and {kind}; choose one")
         if self.most is not None and self.most < max(1, len(self.changed)):
             raise InputError(
                 f"at most {self.most} words may change, but {max(1, len(self.changed))} must; "
@@ -263,6 +265,11 @@ class Edits:
                         "white space or the punctuation around them"
                     )
 
+    @property
+    def _given(self) -> dict[str, tuple[int, ...]]:
+        listed = tuple(position for position, _ in self.words)
+        return {"fixed": self.fixed, "to be changed": self.changed, "with words": listed}
+
     def check(self, natural: Sentence) -> None:
         """Refuse positions that a sentence does not have.
 
@@ -271,12 +278,7 @@ class Edits:
         InputError
             Naming the position.
         """
-        listed = (position for position, _ in self.words)
-        for kind, positions in (
-            ("fixed", self.fixed),
-            ("to be changed", self.changed),
-            ("with words", listed),
-        ):
+        for kind, positions in self._given.items():
             for position in positions:
                 if position >= len(natural):
                     raise InputError(
@@ -368,11 +370,7 @@ class Problem:
         InputError
             If both are one model, and as `Problem`.
         """
-        if reject.spec == accept.spec:
-            raise InputError(
-                f"a synthesis needs two different models, got {reject.spec!r} twice; specs that "
-                "differ in metric or reduction are different models"
-            )
+        check_different("a synthesis needs two", (reject.spec, accept.spec))
         return cls((reject, accept), Fall((reject.spec,)), (Accepted(accept.spec),))
 
     @property
@@ -403,6 +401,16 @@ class Problem:
     def __str__(self) -> str:
         edits = () if self.edits == Edits() else (self.edits,)
         return "; ".join(map(repr, (self.objective, *self.constraints, *edits)))
+
+
+def check_different(need: str, models: Sequence[str]) -> None:
+    """Refuse a model that is given twice, by its spec, where there is `need` of different ones."""
+    for name in models:
+        if models.count(name) > 1:
+            raise InputError(
+                f"{need} different models, got {name!r} twice; specs that differ in metric or "
+                "reduction are different models"
+            )
 
 
 def most_broken(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from contstim.search.bounded import Bounded, Memory
-from contstim.search.problem import Edits
 from contstim.search.sweeps import Search, option
 from contstim.settings import Count, settings
 
@@ -39,8 +38,7 @@ class Restarts(Bounded):
             other = self._aside(search, memory)
             other.sweep(lambda candidates: self.look(candidates, memory), sifted=True)
             if other.loss(other.now) < search.loss(search.now):
-                changed = sorted(Edits.differences(search.sentence, other.sentence))
-                search.take({p: other.sentence.words[p] for p in changed})
+                search.take(other.sentence)
         return memory.complete
 
     def _spent(self, search: Search, memory: Memory) -> bool:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import compress
 from typing import Any
 
@@ -85,21 +86,14 @@ class _Place:
     words: WordList
     allowed: BoolArray
     tables: dict[str, Replacements]
-    known: dict[str, FloatArray]
 
-    def with_tables(self, tables: Mapping[str, Replacements], order: Iterable[str]) -> _Place:
-        """Return the place with what further models say, models in this order."""
-        found = {**self.tables, **tables}
-        known = dict(self.known)
-        for name, table in tables.items():
-            known[name] = table.estimate if table.exact else np.full(len(self.words), np.nan)
-        names = [name for name in order if name in found]
-        return _Place(
-            self.words,
-            self.allowed,
-            {name: found[name] for name in names},
-            {name: known[name] for name in names},
-        )
+    @cached_property
+    def known(self) -> dict[str, FloatArray]:
+        """By model, the exact scores (V,), NaN where they have not been asked for yet."""
+        return {
+            name: table.estimate if table.exact else np.full(len(self.words), np.nan)
+            for name, table in self.tables.items()
+        }
 
     def of(self, kept: BoolArray) -> _Place:
         """Return the place with some of its words (V,), all scores known."""
@@ -108,7 +102,6 @@ class _Place:
             WordList(tuple(compress(self.words, kept))),
             self.allowed[kept],
             {name: Replacements(v, v, True, v.__getitem__) for name, v in scores.items()},
-            scores,
         )
 
 
@@ -171,8 +164,7 @@ class Search:
 
     def loss(self, scores: dict[str, float]) -> float:
         """Return the loss of a sentence with these scores."""
-        arrays = {name: np.array([scores[name]]) for name in self.problem.objective.models}
-        return float(self.problem.objective.loss(arrays, self.natural)[0])
+        return self.problem.objective.of_one(scores, self.natural)
 
     def sweep(
         self,
@@ -246,7 +238,6 @@ class Search:
         """
         sentence = self.sentence if base is None else base
         place = self._place(position, sentence, sifted)
-        back = {p: sentence.words[p] for p in Edits.differences(self.sentence, sentence)}
         return Candidates(
             objective=self.problem.objective,
             minimum=self.minimum,
@@ -256,7 +247,7 @@ class Search:
             known=place.known,
             allowed=place.allowed,
             rng=self._rng.spawn(1)[0],
-            verify=lambda index: self.take({**back, position: place.words.words[index]}),
+            verify=lambda index: self.take(sentence.replace(position, place.words.words[index])),
             spent=self.spent,
             present=place.words.index.get(sentence.words[position]),
             round=round_,
@@ -271,15 +262,12 @@ class Search:
         """Return whether words may be replaced as in `sentence`, whatever its scores."""
         return self.proposal.may(self.start, sentence, self.problem.edits)
 
-    def take(self, words: Mapping[int, str]) -> bool:
-        """Put words at positions, together or not at all; say whether that was done.
+    def take(self, changed: Sentence) -> bool:
+        """Go on from another sentence; say whether that was done.
 
-        It is if they may stand there and if, on scores computed again, the constraints are kept
-        and the loss falls.
+        It is if its words may stand there and if, on scores computed again, the constraints are
+        kept and the loss falls.
         """
-        changed = self.sentence
-        for position, word in words.items():
-            changed = changed.replace(position, word)
         if not self.may(changed):
             return False
         text, scores = [str(changed)], dict[str, float]()
@@ -324,8 +312,7 @@ class Search:
 
     def follow(self, other: Search) -> None:
         """Go where a branch stands, if that is better; what is known of the place stays known."""
-        changed = Edits.differences(self.sentence, other.sentence)
-        if self.take({p: other.sentence.words[p] for p in sorted(changed)}):
+        if self.take(other.sentence):
             self._places = other._places
             for place in self._places.values():
                 # Other objectives leave out other words.
@@ -440,8 +427,7 @@ class Search:
     def _place(self, position: int, sentence: Sentence, sifted: bool) -> _Place:
         """Return what is known of a position, computing estimates and bounds if they are not."""
         at_once = self._known(position, sentence)
-        others = {m: model for m, model in self._models.items() if m not in at_once.tables}
-        if not others:
+        if len(at_once.tables) == len(self._models):
             return at_once
         # The loss only falls, so that what was left out once stays out.
         kept = self._places[_without(sentence, position)]
@@ -455,13 +441,11 @@ class Search:
                     left[present] = True
                 # What models keep of whole lists is worth more than a few words less.
                 place = at_once.of(left) if 2 * left.sum() < len(left) else at_once
-            kept[kind] = place.with_tables(
-                {
-                    m: model.replacements(sentence, position, place.words)
-                    for m, model in others.items()
-                },
-                self._models,
-            )
+            tables = {
+                name: place.tables.get(name) or model.replacements(sentence, position, place.words)
+                for name, model in self._models.items()
+            }
+            kept[kind] = replace(place, tables=tables)
         return kept[kind]
 
     def _known(self, position: int, sentence: Sentence) -> _Place:
@@ -476,7 +460,7 @@ class Search:
                 for name, model in self._models.items()
                 if model.at_once
             }
-            kept["at once"] = _Place(words, allowed, {}, {}).with_tables(tables, self._models)
+            kept["at once"] = _Place(words, allowed, tables)
             # What is known at once is known again at once.
             if len(tables) < len(self._models) or len(self._places) < _KEPT:
                 self._places[key] = kept

@@ -23,6 +23,7 @@ from contstim.search.problem import (
     LeastFall,
     Objective,
     Problem,
+    check_different,
 )
 
 #: What is wanted of compared models.
@@ -75,13 +76,7 @@ class Sides:
     scales: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        sides = (*self.reject, *self.accept)
-        for name in sides:
-            if sides.count(name) > 1:
-                raise InputError(
-                    f"a target needs different models, got {name!r} twice; specs that differ in "
-                    "metric or reduction are different models"
-                )
+        check_different("a target needs", (*self.reject, *self.accept))
         if not self.reject:
             raise InputError("no model is to reject the sentences; name at least one")
         if not self.accept and not self.floors:

@@ -12,6 +12,7 @@ from contstim.errors import InputError
 from contstim.models.base import SentenceModel
 from contstim.progress import track
 from contstim.search.candidates import WordReplacement
+from contstim.search.problem import check_different
 from contstim.search.results import Synthesis, Triplet, attempts, distinct_triplets, triplet_html
 from contstim.search.strategies import DEFAULT, synthesize
 from contstim.search.sweeps import Strategy
@@ -57,11 +58,7 @@ class ModelPair:
         InputError
             If the two are one and the same model.
         """
-        if model_1.spec == model_2.spec:
-            raise InputError(
-                f"a pair needs two different models, got {model_1.spec!r} twice; specs that differ "
-                "in metric or reduction are different models"
-            )
+        check_different("a pair needs two", (model_1.spec, model_2.spec))
         known = bundled_vocabulary() if words is None else words
         return cls(model_1, model_2, WordReplacement(known, (model_1, model_2)))
 

@@ -10,7 +10,7 @@ Replacing a word replaces the core and leaves the punctuation where it was.
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -172,6 +172,14 @@ class WordList:
     def index(self) -> dict[str, int]:
         """Position of each word in the list."""
         return {word: i for i, word in enumerate(self.words)}
+
+    @cached_property
+    def folded(self) -> dict[str, list[int]]:
+        """Positions of the words that are one if case does not count, by that word."""
+        positions = defaultdict[str, list[int]](list)
+        for i, word in enumerate(self.words):
+            positions[word.casefold()].append(i)
+        return positions
 
     def __len__(self) -> int:
         return len(self.words)

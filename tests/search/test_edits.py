@@ -139,9 +139,9 @@ def test_words_taken_at_once() -> None:
     search = Search(problem, proposal, start, seed=0)
     for text in ("ij kl gh gh", "gh cd ef gh", "ab cd ef ij", "zz cd ef gh"):
         assert not search.may(Sentence.parse(text))
-        assert not search.take(dict(enumerate(text.split())))
+        assert not search.take(Sentence.parse(text))
     assert search.sentence == start
-    assert search.take(dict(enumerate(best.split())))
+    assert search.take(Sentence.parse(best))
     assert str(search.sentence) == best
     assert len(search.steps) == 2
     assert search.loss(search.now) - search.loss(search.natural) == pytest.approx(all_[best])

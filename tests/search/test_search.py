@@ -369,7 +369,7 @@ def test_words_are_replaced_together_or_not_at_all() -> None:
             repeat = {w for w in (first, second) if words.count(w) > 1} - {"the", "of"}
             improves = kept and not repeat and reject.score([text])[0] < reject.score([NATURAL])[0]
             branch = search.branch(search.sentence)
-            assert branch.take({1: first, 4: second}) == improves
+            assert branch.take(search.sentence.replace(1, first).replace(4, second)) == improves
             (taken if improves else refused).append(branch)
     assert taken
     assert all(not branch.steps and branch.now == before for branch in refused)
