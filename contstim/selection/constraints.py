@@ -17,12 +17,15 @@ import numpy as np
 import pandas as pd
 from scipy.sparse import csr_array, hstack
 
-from contstim.arrays import FloatArray
+from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InputError, UnknownNameError, near_matches
 from contstim.selection.assignment import ROLES, Role
 from contstim.text.features import sentence_features
 from contstim.text.sentence import split_word
 from contstim.text.vocabulary import ENGLISH_REPEATABLE
+
+#: What follows the column in text: the field's name, and what reads it.
+_Options = dict[str, Callable[[str], Any]]
 
 #: Constraints that can be said in text, by kind.
 CONSTRAINTS: dict[str, type[SelectionConstraint]] = {}
@@ -77,6 +80,31 @@ class ConstraintRows:
         self._units += [unit] * len(names)
         self.names += names
 
+    def add_limits(
+        self, sentences: IntArray, groups: IntArray, limit: int, names: Sequence[str], what: str
+    ) -> None:
+        """Let at most `limit` sentences of each group be selected.
+
+        Parameters
+        ----------
+        sentences, groups
+            Which sentence belongs to which group, in several perhaps; shape (memberships,).
+        limit
+            How many of each group.
+        names
+            Of the groups' limits.
+        what
+            The constraint, for the error.
+        """
+        if limit < 0:
+            raise InputError(f"{what}: the limit is {limit}, below 0")
+        members = (np.ones(len(groups)), (sentences, groups))
+        matrix = csr_array(members, shape=(len(self.labels), len(names)))
+        binding = np.flatnonzero(np.bincount(groups, minlength=len(names)) > limit)
+        columns = csr_array(matrix[:, binding])
+        told = [names[k] for k in binding.tolist()]
+        self.add([columns for _ in self.roles], -np.inf, float(limit), told)
+
     @cached_property
     def weights(self) -> list[csr_array]:
         """For each role the weights, shape (S, number of rows)."""
@@ -122,7 +150,7 @@ class SelectionConstraint(ABC):
     kind: ClassVar[str] = ""
 
     #: The values that follow the column in text: name of the field, and what reads it.
-    options: ClassVar[dict[str, Callable[[str], Any]]] = {}
+    options: ClassVar[_Options] = {}
 
     #: Whether it compares the two sentences of a pair. In a selection for a set it then holds
     #: between what a model prefers and what it does not, for every model.
@@ -165,9 +193,9 @@ class Balance(SelectionConstraint):
         For messages.
     """
 
-    kind: ClassVar[str] = "balance"
-    options: ClassVar[dict[str, Callable[[str], Any]]] = {"tolerance": float}
-    between_sides: ClassVar[bool] = True
+    kind = "balance"
+    options: ClassVar[_Options] = {"tolerance": float}
+    between_sides = True
 
     feature: pd.Series
     tolerance: float
@@ -205,8 +233,8 @@ class AtMost(SelectionConstraint):
         For messages.
     """
 
-    kind: ClassVar[str] = "at-most"
-    options: ClassVar[dict[str, Callable[[str], Any]]] = {"limit": int}
+    kind = "at-most"
+    options: ClassVar[_Options] = {"limit": int}
 
     groups: pd.Series
     limit: int
@@ -214,19 +242,10 @@ class AtMost(SelectionConstraint):
 
     def add_rows(self, rows: ConstraintRows) -> None:
         """Add a row for each group that has more sentences than the limit."""
-        if self.limit < 0:
-            raise InputError(f"{self.name}: the limit is {self.limit}, below 0")
         codes, groups = pd.factorize(self.groups.reindex(rows.labels), sort=False)
-        sizes = np.bincount(codes[codes >= 0], minlength=len(groups))
-        binding = np.flatnonzero(sizes > self.limit)
-        position = np.full(len(groups) + 1, -1)  # the last stands for no group
-        position[binding] = np.arange(len(binding))
-        where = position[codes]
-        members = np.flatnonzero(where >= 0)
-        data = (np.ones(len(members)), (members, where[members]))
-        matrix = csr_array(data, shape=(len(rows.labels), len(binding)))
-        names = [f"{self.name}: at most {self.limit} of group {groups[int(g)]!r}" for g in binding]
-        rows.add([matrix for _ in rows.roles], -np.inf, float(self.limit), names)
+        members = np.flatnonzero(codes >= 0)  # others are in no group
+        names = [f"{self.name}: at most {self.limit} of group {group!r}" for group in groups]
+        rows.add_limits(members, codes[members], self.limit, names, self.name)
 
 
 @dataclass(frozen=True, eq=False)
@@ -245,8 +264,8 @@ class Recurring(SelectionConstraint):
         For messages.
     """
 
-    kind: ClassVar[str] = "recurring"
-    options: ClassVar[dict[str, Callable[[str], Any]]] = {"limit": int}
+    kind = "recurring"
+    options: ClassVar[_Options] = {"limit": int}
 
     texts: pd.Series
     limit: int
@@ -255,24 +274,19 @@ class Recurring(SelectionConstraint):
 
     def add_rows(self, rows: ConstraintRows) -> None:
         """Add a row for each word that is in more sentences than the limit."""
-        if self.limit < 0:
-            raise InputError(f"{self.name}: the limit is {self.limit}, below 0")
         free = {word.lower() for word in self.repeatable}
-        members: list[tuple[int, str]] = []
+        members: list[int] = []
+        cores: list[str] = []
         for sentence, text in enumerate(self.texts.reindex(rows.labels)):
             if not isinstance(text, str):
                 label = rows.labels[sentence]
                 raise InputError(f"{self.name}: sentence {label!r} has no text but {text!r}")
-            cores = {split_word(word)[1].lower() for word in text.split()}
-            members += [(sentence, core) for core in sorted(cores - free)]
-        sentences = np.array([sentence for sentence, _ in members], dtype=np.int64)
-        codes, words = pd.factorize(np.array([word for _, word in members], dtype=object))
-        data = (np.ones(len(codes)), (sentences, codes))
-        matrix = csr_array(data, shape=(len(rows.labels), len(words)))
-        binding = np.flatnonzero(np.bincount(codes, minlength=len(words)) > self.limit)
-        names = [f"{self.name}: {words[k]!r} in at most {self.limit} sentences" for k in binding]
-        columns = csr_array(matrix[:, binding])
-        rows.add([columns for _ in rows.roles], -np.inf, float(self.limit), names)
+            own = sorted({split_word(word)[1].lower() for word in text.split()} - free)
+            members += [sentence] * len(own)
+            cores += own
+        codes, words = pd.factorize(np.array(cores, dtype=object))
+        names = [f"{self.name}: {word!r} in at most {self.limit} sentences" for word in words]
+        rows.add_limits(np.array(members, dtype=np.int64), codes, self.limit, names, self.name)
 
 
 @dataclass(frozen=True, eq=False)
@@ -293,12 +307,8 @@ class Linear(SelectionConstraint):
         For messages.
     """
 
-    kind: ClassVar[str] = "linear"
-    options: ClassVar[dict[str, Callable[[str], Any]]] = {
-        "lower": float,
-        "upper": float,
-        "role": str,
-    }
+    kind = "linear"
+    options: ClassVar[_Options] = {"lower": float, "upper": float, "role": str}
 
     weights: pd.Series
     lower: float = -np.inf

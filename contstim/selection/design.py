@@ -27,7 +27,14 @@ CONDITIONS = (
 
 _MOST_ROWS = 10**7  # trials of all participants
 
-_OF_TRIPLETS = CONDITIONS[1:4]
+_OF_TRIPLET = ("natural", "synthetic_1", "synthetic_2")
+# Which sentences the two of a trial are.
+_SIDES = {
+    CONDITIONS[0]: ("sentence_1", "sentence_2"),
+    CONDITIONS[1]: ("synthetic_1", "natural"),
+    CONDITIONS[2]: ("natural", "synthetic_2"),
+    CONDITIONS[3]: ("synthetic_1", "synthetic_2"),
+}
 
 
 @settings
@@ -124,20 +131,26 @@ def design_trials(
         layout = LAYOUTS[layout]
     rng = np.random.default_rng(seed)
     parts, starts = [], []
-    for frame, conditions in ((natural, CONDITIONS[:1]), (triplets, _OF_TRIPLETS)):
+    tables = (
+        ("the table of natural pairs", natural, CONDITIONS[:1], ("sentence_1", "sentence_2")),
+        ("the table of triplets", triplets, CONDITIONS[1:4], ("model_1", "model_2", *_OF_TRIPLET)),
+    )
+    for what, frame, conditions, columns in tables:
         wanted = [condition for condition in conditions if condition in layout.conditions]
         if frame is None or not wanted:
             continue
-        made = _natural_items(frame) if conditions == CONDITIONS[:1] else _triplet_items(frame)
-        number = _order(made[wanted[0]], layout.groups, wanted[0], rng)
-        for k, condition in enumerate(wanted):
-            parts.append(made[condition])
-            starts.append((number + k) % layout.groups)
+        require_columns(frame, columns, what)
+        if "model_1" not in frame:  # pairs for a set of models
+            frame = frame.assign(model_1=None, model_2=None)
+        table = _sentences(frame, [c for c in columns if c not in ("model_1", "model_2")], what)
+        made = [_items(table, condition, _SIDES[condition]) for condition in wanted]
+        number = _order(made[0], layout.groups, wanted[0], rng)
+        parts += made
+        starts += [(number + k) % layout.groups for k in range(len(made))]
     used = {s for part in parts for name in ("sentence_1", "sentence_2") for s in part[name]}
-    filler = _fillers(pool, used, layout, rng)
-    for part in filler:
-        parts.append(part)
-        starts.append(np.arange(len(part)) % layout.groups)
+    fillers = _fillers(pool, used, layout, rng)
+    parts += fillers
+    starts += [np.arange(len(part)) % layout.groups for part in fillers]
     if not parts:
         raise InputError("there is nothing to lay out; give natural pairs, triplets or a pool")
     items = pd.concat(parts, ignore_index=True)
@@ -165,49 +178,24 @@ def design_trials(
     return trials
 
 
-def _text(frame: pd.DataFrame, column: str, what: str) -> pd.Series:
-    """Return sentences with single spaces, refusing labels that are not text."""
-    for value in frame[column]:
-        if not isinstance(value, str) or not value.split():
-            raise InputError(
-                f"{column} of {what} holds {value!r}, not a sentence; put the sentences there"
-            )
-    return frame[column].map(lambda value: " ".join(value.split()))
+def _sentences(frame: pd.DataFrame, columns: Sequence[str], what: str) -> pd.DataFrame:
+    """Return a table with the sentences of `columns`, spaces between words made single."""
+    for column in columns:
+        for value in frame[column]:
+            if not isinstance(value, str) or not value.split():
+                raise InputError(
+                    f"{column} of {what} holds {value!r}, not a sentence; put the sentences there"
+                )
+    clean = frame[[*columns]].map(lambda value: " ".join(value.split()))
+    return frame.assign(**clean)
 
 
-def _items(
-    frame: pd.DataFrame, condition: str, sentence_1: pd.Series, sentence_2: pd.Series
-) -> pd.DataFrame:
-    return pd.DataFrame(
-        {
-            "condition": condition,
-            "sentence_1": sentence_1.to_numpy(),
-            "sentence_2": sentence_2.to_numpy(),
-            "model_1": frame["model_1"].to_numpy(),
-            "model_2": frame["model_2"].to_numpy(),
-        }
-    )
-
-
-def _natural_items(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    what = "the table of natural pairs"
-    require_columns(frame, ("sentence_1", "sentence_2"), what)
-    if "model_1" not in frame:  # pairs for a set of models
-        frame = frame.assign(model_1=None, model_2=None)
-    one, two = (_text(frame, name, what) for name in ("sentence_1", "sentence_2"))
-    return {CONDITIONS[0]: _items(frame, CONDITIONS[0], one, two)}
-
-
-def _triplet_items(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    what = "the table of triplets"
-    names = ("natural", "synthetic_1", "synthetic_2")
-    require_columns(frame, ("model_1", "model_2", *names), what)
-    natural, first, second = (_text(frame, name, what) for name in names)
-    sides = ((first, natural), (natural, second), (first, second))
-    return {
-        condition: _items(frame, condition, one, two)
-        for condition, (one, two) in zip(_OF_TRIPLETS, sides, strict=True)
-    }
+def _items(table: pd.DataFrame, condition: str, columns: tuple[str, str]) -> pd.DataFrame:
+    """Return the stimuli of a condition: its sentences are in these columns of the table."""
+    items = table[[*columns, "model_1", "model_2"]].reset_index(drop=True)
+    items.columns = pd.Index(["sentence_1", "sentence_2", "model_1", "model_2"])
+    items.insert(0, "condition", condition)
+    return items
 
 
 def _order(items: pd.DataFrame, groups: int, condition: str, rng: np.random.Generator) -> IntArray:
@@ -266,9 +254,8 @@ def _fillers(
     for condition, rows in (("random_natural", pairs), ("catch", catch)):
         if rows:
             frame = pd.DataFrame(rows, columns=["sentence_1", "sentence_2"], dtype=object)
-            frame.insert(0, "condition", condition)
-            frame["model_1"] = frame["model_2"] = None
-            frames.append(frame)
+            unnamed = frame.assign(model_1=None, model_2=None)
+            frames.append(_items(unnamed, condition, ("sentence_1", "sentence_2")))
     return frames
 
 
@@ -291,12 +278,10 @@ def _cells(items: pd.DataFrame, groups: int) -> TrialCells:
 
 
 def _rare_words(items: pd.DataFrame, common: Collection[str]) -> list[frozenset[str]]:
-    common_words = {word.lower() for word in common}
-    words = []
-    for one, two in zip(items["sentence_1"], items["sentence_2"], strict=True):
-        cores = {split_word(word)[1].lower() for word in f"{one} {two}".split()}
-        words.append(frozenset(cores - common_words))
-    return words
+    leave_out = {word.lower() for word in common}
+    both = items["sentence_1"] + " " + items["sentence_2"]
+    words = ({split_word(word)[1].lower() for word in text.split()} for text in both)
+    return [frozenset(cores - leave_out) for cores in words]
 
 
 def _present(items: pd.DataFrame, allocated: IntArray, layout: Layout, seed: int) -> pd.DataFrame:

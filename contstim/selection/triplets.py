@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -218,19 +218,20 @@ def select_triplets(
         )
     check_objective(objective, ())
     require_columns(triplets, ("model_1", "model_2", *_TEXTS, *_NUMBERS), "the triplets table")
-    _refuse_both_ways(triplets)
-    check_objective(objective, [*triplets["model_1"].unique(), *triplets["model_2"].unique()])
+    if triplets.empty:
+        raise InfeasibleError("the triplets table has no row; synthesise triplets first")
+    first, second = (triplets[name].astype(str) for name in ("model_1", "model_2"))
+    _refuse_both_ways(list(zip(first, second, strict=True)))
+    check_objective(objective, [*first.unique(), *second.unique()])
     chosen_by = OBJECTIVES[objective]
     rule = {"ties": ties} if chosen_by.ties else {}
     chosen: list[IntArray] = []
     reports: list[dict[str, object]] = []
     total = 0.0
-    names = zip(triplets["model_1"].astype(str), triplets["model_2"].astype(str), strict=True)
-    rows: dict[tuple[str, str], list[int]] = {}
-    for row, pair in enumerate(names):
-        rows.setdefault(pair, []).append(row)
-    for (one, two), own_rows in rows.items():
-        places = np.array(own_rows)
+    keys = [first.to_numpy(), second.to_numpy()]
+    for key, rows in pd.Series(range(len(triplets))).groupby(keys, sort=False):
+        one, two = map(str, key)
+        places = rows.to_numpy()
         table = triplets.iloc[places]
         finite = np.isfinite(table[list(_NUMBERS)].to_numpy(dtype=np.float64)).all(axis=1)
         scored = table[finite]
@@ -242,19 +243,15 @@ def select_triplets(
                 f"model pair {one} and {two}: none of {len(table)} triplets has finite "
                 "log-probabilities; synthesise some or leave the pair out"
             )
-        cells = np.column_stack(
-            [
-                _strata(scored.iloc[usable][f"natural_lp_{k}"], strata, _column(reference, model))
-                for k, model in ((1, one), (2, two))
-            ]
-        )
-        grid = _Grid(costs[usable], cells, strata, per_pair // strata)
+        scored = scored.iloc[usable]
+        natural = (scored["natural_lp_1"], one), (scored["natural_lp_2"], two)
+        cells = [_strata(own, strata, _column(reference, model)) for own, model in natural]
+        grid = _Grid(costs[usable], np.column_stack(cells), strata, per_pair // strata)
         with waiting("choosing triplets"):
             if most_use == 1:
                 picked = grid.solve()
             else:
-                words = _frequent(scored.iloc[usable], 2 * per_pair, most_use)
-                picked = grid.solve_within(*words)
+                picked = grid.solve_within(*_frequent(scored, 2 * per_pair, most_use))
         value = float(values[usable][picked].sum())
         total += value
         chosen.append(places[finite][usable][picked])
@@ -270,8 +267,6 @@ def select_triplets(
                 "unfilled": grid.unfilled(picked, (one, two)),
             }
         )
-    if not chosen:
-        raise InfeasibleError("the triplets table has no row; synthesise triplets first")
     result = triplets.iloc[np.sort(np.concatenate(chosen))].copy()
     result.attrs = {
         "objective": total,
@@ -284,9 +279,8 @@ def select_triplets(
     return result
 
 
-def _refuse_both_ways(triplets: pd.DataFrame) -> None:
-    pairs = set(zip(triplets["model_1"], triplets["model_2"], strict=True))
-    for one, two in pairs:
+def _refuse_both_ways(pairs: Sequence[tuple[str, str]]) -> None:
+    for one, two in dict.fromkeys(pairs):
         if one == two:
             raise InputError(f"model {one!r} is paired with itself in the triplets table")
         if (two, one) in pairs:
@@ -421,17 +415,12 @@ class _Grid:
         """List the strata with fewer chosen than wanted."""
         short: list[dict[str, object]] = []
         for side, model in enumerate(models):
-            for stratum in range(self.strata):
-                inside = self.cells[:, side] == stratum
-                selected = int(inside[picked].sum())
-                if selected < self.each:
-                    short.append(
-                        {
-                            "model": model,
-                            "stratum": stratum,
-                            "wanted": self.each,
-                            "selected": selected,
-                            "available": int(inside.sum()),
-                        }
-                    )
+            inside = self.cells[:, side]
+            selected, available = (
+                np.bincount(own, minlength=self.strata).tolist() for own in (inside[picked], inside)
+            )
+            for stratum, (n, most) in enumerate(zip(selected, available, strict=True)):
+                if n < self.each:
+                    place = {"model": model, "stratum": stratum, "wanted": self.each}
+                    short.append({**place, "selected": n, "available": most})
         return short
