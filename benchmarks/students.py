@@ -25,8 +25,8 @@ from contstim.text.sentences import read_sentences
 from contstim import load_model, pool
 from contstim.models.base import SentenceModel
 from contstim.models.devices import torch_threads
-from contstim.models.learnt.distilling import distill
 from contstim.models.learnt.encoder import FitOptions
+from contstim.models.learnt.student import distill
 
 
 def rate(model: SentenceModel, sentences: list[str]) -> float:

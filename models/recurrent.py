@@ -14,14 +14,9 @@ from pathlib import Path
 
 import torch
 
-from contstim.models.recurrent import (
-    NetworkConfig,
-    TrainingOptions,
-    load_network,
-    save_network,
-)
+from contstim.models.recurrent import NetworkConfig, load_network, save_network
 from contstim.models.recurrent.corpus import TokenCorpus
-from contstim.models.recurrent.training import perplexity, train_recurrent
+from contstim.models.recurrent.training import TrainingOptions, perplexity, train_recurrent
 
 # Narrower than the 256 of Golan et al. so that a file is about 8 MB.
 EMBEDDING = 208

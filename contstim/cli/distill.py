@@ -94,8 +94,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Distill, and say how near the student comes."""
-    from contstim.models.learnt.distilling import distill
     from contstim.models.learnt.encoder import FitOptions
+    from contstim.models.learnt.student import distill
 
     refuse_overwriting(args.out, [args.text, args.heldout])
     sentences = read_sentences(args.text)[: args.limit]

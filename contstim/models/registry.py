@@ -233,13 +233,13 @@ register_family(
 register_family(
     "student",
     "network that imitates a model's sentence score in one pass, from `contstim models distill`",
-    "contstim.models.learnt.student:load_student",
+    "contstim.models.learnt.student:StudentModel",
     "contstim.models.learnt:student_kind",
 )
 register_family(
     "classifier",
     "acceptability classifier, from `contstim models finetune`",
-    "contstim.models.learnt.classifier:load_classifier",
+    "contstim.models.learnt.classifier:ClassifierModel",
     "contstim.models.learnt:classifier_kind",
 )
 

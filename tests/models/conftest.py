@@ -41,8 +41,8 @@ def cola(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def student(bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of a student of the tiny model."""
-    from contstim.models.learnt.distilling import distill
     from contstim.models.learnt.encoder import FitOptions
+    from contstim.models.learnt.student import distill
 
     out = tmp_path_factory.mktemp("student") / "student"
     teacher = load_model(f"hf:{bert}?metric=pll")

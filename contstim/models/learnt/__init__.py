@@ -14,14 +14,6 @@ from contstim.errors import ModelFileError
 from contstim.models.base import ScoreKind
 from contstim.models.spec import ModelSpec
 
-__all__ = [
-    "CARD",
-    "RECORD",
-    "classifier_kind",
-    "read_record",
-    "student_kind",
-]
-
 #: The file of a folder that says what the model is and what it reaches.
 CARD = "README.md"
 #: The file of a folder that says, as JSON, how the model was made.

@@ -12,7 +12,6 @@ from contstim.arrays import FloatArray, IntArray
 from contstim.errors import ModelFileError, SpecError
 from contstim.models.base import Event, ScoreKind
 from contstim.models.learnt import classifier_kind, read_record
-from contstim.models.learnt.folder import Learnt, read_learnt
 from contstim.models.learnt.model import LEARNT_OPTIONS, FirstTokenModel
 from contstim.models.spec import ModelSpec
 
@@ -86,17 +85,39 @@ class ClassifierModel(FirstTokenModel):
 
     Its score is comparable in order with other models' and has no unit of theirs: it is the
     probability of no sentence.
+
+    Raises
+    ------
+    SpecError
+        For an unknown option, or ``members=majority`` of a folder with fewer than three.
+    ModelFileError
+        If the folder is missing, damaged or holds no classifier.
     """
 
-    def __init__(self, spec: ModelSpec, learnt: Learnt) -> None:
-        super().__init__(spec, learnt, CLASSIFIER_OPTIONS)
+    def __init__(self, spec: ModelSpec) -> None:
+        spec.check_options(CLASSIFIER_OPTIONS)
+        members = spec.choice("members", ("best", "majority"), CLASSIFIER_OPTIONS["members"])
         self.output = spec.choice("output", _OUTPUTS, CLASSIFIER_OPTIONS["output"])
-        self.task = str(learnt.record.get("task", "unknown"))
+        record = read_record(Path(spec.location).expanduser(), "classifier")
+        try:
+            names = [record["best"]] if members == "best" else list(record["majority"])
+        except (KeyError, TypeError) as error:
+            raise ModelFileError(
+                f"the record of {spec.location!r} is incomplete ({error}); make the classifier "
+                "again"
+            ) from None
+        if members == "majority" and len(names) < 3:
+            raise SpecError(
+                f"members='majority' in {str(spec)!r}: the folder holds {len(names)} networks, and "
+                "a majority needs three; leave the option out, or fine-tune with more restarts"
+            )
+        super().__init__(spec, names, CLASSIFIER_OPTIONS)
+        self.task = str(record.get("task", "unknown"))
 
     @property
     def event(self) -> ClassifierEvent:
         """What the score is."""
-        n = len(self.learnt.members)
+        n = len(self.members)
         return ClassifierEvent(
             **self._event("classification", self.output),
             task=self.task,
@@ -113,32 +134,3 @@ class ClassifierModel(FirstTokenModel):
         """Turn each member's logits (S, 2) into one judgement (S,)."""
         judgements = [graded(logits, self.output) for logits in outputs]
         return judgements[0] if len(judgements) == 1 else vote(judgements)
-
-
-def load_classifier(spec: ModelSpec) -> ClassifierModel:
-    """Load the classifier that `spec` names.
-
-    Raises
-    ------
-    SpecError
-        For an unknown option, or ``members=majority`` of a folder with fewer than three.
-    ModelFileError
-        If the folder is missing, damaged or holds no classifier.
-    """
-    spec.check_options(CLASSIFIER_OPTIONS)
-    members = spec.choice("members", ("best", "majority"), CLASSIFIER_OPTIONS["members"])
-    folder = Path(spec.location).expanduser()
-    record = read_record(folder, "classifier")
-    try:
-        names = [record["best"]] if members == "best" else list(record["majority"])
-    except (KeyError, TypeError) as error:
-        raise ModelFileError(
-            f"the record of {str(folder)!r} is incomplete ({error}); make the classifier again"
-        ) from None
-    if members == "majority" and len(names) < 3:
-        raise SpecError(
-            f"members='majority' in {str(spec)!r}: the folder holds {len(names)} networks, and "
-            "a majority needs three; leave the option out, or fine-tune with more restarts"
-        )
-    device = spec.get("device", CLASSIFIER_OPTIONS["device"])
-    return ClassifierModel(spec, read_learnt(folder, record, names, device))

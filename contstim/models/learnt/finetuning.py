@@ -5,7 +5,6 @@ Finished restarts are kept on the disk, so that an interrupted fine-tuning goes 
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -17,12 +16,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
-from contstim.errors import InfeasibleError, InputError, UnknownNameError
-from contstim.files import check_new_folder, digest_of, write_whole
+from contstim.errors import InfeasibleError, InputError, ModelFileError, UnknownNameError
+from contstim.files import check_new_folder, digest_of
 from contstim.models.cache import versions
 from contstim.models.hf.checkpoint import digest_weights
 from contstim.models.hf.encoding import check_length
@@ -44,8 +41,8 @@ from contstim.models.learnt.encoder import (
     open_encoder,
     record_lower,
 )
-from contstim.models.learnt.folder import classifier_card, write_learnt
-from contstim.models.learnt.model import tokenizer_of
+from contstim.models.learnt.model import tokenizer_of, training_line, write_learnt
+from contstim.models.recurrent import read_tensors, write_tensors
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,10 +82,8 @@ class RestartStore:
     def read(self, seed: int) -> Restart | None:
         """Return the restart of a seed, or None if it is not there whole."""
         try:
-            with safe_open(self._path(seed), "pt") as file:
-                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-                row = json.loads(file.metadata()["row"])
-        except (OSError, SafetensorError, KeyError, ValueError):
+            tensors, row, _ = read_tensors(self._path(seed))
+        except ModelFileError:
             return None
         weights = {n[2:]: t for n, t in tensors.items() if n.startswith("w.")}
         margins = {n[2:]: t.numpy() for n, t in tensors.items() if n.startswith("m.")}
@@ -96,10 +91,9 @@ class RestartStore:
 
     def add(self, restart: Restart) -> None:
         """Keep a restart; it is on the disk, whole, when this returns."""
-        path = self._path(int(restart.row["seed"]))
-        tensors = {f"w.{n}": t.cpu().contiguous() for n, t in restart.weights.items()}
+        tensors = {f"w.{n}": t.cpu() for n, t in restart.weights.items()}
         tensors.update({f"m.{n}": torch.from_numpy(v) for n, v in restart.margins.items()})
-        write_whole(path, save(tensors, {"row": json.dumps(restart.row)}))
+        write_tensors(self._path(restart.row["seed"]), tensors, restart.row)
 
     def clear(self, seeds: range) -> None:
         """Remove what is not needed any more, and the folder if it is then empty."""
@@ -124,15 +118,12 @@ def rows_of(encoder: Encoder, sentences: list[str], layers: int | None, name: st
     InputError
         If a sentence has more tokens than the network takes.
     """
-    encoded = tokenizer_of(encoder.tokenizer, name, _policy(encoder)).encode(sentences)
+    can = encoder.tokenizer.is_fast and encoder.tokenizer.unk_token_id is not None
+    tokenizer = tokenizer_of(encoder.tokenizer, name, "unk" if can else "error")
+    encoded = tokenizer.encode(sentences)
     for sentence, e in zip(sentences, encoded, strict=True):
         check_length(sentence, len(e.ids), encoder.max_tokens, name)
     return record_lower(encoder, [e.ids for e in encoded], layers)
-
-
-def _policy(encoder: Encoder) -> str:
-    can = encoder.tokenizer.is_fast and encoder.tokenizer.unk_token_id is not None
-    return "unk" if can else "error"
 
 
 def train_classifier(
@@ -153,6 +144,51 @@ def train_classifier(
         return torch.nn.functional.cross_entropy(outputs, wanted)
 
     return member, fit(member, rows, loss, options, order, label)
+
+
+@dataclass(frozen=True, eq=False)
+class _Task:
+    """The parts of CoLA, labelled and tokenised for the encoder that is trained on them."""
+
+    encoder: Encoder
+    parts: dict[str, LabelledSentences]
+    rows: dict[str, TokenRows]
+    options: FitOptions
+
+    @classmethod
+    def read(cls, base: str, data: Path, options: FitOptions, device: str) -> _Task:
+        """Read the folder and open the encoder."""
+        parts = read_cola_folder(data)
+        encoder = open_encoder(base, device)
+        rows = {n: rows_of(encoder, p.sentences, options.layers, base) for n, p in parts.items()}
+        return cls(encoder, parts, rows, options)
+
+    def train(self, seed: int, order: int, label: str) -> tuple[Member, list[float]]:
+        """Train a head of `seed` on the first part, in an `order`."""
+        train = PARTS[0]
+        labels = self.parts[train].labels
+        return train_classifier(
+            self.encoder, self.rows[train], labels, self.options, seed, order, label
+        )
+
+    def mcc(self, part: str, margins: FloatArray) -> float:
+        """Return Matthews' correlation of a part's labels with judgements of its sentences."""
+        return matthews_correlation(self.parts[part].labels, margins)
+
+    def digest(self, device: str) -> str:
+        """Digest all that a restart depends on besides its seed."""
+        sentences = {n: [p.sentences, p.labels.tolist()] for n, p in self.parts.items()}
+        return digest_of(
+            {
+                "encoder": digest_weights(
+                    self.encoder.network.state_dict(), self.encoder.tokenizer
+                ),
+                "sentences": sentences,
+                "options": asdict(self.options),
+                "device": device,
+                "versions": versions(*PACKAGES),
+            }
+        )
 
 
 def finetune(
@@ -223,14 +259,11 @@ def finetune(
         raise InputError(f"restarts must be at least 1, got {restarts}")
     check_new_folder(out)
     options = FitOptions(layers=2) if options is None else options
-    parts = read_cola_folder(data)
-    encoder = open_encoder(base, device)
     started = time.monotonic()
-    rows = {name: rows_of(encoder, parts[name].sentences, options.layers, base) for name in PARTS}
-    folder = out.with_name(out.name + ".restarts")
-    store = RestartStore(folder, _digest(encoder, parts, options, device))
+    cola = _Task.read(base, data, options, device)
+    store = RestartStore(out.with_name(out.name + ".restarts"), cola.digest(device))
     seeds = range(seed, seed + _TRIES * restarts)
-    made, degenerate = _sound_restarts(encoder, rows, parts, options, store, seeds, restarts)
+    made, degenerate = _sound_restarts(cola, store, seeds, restarts)
     ranked = sorted(made, key=lambda r: -r.row[PARTS[2]])
     voters = ranked if len(ranked) % 2 else ranked[:-1]
     record = {
@@ -239,31 +272,25 @@ def finetune(
         "base": base,
         "best": ranked[0].name,
         "majority": [restart.name for restart in voters],
-        "mcc": _summary(ranked, voters, parts),
+        "mcc": _summary(ranked, voters, cola),
         "restarts": [restart.row for restart in made],
         "degenerate": degenerate,
         "training": {
             **asdict(options),
             "seed": seed,
-            "sentences": {name: len(part) for name, part in parts.items()},
+            "sentences": {name: len(part) for name, part in cola.parts.items()},
             "seconds": round(time.monotonic() - started, 1),
         },
         "versions": versions(*PACKAGES),
     }
     weights = {r.name: r.weights for r in made}
-    write_learnt(out, encoder, weights, record, classifier_card(record))
+    write_learnt(out, cola.encoder, weights, record, _card(record))
     store.clear(seeds)
     return record
 
 
 def _sound_restarts(
-    encoder: Encoder,
-    rows: Mapping[str, TokenRows],
-    parts: Mapping[str, LabelledSentences],
-    options: FitOptions,
-    store: RestartStore,
-    seeds: range,
-    wanted: int,
+    cola: _Task, store: RestartStore, seeds: range, wanted: int
 ) -> tuple[list[Restart], list[dict[str, Any]]]:
     """Return as many sound restarts as are wanted, if `seeds` suffice, and the degenerate ones.
 
@@ -277,13 +304,19 @@ def _sound_restarts(
     for number in seeds:
         restart = store.read(number)
         if restart is None:
-            restart = _one(encoder, rows, parts, options, number, f"{len(made) + 1} of {wanted}")
+            restart = _one(cola, number, f"restart {len(made) + 1} of {wanted}")
             store.add(restart)
-        _report(restart.row)
-        if restart.row["degenerate"]:
-            degenerate.append(restart.row)
+        row = restart.row
+        if row["degenerate"]:
+            degenerate.append(row)
         else:
             made.append(restart)
+        print(
+            f"seed {row['seed']}: Matthews' correlation {row[PARTS[1]]:.3f} in domain, "
+            f"{row[PARTS[2]]:.3f} out of domain; "
+            + ("degenerate, to be replaced" if row["degenerate"] else "sound"),
+            file=sys.stderr,
+        )
         if len(made) == wanted:
             break
     if not made:
@@ -294,37 +327,11 @@ def _sound_restarts(
     return made, degenerate
 
 
-def _digest(
-    encoder: Encoder, parts: Mapping[str, LabelledSentences], options: FitOptions, device: str
-) -> str:
-    """Digest all that a restart depends on besides its seed."""
-    sentences = {n: [p.sentences, p.labels.tolist()] for n, p in parts.items()}
-    return digest_of(
-        {
-            "encoder": digest_weights(encoder.network.state_dict(), encoder.tokenizer),
-            "sentences": sentences,
-            "options": asdict(options),
-            "device": device,
-            "versions": versions(*PACKAGES),
-        }
-    )
-
-
-def _one(
-    encoder: Encoder,
-    rows: Mapping[str, TokenRows],
-    parts: Mapping[str, LabelledSentences],
-    options: FitOptions,
-    seed: int,
-    which: str,
-) -> Restart:
+def _one(cola: _Task, seed: int, label: str) -> Restart:
     started = time.monotonic()
-    train = PARTS[0]
-    member, losses = train_classifier(
-        encoder, rows[train], parts[train].labels, options, seed, seed, f"restart {which}"
-    )
-    margins = {p: graded(rows[p].outputs(member), "margin") for p in PARTS[1:]}
-    mcc = {p: matthews_correlation(parts[p].labels, margins[p]) for p in PARTS[1:]}
+    member, losses = cola.train(seed, seed, label)
+    margins = {p: graded(cola.rows[p].outputs(member), "margin") for p in PARTS[1:]}
+    mcc = {p: cola.mcc(p, margins[p]) for p in PARTS[1:]}
     row: dict[str, Any] = {
         "seed": seed,
         **mcc,
@@ -335,30 +342,52 @@ def _one(
     return Restart(member.trained(), margins, row)
 
 
-def _report(row: Mapping[str, Any]) -> None:
-    said = "degenerate, to be replaced" if row["degenerate"] else "sound"
-    print(
-        f"seed {row['seed']}: Matthews' correlation {row[PARTS[1]]:.3f} in domain, "
-        f"{row[PARTS[2]]:.3f} out of domain; {said}",
-        file=sys.stderr,
-    )
-
-
 def _summary(
-    ranked: list[Restart], voters: list[Restart], parts: Mapping[str, LabelledSentences]
+    ranked: list[Restart], voters: list[Restart], cola: _Task
 ) -> dict[str, dict[str, float]]:
     """Return mean, standard deviation, best and majority for each development set."""
     found = {}
     for part in PARTS[1:]:
         values = np.array([restart.row[part] for restart in ranked])
-        joined = vote([restart.margins[part] for restart in voters])
         found[part] = {
             "mean": float(values.mean()),
             "sd": float(values.std()),
             "best": float(values[0]),
-            "majority": matthews_correlation(parts[part].labels, joined),
+            "majority": cola.mcc(part, vote([restart.margins[part] for restart in voters])),
         }
     return found
+
+
+def _card(record: Mapping[str, Any]) -> str:
+    """Return the card of a classifier from its record."""
+    lines = [
+        "# Acceptability classifier",
+        "",
+        f"Labels: {record['task']}. The score is a judgement, not the probability of a sentence.",
+        "",
+        "Matthews' correlation on the development sets. The best was chosen on the second, so its "
+        "figure there flatters it a little.",
+        "",
+        "| set | sentences | mean | sd | best | majority |",
+        "| --- | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for part, mcc in record["mcc"].items():
+        n = record["training"]["sentences"][part]
+        lines.append(
+            f"| {part} | {n} | {mcc['mean']:.3f} | {mcc['sd']:.3f} | {mcc['best']:.3f} | "
+            f"{mcc['majority']:.3f} |"
+        )
+    seeds = ", ".join(str(row["seed"]) for row in record["restarts"])
+    degenerate = ", ".join(str(row["seed"]) for row in record["degenerate"]) or "none"
+    lines += [
+        "",
+        f"Restarts of seeds {seeds}; degenerate and replaced: {degenerate}. Majority of "
+        f"{len(record['majority'])}.",
+        "",
+        training_line(record),
+        "",
+    ]
+    return "\n".join(lines)
 
 
 def acrobatic(judgements: FloatArray) -> BoolArray:
@@ -475,23 +504,13 @@ def order_study(
     if orders < 2:
         raise InputError(f"a study of orders needs at least 2, got {orders}")
     options = FitOptions(layers=2) if options is None else options
-    parts = read_cola_folder(data)
-    encoder = open_encoder(base, device)
-    texts = {PARTS[0]: parts[PARTS[0]].sentences, PARTS[2]: parts[PARTS[2]].sentences}
-    rows = {name: rows_of(encoder, found, options.layers, base) for name, found in texts.items()}
-    judged = rows_of(encoder, list(sentences), options.layers, base)
+    cola = _Task.read(base, data, options, device)
+    judged = rows_of(cola.encoder, list(sentences), options.layers, base)
     margins, correlations = [], []
     for number in range(orders):
-        member, _ = train_classifier(
-            encoder,
-            rows[PARTS[0]],
-            parts[PARTS[0]].labels,
-            options,
-            seed,
-            seed + number,
-            f"order {number + 1} of {orders}",
+        member, _ = cola.train(seed, seed + number, f"order {number + 1} of {orders}")
+        correlations.append(
+            cola.mcc(PARTS[2], graded(cola.rows[PARTS[2]].outputs(member), "margin"))
         )
-        dev = graded(rows[PARTS[2]].outputs(member), "margin")
-        correlations.append(matthews_correlation(parts[PARTS[2]].labels, dev))
         margins.append(graded(judged.outputs(member), "margin"))
     return OrderStudy(list(sentences), np.stack(margins), np.array(correlations))

@@ -1,7 +1,15 @@
-"""What students and classifiers share: one pass a sentence, one number, no share of the words."""
+"""What students and classifiers share: a folder, and one pass a sentence for one number.
+
+``contstim.json`` in the folder says what the model is and how it was made; ``encoder`` is a
+checkpoint as transformers writes it; ``README.md`` is its card; ``NAME.safetensors`` holds a
+member's head and those weights of the network in which it differs from the encoder. A folder
+appears under its name when it is whole.
+"""
 
 from __future__ import annotations
 
+import copy
+import json
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,18 +17,124 @@ from typing import Any
 
 import numpy as np
 import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import nn
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
-from contstim.errors import InputError
+from contstim.errors import InputError, ModelFileError
+from contstim.files import check_new_folder, replacing
 from contstim.models.base import Replacements, SentenceModel, SentenceParts, Totals, as_sentences
+from contstim.models.hf.checkpoint import digest_weights, quiet
 from contstim.models.hf.encoding import Encoded, SubwordTokenizer, check_length
 from contstim.models.hf.network import PACKAGES
 from contstim.models.hf.options import SharedOptions
-from contstim.models.learnt import CARD
-from contstim.models.learnt.encoder import Member, TokenRows
-from contstim.models.learnt.folder import Learnt
+from contstim.models.learnt import CARD, RECORD
+from contstim.models.learnt.encoder import Encoder, Member, TokenRows, open_encoder
 from contstim.models.spec import ModelSpec
 from contstim.text.sentence import Sentence, WordList
+
+_ENCODER = "encoder"
+
+
+def write_learnt(
+    out: Path,
+    encoder: Encoder,
+    members: Mapping[str, Mapping[str, torch.Tensor]],
+    record: Mapping[str, Any],
+    card: str,
+) -> None:
+    """Write a folder, in one step.
+
+    Parameters
+    ----------
+    out
+        The folder, which must not be there.
+    encoder
+        What the members start from.
+    members
+        For each name its weights as `Member.trained` gives them.
+    record
+        JSON values.
+    card
+        What it is and what it reaches, as Markdown.
+
+    Raises
+    ------
+    OutputError
+        If the place is taken or cannot be written to.
+    """
+    with replacing(out) as temporary:
+        temporary.mkdir(parents=True)
+        with quiet():
+            encoder.network.save_pretrained(temporary / _ENCODER)
+        encoder.tokenizer.save_pretrained(temporary / _ENCODER)
+        for name, weights in members.items():
+            tensors = {key: tensor.cpu().contiguous() for key, tensor in weights.items()}
+            save_file(tensors, temporary / f"{name}.safetensors")
+        text = json.dumps(record, indent=2, ensure_ascii=False) + "\n"
+        (temporary / RECORD).write_text(text, "utf-8")
+        (temporary / CARD).write_text(card, "utf-8")
+        check_new_folder(out)
+
+
+def training_line(record: Mapping[str, Any]) -> str:
+    """Return the sentence of a card on how its model was trained."""
+    training = record["training"]
+    layers = training["layers"]
+    what = "all weights" if layers is None else f"head and upper layers: {layers}"
+    return (
+        f"Started from `{record['base']}`; trained: {what}; passes: {training['epochs']}, batches "
+        f"of up to {training['batch']} sentences, seed {training['seed']}, "
+        f"{training['seconds']:.0f} s."
+    )
+
+
+def _read_members(
+    folder: Path, names: Sequence[str], device: str
+) -> tuple[Encoder, tuple[Member, ...], str]:
+    """Load the members `names` of a folder: tokenizer and limits, networks, and their SHA-256.
+
+    The encoder's network is the last member's.
+    """
+    encoder = open_encoder(str(folder / _ENCODER), device)
+    members = []
+    for name in names:
+        path = folder / f"{name}.safetensors"
+        try:
+            weights = load_file(path)
+        except (OSError, SafetensorError) as error:
+            raise ModelFileError(
+                f"cannot read {str(path)!r} ({error}); the folder is damaged"
+            ) from None
+        network = encoder.network if name == names[-1] else copy.deepcopy(encoder.network)
+        members.append(_member(network, weights, encoder, path))
+    tensors = {
+        f"{name} {key}": tensor
+        for name, member in zip(names, members, strict=True)
+        for part in (member.network, member.head)
+        for key, tensor in part.state_dict().items()
+    }
+    return encoder, tuple(members), digest_weights(tensors, encoder.tokenizer)
+
+
+def _member(
+    network: Any, weights: Mapping[str, torch.Tensor], encoder: Encoder, path: Path
+) -> Member:
+    parameters = dict(network.named_parameters())
+    try:
+        head_weight, head_bias = weights["head.weight"], weights["head.bias"]
+        head = nn.Linear(encoder.width, len(head_bias))
+        head.load_state_dict({"weight": head_weight, "bias": head_bias})
+        with torch.no_grad():
+            for name, tensor in weights.items():
+                if name.startswith("network."):
+                    parameters[name.removeprefix("network.")].copy_(tensor)
+    except (KeyError, RuntimeError) as error:
+        said = " ".join(str(error).split())[:200]
+        raise ModelFileError(f"{str(path)!r} does not fit its encoder ({said})") from None
+    head.eval().requires_grad_(False).to(encoder.device)
+    return Member(network, head)
 
 
 def first_order_estimate(
@@ -51,7 +165,7 @@ def first_order_estimate(
     candidates = model.tokenizer.candidates(sentence, position, words).tokens
     counts = np.array([len(tokens) for tokens in candidates], dtype=np.int64)
     outputs = [
-        _outputs(member, encoded.ids, places, candidates, counts) for member in model.learnt.members
+        _outputs(member, encoded.ids, places, candidates, counts) for member in model.members
     ]
     return model.combine(outputs, len(encoded.scored) - len(places) + counts)
 
@@ -121,20 +235,28 @@ class FirstTokenModel(SentenceModel):
     Parameters
     ----------
     spec
-        The spec.
-    learnt
-        What the folder holds.
+        The spec, whose location is the folder.
+    members
+        Names of the networks to load, one or those that vote.
     defaults
         The options it may have and their defaults.
+
+    Raises
+    ------
+    ModelFileError
+        If a file is missing or damaged.
     """
 
     def __init__(
-        self, spec: ModelSpec, learnt: Learnt, defaults: Mapping[str, str] = LEARNT_OPTIONS
+        self, spec: ModelSpec, members: Sequence[str], defaults: Mapping[str, str] = LEARNT_OPTIONS
     ) -> None:
         super().__init__(spec.canonical(defaults))
-        self.learnt = learnt
+        self.folder = Path(spec.location).expanduser()
+        self.encoder, self.members, self._fingerprint = _read_members(
+            self.folder, members, spec.get("device", defaults["device"])
+        )
         unknown = spec.choice("unknown", ("error", "unk"), defaults["unknown"])
-        self.tokenizer = tokenizer_of(learnt.encoder.tokenizer, self.spec, unknown)
+        self.tokenizer = tokenizer_of(self.encoder.tokenizer, self.spec, unknown)
 
     @abstractmethod
     def combine(self, outputs: Sequence[FloatArray], n_tokens: IntArray) -> FloatArray:
@@ -143,12 +265,12 @@ class FirstTokenModel(SentenceModel):
     @property
     def fingerprint(self) -> str:
         """SHA-256 of weights and tokenizer."""
-        return self.learnt.fingerprint
+        return self._fingerprint
 
     @property
     def card(self) -> str | None:
         """The card in the model's folder."""
-        path = Path(self._spec.location).expanduser() / CARD
+        path = self.folder / CARD
         return path.read_text("utf-8") if path.is_file() else None
 
     @property
@@ -163,7 +285,7 @@ class FirstTokenModel(SentenceModel):
 
     def _event(self, metric: str, reduction: str) -> dict[str, str]:
         """Return the fields of an `Event`; the sentence starts with the special tokens."""
-        convert = self.learnt.encoder.tokenizer.convert_ids_to_tokens
+        convert = self.encoder.tokenizer.convert_ids_to_tokens
         return {
             "units": "sentences",
             "start": " ".join(convert(list(self.tokenizer.opening))) or "none",
@@ -184,7 +306,7 @@ class FirstTokenModel(SentenceModel):
         listed = as_sentences(sentences)
         encoded = self.tokenizer.encode(listed)
         for sentence, e in zip(listed, encoded, strict=True):
-            check_length(sentence, len(e.ids), self.learnt.encoder.max_tokens, self.spec)
+            check_length(sentence, len(e.ids), self.encoder.max_tokens, self.spec)
         return encoded
 
     def parts(self, sentences: Sequence[str]) -> list[SentenceParts]:
@@ -207,7 +329,7 @@ class FirstTokenModel(SentenceModel):
         encoded = self.encode(sentences)
         rows = TokenRows([e.ids for e in encoded])
         n_tokens = np.array([len(e.scored) for e in encoded], dtype=np.int64)
-        outputs = [rows.outputs(member) for member in self.learnt.members]
+        outputs = [rows.outputs(member) for member in self.members]
         return Totals(
             self.combine(outputs, n_tokens),
             n_tokens,
@@ -221,8 +343,6 @@ class FirstTokenModel(SentenceModel):
         The estimate is the score to first order in the embedding of the open word (as HotFlip,
         Ebrahimi et al. 2018), from one pass forward and one back for all candidates.
         """
-        from contstim.models.learnt.model import first_order_estimate
-
         table = super().replacements(sentence, position, words)
         estimate = first_order_estimate(self, sentence, position, words)
         return Replacements(table.upper, estimate, exact=False, score=table.score)

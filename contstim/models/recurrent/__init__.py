@@ -23,7 +23,7 @@ from torch.func import functional_call
 
 from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InputError, ModelFileError, UnknownNameError
-from contstim.files import digest, replacing
+from contstim.files import digest, write_whole
 from contstim.models.words import END, START, UNKNOWN
 from contstim.progress import track
 from contstim.settings import Count, one_of, settings
@@ -333,8 +333,7 @@ def write_tensors(path: Path, tensors: dict[str, Tensor], record: dict[str, Any]
     everything = {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
     everything["record"] = torch.from_numpy(data.copy())
     # Written by hand: the library's own writer makes files that only their owner can read.
-    with replacing(path) as temporary:
-        temporary.write_bytes(save(everything))
+    write_whole(path, save(everything))
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any], str]:
