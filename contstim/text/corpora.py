@@ -6,6 +6,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import groupby
 from os import PathLike
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 
 from contstim.errors import InfeasibleError, InputError, UnknownNameError
 from contstim.tables import numbered_lines
-from contstim.text.sentence import Sentence, split_word
+from contstim.text.sentence import Sentence, repeated, split_word
 from contstim.text.vocabulary import ENGLISH_REPEATABLE, Vocabulary
 
 #: How running text is split into sentences, see `corpus_sentences`.
@@ -128,15 +129,9 @@ def _lower(word: str) -> bool:
 
 
 def _paragraphs(lines: Iterable[str]) -> Iterator[str]:
-    block: list[str] = []
-    for line in lines:
-        if line.strip():
-            block.append(line)
-        elif block:
+    for blank, block in groupby(lines, key=lambda line: not line.strip()):
+        if not blank:
             yield " ".join(block)
-            block = []
-    if block:
-        yield " ".join(block)
 
 
 def _nltk_sentences(name: str, split: str) -> Iterator[str]:
@@ -261,8 +256,7 @@ class SentenceRules:
             return "blocked word"
         if self.distinct:
             repeatable = self.repeatable if self.vocabulary is None else self.vocabulary.repeatable
-            counts = Counter(folded)
-            if any(n > 1 and word not in repeatable for word, n in counts.items()):
+            if repeated(folded, repeatable):
                 return "repeated word"
         if self.vocabulary is not None and self.vocabulary.unlisted(sentence.words):
             return "word outside the vocabulary"

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from contstim.text.sentence import Sentence, split_word
+from contstim.text.sentence import Sentence, repeated, split_word
 from contstim.text.vocabulary import ENGLISH_CAPITALS, ENGLISH_REPEATABLE, bundled_vocabulary
 from contstim.text.words import offensive_in
 
@@ -105,13 +104,12 @@ def repeats_no_word(sentences: Iterable[str], repeatable: Collection[str] = ()) 
     >>> repeats_no_word(["The dog saw the cat.", "The dog saw a cat."]).to_list()
     [False, True]
     """
-    free = {word.lower() for word in repeatable}
+    free = {word.casefold() for word in repeatable}
     labels = list(sentences)
-    answers = []
-    for sentence in labels:
-        cores = [split_word(word)[1].lower() for word in sentence.split()]
-        counted = [core for core in cores if core not in free]
-        answers.append(len(set(counted)) == len(counted))
+    answers = [
+        not repeated((split_word(word)[1] for word in sentence.split()), free)
+        for sentence in labels
+    ]
     return pd.Series(answers, index=pd.Index(labels), dtype=bool)
 
 
@@ -131,11 +129,10 @@ def sentence_flags(sentence: str) -> list[str]:
     words = [word.lower() for word in parsed.words]
     flags = [f"offensive word: {word}" for word in offensive_in(sentence, 0)]
     flags += _rare(words)
-    counts = Counter(words)
     flags += [
         f"word twice: {word}"
-        for word, n in counts.items()
-        if n > 1 and word not in ENGLISH_REPEATABLE and any(c.isalnum() for c in word)
+        for word in repeated(words, ENGLISH_REPEATABLE)
+        if any(c.isalnum() for c in word)
     ]
     neighbours = list(zip(words[:-1], words[1:], parsed.after[:-1], strict=True))
     flags += [

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cached_property
@@ -76,6 +76,12 @@ def tokens_of_word(word: str, punctuation: str) -> list[str]:
 def capitalize(word: str) -> str:
     """Return `word` with its first character in upper case and the others untouched."""
     return word[:1].upper() + word[1:]
+
+
+def repeated(words: Iterable[str], repeatable: Collection[str] = ()) -> list[str]:
+    """Return, case-folded, the words that come twice or more, but for `repeatable` ones."""
+    counts = Counter(word.casefold() for word in words)
+    return [word for word, n in counts.items() if n > 1 and word not in repeatable]
 
 
 @dataclass(frozen=True)

@@ -314,9 +314,7 @@ class Vocabulary:
 
         if size is not None and size < 1:
             raise InputError(f"the size of a vocabulary must be at least 1, got {size}")
-        languages = wordfreq.available_languages("best")
-        if language not in languages:
-            raise UnknownNameError.among("wordfreq language", language, languages)
+        check_language(language)
         rules = rules or WordRules.for_language(language)
         capitals = {word.casefold(): word for word in sorted(rules.capitals)}
         table = wordfreq.get_frequency_dict(language)
@@ -379,10 +377,12 @@ class Vocabulary:
         """Return those of a sentence's W cores that are not allowed where they stand."""
         return [word for i, word in enumerate(words) if word not in self.at(i)]
 
-    def repeats(self, words: Sequence[str]) -> list[str]:
-        """Return, case-folded, the words a sentence holds twice or more that may not repeat."""
-        counts = Counter(word.casefold() for word in words)
-        return [word for word, n in counts.items() if n > 1 and word not in self.repeatable]
+    def with_words(self, first: Iterable[str], elsewhere: Iterable[str]) -> Vocabulary:
+        """Return the vocabulary with other words, each once, of which it may know something."""
+        lists = WordList.of(first), WordList.of(elsewhere)
+        used = {*lists[0], *lists[1]}
+        frequencies = {w: p for w, p in self.frequencies.items() if w in used}
+        return replace(self, first=lists[0], elsewhere=lists[1], frequencies=frequencies)
 
     def without(self, words: Collection[str]) -> Vocabulary:
         """Return the vocabulary without some words, given case-folded."""
@@ -415,8 +415,7 @@ class Vocabulary:
             left_out[str(getattr(model, "spec", model))] = int((~knows).sum())
             known &= knows
         kept = {word for word, keep in zip(words, known, strict=True) if keep}
-        first = [w for w in self.first if w in kept]
-        elsewhere = [w for w in self.elsewhere if w in kept]
+        first, elsewhere = ([w for w in own if w in kept] for own in (self.first, self.elsewhere))
         if not first or not elsewhere:
             where = "first" if not first else "after the first"
             unknown = ", ".join(f"{n} unknown to {name}" for name, n in left_out.items())
@@ -424,11 +423,7 @@ class Vocabulary:
                 f"no word is left that every model knows and that may stand {where} (of "
                 f"{len(words)} words {unknown}); use another vocabulary or other models"
             )
-        frequencies = {w: p for w, p in self.frequencies.items() if w in kept}
-        left = Vocabulary(
-            WordList.of(first), WordList.of(elsewhere), self.repeatable, frequencies, self.tags
-        )
-        return left, left_out
+        return self.with_words(first, elsewhere), left_out
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write a CSV with columns word, first, elsewhere, repeatable, frequency, for `read`.
@@ -497,6 +492,21 @@ class Vocabulary:
             _relative(frequencies),
             tags,
         )
+
+
+def check_language(language: str) -> None:
+    """Refuse a language that wordfreq does not have.
+
+    Raises
+    ------
+    UnknownNameError
+        Naming it, and near matches.
+    """
+    import wordfreq
+
+    languages = wordfreq.available_languages("best")
+    if language not in languages:
+        raise UnknownNameError.among("wordfreq language", language, languages)
 
 
 def read_word_rows(path: str | PathLike[str]) -> tuple[list[dict[str, str]], list[str]]:

@@ -14,8 +14,8 @@ from pydantic import Field
 
 from contstim.errors import InputError, UnknownNameError
 from contstim.settings import Several, one_of, settings
-from contstim.text.sentence import Sentence, WordList, capitalize, read_words
-from contstim.text.vocabulary import ENGLISH_CAPITALS, Vocabulary, read_word_rows
+from contstim.text.sentence import Sentence, capitalize, read_words
+from contstim.text.vocabulary import ENGLISH_CAPITALS, Vocabulary, check_language, read_word_rows
 
 if TYPE_CHECKING:
     from nltk.tag.perceptron import PerceptronTagger
@@ -164,11 +164,7 @@ class WordOptions:
         if not self.given:
             return vocabulary
         if self.language != "en":
-            import wordfreq
-
-            languages = wordfreq.available_languages("best")
-            if self.language not in languages:
-                raise UnknownNameError.among("wordfreq language", self.language, languages)
+            check_language(self.language)
         allowed, _ = self.lists(folder)
         blocked = self.blocked(folder)
         wanted = tags_of(self.part_of_speech)
@@ -210,13 +206,7 @@ class WordOptions:
                 f"{', '.join(f'{name} = {value!r}' for name, value in self.given.items())}; "
                 "ask for less"
             )
-        used = {*first, *elsewhere}
-        return replace(
-            vocabulary,
-            first=WordList.of(first),
-            elsewhere=WordList.of(elsewhere),
-            frequencies={w: p for w, p in vocabulary.frequencies.items() if w in used},
-        )
+        return vocabulary.with_words(first, elsewhere)
 
 
 def _offensive(level: int | None) -> Iterable[str]:
