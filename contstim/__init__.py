@@ -70,9 +70,9 @@ if TYPE_CHECKING:
     )
     from contstim.search.triplets import ModelPair, synthesize_triplets, triplets
     from contstim.selection.design import Layout, check_design, design_trials
-    from contstim.selection.files import read_scores
     from contstim.selection.natural import select_natural_pairs
-    from contstim.selection.planning import plan_design
+    from contstim.selection.people import plan_design
+    from contstim.selection.scores import read_scores
     from contstim.selection.sets import select_set
     from contstim.selection.triplets import select_triplets
     from contstim.text.corpora import sample_sentences
@@ -121,11 +121,11 @@ _PLACES = {
     "evaluate": "evaluation.evaluate",
     "load_model": "models.registry",
     "one_against_all": "search.targets",
-    "plan_design": "selection.planning",
+    "plan_design": "selection.people",
     "pool": "text.sentence",
     "problem_of": "search.targets",
     "read_choices": "evaluation.importers",
-    "read_scores": "selection.files",
+    "read_scores": "selection.scores",
     "read_sentences": "text.sentence",
     "register_family": "models.registry",
     "sample_sentences": "text.corpora",

@@ -53,7 +53,7 @@ from contstim.evaluation.scores import model_scores, score_kinds, score_table, u
 from contstim.evaluation.trials import TrialData
 from contstim.evaluation.wording import answer_sentences
 from contstim.models.registry import load_model
-from contstim.selection.planning import unit_sentence
+from contstim.selection.people import unit_sentence
 from contstim.tables import KIND, read_table
 
 

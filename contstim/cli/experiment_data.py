@@ -253,7 +253,7 @@ def _audit(args: argparse.Namespace) -> int:
     from contstim.evaluation.audit import audit
     from contstim.experiment.collected import read_collected
     from contstim.models.registry import load_model
-    from contstim.selection.files import read_scores
+    from contstim.selection.scores import read_scores
 
     if bool(args.scores) == bool(args.model):
         raise InputError("give --scores, or --model once or more")

@@ -252,7 +252,7 @@ def run(args: argparse.Namespace) -> int:
 def _natural(args: argparse.Namespace) -> pd.DataFrame:
     from contstim.selection import read_scores, select_natural_pairs
     from contstim.selection.constraints import check_constraints, parse_constraints
-    from contstim.selection.files import read_features
+    from contstim.selection.scores import read_features
 
     check_constraints(args.constraint)
     features = read_features(args.features) if args.features else None
@@ -270,7 +270,7 @@ def _natural(args: argparse.Namespace) -> pd.DataFrame:
 def _set(args: argparse.Namespace) -> pd.DataFrame:
     from contstim.selection import read_scores, read_triplets, select_set, triplet_pairs
     from contstim.selection.constraints import check_constraints, parse_constraints
-    from contstim.selection.files import read_features
+    from contstim.selection.scores import read_features
 
     check_constraints(args.constraint)
     if args.candidates and not args.triplets:

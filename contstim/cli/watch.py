@@ -30,7 +30,7 @@ from contstim.errors import InputError
 from contstim.evaluation import FORMATS, check_choices, read_choices, score_table
 from contstim.evaluation.choices import clean_choices
 from contstim.evaluation.options import read_adaptive_plan
-from contstim.selection.files import read_scores
+from contstim.selection.scores import read_scores
 from contstim.tables import read_table
 
 

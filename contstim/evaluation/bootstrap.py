@@ -21,7 +21,7 @@ from contstim.evaluation.options import LEVELS, EvaluationOptions
 from contstim.evaluation.ranks import square_sum
 from contstim.evaluation.subset import Subset
 from contstim.evaluation.trials import TrialData
-from contstim.selection.planning import MIN_GROUPS, unit_of_tests
+from contstim.selection.people import MIN_GROUPS, unit_of_tests
 
 _MOST_WORK = 500_000_000
 _FEWEST_DRAWS = 200

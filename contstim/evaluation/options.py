@@ -15,7 +15,7 @@ from contstim.evaluation.exclusion import ExclusionRules
 from contstim.evaluation.inference import TEST_METHODS, ZERO_METHODS
 from contstim.evaluation.subset import MEASURES, UPPER_BOUNDS
 from contstim.evaluation.trials import Analysis
-from contstim.selection.planning import MIN_GROUPS
+from contstim.selection.people import MIN_GROUPS
 from contstim.settings import Count, Seed, Several, build, one_of, read_toml, settings
 
 #: How tests and intervals are made.

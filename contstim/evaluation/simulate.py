@@ -20,7 +20,7 @@ from contstim.evaluation.scores import ScoreSource, log_ratios, score_table, uns
 from contstim.evaluation.subset import MEASURES, Subset
 from contstim.evaluation.trials import TrialData
 from contstim.progress import track
-from contstim.selection.planning import MIN_GROUPS, unit_of_tests
+from contstim.selection.people import MIN_GROUPS, unit_of_tests
 from contstim.settings import Several, settings
 from contstim.tables import require_columns
 

@@ -11,7 +11,7 @@ from contstim.adaptive.preregister import plan_paragraphs
 from contstim.evaluation.crossed import POPULATIONS
 from contstim.evaluation.inference import ALPHA, spans_zero
 from contstim.evaluation.options import PRESETS, EvaluationOptions
-from contstim.selection.planning import unit_sentence
+from contstim.selection.people import unit_sentence
 
 if TYPE_CHECKING:
     from contstim.evaluation.result import Evaluation

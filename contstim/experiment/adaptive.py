@@ -25,7 +25,7 @@ from contstim.experiment.study import Study
 from contstim.experiment.trials import CHOSEN, rating_of, write_record
 from contstim.files import digest_of
 from contstim.selection.design import Layout, design_trials
-from contstim.selection.files import read_scores
+from contstim.selection.scores import read_scores
 from contstim.tables import read_table
 
 _PAIR = ("sentence_1", "sentence_2")

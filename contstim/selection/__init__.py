@@ -12,11 +12,9 @@ from contstim.selection.constraints import (
     SelectionConstraint,
 )
 from contstim.selection.design import CONDITIONS, LAYOUTS, Layout, check_design, design_trials
-from contstim.selection.files import read_scores, read_triplets
 from contstim.selection.natural import select_natural_pairs
-from contstim.selection.people import People
-from contstim.selection.planning import DesignPlan, plan_design
-from contstim.selection.ranks import fractional_ranks
+from contstim.selection.people import DesignPlan, People, plan_design
+from contstim.selection.scores import fractional_ranks, read_scores, read_triplets
 from contstim.selection.sets import select_set, triplet_pairs
 from contstim.selection.triplets import (
     controversiality,

@@ -14,7 +14,7 @@ from contstim.progress import waiting
 from contstim.selection.assignment import ROLES, AssignmentProblem, Role, assign
 from contstim.selection.constraints import ConstraintRows, SelectionConstraint
 from contstim.selection.programme import Solver, SolverOptions, solve_programme
-from contstim.selection.ranks import eligible_rows, rank_scores
+from contstim.selection.scores import eligible_rows, rank_scores
 
 ASSIGNMENT = "scipy linear_sum_assignment"
 
@@ -114,15 +114,11 @@ def select_natural_pairs(
     high = ranked.fractions[keep] >= accept_from
     split = high.any(axis=1) & ~high.all(axis=1)
     excluded["no two models on different sides of the threshold"] = int((~split).sum())
-    keep = keep[split]
+    keep, high = keep[split], high[split]
     labels = ranked.labels[keep]
-    fractions = ranked.fractions[keep]
-    below = (
-        np.ones_like(fractions, dtype=bool) if reject_below is None else fractions < reject_below
-    )
-    problem = AssignmentProblem(
-        ranked.doubled[keep], fractions >= accept_from, below, _roles(ranked.models, wanted)
-    )
+    below = ranked.fractions[keep] < (np.inf if reject_below is None else reject_below)
+    roles = _roles(ranked.models, wanted)
+    problem = AssignmentProblem(ranked.doubled[keep], high, below, roles)
     unit = 2.0 * max(1, len(ranked.labels))
     # Also before a programme: it says what is impossible without the constraints, and their cost.
     with waiting("choosing pairs"):
@@ -138,7 +134,7 @@ def select_natural_pairs(
             chosen, relaxation, proven = solve_programme(problem, rows, options)
         used, cost = str(options), _check(problem, chosen, rows)
     bound = cost if proven else min(cost, relaxation)
-    table = _rows(ranked.models, wanted, chosen, labels, problem, match, unit)
+    table = _rows(problem, chosen, labels, list(wanted), match, unit)
     table.attrs = {
         "objective": cost / unit,
         "bound": bound / unit,
@@ -212,49 +208,31 @@ def _check(
 
 
 def _rows(
-    models: tuple[str, ...],
-    wanted: Mapping[tuple[str, str], int],
+    problem: AssignmentProblem,
     chosen: Sequence[IntArray],
     labels: pd.Index,
-    problem: AssignmentProblem,
+    pairs: Sequence[tuple[str, str]],
     match: pd.Series | None,
     unit: float,
 ) -> pd.DataFrame:
-    """Put the two sentences of each pair together, a row a pair."""
-    of_role = {
-        (role.reject, role.accept): of_one
-        for role, of_one in zip(problem.roles, chosen, strict=True)
+    """Return the pairs as a table, in the order in which model pairs were named."""
+    parts: dict[tuple[str, str], dict[str, object]] = {
+        (one, two): {"model_1": one, "model_2": two} for one, two in pairs
     }
-    parts = []
-    for one, two in wanted:
-        m1, m2 = models.index(one), models.index(two)
-        first, second = of_role[m2, m1], of_role[m1, m2]
-        if match is not None:
-            first, second = _matched(first, second, labels, match)
-        parts.append(
-            pd.DataFrame(
-                {
-                    "model_1": one,
-                    "model_2": two,
-                    "sentence_1": labels[first],
-                    "sentence_2": labels[second],
-                    "rank_1": problem.doubled[first, m2] / unit,
-                    "rank_2": problem.doubled[second, m1] / unit,
-                }
-            )
-        )
-    return pd.concat(parts, ignore_index=True)
+    for role, rows in zip(problem.roles, chosen, strict=True):
+        own = rows if match is None else _matched(rows, labels, match)
+        part = parts[role.model_1, role.model_2]
+        part[role.role] = labels[own]
+        part[role.role.replace("sentence", "rank")] = problem.doubled[own, role.reject] / unit
+    columns = ["model_1", "model_2", *ROLES, "rank_1", "rank_2"]
+    tables = [pd.DataFrame(part, columns=columns) for part in parts.values()]
+    return pd.concat(tables, ignore_index=True)
 
 
-def _matched(
-    first: IntArray, second: IntArray, labels: pd.Index, match: pd.Series
-) -> tuple[IntArray, IntArray]:
-    """Pair in order of the feature: of all pairings this has the least summed difference."""
-    ordered = []
-    for rows in (first, second):
-        values = match.reindex(labels[rows]).to_numpy(dtype=np.float64, na_value=np.nan)
-        if not np.isfinite(values).all():
-            label = labels[rows][int(np.flatnonzero(~np.isfinite(values))[0])]
-            raise InputError(f"match has no finite value for sentence {label!r}; give one")
-        ordered.append(rows[np.argsort(values, kind="stable")])
-    return ordered[0], ordered[1]
+def _matched(rows: IntArray, labels: pd.Index, match: pd.Series) -> IntArray:
+    """Return rows in the order of their values of `match`."""
+    values = match.reindex(labels[rows]).to_numpy(dtype=np.float64, na_value=np.nan)
+    if not np.isfinite(values).all():
+        label = labels[rows][int(np.argmin(np.isfinite(values)))]
+        raise InputError(f"match has no finite value for sentence {label!r}; give one")
+    return rows[np.argsort(values, kind="stable")]

@@ -14,9 +14,9 @@ from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InfeasibleError, InputError, UnknownNameError
 from contstim.progress import waiting
 from contstim.selection.constraints import SelectionConstraint
-from contstim.selection.cover import Cover, kept_pairs
+from contstim.selection.cover import Cover, PairMeasure, kept_pairs
 from contstim.selection.people import People, log_bayes_factors
-from contstim.selection.ranks import PairMeasure, RankedScores, eligible_rows, rank_scores
+from contstim.selection.scores import RankedScores, eligible_rows, rank_scores
 
 #: What a selection for a set makes as large as possible for the two models where it is least.
 CRITERIA = ("separation", "log-bf")

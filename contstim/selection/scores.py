@@ -1,9 +1,13 @@
-"""Fractional ranks of sentences, on which models of different calibration compare."""
+"""Tables that selections start from: how they are read, and sentences' ranks in them.
+
+Ranks are fractional: on these, models of different calibration compare.
+"""
 
 from __future__ import annotations
 
+import zipfile
 from dataclasses import dataclass
-from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -11,15 +15,131 @@ from scipy.stats import rankdata
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError
-from contstim.selection.people import (
-    People,
-    log_bayes_factor_halves,
-    log_bayes_factors,
-    log_ratio_scale,
-)
+from contstim.tables import MISSING, TRIPLETS, read_table
 
-# Steps in which the bound on expected log Bayes factors is lowered.
-_BOUND_STEPS = 80
+_LONG = ("sentence", "model", "log_prob")
+
+
+def read_scores(path: str | Path) -> pd.DataFrame:
+    """Read log-probabilities, shape (S, M): a row a sentence, a column a model.
+
+    Parameters
+    ----------
+    path
+        A CSV file (``-``: standard input) or Parquet file, either wide (first column the
+        sentence, one column a model) or long (columns ``sentence``, ``model``, ``log_prob``); or an
+        ``.npz`` of one array a model, with an optional array ``sentence``, failing which sentences
+        are numbered from 0.
+
+    Raises
+    ------
+    InputError
+        Naming file and fault.
+    MissingExtraError
+        If the file is Parquet and pyarrow is not installed.
+    """
+    if str(path).endswith(".npz"):
+        return _read_npz(Path(path))
+    table = read_table(path)
+    columns = [str(column) for column in table.columns]
+    if set(_LONG) <= set(columns):
+        return _widen(table, path)
+    if len(columns) < 2:
+        raise InputError(
+            f"{path} has {len(columns)} column(s); give the sentence and one or more models, or "
+            "the columns sentence, model, log_prob"
+        )
+    _refuse_text(table.iloc[:, 1:], path)
+    return _by_sentence(table, path).astype(np.float64)
+
+
+def read_features(path: str | Path) -> pd.DataFrame:
+    """Read a table of features: a row a sentence, which the first column holds as text.
+
+    Raises
+    ------
+    InputError
+        Naming file and fault.
+    """
+    return _by_sentence(read_table(path), path)
+
+
+def read_triplets(path: str | Path) -> pd.DataFrame:
+    """Read a table of triplets, with the columns of :data:`contstim.tables.TRIPLETS` and others.
+
+    Parameters
+    ----------
+    path
+        A CSV file (``-``: standard input) or Parquet file.
+
+    Raises
+    ------
+    InputError
+        Naming file and fault.
+    """
+    table = read_table(path, TRIPLETS)
+    _refuse_text(table[[*TRIPLETS[5:]]], path)
+    return table
+
+
+def _by_sentence(table: pd.DataFrame, path: str | Path) -> pd.DataFrame:
+    _refuse_repeats(pd.Index(table.iloc[:, 0]), path)
+    return table.iloc[:, 1:].set_axis(pd.Index(table.iloc[:, 0], name="sentence"))
+
+
+def _widen(table: pd.DataFrame, path: str | Path) -> pd.DataFrame:
+    _refuse_text(table[["log_prob"]], path)
+    repeated = table.duplicated(["sentence", "model"])
+    if repeated.any():
+        row = table[repeated].iloc[0]
+        raise InputError(
+            f"{path} has two scores of {row['sentence']!r} under {row['model']!r}; keep one"
+        )
+    columns = {
+        model: of_model.set_index("sentence")["log_prob"].astype(np.float64)
+        for model, of_model in table.groupby("model", sort=False)
+    }
+    wide = pd.DataFrame(columns).reindex(table["sentence"].unique())
+    return wide.rename_axis(index="sentence", columns=None)
+
+
+def _read_npz(path: Path) -> pd.DataFrame:
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
+    except FileNotFoundError:
+        raise InputError(f"cannot read {path}: there is no such file") from None
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise InputError(f"cannot read {path}: {' '.join(str(error).split())}") from error
+    labels = arrays.pop("sentence", None)
+    lengths = {name: array.shape for name, array in arrays.items()}
+    shapes = set(lengths.values()) | (set() if labels is None else {labels.shape})
+    if len(arrays) < 2 or len(shapes) != 1 or len(next(iter(shapes))) != 1:
+        shown = ", ".join(f"{name} {shape}" for name, shape in lengths.items())
+        raise InputError(
+            f"{path} must hold one array of equal length for each of two or more models, it holds "
+            f"{shown or 'none'}"
+        )
+    scores = pd.DataFrame(arrays)
+    _refuse_text(scores, path)
+    if labels is not None:
+        scores.index = pd.Index(labels.tolist())
+        _refuse_repeats(scores.index, path)
+    return scores.astype(np.float64).rename_axis(index="sentence")
+
+
+def _refuse_text(table: pd.DataFrame, path: str | Path) -> None:
+    for name, column in table.items():
+        if not pd.api.types.is_numeric_dtype(column):
+            numbers = pd.to_numeric(column, errors="coerce")
+            bad = column[numbers.isna() & ~column.isin(MISSING)]
+            value = bad.iloc[0] if len(bad) else column.iloc[0]
+            raise InputError(f"column {name!r} of {path} holds {value!r}, not a number")
+
+
+def _refuse_repeats(labels: pd.Index, path: str | Path) -> None:
+    if not labels.is_unique:
+        raise InputError(f"{path} has the sentence {labels[labels.duplicated()][0]!r} twice")
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,92 +302,3 @@ def _scores(log_probs: pd.DataFrame) -> FloatArray:
 def _canonical_order(doubled: IntArray, labels: pd.Index) -> IntArray:
     names = [f"{type(label).__name__} {label}" for label in labels]
     return np.lexsort((np.array(names), *doubled.T[::-1]))
-
-
-class PairMeasure:
-    """What a pair of sentences adds for every two models, of which a selection has the sum.
-
-    Attributes
-    ----------
-    ranked
-        Ranks, shape (R, M).
-    scaled
-        Log-probabilities in standard deviations, shape (R, M).
-    margin
-        Of rank differences, for separations.
-    people
-        For expected log Bayes factors; None: separations count.
-
-    Standard deviations are over the sentences `rows`.
-    """
-
-    def __init__(
-        self,
-        log_probs: pd.DataFrame,
-        ranked: RankedScores,
-        rows: IntArray,
-        margin: float,
-        people: People | None,
-    ) -> None:
-        self.ranked, self.margin, self.people = ranked, margin, people
-        self.scaled: FloatArray = np.empty((0, 0))
-        if people is not None:
-            named = log_probs.set_axis([str(name) for name in log_probs.columns], axis=1)
-            values = named.loc[ranked.labels, list(ranked.models)].to_numpy(dtype=np.float64)
-            self.scaled = values / log_ratio_scale(values[rows])
-
-    def separated(self, pairs: IntArray) -> BoolArray:
-        """Return which two models each pair of rows separates, shape (pairs, model pairs)."""
-        signs = self.ranked.signs(pairs, self.margin)
-        i, j = np.triu_indices(len(self.ranked.models), 1)
-        return np.asarray(signs[:, i] * signs[:, j] < 0)
-
-    def terms(self, pairs: IntArray) -> FloatArray:
-        """Return what each pair of rows adds for every two models, shape (pairs, model pairs)."""
-        if self.people is None:
-            return self.separated(pairs).astype(np.float64)
-        one, two = pairs.T
-        return log_bayes_factors(self.people.probabilities(self.scaled[two] - self.scaled[one]))
-
-    def bound(self, rows: IntArray, n: int, uses: int) -> float:
-        """Return what no `n` pairs of the sentences `rows` exceed for the two models of least.
-
-        The least is at most every weighted mean over model pairs. With equal weights no pair of
-        sentences has more value than one on which the models split evenly and are as sure as they
-        can be. For separations see `select_set`. For expected log Bayes factors, with
-        q = p - 1/2 and l = logit p, the sum over model pairs depends on one model's q as
-        ((M - 1) q l - P l - L q) / 2, where P and L are the sums of q and l over the others. Its
-        second derivative is at least (M - 1) (1/4 - a |q|) / (1/4 - q²)² > 0, as
-        |P| <= (M - 1) a with a < 1/2 the largest |q|: convex, so the maximum has every q at an end.
-
-        A second bound looks at the sentences. With z a sentence's standardised log-probabilities,
-        models i and j get at most k(|z_i - z_j|) of either sentence together, k of
-        `log_bayes_factor_halves`; the mean of z_i - z_j is taken off, as it is in both sentences.
-        Summed with weights over model pairs and then over n pairs of different sentences, that is
-        at most the sum over the 2 n sentences of most. Mirror descent moves the weights to where
-        the bound is low; it holds at every step. It is not reached where the sentences of most are
-        not opposite to each other.
-        """
-        m = len(self.ranked.models)
-        count = m * (m - 1) // 2
-        even = n * (m // 2) * (m - m // 2)
-        if self.people is None:
-            return float(even // count)
-        most = self.people.probabilities(np.array([-self.people.most, self.people.most]))
-        bound = even / count * float(log_bayes_factors(most)[0])
-        sentences = -(-2 * n // uses)
-        values = np.empty((len(rows), count), dtype=np.float32)
-        for pair, (i, j) in enumerate(combinations(range(m), 2)):
-            apart = self.scaled[rows, i] - self.scaled[rows, j]
-            values[:, pair] = log_bayes_factor_halves(self.people, np.abs(apart - apart.mean()))
-        weights = np.full(count, 1 / count)
-        lowest = np.inf
-        for step in range(_BOUND_STEPS):
-            sums = values @ weights.astype(np.float32)
-            top = np.argpartition(-sums, min(sentences, len(sums)) - 1)[:sentences]
-            each = values[top].sum(axis=0, dtype=np.float64)
-            # What single precision rounds off is far below one in a million.
-            lowest = min(lowest, float(each @ weights) * (1 + 1e-6))
-            weights = weights * np.exp(-2 / np.sqrt(step + 1) * each / max(each.max(), 1e-300))
-            weights /= weights.sum()
-        return min(bound, uses * lowest)
