@@ -19,7 +19,7 @@ from contstim.adaptive.posterior import Nodes
 from contstim.adaptive.standing import study_standing
 from contstim.errors import InputError
 from contstim.experiment.collected import read_collected
-from contstim.experiment.new import write_study
+from contstim.experiment.new import new_study
 from contstim.experiment.schema import insert
 from contstim.experiment.study import Study
 from contstim.experiment.trials import CHOSEN, rating_of, write_record
@@ -85,7 +85,7 @@ def new_adaptive_study(
         text = "\n# How trials are chosen while the study runs; not to be changed once it does.\n"
         text += "\n".join(_toml("adaptive", plan)) + "\n"
         more = {"pool.csv": pool, f"scores{scores.suffix}": scores}
-        return write_study(folder, trials, preset, language, tables=text, more=more)
+        return new_study(folder, trials, preset, language, tables=text, more=more)
 
 
 def lay_out(pool: Pool, natural: list[str], plan: AdaptivePlan, catch: int) -> pd.DataFrame:

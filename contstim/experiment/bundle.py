@@ -10,23 +10,17 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from importlib.metadata import version
 from typing import Any
 
 from contstim.errors import InputError
-from contstim.experiment.options import OUTCOMES
+from contstim.experiment.options import OUTCOMES, StudySettings
 from contstim.experiment.presentations import is_right
 from contstim.experiment.study import Study
 from contstim.experiment.trials import Trial, issued
 from contstim.experiment.vendor import page_version
 from contstim.files import digest
-
-#: The tables of ``study.toml`` that say what is shown and how.
-_SHOWN_BY = (
-    "study", "consent", "trial", "device", "session", "allocation", "practice", "attention",
-    "questions",
-)  # fmt: skip
 
 #: The format of bundles and of what the page sends.
 FORMAT = 1
@@ -241,7 +235,8 @@ def _content(study: Study) -> str:
         **({} if study.module is None else {"module": study.module}),
         **({} if study.adaptive is None else {"adaptive": asdict(study.adaptive)}),
     }
-    for name in _SHOWN_BY:
+    # Where participants come from says nothing of what they are shown.
+    for name in {item.name for item in fields(StudySettings)} - {"recruiter", "format"}:
         part = getattr(study, name)
         content[name] = [asdict(one) for one in part] if isinstance(part, tuple) else asdict(part)
     return json.dumps(content, ensure_ascii=False, sort_keys=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -40,7 +41,7 @@ class AnswerCounts:
 
     def __init__(self) -> None:
         self._last = 0
-        self._sessions: dict[str, _Counted] = {}
+        self._sessions: dict[str, _Counted] = defaultdict(_Counted)
 
     def update(self, connection: sqlite3.Connection) -> Mapping[str, _Counted]:
         """Read what came since and return the counts by session."""
@@ -51,7 +52,7 @@ class AnswerCounts:
         )
         for row in rows:
             self._last = row["sequence"]
-            one = self._sessions.setdefault(row["session"], _Counted())
+            one = self._sessions[row["session"]]
             if row["kind"] == "practice":
                 continue
             if row["conflict"]:
@@ -94,21 +95,18 @@ def read_summary(path: Path, study: Study, counts: AnswerCounts, now: float) -> 
         counted = counts.update(connection)
         rows = connection.execute("SELECT * FROM sessions ORDER BY started_at DESC, session")
         sessions = [_session(row, counted.get(row["session"]), study, now) for row in rows]
-        groups: dict[int, dict[str, int]] = {}
-        for row in connection.execute("SELECT group_number, session FROM seats"):
-            group = groups.setdefault(row["group_number"], {"seats": 0, "taken": 0, "complete": 0})
-            group["seats"] += 1
-            group["taken"] += row["session"] is not None
+        seats = connection.execute(
+            "SELECT group_number AS 'group', count(*) AS seats, count(session) AS taken"
+            " FROM seats GROUP BY group_number ORDER BY group_number"
+        ).fetchall()
         known = dict(connection.execute("SELECT name, n FROM counts").fetchall())
         last = connection.execute("SELECT max(received_at) FROM answers").fetchone()[0]
-    for one in sessions:
-        groups[one["group"]]["complete"] += one["state"] == "complete"
-    states = [one["state"] for one in sessions]
-    practised = sum(one["session"] in counted for one in sessions)
+    complete = Counter(one["group"] for one in sessions if one["state"] == "complete")
+    groups = [{**dict(row), "complete": complete[row["group"]]} for row in seats]
     return {
         "study": study.study.name,
-        "seats": sum(g["seats"] for g in groups.values()),
-        "free": sum(g["seats"] - g["taken"] for g in groups.values()),
+        "seats": sum(group["seats"] for group in groups),
+        "free": sum(group["seats"] - group["taken"] for group in groups),
         "declined": known.get("declined", 0),
         "failed_checks": sum(one["checks"][0] < one["checks"][1] for one in sessions),
         "last_answer": None if last is None else round(max(0.0, now - last) / 60, 1),
@@ -116,12 +114,12 @@ def read_summary(path: Path, study: Study, counts: AnswerCounts, now: float) -> 
         "funnel": {
             "opened": known.get("opened", 0),
             "consent": len(sessions),
-            "practice": practised,
+            "practice": sum(one["session"] in counted for one in sessions),
             "trials": sum(one["answered"] > 0 for one in sessions),
             "end": sum(one["ended"] for one in sessions),
         },
-        "outcomes": {state: states.count(state) for state in dict.fromkeys(states)},
-        "groups": [{"group": number, **groups[number]} for number in sorted(groups)],
+        "outcomes": dict(Counter(one["state"] for one in sessions)),
+        "groups": groups,
         "sessions": sessions,
     }
 

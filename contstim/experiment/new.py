@@ -146,6 +146,8 @@ def new_study(
     preset: str | None = None,
     language: str = "en",
     presentation: str = "choice",
+    tables: str = "",
+    more: Mapping[str, Path] | None = None,
 ) -> Study:
     """Write a study folder around a table of trials and return the study.
 
@@ -163,6 +165,10 @@ def new_study(
         stay English, to be translated.
     presentation
         One of `PRESENTATIONS`.
+    tables
+        What ``study.toml`` says besides.
+    more
+        Further files to copy, by their names in the folder.
 
     Raises
     ------
@@ -171,19 +177,6 @@ def new_study(
     OutputError
         If the place cannot be written to.
     """
-    return write_study(Path(folder), Path(trials), preset, language, presentation)
-
-
-def write_study(
-    folder: Path,
-    trials: Path,
-    preset: str | None = None,
-    language: str = "en",
-    presentation: str = "choice",
-    tables: str = "",
-    more: Mapping[str, Path] | None = None,
-) -> Study:
-    """Write a study folder, as `new_study`, with further `tables` and copies of `more` files."""
     for what, name, known in (
         ("preset", preset, STUDY_PRESETS),
         ("language", language, LANGUAGES),
@@ -197,6 +190,7 @@ def write_study(
         )
     if preset is not None and presentation != "choice":
         raise InputError(f"{preset} showed pairs; leave out the presentation or the preset")
+    folder, trials = Path(folder), Path(trials)
     like = _Preset(0, {}, {}) if preset is None else STUDY_PRESETS[preset]
     check_empty_folder(folder)
     # Says what is wrong before anything is written.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -140,7 +140,7 @@ _GUARDED = [
     (table, what) for table in ("answers", "events", "blocks") for what in ("UPDATE", "DELETE")
 ]
 _APPEND_ONLY = """
-CREATE TRIGGER {table}_{what} BEFORE {what} ON {table}
+CREATE TRIGGER IF NOT EXISTS {table}_{what} BEFORE {what} ON {table}
 BEGIN SELECT RAISE(ABORT, 'the raw log is append only'); END;
 """
 
@@ -300,10 +300,8 @@ def raw_log_open(connection: sqlite3.Connection) -> Iterator[None]:
     _guard(connection)
 
 
-def _guard(connection: sqlite3.Connection, tables: Sequence[str] = ()) -> None:
+def _guard(connection: sqlite3.Connection) -> None:
     for table, what in _GUARDED:
-        if tables and table not in tables:
-            continue
         connection.execute(_APPEND_ONLY.format(table=table, what=what))
 
 
@@ -353,7 +351,6 @@ def _bring_up_to_date(connection: sqlite3.Connection, study: Study | None) -> No
         n_tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
         if not n_tables and study is not None:
             _execute(connection, _TABLES + _SINCE_2 + _SINCE_3)
-            _guard(connection)
             rows = {
                 "format": _FORMAT,
                 "salt": secrets.token_hex(32),
@@ -365,7 +362,7 @@ def _bring_up_to_date(connection: sqlite3.Connection, study: Study | None) -> No
             _execute(connection, _SINCE_2 + _FROM_1)
         if connection.execute(about).fetchone()[0] == "2":
             _execute(connection, _SINCE_3 + _FROM_2)
-            _guard(connection, ["blocks"])
+        _guard(connection)
         if study is not None:
             connection.executemany(
                 "INSERT INTO seats VALUES (?, ?, NULL, ?) ON CONFLICT (seat) DO UPDATE"

@@ -24,6 +24,10 @@ _PAIR = ("sentence_1", "sentence_2", "side_1")
 _MODELS = ("model_1", "model_2")
 _LONGEST = 2000  # characters of a sentence or a name
 _MOST = 5000  # trials of one participant
+_SOURCE = {  # of the table, by whether it is of pairs
+    True: "give what `contstim design trials` writes",
+    False: "lay trials out with `contstim experiment new --sentences`, or add it",
+}
 
 #: The condition of trials that are chosen while the study runs.
 CHOSEN = "adaptive"
@@ -227,7 +231,7 @@ def read_design(
     pairs = isinstance(presentation, TwoSentences)
     for column in (*_LAYOUT, *(_PAIR if pairs else presentation.needed)):
         if column not in columns:
-            raise InputError(f"{path} has no column {column!r}; {_source(pairs)}")
+            raise InputError(f"{path} has no column {column!r}; {_SOURCE[pairs]}")
     assignments = _Assignments(presentation)
     for number, row in enumerate(rows, start=1):
         try:
@@ -242,13 +246,8 @@ def read_design(
                 f"{path}: the {len(own)} trials of participant {assignment} are not numbered "
                 f"1 to {min(len(own), _MOST)}"
             )
-    trials = {
-        assignment: _with_checks(assignments.trials[assignment], checks)
-        for assignment in sorted(assignments.trials)
-    }
-    return Design(
-        {assignment: assignments.groups[assignment] for assignment in trials}, trials, columns
-    )
+    trials = {a: _with_checks(own, checks) for a, own in sorted(assignments.trials.items())}
+    return Design(dict(sorted(assignments.groups.items())), trials, columns)
 
 
 class _Assignments:
@@ -398,16 +397,9 @@ def _single(
     return shown, tuple(shown.values())
 
 
-def _source(pairs: bool) -> str:
-    if pairs:
-        return "give what `contstim design trials` writes"
-    return "lay trials out with `contstim experiment new --sentences`, or add it"
-
-
 def _with_checks(own: Mapping[int, Trial], checks: Sequence[AttentionCheck]) -> tuple[Trial, ...]:
     """Put attention checks between the trials of an assignment and number all of them."""
-    shown = [*own.values()]
-    shown.sort(key=lambda trial: trial.number)
+    shown = sorted(own.values(), key=lambda trial: trial.number)
     # From the last to the first, so that those before keep their places.
     for k, check in sorted(enumerate(checks, start=1), key=lambda pair: -pair[1].after):
         trial = Trial(f"a{k}", 0, "attention", "attention", check.given, expected=check.expected)
