@@ -8,11 +8,10 @@ requires of a data set of CSV files; what it only recommends is not checked.
 from __future__ import annotations
 
 import csv
-import io
 import json
 import re
+import shutil
 import tempfile
-import zipfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -260,14 +259,9 @@ def exported_zip(study: Study, data: Path | None = None) -> bytes:
         If there are no data.
     """
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+        folder = Path(name) / "export"
         write_export(study, read_collected(study, data), folder)
-        stream = io.BytesIO()
-        with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
-            for path in sorted(folder.rglob("*")):
-                if path.is_file():
-                    archive.write(path, path.relative_to(folder).as_posix())
-        return stream.getvalue()
+        return Path(shutil.make_archive(str(folder), "zip", folder)).read_bytes()
 
 
 def write_psychds(study: Study, collected: Collected, folder: Path) -> None:

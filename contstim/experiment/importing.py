@@ -13,8 +13,7 @@ from typing import Any
 
 from contstim.errors import InputError
 from contstim.experiment import sessions
-from contstim.experiment.bundle import keep_materials, materials_digest
-from contstim.experiment.messages import parse_json
+from contstim.experiment.messages import keep_materials, materials_digest, parse_json
 from contstim.experiment.schema import data_path, writing
 from contstim.experiment.study import Study
 from contstim.files import digest

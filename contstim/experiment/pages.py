@@ -18,7 +18,7 @@ from typing import IO, Any
 from urllib.parse import urlsplit
 
 from contstim.errors import InputError, ValidationError
-from contstim.experiment.bundle import (
+from contstim.experiment.messages import (
     make_bundle,
     module_path,
     outcome_link,

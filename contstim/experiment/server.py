@@ -28,9 +28,14 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from contstim.errors import InputError, MissingExtraError, OutputError
-from contstim.experiment.bundle import module_path, study_info
 from contstim.experiment.dashboard import IDLE_S, dashboard_page, login_page, message_page
-from contstim.experiment.messages import RefusedError, parse_json, read_opening
+from contstim.experiment.messages import (
+    RefusedError,
+    module_path,
+    parse_json,
+    read_opening,
+    study_info,
+)
 from contstim.experiment.pages import index_html
 from contstim.experiment.sessions import Received
 from contstim.experiment.store import Store

@@ -16,9 +16,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from contstim.experiment import sessions
-from contstim.experiment.bundle import keep_materials, make_bundle, next_trials, outcome_link
 from contstim.experiment.dashboard import AnswerCounts, read_summary
-from contstim.experiment.messages import Opening, RefusedError
+from contstim.experiment.messages import (
+    Opening,
+    RefusedError,
+    keep_materials,
+    make_bundle,
+    next_trials,
+    outcome_link,
+)
 from contstim.experiment.schema import (
     backup_data,
     code_suffix,

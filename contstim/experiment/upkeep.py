@@ -283,7 +283,7 @@ def extend_study(study: Study, trials: Path, data: Path | None = None) -> list[i
     OutputError
         If study or data cannot be written.
     """
-    path = study.folder / "trials.csv"
+    path, collected = study.folder / "trials.csv", data_path(study, data)
     shown = study.presentation
     read_design(trials, presentation=shown)  # says what is wrong with it
     old, columns = read_rows(path)
@@ -291,17 +291,17 @@ def extend_study(study: Study, trials: Path, data: Path | None = None) -> list[i
     if set(given) != set(columns):
         odd = ", ".join(sorted(set(given) ^ set(columns)))
         raise InputError(f"{trials} and {path} have not the same columns ({odd}); make them so")
-    if data_path(study, data).exists():
-        open_data(data_path(study, data), study).close()  # the study is still that of its data
+    if collected.exists():
+        open_data(collected, study).close()  # the study is still that of its data
     rows = _added(old, new, (*_PAIR, *shown.needed, *shown.optional))
     if not rows:
         raise InputError(f"{trials} holds no assignment that {study.folder} has not; nothing to do")
     with replacing(path) as temporary:
         write_trials(temporary, [*old, *rows], columns)
         check_places(study, read_design(temporary, study.attention, shown))
-    if data_path(study, data).exists():
-        with writing(data_path(study, data), read_study(study.folder)):
-            pass  # opening the data has given the new assignments their seats
+    if collected.exists():
+        # Opening the data gives the new assignments their seats.
+        open_data(collected, read_study(study.folder)).close()
     return sorted({int(row["participant"]) for row in rows})
 
 

@@ -16,11 +16,10 @@ from talking import answer, answers_to, event, opening, play
 from contstim.cli import main
 from contstim.errors import InputError, ValidationError
 from contstim.evaluation.importers import read_choices
-from contstim.experiment.bundle import make_bundle
 from contstim.experiment.collected import Collected, participant_hash, read_collected, recruiter_ids
 from contstim.experiment.exporting import check_psychds, write_psychds
 from contstim.experiment.importing import import_logs
-from contstim.experiment.messages import RefusedError
+from contstim.experiment.messages import RefusedError, make_bundle
 from contstim.experiment.schema import open_data, writing
 from contstim.experiment.store import Store
 from contstim.experiment.study import Study

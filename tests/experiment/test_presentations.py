@@ -16,9 +16,9 @@ from talking import answer, event, opening, play
 
 from contstim.cli import main
 from contstim.errors import InputError
-from contstim.experiment.bundle import fnv1a, make_bundle, page_checks
 from contstim.experiment.collected import read_collected
 from contstim.experiment.exporting import data_dictionary, data_files
+from contstim.experiment.messages import fnv1a, make_bundle, page_checks
 from contstim.experiment.new import new_study
 from contstim.experiment.pages import study_files
 from contstim.experiment.presentations import is_right

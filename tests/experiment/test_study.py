@@ -16,8 +16,8 @@ from talking import answers_to, opening
 from contstim.cli import main
 from contstim.errors import InputError, UnknownNameError
 from contstim.evaluation.choices import rescale
-from contstim.experiment.bundle import make_bundle, outcome_link, study_info
 from contstim.experiment.collected import read_collected, recruiter_ids
+from contstim.experiment.messages import make_bundle, outcome_link, study_info
 from contstim.experiment.new import new_study
 from contstim.experiment.options import Codes, Recruiter, Redirects, TrialOptions
 from contstim.experiment.presentations import presentation_of
