@@ -45,8 +45,7 @@ if TYPE_CHECKING:
         Totals,
     )
     from contstim.models.check import check_model
-    from contstim.models.registry import load_model, register_family
-    from contstim.models.scoring import score_sentences
+    from contstim.models.registry import load_model, register_family, score_sentences
     from contstim.models.spec import ModelSpec
     from contstim.search.check import check_strategy
     from contstim.search.problem import (
@@ -129,7 +128,7 @@ _PLACES = {
     "read_sentences": "text.sentence",
     "register_family": "models.registry",
     "sample_sentences": "text.corpora",
-    "score_sentences": "models.scoring",
+    "score_sentences": "models.registry",
     "select_natural_pairs": "selection.natural",
     "select_set": "selection.sets",
     "select_triplets": "selection.triplets",

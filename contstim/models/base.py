@@ -10,7 +10,7 @@ import importlib.metadata
 import json
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from html import escape
@@ -74,8 +74,7 @@ class Event:
     @property
     def digest(self) -> str:
         """First 16 hexadecimal digits of the SHA-256 of the event's fields."""
-        text = json.dumps(asdict(self), sort_keys=True)
-        return digest(text)[:16]
+        return digest(json.dumps(asdict(self), sort_keys=True))[:16]
 
 
 @dataclass(frozen=True)
@@ -171,6 +170,12 @@ class Totals:
     n_words: IntArray
     stderr: FloatArray
 
+    @classmethod
+    def of_rows(cls, rows: Iterable[tuple[float, int, int, float]]) -> Totals:
+        """Put together what is known of one sentence after another, in the order above."""
+        score, n_tokens, n_words, stderr = np.array(list(rows), dtype=np.float64).reshape(-1, 4).T
+        return cls(score.copy(), n_tokens.astype(np.int64), n_words.astype(np.int64), stderr.copy())
+
 
 @dataclass(frozen=True)
 class Hints:
@@ -220,6 +225,11 @@ class Replacements:
     exact: bool
     score: Callable[[IntArray], FloatArray]
     hints: Hints = field(default_factory=Hints)
+
+    @classmethod
+    def known(cls, scores: FloatArray) -> Replacements:
+        """Return exact scores, shape (V,), that are all known at once."""
+        return cls(scores, scores, exact=True, score=scores.__getitem__)
 
 
 def as_sentences(sentences: Sequence[str]) -> list[str]:
@@ -326,12 +336,8 @@ class SentenceModel(ABC):
 
     def totals(self, sentences: Sequence[str]) -> Totals:
         """Score sentences and count their units. Raises as `parts` does."""
-        parts = self.parts(sentences)
-        return Totals(
-            np.array([p.log_prob for p in parts], dtype=np.float64),
-            np.array([len(p.log_probs) for p in parts], dtype=np.int64),
-            np.array([p.n_words for p in parts], dtype=np.int64),
-            np.array([p.stderr for p in parts], dtype=np.float64),
+        return Totals.of_rows(
+            (p.log_prob, len(p.log_probs), p.n_words, p.stderr) for p in self.parts(sentences)
         )
 
     def score(self, sentences: Sequence[str]) -> FloatArray:

@@ -16,8 +16,6 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from contstim import __version__
 from contstim.errors import InputError
 from contstim.files import digest_of, write_whole
@@ -153,10 +151,4 @@ class ScoreCache:
         if missing:
             self.add(identity, missing, model.totals(missing))
             known = self.read(identity)
-        rows = [known[sentence] for sentence in sentences]
-        return Totals(
-            np.array([row.score for row in rows], dtype=np.float64),
-            np.array([row.n_tokens for row in rows], dtype=np.int64),
-            np.array([row.n_words for row in rows], dtype=np.int64),
-            np.array([row.stderr for row in rows], dtype=np.float64),
-        )
+        return Totals.of_rows(known[sentence] for sentence in sentences)

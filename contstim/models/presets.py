@@ -59,10 +59,9 @@ def _on_hub(
     checkpoint: str,
     options: dict[str, str],
     notes: tuple[str, ...] = (),
-    revision: str = "main",
 ) -> PresetModel:
-    pairs = tuple(sorted({**options, "revision": revision}.items()))
-    return PresetModel(name, str(ModelSpec("hf", checkpoint, pairs)), checkpoint, revision, notes)
+    pairs = tuple(sorted({**options, "revision": "main"}.items()))
+    return PresetModel(name, str(ModelSpec("hf", checkpoint, pairs)), checkpoint, "main", notes)
 
 
 _PERMUTATION = {"metric": "permutation", "restricted": "yes", "punctuation": "context"}

@@ -7,19 +7,22 @@ any installed package, which every process of the same Python finds.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from contstim.errors import InputError, ModelFileError, SpecError, UnknownNameError
-from contstim.models.base import ScoreKind, SentenceModel
+from contstim.models.base import ScoreKind, SentenceModel, as_sentences
 from contstim.models.spec import ModelSpec
 from contstim.progress import waiting
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 # The family of the bundled models.
 _BUNDLED = "contstim"
@@ -292,6 +295,40 @@ def load_model(spec: str | ModelSpec) -> SentenceModel:
     options = tuple(sorted([*inner.options, *wanted.items()]))
     whole = ModelSpec(inner.family, inner.location, options)
     return ReducedModel(model, reduction, whole, unigram)
+
+
+def score_sentences(
+    sentences: Sequence[str], models: SentenceModel | str | Sequence[SentenceModel | str]
+) -> pd.DataFrame:
+    """Score sentences under models: what ``contstim score`` does.
+
+    Parameters
+    ----------
+    sentences
+        The sentences, shape (S,); each is scored once.
+    models
+        Models, or specs of them, shape (M,).
+
+    Returns
+    -------
+    DataFrame
+        Shape (S, M), nats where a model scores log-probabilities: the index is the sentence, a
+        column a model, as `select_natural_pairs` and `evaluate` take it.
+
+    Raises
+    ------
+    InputError
+        If no model is given, or a sentence cannot be scored under one.
+    """
+    import pandas as pd  # half a second, which loading a model need not wait for
+
+    given = [models] if isinstance(models, SentenceModel | str) else list(models)
+    if not given:
+        raise InputError("no model is given; name at least one")
+    texts = list(dict.fromkeys(as_sentences(sentences)))
+    loaded = [load_model(model) if isinstance(model, str) else model for model in given]
+    scores = {model.spec: model.score(texts) for model in loaded}
+    return pd.DataFrame(scores, index=pd.Index(texts, name="sentence"))
 
 
 def _load(family: Family, spec: ModelSpec) -> SentenceModel:

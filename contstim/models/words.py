@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache, partial
 from itertools import chain
 from os import PathLike
 
@@ -191,18 +192,6 @@ class WordTokenizer:
         return Slot(np.array(ids, dtype=np.int64), index, candidates)
 
 
-class _Tokens(dict[str, list[str]]):
-    """Remembers the tokens of each word, for a text repeats most of its words."""
-
-    def __init__(self, punctuation: str) -> None:
-        super().__init__()
-        self.punctuation = punctuation
-
-    def __missing__(self, word: str) -> list[str]:
-        self[word] = tokens = tokens_of_word(word, self.punctuation)
-        return tokens
-
-
 def training_sentences(
     path: str | PathLike[str], punctuation: str
 ) -> Iterator[tuple[int, list[str]]]:
@@ -223,10 +212,11 @@ def training_sentences(
     if punctuation not in PUNCTUATION_POLICIES:
         choices = ", ".join(PUNCTUATION_POLICIES)
         raise InputError(f"punctuation must be one of {choices}, got {punctuation!r}")
-    tokens_of = _Tokens(punctuation)
+    # A text repeats most of its words.
+    tokens_of = cache(partial(tokens_of_word, punctuation=punctuation))
     for number, line in numbered_lines(path):
         tokens = line.split()
         if punctuation != "keep":
-            tokens = list(chain.from_iterable(map(tokens_of.__getitem__, tokens)))
+            tokens = list(chain.from_iterable(map(tokens_of, tokens)))
         if tokens:
             yield number, tokens

@@ -101,7 +101,7 @@ class _Place:
         return _Place(
             WordList(tuple(compress(self.words, kept))),
             self.allowed[kept],
-            {name: Replacements(v, v, True, v.__getitem__) for name, v in scores.items()},
+            {name: Replacements.known(v) for name, v in scores.items()},
         )
 
 

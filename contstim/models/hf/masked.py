@@ -150,8 +150,17 @@ class MaskedModel(TransformerModel):
         options = self.options if metric is None else replace(self.options, metric=metric)
         return plan_for(encoded.layout, options)
 
-    def _parts(self, encoded: Encoded, values: FloatArray) -> SentenceParts:
-        return _parts(encoded, self.plan(encoded), values)
+    def _parts(
+        self, encoded: Encoded, values: FloatArray, plan: Plan | None = None
+    ) -> SentenceParts:
+        plan = self.plan(encoded) if plan is None else plan
+        return SentenceParts(
+            encoded.units,
+            plan.by_slot(values),
+            encoded.word_of,
+            encoded.n_words,
+            plan.stderr(values),
+        )
 
     def parts_by_metric(
         self, sentences: Sequence[str], metrics: Sequence[str] = tuple(METRICS)
@@ -179,7 +188,7 @@ class MaskedModel(TransformerModel):
         values = self._terms(encoded, [m[0] for m in merged])
         return {
             metric: [
-                _parts(e, p[k], v[places[k]])
+                self._parts(e, v[places[k]], p[k])
                 for e, p, (_, places), v in zip(encoded, plans, merged, values, strict=True)
             ]
             for k, metric in enumerate(metrics)
@@ -284,16 +293,6 @@ class MaskedModel(TransformerModel):
                 n_tokens=candidates.n_tokens,
             ),
         )
-
-
-def _parts(encoded: Encoded, plan: Plan, values: FloatArray) -> SentenceParts:
-    return SentenceParts(
-        encoded.units,
-        plan.by_slot(values),
-        encoded.word_of,
-        encoded.n_words,
-        plan.stderr(values),
-    )
 
 
 class _OpenWord:
@@ -440,8 +439,7 @@ class _OpenWord:
         used, row = _subset(plan, self.visible)
         masks, weight = plan.masks[used], plan.weight[self.visible]
         n_rows = len(masks)
-        budget = model.budget or model.network.token_budget
-        step = max(1, _BATCHES_AT_ONCE * budget // (n_rows * len(self.ids)))
+        step = max(1, _BATCHES_AT_ONCE * model.budget // (n_rows * len(self.ids)))
         positions = self.scored[plan.slot[self.visible]]
         sentences = self.frame.fill(tokens)
         for start in range(0, len(sentences), step):

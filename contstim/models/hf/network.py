@@ -37,7 +37,6 @@ UNCOMPUTABLE = (
 # CPU; a GPU wants larger ones.
 _CPU_TOKENS, _GPU_TOKENS = 2048, 65_536
 _CPU_LOGITS, _GPU_LOGITS = 2**22, 2**28
-_HALF = (torch.float16, torch.bfloat16)
 # How far, in nats, a score may move with its batch.
 _RESOLUTION, _HALF_RESOLUTION = 1e-4, 0.5
 # How far log-probabilities may differ between two ways of computing them, nats, on average (root
@@ -169,6 +168,14 @@ class Network:
         self.dtype: torch.dtype = next(model.parameters()).dtype
         # Softmax in float32 or wider, whatever the network computes in.
         self._wide = torch.float64 if self.dtype == torch.float64 else torch.float32
+        half = self.dtype in (torch.float16, torch.bfloat16)
+        #: By how many nats a score may move with its batch.
+        self.resolution = _HALF_RESOLUTION if half else _RESOLUTION
+        self._alike = _HALF_ALIKE if half else _ALIKE
+        on_cpu = device.type == "cpu"
+        #: Tokens of one forward pass that suit the device.
+        self.token_budget = _CPU_TOKENS if on_cpu else _GPU_TOKENS
+        self._logit_budget = _CPU_LOGITS if on_cpu else _GPU_LOGITS
         # Nothing is kept of a row unless it is asked for.
         model.config.use_cache = False
         #: What has been tried on this network, and whether it held.
@@ -214,25 +221,6 @@ class Network:
             logits[0].float(), full.float(), rtol=1e-2, atol=1e-3
         )
 
-    @property
-    def half(self) -> bool:
-        """Whether the network computes in 16 bits."""
-        return self.dtype in _HALF
-
-    @property
-    def resolution(self) -> float:
-        """By how many nats a score may move with its batch: more where 16 bits are used."""
-        return _HALF_RESOLUTION if self.half else _RESOLUTION
-
-    @property
-    def token_budget(self) -> int:
-        """Tokens of one forward pass that suit the device."""
-        return _CPU_TOKENS if self.device.type == "cpu" else _GPU_TOKENS
-
-    @property
-    def _logit_budget(self) -> int:
-        return _CPU_LOGITS if self.device.type == "cpu" else _GPU_LOGITS
-
     def logits(
         self, ids: torch.Tensor, rows: torch.Tensor, positions: torch.Tensor, **more: Any
     ) -> torch.Tensor:
@@ -266,7 +254,7 @@ class Network:
         ids: IntArray,
         rows: IntArray,
         positions: IntArray,
-        budget: int | None,
+        budget: int | None = None,
         before: Before | None = None,
     ) -> Iterator[tuple[slice, torch.Tensor]]:
         """Yield the logits of all places read, a batch of rows at a time.
@@ -331,8 +319,7 @@ class Network:
     def alike(self, one: torch.Tensor, other: torch.Tensor) -> bool:
         """Whether logits (m, V) computed in two ways give like log-probabilities at every place."""
         difference = one.log_softmax(dim=1) - other.log_softmax(dim=1)
-        limit = _HALF_ALIKE if self.half else _ALIKE
-        return bool((difference.square().mean(dim=1).sqrt() <= limit).all())
+        return bool((difference.square().mean(dim=1).sqrt() <= self._alike).all())
 
     def trial(self, length: int, prefix: Sequence[int]) -> IntArray:
         """Return token ids to try something on, shape (length,), that begin with `prefix`."""

@@ -102,7 +102,7 @@ class TransformerModel(SentenceModel):
         self.checkpoint = checkpoint
         self.network = checkpoint.network
         self.tokenizer = SubwordTokenizer(checkpoint.tokenizer, shared, self.spec, special=special)
-        self.budget = shared.batch_tokens
+        self.budget = shared.batch_tokens or self.network.token_budget
         #: Ids that are put before the tokens of every sentence, and behind them to be scored.
         self.prefix: list[int] = []
         self.end: list[int] = []
@@ -176,7 +176,7 @@ class TransformerModel(SentenceModel):
 
     def _groups(self, encoded: Sequence[Encoded], n_rows: Sequence[int]) -> Iterator[list[int]]:
         """Yield sentences of one length in groups of a few batches; each takes `n_rows` inputs."""
-        most = _BATCHES_OF_GROUP * (self.budget or self.network.token_budget)
+        most = _BATCHES_OF_GROUP * self.budget
         groups: list[list[int]] = []
         tokens: list[float] = []
         for i in sorted(range(len(encoded)), key=lambda i: len(encoded[i].ids)):
@@ -238,43 +238,33 @@ class TransformerModel(SentenceModel):
         return TokenUnigram(self)
 
 
-@dataclass(frozen=True, eq=False)
-class WordCounts:
-    """Words as they stand between spaces, punctuation attached, and how often.
+def read_word_counts(path: Path) -> tuple[list[str], IntArray, IntArray]:
+    """Read a table with columns `word`, `n`, `n_first` and tabs between them.
 
-    Attributes
-    ----------
-    words
-        The words.
-    n, n_first
+    Returns
+    -------
+    list of str
+        Words as they stand between spaces, punctuation attached.
+    array, array
         How often each occurs, and how often it is the first of a sentence.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read or a line is not such a row.
     """
-
-    words: tuple[str, ...]
-    n: IntArray
-    n_first: IntArray
-
-    @classmethod
-    def read(cls, path: Path) -> WordCounts:
-        """Read a table with columns `word`, `n`, `n_first` and tabs between them.
-
-        Raises
-        ------
-        InputError
-            If the file cannot be read or a line is not such a row.
-        """
-        words: list[str] = []
-        counts: list[tuple[int, int]] = []
-        for number, line in numbered_lines(path):
-            word, *fields = line.split("\t")
-            if number == 1:
-                continue
-            if len(fields) != 2 or not all(field.isdecimal() for field in fields):
-                raise InputError(f"{path}, line {number} is not a word and two counts: {line!r}")
-            words.append(word)
-            counts.append((int(fields[0]), int(fields[1])))
-        table = np.array(counts, dtype=np.int64).reshape(-1, 2)
-        return cls(tuple(words), table[:, 0], table[:, 1])
+    words: list[str] = []
+    counts: list[tuple[int, int]] = []
+    for number, line in numbered_lines(path):
+        word, *fields = line.split("\t")
+        if number == 1:
+            continue
+        if len(fields) != 2 or not all(field.isdecimal() for field in fields):
+            raise InputError(f"{path}, line {number} is not a word and two counts: {line!r}")
+        words.append(word)
+        counts.append((int(fields[0]), int(fields[1])))
+    n, n_first = np.array(counts, dtype=np.int64).reshape(-1, 2).T
+    return words, n, n_first
 
 
 class TokenUnigram(SentenceModel):
@@ -304,10 +294,10 @@ class TokenUnigram(SentenceModel):
         super().__init__(ModelSpec("contstim", "unigram", (("units", "tokens"),)))
         self.model = model
         self.path = path or bundled_folder() / WORD_COUNTS
-        counts = WordCounts.read(self.path)
-        n = model.tokenizer.count(counts.words, counts.n, counts.n_first)
-        n[model.end] += counts.n_first.sum()
-        self.log_probs = np.log((n + 1.0) / (n.sum() + len(n)))
+        words, n, n_first = read_word_counts(self.path)
+        counts = model.tokenizer.count(words, n, n_first)
+        counts[model.end] += n_first.sum()
+        self.log_probs = np.log((counts + 1.0) / (counts.sum() + len(counts)))
 
     @property
     def event(self) -> Event:
@@ -350,9 +340,4 @@ class TokenUnigram(SentenceModel):
         tokens = self.model.tokenizer.candidates(sentence, position, words).tokens
         # The first word has no units where nothing stands before it.
         scores = [self.log_probs[list(t)].sum() if own.any() else 0.0 for t in tokens]
-        table = rest + np.array(scores, dtype=np.float64)
-
-        def score(index: IntArray) -> FloatArray:
-            return np.asarray(table[index])
-
-        return Replacements(table, table, exact=True, score=score)
+        return Replacements.known(rest + np.array(scores, dtype=np.float64))

@@ -44,6 +44,31 @@ class TreeRow:
     sequences: tuple[int, ...]
     paths: tuple[IntArray, ...]
 
+    @classmethod
+    def of(cls, sequences: Sequence[list[int]], members: Sequence[int]) -> TreeRow:
+        """Lay `members` of `sequences` out as one tree; they are in lexicographic order."""
+        ids: list[int] = []
+        parent: list[int] = []
+        depth: list[int] = []
+        paths: list[list[int]] = []
+        for i, member in enumerate(members):
+            own = sequences[member]
+            shared = _n_shared(sequences[members[i - 1]], own) if i else 0
+            path = paths[-1][:shared] if i else []
+            for place in range(shared, len(own)):
+                parent.append(path[-1] if path else -1)
+                path.append(len(ids))
+                ids.append(own[place])
+                depth.append(place)
+            paths.append(path)
+        return cls(
+            np.array(ids, dtype=np.int64),
+            np.array(parent, dtype=np.int64),
+            np.array(depth, dtype=np.int64),
+            tuple(members),
+            tuple(np.array(path, dtype=np.int64) for path in paths),
+        )
+
     @property
     def sees(self) -> BoolArray:
         """Which tokens each token sees: itself and its ancestors, shape (N, N)."""
@@ -59,66 +84,25 @@ def plan_rows(sequences: Sequence[IntArray], most: int = ROW_TOKENS) -> list[Tre
 
     Sequences are taken in lexicographic order, where those that begin alike are neighbours.
     """
-    order = sorted(range(len(sequences)), key=lambda i: sequences[i].tolist())
-    rows: list[TreeRow] = []
-    builder = _Builder()
-    for i in order:
-        ids = sequences[i].tolist()
-        if builder.sequences and len(builder.ids) + builder.new_tokens(ids) > most:
-            rows.append(builder.row())
-            builder = _Builder()
-        builder.add(i, ids)
-    if builder.sequences:
-        rows.append(builder.row())
-    return rows
+    listed = [sequence.tolist() for sequence in sequences]
+    rows: list[list[int]] = []
+    n_tokens = 0
+    for i in sorted(range(len(listed)), key=listed.__getitem__):
+        # Of all sequences before it, the last shares most with it.
+        n_new = len(listed[i]) - (_n_shared(listed[rows[-1][-1]], listed[i]) if rows else 0)
+        if rows and n_tokens + n_new <= most:
+            rows[-1].append(i)
+            n_tokens += n_new
+        else:
+            rows.append([i])
+            n_tokens = len(listed[i])
+    return [TreeRow.of(listed, members) for members in rows]
 
 
-class _Builder:
-    """A tree that grows by one sequence after another."""
-
-    def __init__(self) -> None:
-        self.ids: list[int] = []
-        self.parent: list[int] = []
-        self.depth: list[int] = []
-        self.sequences: list[int] = []
-        self.paths: list[IntArray] = []
-        self._children: dict[tuple[int, int], int] = {}
-
-    def new_tokens(self, ids: Sequence[int]) -> int:
-        """Return how many tokens a sequence would add."""
-        node = -1
-        for place, token in enumerate(ids):
-            following = self._children.get((node, token))
-            if following is None:
-                return len(ids) - place
-            node = following
-        return 0
-
-    def add(self, number: int, ids: Sequence[int]) -> None:
-        """Add a sequence."""
-        node, path = -1, []
-        for depth, token in enumerate(ids):
-            following = self._children.get((node, token))
-            if following is None:
-                following = len(self.ids)
-                self._children[node, token] = following
-                self.ids.append(token)
-                self.parent.append(node)
-                self.depth.append(depth)
-            node = following
-            path.append(node)
-        self.sequences.append(number)
-        self.paths.append(np.array(path, dtype=np.int64))
-
-    def row(self) -> TreeRow:
-        """Return the tree."""
-        return TreeRow(
-            np.array(self.ids, dtype=np.int64),
-            np.array(self.parent, dtype=np.int64),
-            np.array(self.depth, dtype=np.int64),
-            tuple(self.sequences),
-            tuple(self.paths),
-        )
+def _n_shared(one: Sequence[int], other: Sequence[int]) -> int:
+    """Return how many tokens two sequences begin with alike."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
 def tree_logits(network: Network, row: TreeRow, places: IntArray) -> torch.Tensor:

@@ -13,7 +13,7 @@ from pathlib import Path
 import kenlm
 import numpy as np
 
-from contstim.arrays import BoolArray, FloatArray, IntArray
+from contstim.arrays import BoolArray, FloatArray
 from contstim.errors import ModelFileError, UnknownWordError
 from contstim.files import file_digest
 from contstim.models.base import (
@@ -245,11 +245,7 @@ class NgramModel(SentenceModel):
             scores = self._replacer.score(ids, slot.index + 1)[slot.candidates] * _NATS
         else:
             scores = self._query_each(slot) * _NATS
-
-        def score(index: IntArray) -> FloatArray:
-            return scores[index]
-
-        return Replacements(upper=scores, estimate=scores, exact=True, score=score)
+        return Replacements.known(scores)
 
     def _query_each(self, slot: Slot) -> FloatArray:
         """Score each candidate by KenLM, state by state: shape (V,), base 10."""

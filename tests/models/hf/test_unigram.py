@@ -13,7 +13,7 @@ from transformers import AutoTokenizer
 
 from contstim.errors import InputError
 from contstim.models.check import check_model
-from contstim.models.hf.transformer import TokenUnigram, WordCounts
+from contstim.models.hf.transformer import TokenUnigram, read_word_counts
 from contstim.models.reductions import ReducedModel
 from contstim.models.registry import load_model
 from contstim.models.spec import ModelSpec
@@ -107,5 +107,5 @@ def test_damaged_counts_are_named(tmp_path: Path) -> None:
     path = tmp_path / "counts.tsv"
     path.write_text("word\tn\tn_first\ndog\t3\n", encoding="utf-8")
     with pytest.raises(InputError) as error:
-        WordCounts.read(path)
+        read_word_counts(path)
     assert str(error.value) == f"{path}, line 2 is not a word and two counts: 'dog\\t3'"
