@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import field, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from functools import wraps
 from inspect import unwrap
 from pathlib import Path
@@ -68,6 +68,27 @@ class _UnknownValueError(ValueError):
     """A value that is none of those offered."""
 
 
+@dataclass(frozen=True)
+class _OneOf(AfterValidator):
+    choices: tuple[str, ...]
+
+
+def option(default: Any, text: str, metavar: str | None = None, name: str | None = None) -> Any:
+    """Declare a field of settings that is an option of commands as well, ``--its-name METAVAR``.
+
+    Parameters
+    ----------
+    default
+        Its default.
+    text, metavar
+        What the command's help says of it; a truth value and a choice have no `metavar`.
+    name
+        What the option is called where that is not the field's name.
+    """
+    said = {"help": text, "metavar": metavar, "name": name}
+    return field(default=default, metadata=said)
+
+
 def one_of(known: Collection[str], kind: str | None = None) -> AfterValidator:
     """Return a mark for ``Annotated``: one of the texts `known`.
 
@@ -81,7 +102,7 @@ def one_of(known: Collection[str], kind: str | None = None) -> AfterValidator:
             raise _UnknownValueError(near_matches(value, known))
         return value
 
-    return AfterValidator(check)
+    return _OneOf(check, tuple(known))
 
 
 def matching(pattern: str, advice: str) -> AfterValidator:
@@ -154,19 +175,20 @@ def build(kind: type[_Kind], table: object, where: str = "") -> _Kind:
 
 
 def range_of(kind: type, name: str) -> tuple[type, dict[str, Any]]:
-    """Return what a field of settings takes: ``int``, ``float`` or ``str``, and its bounds.
+    """Return what a field of settings takes: ``int``, ``float``, ``str`` or ``bool``; and of these.
 
-    The bounds are ``ge``, ``gt``, ``le`` and ``lt``, where it has them.
+    The bounds are ``ge``, ``gt``, ``le`` and ``lt``, where it has them, and ``choices`` of texts.
+    What may be None, or is several of a kind, is as one of them.
     """
-    hint = get_type_hints(kind, include_extras=True)[name]
-    parts = (hint, *get_args(hint))  # a field that may be None has its type as a part
-    for part in parts:
-        if get_origin(part) is Annotated:
-            marks = [bound for mark in part.__metadata__ for bound in getattr(mark, "metadata", ())]
-            names = ("ge", "gt", "le", "lt")
-            own = {b: getattr(mark, b) for mark in marks for b in names if hasattr(mark, b)}
-            return get_args(part)[0], own
-    return next(part for part in parts if part in (int, float, str)), {}
+    names = ("ge", "gt", "le", "lt", "choices")
+    parts = [get_type_hints(kind, include_extras=True)[name]]
+    bounds: dict[str, Any] = {}
+    for part in parts:  # the parts of each follow as they are met
+        parts += get_args(part)
+        for mark in getattr(part, "__metadata__", ()):
+            for one in (mark, *getattr(mark, "metadata", ())):
+                bounds |= {bound: getattr(one, bound) for bound in names if hasattr(one, bound)}
+    return next(part for part in parts if part in (int, float, str, bool)), bounds
 
 
 def read_toml(path: Path, hint: str = "check the path") -> dict[str, Any]:

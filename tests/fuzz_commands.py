@@ -158,7 +158,7 @@ class Run:
 def parsers() -> dict[str, argparse.ArgumentParser]:
     """Return the parser of each command that can be called, by its words."""
     from contstim import cli
-    from contstim.cli.common import CommandParser
+    from contstim.cli.parsing import CommandParser
 
     found = {}
 
@@ -179,7 +179,7 @@ def parsers() -> dict[str, argparse.ArgumentParser]:
 
 def values_for(action: argparse.Action) -> list[str]:
     """Return the values to try: what reads numbers or names takes the other kinds alike."""
-    from contstim.cli.common import new_file, output_file, output_folder
+    from contstim.cli.parsing import new_file, output_file, output_folder
 
     if action.choices:
         return TEXTS[:8]

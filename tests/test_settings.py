@@ -110,4 +110,7 @@ def test_the_range_of_a_field() -> None:
     assert range_of(SynthesisOptions, "per_sentence") == (int, {"ge": 1, "le": 1000})
     assert range_of(SynthesisOptions, "budget") == (int, {"ge": 1})  # or None
     assert range_of(SynthesisOptions, "candidates") == (str, {})
+    assert range_of(SynthesisOptions, "fixed") == (int, {"ge": 0})  # each of several
+    assert range_of(SynthesisOptions, "loss") == (str, {"choices": ("max", "mean")})
+    assert range_of(SynthesisOptions, "certificate") == (bool, {})
     assert range_of(EvaluationOptions, "margin") == (float, {"gt": 0, "lt": 1})

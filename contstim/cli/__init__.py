@@ -15,7 +15,7 @@ from importlib import import_module
 from types import FrameType
 
 from contstim import __version__
-from contstim.cli.common import CommandParser
+from contstim.cli.parsing import CommandParser
 from contstim.errors import ContstimError
 
 __all__ = ["main"]

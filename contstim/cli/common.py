@@ -1,18 +1,17 @@
-"""What the commands share: reading sentences, writing results, checking arguments."""
+"""What commands share: options of several of them, vocabularies, reviews, tasks, outputs."""
 
 from __future__ import annotations
 
 import argparse
-import difflib
-import math
 import os
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NoReturn
+from typing import IO, TYPE_CHECKING, Any
 
-from contstim.errors import InputError, OutputError
+from contstim.cli.parsing import CommandParser, given, number, output_file, positive, whole_number
+from contstim.errors import InputError
 from contstim.files import is_stream, replacing
 
 if TYPE_CHECKING:
@@ -26,320 +25,39 @@ if TYPE_CHECKING:
     from contstim.text.words import WordOptions
 
 
-class CommandParser(argparse.ArgumentParser):
-    """An argument parser whose errors are one line that says what to do.
-
-    The help of a subcommand ends with those of its command's examples that are its own.
-    """
-
-    def format_help(self) -> str:
-        """Return the help, with examples."""
-        command = self.prog.split()[1:]
-        module = sys.modules.get(f"contstim.cli.{command[0]}") if len(command) > 1 else None
-        lines = (line.strip() for line in (module.__doc__ or "").splitlines()) if module else ()
-        examples = [f"  {line}" for line in lines if line.startswith(f"{self.prog} ")]
-        if examples:
-            self.formatter_class = argparse.RawDescriptionHelpFormatter
-            self.epilog = "\n".join(["Example:" if len(examples) == 1 else "Examples:", *examples])
-        return super().format_help()
-
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse; what a command does not take is an error of this command, not of `contstim`."""
-        found, left = super().parse_known_args(args, namespace)
-        if left and len(self._actions) > 1:  # else it is no command that was asked for
-            options = [text.partition("=")[0] for text in left if text.startswith("-")]
-            if not options:
-                self.error(f"{_short(left[0])} is an argument too many")
-            near = difflib.get_close_matches(options[0], self._option_string_actions, 1, 0.75)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            self.error(f"there is no option {_short(options[0])} here{hint}")
-        return found, left
-
-    def error(self, message: str) -> NoReturn:
-        """Print one line and exit with status 2."""
-        self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
-
-
-def whole_number(least: int, most: int = 10**9) -> Callable[[str], int]:
-    """Return a reader of whole numbers from `least` up to `most`, for ``type=``."""
-
-    def read(text: str) -> int:
-        # int() would also take 1_000 and the digits of other scripts.
-        digits = text.isascii() and text.isdigit()
-        if digits and len(text) <= 99 and least <= int(text) <= most:
-            return int(text)
-        wrong = f"{_short(text)} is not a whole number from {least} up"
-        if digits and int(text[-99:]) >= least:
-            wrong = f"{_short(text)} is too large, the most is {most}"
-        raise argparse.ArgumentTypeError(wrong)
-
-    return read
-
-
-#: Reads a whole number above 0.
-positive = whole_number(1)
-
-#: Read numbers of threads, of resamples or simulated experiments, and of a port.
-threads = whole_number(1, 1024)
-resamples = whole_number(1, 10**6)
-port = whole_number(0, 65_535)
-
-
-def number(
-    least: float = -math.inf,
-    most: float = math.inf,
-    *,
-    above: float | None = None,
-    below: float | None = None,
-) -> Callable[[str], float]:
-    """Return a reader of finite numbers within bounds, for ``type=``.
-
-    `above` and `below` are bounds that are left out.
-    """
-    low = f"above {above:g}" if above is not None else f"from {least:g}"
-    high = f"below {below:g}" if below is not None else f"to {most:g}"
-    bounds = [bound for bound in (low, high) if not bound.endswith("inf")]
-    wanted = " ".join(["a finite number", *bounds])
-
-    def read(text: str) -> float:
-        try:
-            value = float(text) if text.isascii() and "_" not in text else math.nan
-        except ValueError:
-            value = math.nan
-        within = math.isfinite(value) and least <= value <= most
-        within &= (above is None or value > above) and (below is None or value < below)
-        if not within:
-            raise argparse.ArgumentTypeError(f"{_short(text)} is not {wanted}")
-        return value
-
-    return read
-
-
-def reader(kind: type, name: str) -> Callable[[str], Any]:
-    """Return a reader, for ``type=``, of a field of settings: a text, or numbers in its range."""
-    from contstim.settings import range_of  # pydantic, which not every command needs
-
-    takes, bounds = range_of(kind, name)
-    if takes is str:
-        return str
-    if takes is int:
-        return whole_number(bounds["ge"], bounds.get("le", 10**9))
-    least, most = bounds.get("ge", -math.inf), bounds.get("le", math.inf)
-    return number(least, most, above=bounds.get("gt"), below=bounds.get("lt"))
-
-
-def _short(text: str) -> str:
-    return repr(text if len(text) <= 40 else text[:37] + "...")
-
-
-def output_file(text: str) -> str:
-    """Return a path that a file can be written to, or ``-``, for ``type=``.
-
-    Raises
-    ------
-    OutputError
-        If the path is a folder, leads nowhere, or has a name that no table can hold.
-    """
-    if text == "-":
-        return text
-    _check_place(text)
-    if os.path.isdir(text):
-        raise OutputError(f"cannot write {text}: it is a folder; give a file name")
-    return text
-
-
-def output_folder(text: str) -> str:
-    """Return a path of a folder that can be written into, for ``type=``; it need not exist.
-
-    Raises
-    ------
-    OutputError
-        If the path is a file or the root of the file system, leads nowhere, or has a name that no
-        table can hold.
-    """
-    _check_place(text)
-    if os.path.lexists(text) and not os.path.isdir(text):
-        raise OutputError(f"cannot write into {text}: it is no folder; give another")
-    if os.path.isdir(text) and os.path.samefile(text, os.sep):
-        raise OutputError(
-            f"cannot write into {text}: it is the root of the file system; give another folder"
-        )
-    return text
-
-
-def new_file(text: str) -> Path:
-    """Return the path of a file that is put in place in one step, for ``type=``.
-
-    Raises
-    ------
-    OutputError
-        As `output_file`, and for a device or pipe, which would be lost.
-    """
-    path = Path(output_file(text))
-    if is_stream(path):
-        raise OutputError(f"cannot write {text}: it is no file; give a file name")
-    return path
-
-
-def _check_place(text: str) -> None:
-    try:
-        text.encode()
-        os.stat(text)
-    except UnicodeEncodeError:
-        raise OutputError(
-            f"cannot write {text!a}: the name is not UTF-8; choose another output"
-        ) from None
-    except FileNotFoundError:
-        pass
-    except (OSError, ValueError) as error:
-        said = error.strerror if isinstance(error, OSError) else error
-        raise OutputError(f"cannot write {text}: {said}; choose another output") from None
-
-
-def add_seed(parser: argparse.ArgumentParser) -> None:
-    """Add ``--seed``."""
-    parser.add_argument(
-        "--seed",
-        type=whole_number(0, 2**63 - 1),
-        default=0,
-        metavar="N",
-        help="seed of everything left to chance (default: 0)",
-    )
-
-
-def add_out(parser: argparse.ArgumentParser, metavar: str = "CSV") -> None:
-    """Add ``--out``, a file, by default standard output."""
-    parser.add_argument(
-        "--out",
-        type=output_file,
-        default="-",
-        metavar=metavar,
-        help="where to write (default: standard output)",
-    )
-
-
-def add_out_folder(parser: argparse.ArgumentParser) -> None:
-    """Add ``--out``, a folder that must be named."""
-    parser.add_argument(
-        "--out", required=True, type=output_folder, metavar="FOLDER", help="where to write"
-    )
-
-
-def add_people(parser: argparse.ArgumentParser, but: Collection[str] = ()) -> None:
-    """Add the options of `contstim.selection.People`, `but` those that the parser has."""
+def add_people(parser: CommandParser, *names: str) -> None:
+    """Add the options of `contstim.selection.People`, all or those named."""
     from contstim.selection.people import People
 
-    standard = People()
     group = parser.add_argument_group("how people answer if a model is right")
-    for name, what in (
-        ("slope", "log-odds a standard deviation of log-probability"),
-        ("slope-sd", "of the logarithm of the slope, over people"),
-        ("side-sd", "of people's leanings to one side, logits"),
-        ("item-sd", "of the effects of pairs of sentences, logits"),
-        ("lapse", "share of answers at random"),
-    ):
-        if name in but:
-            continue
-        field = name.replace("-", "_")
-        group.add_argument(
-            f"--{name}",
-            type=reader(People, field),
-            metavar="NUMBER",
-            help=f"{what} (default: {getattr(standard, field):g})",
-        )
+    parser.add_fields(People, *names, unset=True, to=group)
 
 
 def people_of(args: argparse.Namespace) -> People | None:
     """Return the people that the options of `add_people` describe; None if none is given."""
     from contstim.selection.people import People
 
-    names = ("slope", "slope_sd", "side_sd", "item_sd", "lapse")
-    given = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
-    return People(**given) if given else None
+    chosen = given(args, People)
+    return People(**chosen) if chosen else None
 
 
-def add_vocabulary(parser: argparse.ArgumentParser) -> None:
+def add_vocabulary(parser: CommandParser) -> None:
     """Add ``--vocabulary``, and the options that say which of its words may be used."""
-    parser.add_argument(
-        "--vocabulary",
-        metavar="FILE",
-        help="words that may be used: one a line, or a CSV with a column 'word'; capitalised ones "
-        "open sentences, lower-case ones stand elsewhere (default: the bundled English words)",
-    )
-    parser.add_argument(
-        "--block",
-        metavar="FILE",
-        action="append",
-        help="words never to use, one a line, whatever their case; may be given several times",
-    )
-    add_word_options(parser)
+    from contstim.text.words import WordOptions
 
-
-def add_word_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say which words of a vocabulary may be used, but ``--block``."""
-    from contstim.text.words import CASINGS
-
-    parser.add_argument(
-        "--min-zipf",
-        type=number(0, 10),
-        metavar="ZIPF",
-        help="leave out words of a lower Zipf frequency in wordfreq (3 is once in a million words)",
+    parser.add(
+        "--vocabulary FILE",
+        "words that may be used: one a line, or a CSV with a column 'word'; capitalised ones open "
+        "sentences, lower-case ones stand elsewhere (default: the bundled English words)",
     )
-    parser.add_argument(
-        "--language",
-        default="en",
-        metavar="CODE",
-        help="language of those frequencies (default: en)",
-    )
-    parser.add_argument(
-        "--allow",
-        metavar="FILE",
-        action="append",
-        help="words to use whatever the other options say, one a line; may be given several times",
-    )
-    parser.add_argument(
-        "--offensive",
-        type=whole_number(0, 2),
-        metavar="LEVEL",
-        help="leave out words of the bundled list of offensive words: 2, those that are likely to "
-        "be meant so; 1, also those that may be; 0, all",
-    )
-    parser.add_argument(
-        "--names",
-        action=argparse.BooleanOptionalAction,
-        help="allow words that are listed with a capital only inside sentences, or leave them out",
-    )
-    parser.add_argument(
-        "--casing",
-        choices=CASINGS,
-        default="listed",
-        help="words as listed (the default); 'sentence': those that may stand inside may also open "
-        "a sentence, with a capital; 'lower': all in lower case",
-    )
-    parser.add_argument(
-        "--part-of-speech",
-        metavar="CLASS",
-        action="append",
-        help="keep words that can be of this class (noun, verb, ...) or Penn Treebank tag; may be "
-        "given several times",
-    )
+    parser.add_fields(WordOptions)
 
 
 def word_options(args: argparse.Namespace) -> WordOptions:
-    """Return the options of `add_vocabulary`."""
+    """Return the options that say which words of a vocabulary may be used."""
     from contstim.text.words import WordOptions
 
-    block = [args.block] if isinstance(args.block, str) else args.block or ()
-    return WordOptions(
-        min_zipf=args.min_zipf,
-        language=args.language,
-        allow=tuple(args.allow or ()),
-        block=tuple(block),
-        offensive=args.offensive,
-        names=args.names,
-        casing=args.casing,
-        part_of_speech=tuple(args.part_of_speech or ()),
-    )
+    return WordOptions(**given(args, WordOptions))
 
 
 def read_vocabulary(path: str | None, options: WordOptions | None = None) -> Vocabulary:
@@ -378,21 +96,16 @@ def read_vocabulary(path: str | None, options: WordOptions | None = None) -> Voc
     return vocabulary if options is None else options.choose(vocabulary, Path())
 
 
-def add_decisions(parser: argparse.ArgumentParser) -> None:
+def add_decisions(parser: CommandParser) -> None:
     """Add ``--decisions`` and ``--reviewers``."""
-    parser.add_argument(
-        "--decisions",
-        metavar="CSV",
-        action="append",
-        help="keep only what reviewers approved, as `contstim review` writes it; edited sentences "
-        "are scored again; may be given several times, for reviewers with files of their own",
+    parser.add(
+        "--decisions CSV",
+        "keep only what reviewers approved, as `contstim review` writes it; edited sentences are "
+        "scored again; for reviewers with files of their own",
+        several=True,
     )
-    parser.add_argument(
-        "--reviewers",
-        type=positive,
-        metavar="N",
-        help="with --decisions: how many must agree, at least (default: 1)",
-    )
+    what = "with --decisions: how many must agree, at least (default: 1)"
+    parser.add("--reviewers N", what, positive)
 
 
 def approved(args: argparse.Namespace, table: pd.DataFrame) -> pd.DataFrame:
@@ -488,25 +201,22 @@ def write_rows(table: pd.DataFrame, path: str, reading: Iterable[str | None] = (
         table.to_csv(out, index=False, lineterminator="\n")
 
 
-def add_executor(parser: argparse.ArgumentParser) -> None:
+def add_executor(parser: CommandParser) -> None:
     """Add ``--workers``, ``--dask`` and ``--devices``."""
-    parser.add_argument(
-        "--workers",
-        type=whole_number(0, 1024),
+    parser.add(
+        "--workers N",
+        "worker processes on this machine, one thread each (default: 0, in this process)",
+        whole_number(0, 1024),
         default=0,
-        metavar="N",
-        help="worker processes on this machine, one thread each (default: 0, in this process)",
     )
-    parser.add_argument(
-        "--dask",
-        metavar="WHERE",
-        help="a Dask cluster: a scheduler's address, local:N, or slurm:N for N jobs; workers must "
-        "share this machine's files (needs the extra 'cluster')",
+    parser.add(
+        "--dask WHERE",
+        "a Dask cluster: a scheduler's address, local:N, or slurm:N for N jobs; workers must share "
+        "this machine's files (needs the extra 'cluster')",
     )
-    parser.add_argument(
-        "--devices",
-        metavar="LIST",
-        help="GPUs for the workers, in turn, e.g. 0,1; models then ask for device=cuda",
+    parser.add(
+        "--devices LIST",
+        "GPUs for the workers, in turn, e.g. 0,1; models then ask for device=cuda",
     )
 
 
@@ -548,12 +258,11 @@ _EXCLUSIONS = {
 }
 
 
-def add_exclusions(parser: argparse.ArgumentParser, title: str) -> None:
+def add_exclusions(parser: CommandParser, title: str) -> None:
     """Add the options under a title of their own."""
     group = parser.add_argument_group(title)
     for name, what in _EXCLUSIONS.items():
-        option = f"--{name.replace('_', '-')}"
-        group.add_argument(option, type=number(0), metavar="N", help=what)
+        parser.add(f"--{name.replace('_', '-')} N", what, number(0), to=group)
 
 
 def given_rules(args: argparse.Namespace) -> dict[str, Any]:

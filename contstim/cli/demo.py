@@ -28,8 +28,8 @@ import numpy as np
 import pandas as pd
 
 from contstim import datasets
-from contstim.cli.common import add_seed, output_folder, port
 from contstim.cli.experiment import serve_study
+from contstim.cli.parsing import CommandParser, output_folder, port
 from contstim.errors import InputError, OutputError
 from contstim.evaluation.evaluate import evaluate
 from contstim.evaluation.report import write_report
@@ -101,22 +101,12 @@ _FURTHER = {
 }
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure(parser: CommandParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument(
-        "--out",
-        type=output_folder,
-        default="demo-output",
-        metavar="FOLDER",
-        help="where to write (demo-output)",
-    )
-    parser.add_argument(
-        "--experiment", action="store_true", help="serve a small experiment instead"
-    )
-    parser.add_argument(
-        "--port", type=port, default=8000, metavar="N", help="of the experiment (8000)"
-    )
-    add_seed(parser)
+    parser.add("--out FOLDER", "where to write", output_folder, default="demo-output")
+    parser.add("--experiment", "serve a small experiment instead")
+    parser.add("--port N", "of the experiment", port, default=8000)
+    parser.add_seed()
 
 
 def run(args: argparse.Namespace) -> int:

@@ -28,20 +28,15 @@ from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from contstim.cli.common import (
-    add_decisions,
-    add_out,
-    add_people,
-    add_seed,
-    approved,
+from contstim.cli.common import add_decisions, add_people, approved, people_of, write_rows
+from contstim.cli.parsing import (
+    CommandParser,
     new_file,
     number,
     output_file,
-    people_of,
     positive,
     resamples,
     whole_number,
-    write_rows,
 )
 from contstim.errors import InputError
 from contstim.experiment.trials import write_record
@@ -55,57 +50,43 @@ if TYPE_CHECKING:
     from contstim.models.base import SentenceModel
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure(parser: CommandParser) -> None:
     """Add the subcommands."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     _add_trials(actions.add_parser("trials", help="make the trials of every participant"))
     _add_simulate(actions.add_parser("simulate", help="let simulated people answer the trials"))
     _add_power(actions.add_parser("power", help="say how often models would be told apart"))
-    _add_plan(actions.add_parser("plan", help="say what a design can show at best"))
+    plan = actions.add_parser("plan", help="say what a design can show at best")
+    plan.add("--groups N", "groups of participants", positive, required=True)
+    plan.add("--participants N", "in each group (for fewer than 6 groups)", positive)
+    plan.add("--comparisons N", "of models", positive, required=True)
+    plan.add("--alpha RATE", "", number(above=0, most=1), default=0.05)
 
 
-def _add_trials(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--natural", metavar="CSV", help="from `contstim select natural`")
-    parser.add_argument("--triplets", metavar="CSV", help="from `contstim select triplets`")
-    parser.add_argument(
-        "--pool",
-        metavar="FILE",
-        help="natural sentences for random pairs and catch trials (default: the bundled pool)",
-    )
-    parser.add_argument(
-        "--layout", metavar="NAME", help="a published layout: golan2023; or the four numbers below"
-    )
-    parser.add_argument("--groups", type=positive, metavar="N", help="groups of participants")
-    parser.add_argument("--participants", type=positive, metavar="N", help="in each group")
-    parser.add_argument(
-        "--random-natural", type=whole_number(0), metavar="N", help="random pairs (0)"
-    )
-    parser.add_argument(
-        "--catch",
-        type=whole_number(0),
-        metavar="N",
-        help="catch trials, sentences against their shuffled words (0)",
-    )
+def _add_trials(parser: CommandParser) -> None:
+    parser.add("--natural CSV", "from `contstim select natural`")
+    parser.add("--triplets CSV", "from `contstim select triplets`")
+    what = "natural sentences for random pairs and catch trials (default: the bundled pool)"
+    parser.add("--pool FILE", what)
+    parser.add("--layout NAME", "a published layout: golan2023; or the four numbers below")
+    parser.add("--groups N", "groups of participants (default: 10)", positive)
+    parser.add("--participants N", "in each group (default: 10)", positive)
+    parser.add("--random-natural N", "random pairs (default: 0)", whole_number(0))
+    what = "catch trials, sentences against their shuffled words (default: 0)"
+    parser.add("--catch N", what, whole_number(0))
     add_decisions(parser)
-    add_out(parser)
-    add_seed(parser)
+    parser.add_out()
+    parser.add_seed()
 
 
-def _add_simulate(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("trials", help="from `contstim design trials`")
-    parser.add_argument(
-        "--follow",
-        action="append",
-        default=[],
-        metavar="SPEC[=WEIGHT]",
-        help="a model that people follow; several make a mixture (default: none, all is noise)",
-    )
-    _add_people(parser)
-    add_out(parser)
-    add_seed(parser)
+def _add_simulate(parser: CommandParser) -> None:
+    parser.add("trials", "from `contstim design trials`")
+    _add_people(parser, "none, all is noise")
+    parser.add_out()
+    parser.add_seed()
 
 
-def _add_power(parser: argparse.ArgumentParser) -> None:
+def _add_power(parser: CommandParser) -> None:
     parser.add_argument(
         "trials",
         nargs="+",
@@ -115,74 +96,42 @@ def _add_power(parser: argparse.ArgumentParser) -> None:
     )
     asked = parser.add_mutually_exclusive_group(required=True)
     asked.add_argument("--compare", nargs=2, metavar="SPEC", help="tell these two apart")
-    asked.add_argument(
-        "--scores",
-        metavar="SCORES",
-        help="name the right one of these models: log-probabilities of natural sentences and those "
-        "of the designs, as for `contstim select`",
+    parser.add(
+        "--scores SCORES",
+        "name the right one of these models: log-probabilities of natural sentences and those of "
+        "the designs, as for `contstim select`",
+        to=asked,
     )
-    parser.add_argument(
-        "--follow",
-        action="append",
-        default=[],
-        metavar="SPEC[=WEIGHT]",
-        help="a model that people follow; several make a mixture (default: the first compared)",
-    )
-    _add_people(parser)
-    for option, unit in (
-        ("--groups", "groups of participants (10)"),
-        ("--participants", "participants a group (10); with --scores the most of all (100)"),
-        ("--trials-each", "trials a group (all the pairs that a group has); with --scores (20)"),
-    ):
-        parser.add_argument(option, nargs="+", type=positive, metavar="N", help=unit)
-    parser.add_argument(
-        "--simulations", type=resamples, metavar="N", help="(500; with --scores 2000)"
-    )
-    recovery = parser.add_argument_group("with --scores")
-    recovery.add_argument(
-        "--random", type=positive, metavar="N", help="a design of N random pairs beside the others"
-    )
-    recovery.add_argument(
+    _add_people(parser, "the first compared")
+    parser.add("--groups N ...", "groups of participants (default: 10)", positive)
+    what = "participants a group (default: 10); with --scores the most of all (default: 100)"
+    parser.add("--participants N ...", what, positive)
+    what = "trials a group (default: all the pairs that a group has); with --scores (default: 20)"
+    parser.add("--trials-each N ...", what, positive)
+    what = "experiments that are simulated (default: 500; with --scores 2000)"
+    parser.add("--simulations N", what, resamples)
+    many = parser.add_argument_group("with --scores")
+    parser.add("--random N", "a design of N random pairs beside the others", positive, to=many)
+    parser.add(
         "--decision",
+        "by what the best model is told (default: log-score)",
         choices=("log-score", "accuracy"),
-        help="by what the best model is told (default: log-score)",
+        to=many,
     )
-    recovery.add_argument(
-        "--target", type=number(0, 1), metavar="SHARE", help="of studies (default: 0.95)"
-    )
-    recovery.add_argument(
-        "--model-pairs", type=output_file, metavar="CSV", help="how well every two are told apart"
-    )
-    recovery.add_argument(
-        "--figure", type=new_file, metavar="FILE", help="curves and matrices, .svg, .pdf or .png"
-    )
-    add_people(parser, but=("lapse",))
-    add_out(parser)
-    add_seed(parser)
+    parser.add("--target SHARE", "of studies (default: 0.95)", number(0, 1), to=many)
+    parser.add("--model-pairs CSV", "how well every two are told apart", output_file, to=many)
+    parser.add("--figure FILE", "curves and matrices, .svg, .pdf or .png", new_file, to=many)
+    add_people(parser, "slope", "slope_sd", "side_sd", "item_sd")
+    parser.add_out()
+    parser.add_seed()
 
 
-def _add_plan(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--groups", type=positive, required=True, metavar="N")
-    parser.add_argument(
-        "--participants", type=positive, metavar="N", help="in each group (for fewer than 6 groups)"
-    )
-    parser.add_argument("--comparisons", type=positive, required=True, metavar="N")
-    parser.add_argument(
-        "--alpha",
-        type=number(above=0, most=1),
-        default=0.05,
-        metavar="RATE",
-        help="(default: 0.05)",
-    )
-
-
-def _add_people(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--noise", type=number(0, 1e6), metavar="SD", help="against a preference of 1 (1)"
-    )
-    parser.add_argument(
-        "--lapse", type=number(0, 1), metavar="SHARE", help="answers at random (0.02)"
-    )
+def _add_people(parser: CommandParser, nobody: str) -> None:
+    what = f"a model that people follow; several make a mixture (default: {nobody})"
+    parser.add("--follow SPEC[=WEIGHT]", what, several=True, default=[])
+    what = "of the answers, against a preference of 1 (default: 1)"
+    parser.add("--noise SD", what, number(0, 1e6))
+    parser.add("--lapse SHARE", "answers at random (default: 0.02)", number(0, 1))
 
 
 def run(args: argparse.Namespace) -> int:

@@ -19,30 +19,19 @@ import argparse
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
-from contstim.cli.common import (
-    add_exclusions,
-    add_out_folder,
-    add_seed,
-    given_rules,
-    number,
-    output_folder,
-    reader,
-    whole_number,
-)
+from contstim.cli.common import add_exclusions, given_rules
+from contstim.cli.parsing import CommandParser, given, number, whole_number
 from contstim.errors import InputError
 from contstim.evaluation.choices import HumanData
-from contstim.evaluation.crossed import POPULATIONS
 from contstim.evaluation.evaluate import evaluate
 from contstim.evaluation.exclusion import exclude, leave_out_unknown
 from contstim.evaluation.importers import FORMATS, ColumnMapping, read_choices, read_mapped
 from contstim.evaluation.importers.exports import read_recognised
 from contstim.evaluation.mixed import write_mixed_models
 from contstim.evaluation.options import (
-    INFERENCES,
     PRESETS,
     EvaluationOptions,
     preset_options,
@@ -57,109 +46,55 @@ from contstim.selection.people import unit_sentence
 from contstim.tables import KIND, read_table
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure(parser: CommandParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument("choices", help="the file of choices")
-    parser.add_argument(
+    parser.add("choices", "the file of choices")
+    parser.add(
         "--format",
+        "auto (the default): exports of jsPsych, PCIbex, Gorilla and Qualtrics are recognised by "
+        "their columns; any other file is tidy: the columns participant, group, trial, condition, "
+        "sentence_1, sentence_2, model_1, model_2, rating (-2.5 to 2.5, negative for sentence 1), "
+        "rt_ms",
         choices=sorted(FORMATS),
         default="auto",
-        help="auto (the default): exports of jsPsych, PCIbex, Gorilla and Qualtrics are recognised "
-        "by their columns; any other file is tidy: the columns participant, group, trial, "
-        "condition, sentence_1, sentence_2, model_1, model_2, rating (-2.5 to 2.5, negative for "
-        "sentence 1), rt_ms",
     )
-    parser.add_argument(
-        "--column",
-        action="append",
+    what = "a column of the tidy table, or left or right, and its name in the file"
+    parser.add("--column OURS=THEIRS", what, several=True, default=[])
+    parser.add("--buttons N", "of a trial in jsPsych's data", whole_number(2, 100))
+    parser.add(
+        "--low CODE",
+        "the answer that means sure of sentence 1, or of the left one: a number or a word",
+    )
+    parser.add("--high CODE", "the answer that means sure of sentence 2, or the right one")
+    parser.add(
+        "--side COLUMN",
+        "the column that tells where sentence 1 was, left or right (1 or 2: which sentence was on "
+        "the left)",
+    )
+    what = "for Qualtrics, the sentences of each question: question, sentence_1, sentence_2"
+    parser.add("--trials CSV", what)
+    parser.add("--scores CSV", "log-probabilities, as `contstim score` writes them")
+    parser.add(
+        "--model SPEC",
+        "a model to score the sentences with, such as table:FILE.csv for log-probabilities from "
+        "elsewhere",
+        several=True,
         default=[],
-        metavar="OURS=THEIRS",
-        help="a column of the tidy table, or left or right, and its name in the file; may be given "
-        "several times",
     )
-    parser.add_argument(
-        "--buttons", type=whole_number(2, 100), metavar="N", help="of a trial in jsPsych's data"
-    )
-    parser.add_argument(
-        "--low",
-        metavar="CODE",
-        help="the answer that means sure of sentence 1, or of the left one: a number or a word",
-    )
-    parser.add_argument(
-        "--high", metavar="CODE", help="the answer that means sure of sentence 2, or the right one"
-    )
-    parser.add_argument(
-        "--side",
-        metavar="COLUMN",
-        help="the column that tells where sentence 1 was, left or right (1 or 2: which sentence "
-        "was on the left)",
-    )
-    parser.add_argument(
-        "--trials",
-        metavar="CSV",
-        help="for Qualtrics, the sentences of each question: question, sentence_1, sentence_2",
-    )
-    parser.add_argument(
-        "--scores", metavar="CSV", help="log-probabilities, as `contstim score` writes them"
-    )
-    parser.add_argument(
-        "--model",
-        action="append",
-        default=[],
-        metavar="SPEC",
-        help="a model to score the sentences with, such as table:FILE.csv for log-probabilities "
-        "from elsewhere; may be given several times",
-    )
-    parser.add_argument(
-        "--cache",
-        type=output_folder,
-        metavar="FOLDER",
-        help="keep and reuse the scores of --model in this folder",
-    )
+    parser.add_cache("keep and reuse the scores of --model in this folder")
     add_exclusions(parser, "exclusions, each reported in excluded.csv and the page")
-    parser.add_argument(
-        "--preset",
-        choices=sorted(PRESETS),
-        default="default",
-        help="golan2023: the published analysis, choice by choice",
+    what = "golan2023: the published analysis, choice by choice; default: that of contstim"
+    parser.add("--preset", what, choices=sorted(PRESETS), default="default")
+    parser.add(
+        "--plan TOML",
+        "the analysis plan: options by name, e.g. margin = 0.1 and [exclusions]; the report lists "
+        "what departs from it",
     )
-    parser.add_argument(
-        "--plan",
-        metavar="TOML",
-        help="the analysis plan: options by name, e.g. margin = 0.1 and [exclusions]; the report "
-        "lists what departs from it",
-    )
-    parser.add_argument(
-        "--inference",
-        choices=INFERENCES,
-        help="crossed: people and sentences are both samples (default); signed-rank: Wilcoxon's "
-        "tests across groups or participants, as published",
-    )
-    parser.add_argument(
-        "--population",
-        choices=POPULATIONS,
-        help="what crossed tests speak of: such sentences (default), or these sentences only",
-    )
-    parser.add_argument(
-        "--margin",
-        type=reader(EvaluationOptions, "margin"),
-        metavar="SHARE",
-        help="differences are equivalent within this share of the way from chance to the lower "
-        "noise ceiling (default: 0.1)",
-    )
-    parser.add_argument(
-        "--bootstrap",
-        type=reader(EvaluationOptions, "n_bootstrap"),
-        metavar="N",
-        help="resamples of signed-rank intervals (default: 1000)",
-    )
-    parser.add_argument(
-        "--mixed-models",
-        action="store_true",
-        help="also write mixed_models.csv and scripts for mixed models in lme4, brms and bambi",
-    )
-    add_out_folder(parser)
-    add_seed(parser)
+    parser.add_fields(EvaluationOptions, unset=True)
+    what = "also write mixed_models.csv and scripts for mixed models in lme4, brms and bambi"
+    parser.add("--mixed-models", what)
+    parser.add_out_folder()
+    parser.add_seed()
 
 
 def run(args: argparse.Namespace) -> int:
@@ -183,14 +118,8 @@ def run(args: argparse.Namespace) -> int:
     for note in human.notes:
         print(note, file=sys.stderr)
     planned = {} if args.plan is None else read_plan(args.plan)
-    changes: dict[str, Any] = {"seed": args.seed or planned.get("seed", 0)}
-    given = {
-        "n_bootstrap": args.bootstrap,
-        "inference": args.inference,
-        "population": args.population,
-        "margin": args.margin,
-    }
-    changes |= {name: value for name, value in given.items() if value is not None}
+    seed = args.seed or planned.get("seed", 0)
+    changes = given(args, EvaluationOptions) | {"seed": seed}
     rules = given_rules(args)
     if rules:
         changes["exclusions"] = replace(preset_options(args.preset, **planned).exclusions, **rules)

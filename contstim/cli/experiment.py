@@ -48,8 +48,15 @@ import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 
-from contstim.cli import experiment_data, experiment_pages
-from contstim.cli.common import add_seed, output_folder, port, positive, whole_number
+from contstim.cli import experiment_data
+from contstim.cli.parsing import (
+    CommandParser,
+    new_file,
+    output_folder,
+    port,
+    positive,
+    whole_number,
+)
 from contstim.errors import InputError, MissingExtraError
 from contstim.experiment.new import STUDY_PRESETS, new_study, write_sentence_trials
 from contstim.experiment.options import PRESENTATIONS
@@ -59,80 +66,66 @@ _PARTICIPANTS = 24
 _CATCH = 12
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure(parser: CommandParser) -> None:
     """Add the subcommands."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    new = actions.add_parser("new", help="write a study folder, to edit")
-    new.add_argument("study", type=output_folder, metavar="STUDY", help="the folder to make")
-    source = new.add_mutually_exclusive_group(required=True)
-    source.add_argument("--trials", metavar="CSV", help="from `contstim design trials`")
-    source.add_argument(
-        "--sentences",
-        metavar="CSV",
-        help="to rate or read: sentence, item and condition (a Latin square), question, expected",
-    )
-    source.add_argument(
-        "--pool", metavar="CSV", help="pairs to choose from while people answer; with --scores"
-    )
-    new.add_argument(
-        "--scores", metavar="FILE", help="of the pool's and natural sentences, as for `select`"
-    )
-    new.add_argument(
-        "--plan", metavar="TOML", help="with a table [adaptive], for --pool (default: its defaults)"
-    )
-    new.add_argument(
-        "--catch",
-        type=whole_number(0, 1000),
-        metavar="N",
-        help="catch trials a participant, for --pool (12)",
-    )
-    new.add_argument(
-        "--presentation", choices=PRESENTATIONS, default="choice", help="of a trial (choice)"
-    )
-    new.add_argument(
-        "--participants", type=positive, metavar="N", help="to lay out --sentences for (24)"
-    )
-    add_seed(new)
-    new.add_argument(
-        "--preset", choices=sorted(STUDY_PRESETS), help="wording, limit and look of a published one"
-    )
-    new.add_argument(
-        "--language", choices=sorted(LANGUAGES), default="en", help="of the page's texts (en)"
-    )
+    _add_new(actions.add_parser("new", help="write a study folder, to edit"))
     check = actions.add_parser("check", help="check a study folder")
-    check.add_argument("study", metavar="STUDY", help="the study's folder")
     serve = actions.add_parser("serve", help="run the study in browsers, from this machine")
-    serve.add_argument("study", metavar="STUDY", help="the study's folder")
-    serve.add_argument(
-        "--host",
+    actions.add_parser("build", help="fetch the page's npm files, by lock file; needs npm")
+    static = actions.add_parser("static", help="write the study as a folder for any web host")
+    jatos = actions.add_parser("jatos", help="write the study as an archive that JATOS imports")
+    for sub in (check, serve, static, jatos):
+        sub.add("study STUDY", "the study's folder")
+    serve.add(
+        "--host ADDRESS",
+        "where to listen (default: 127.0.0.1, this machine only; others need --token)",
         default="127.0.0.1",
-        metavar="ADDRESS",
-        help="where to listen (127.0.0.1: this machine only; others need --token)",
     )
-    serve.add_argument("--port", type=port, default=8000, metavar="N", help="(8000; 0: any free)")
-    serve.add_argument(
-        "--token",
-        metavar="TEXT",
-        help="of the dashboard, 16 characters or more; better in the environment variable "
+    serve.add("--port N", "(default: 8000; 0: any free)", port, default=8000)
+    serve.add(
+        "--token TEXT",
+        "of the dashboard, 16 characters or more; better in the environment variable "
         "CONTSTIM_EXPERIMENT_TOKEN, which other users of the machine cannot see (default: a new "
         "one, printed)",
     )
-    serve.add_argument(
-        "--blinded",
-        action="store_true",
-        help="of an adaptive study the dashboard says stop or go on, nothing else",
-    )
+    what = "of an adaptive study the dashboard says stop or go on, nothing else"
+    serve.add("--blinded", what)
     experiment_data.add_data_file(serve)
-    experiment_pages.add_pages(actions)
+    static.add_out_folder()
+    what = "takes the data as DataPipe does (default: each participant saves a file)"
+    static.add("--endpoint URL", what)
+    static.add("--experiment-id ID", "of the experiment at the endpoint")
+    jatos.add("--out JZIP", "the archive to write", new_file, required=True)
     experiment_data.add_data(actions)
+
+
+def _add_new(parser: CommandParser) -> None:
+    parser.add("study STUDY", "the folder to make", output_folder)
+    source = parser.add_mutually_exclusive_group(required=True)
+    parser.add("--trials CSV", "from `contstim design trials`", to=source)
+    what = "to rate or read: sentence, item and condition (a Latin square), question, expected"
+    parser.add("--sentences CSV", what, to=source)
+    what = "pairs to choose from while people answer; with --scores"
+    parser.add("--pool CSV", what, to=source)
+    parser.add("--scores FILE", "of the pool's and natural sentences, as for `select`")
+    parser.add("--plan TOML", "with a table [adaptive], for --pool (default: its defaults)")
+    what = "catch trials a participant, for --pool (default: 12)"
+    parser.add("--catch N", what, whole_number(0, 1000))
+    parser.add("--presentation", "of a trial", choices=PRESENTATIONS, default="choice")
+    parser.add("--participants N", "to lay out --sentences for (default: 24)", positive)
+    parser.add_seed()
+    what = "wording, limit and look of a published one"
+    parser.add("--preset", what, choices=sorted(STUDY_PRESETS))
+    parser.add("--language", "of the page's texts", choices=sorted(LANGUAGES), default="en")
 
 
 def run(args: argparse.Namespace) -> int:
     """Do what the subcommand says."""
-    if args.action in experiment_pages.PAGE_ACTIONS:
-        return experiment_pages.run_pages(args)
     if args.action in experiment_data.DATA_ACTIONS:
         return experiment_data.run_data(args)
+    if args.action in ("build", "static", "jatos"):
+        return _write_page(args)
     if args.action == "new":
         study = _new(args)
         _describe(study)
@@ -152,6 +145,26 @@ def run(args: argparse.Namespace) -> int:
             raise InputError("--blinded is for adaptive studies; leave it out")
         data = experiment_data.data_file(args)
         serve_study(study, args.host, args.port, args.token, data, args.blinded)
+    return 0
+
+
+def _write_page(args: argparse.Namespace) -> int:
+    """Fetch what the page is made of, or write it for another host."""
+    from contstim.experiment.pages import write_jatos, write_static
+    from contstim.experiment.vendor import fetch_on_first_use, fetch_vendor
+
+    if args.action == "build":
+        for path in fetch_vendor():
+            print(path)
+        return 0
+    fetch_on_first_use()
+    study = read_study(args.study)
+    for note in study.notes:
+        print(f"note: {note}")
+    if args.action == "static":
+        print(write_static(study, args.out, args.endpoint, args.experiment_id))
+    else:
+        print(write_jatos(study, args.out))
     return 0
 
 

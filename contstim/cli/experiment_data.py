@@ -7,16 +7,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from contstim.cli.common import (
-    add_exclusions,
-    add_out,
-    add_out_folder,
-    add_seed,
-    given_rules,
-    new_file,
-    number,
-    write_rows,
-)
+from contstim.cli.common import add_exclusions, given_rules, write_rows
+from contstim.cli.parsing import CommandParser, new_file, number
 from contstim.errors import InputError
 from contstim.experiment.schema import PILOT_FILE, backup_data
 from contstim.experiment.study import read_study
@@ -29,98 +21,61 @@ if TYPE_CHECKING:
     from contstim.experiment.collected import Collected
 
 
-def add_data(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+#: The actions on a study's data, and what they do.
+_SUMMARIES = {
+    "export": "write choices.csv, other tables and Psych-DS",
+    "import": "add raw logs of static pages and JATOS",
+    "pay": "say who is to be paid (personal data)",
+    "replace": "say whose assignment somebody else should take",
+    "release": "give assignments to whoever comes next",
+    "extend": "add participants, groups or trials to a study",
+    "backup": "copy the data, also while the study runs",
+    "forget": "delete one participant's data, on request",
+    "audit": "flag suspicious participants",
+}
+
+
+def add_data(actions: argparse._SubParsersAction[CommandParser]) -> None:
     """Add the subcommands."""
-    export = _study_parser(actions, "export", "write choices.csv, other tables and Psych-DS")
-    add_out_folder(export)
-    export.add_argument(
-        "--all",
-        action="store_true",
-        help="choices.csv holds also those who did not answer every trial",
-    )
-    importing = _study_parser(actions, "import", "add raw logs of static pages and JATOS")
-    importing.add_argument("logs", nargs="+", metavar="LOG", help="files of JSON lines, or folders")
-    pay = _study_parser(actions, "pay", "say who is to be paid (personal data)")
-    pay.add_argument("--bonus", type=number(0), metavar="AMOUNT", help="for complete sessions")
-    pay.add_argument(
-        "--bonus-from",
-        type=number(0, 1),
-        default=0.0,
-        metavar="SHARE",
-        help="of catch trials right (0)",
-    )
-    add_out(pay)
-    replace = _study_parser(actions, "replace", "say whose assignment somebody else should take")
-    add_exclusions(replace, "exclusions, as of `contstim evaluate`")
-    replace.add_argument("--release", action="store_true", help="and release these assignments")
-    add_out(replace)
-    release = _study_parser(actions, "release", "give assignments to whoever comes next")
-    release.add_argument(
-        "--session",
-        action="append",
-        default=[],
-        metavar="ID",
-        help="may be given several times",
-    )
-    release.add_argument("--why", default="excluded", metavar="TEXT", help="(excluded)")
-    release.add_argument(
-        "--idle",
-        type=number(0),
-        metavar="MINUTES",
-        help="unfinished, without an answer for so long",
-    )
-    extend = _study_parser(actions, "extend", "add participants, groups or trials to a study")
-    extend.add_argument(
-        "--trials", required=True, metavar="CSV", help="from `contstim design trials`"
-    )
-    backup = _study_parser(actions, "backup", "copy the data, also while the study runs")
-    backup.add_argument("--out", required=True, type=new_file, metavar="FILE", help="the copy")
-    forget = _study_parser(actions, "forget", "delete one participant's data, on request")
-    forget.add_argument(
-        "--participant",
-        required=True,
-        metavar="WHO",
-        help="code of the last screen, or id of the session or the recruiter",
-    )
-    forget.add_argument("--why", required=True, metavar="TEXT", help="kept, with the date")
-    auditing = _study_parser(actions, "audit", "flag suspicious participants")
-    auditing.add_argument(
-        "--scores", metavar="CSV", help="log-probabilities, as `contstim score` writes them"
-    )
-    auditing.add_argument(
-        "--model", action="append", default=[], metavar="SPEC", help="a model to score with"
-    )
-    auditing.add_argument(
-        "--alpha",
-        type=number(above=0, most=1),
-        default=0.05,
-        metavar="RATE",
-        help="false discovery rate (0.05)",
-    )
-    add_out_folder(auditing)
-    add_seed(auditing)
+    parsers = {}
+    for name, what in _SUMMARIES.items():
+        parsers[name] = parser = actions.add_parser(name, help=what)
+        parser.add("study STUDY", "the study's folder")
+        add_data_file(parser)
+    parsers["export"].add_out_folder()
+    parsers["export"].add("--all", "choices.csv holds also those who did not answer every trial")
+    parsers["import"].add("logs LOG ...", "files of JSON lines, or folders")
+    pay = parsers["pay"]
+    pay.add("--bonus AMOUNT", "for complete sessions", number(0))
+    pay.add("--bonus-from SHARE", "of catch trials right", number(0, 1), default=0.0)
+    pay.add_out()
+    add_exclusions(parsers["replace"], "exclusions, as of `contstim evaluate`")
+    parsers["replace"].add("--release", "and release these assignments")
+    parsers["replace"].add_out()
+    release = parsers["release"]
+    release.add("--session ID", "a session whose assignment it is", several=True, default=[])
+    release.add("--why TEXT", "", default="excluded")
+    release.add("--idle MINUTES", "unfinished, without an answer for so long", number(0))
+    parsers["extend"].add("--trials CSV", "from `contstim design trials`", required=True)
+    parsers["backup"].add("--out FILE", "the copy", new_file, required=True)
+    what = "code of the last screen, or id of the session or the recruiter"
+    parsers["forget"].add("--participant WHO", what, required=True)
+    parsers["forget"].add("--why TEXT", "kept, with the date", required=True)
+    audit = parsers["audit"]
+    audit.add("--scores CSV", "log-probabilities, as `contstim score` writes them")
+    audit.add("--model SPEC", "a model to score with", several=True, default=[])
+    audit.add("--alpha RATE", "false discovery rate", number(above=0, most=1), default=0.05)
+    audit.add_out_folder()
+    audit.add_seed()
     check = actions.add_parser("check-psychds", help="check a Psych-DS data set")
-    check.add_argument("folder", metavar="FOLDER", help="with dataset_description.json")
+    check.add("folder FOLDER", "with dataset_description.json")
 
 
-def _study_parser(
-    actions: argparse._SubParsersAction[argparse.ArgumentParser], name: str, what: str
-) -> argparse.ArgumentParser:
-    parser = actions.add_parser(name, help=what)
-    parser.add_argument("study", metavar="STUDY", help="the study's folder")
-    add_data_file(parser)
-    return parser
-
-
-def add_data_file(parser: argparse.ArgumentParser) -> None:
+def add_data_file(parser: CommandParser) -> None:
     """Add the options that say which data of a study are meant."""
     which = parser.add_mutually_exclusive_group()
-    which.add_argument(
-        "--data", type=new_file, metavar="FILE", help="the data (default: in the study's folder)"
-    )
-    which.add_argument(
-        "--pilot", action="store_true", help="the data of a pilot, which are kept apart"
-    )
+    parser.add("--data FILE", "the data (default: in the study's folder)", new_file, to=which)
+    parser.add("--pilot", "the data of a pilot, which are kept apart", to=which)
 
 
 def data_file(args: argparse.Namespace) -> Path | None:

@@ -16,46 +16,41 @@ from __future__ import annotations
 
 import argparse
 
-from contstim.cli import adapt, distill, finetune, train
+from contstim.cli import learn, train
+from contstim.cli.parsing import CommandParser
 from contstim.models.check import check_model
 from contstim.models.registry import bundled_models, families, load_model, model_card
 from contstim.text.sentence import read_sentences
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure(parser: CommandParser) -> None:
     """Add the subcommands."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     actions.add_parser("list", help="list bundled models and model families")
     info = actions.add_parser("info", help="say what a model is and what it scores")
-    info.add_argument("spec", help="a model spec, e.g. contstim:trigram")
+    info.add("spec", "a model spec, e.g. contstim:trigram")
     check = actions.add_parser("check", help="check that a model keeps the contract")
-    check.add_argument("spec", help="a model spec")
-    check.add_argument(
-        "--sentences",
-        metavar="FILE",
-        help="sentences of several lengths to check it on (default: the bundled English pool)",
-    )
-    training = actions.add_parser("train", help="train a model from text")
-    train.configure(training)
-    adapting = actions.add_parser("adapt", help="go on training a masked model on a text")
-    adapt.configure(adapting)
-    teaching = actions.add_parser("distill", help="teach a fast network a model's scores")
-    distill.configure(teaching)
-    tuning = actions.add_parser("finetune", help="make an acceptability classifier")
-    finetune.configure(tuning)
+    check.add("spec", "a model spec")
+    what = "sentences of several lengths to check it on (default: the bundled English pool)"
+    check.add("--sentences FILE", what)
+    train.configure(actions.add_parser("train", help="train a model from text"))
+    learn.add_adapt(actions.add_parser("adapt", help="go on training a masked model on a text"))
+    learn.add_distill(actions.add_parser("distill", help="teach a fast network a model's scores"))
+    learn.add_finetune(actions.add_parser("finetune", help="make an acceptability classifier"))
 
 
 def run(args: argparse.Namespace) -> int:
     """Do what the subcommand says."""
-    others = {
+    actions = {
+        "list": _list,
+        "info": _info,
+        "check": _check,
         "train": train.run,
-        "adapt": adapt.run,
-        "distill": distill.run,
-        "finetune": finetune.run,
+        "adapt": learn.adapt,
+        "distill": learn.distill,
+        "finetune": learn.finetune,
     }
-    if args.action in others:
-        return others[args.action](args)
-    return {"list": _list, "info": _info, "check": _check}[args.action](args)
+    return actions[args.action](args)
 
 
 def _list(args: argparse.Namespace) -> int:

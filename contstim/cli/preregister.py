@@ -13,17 +13,16 @@ from __future__ import annotations
 
 import argparse
 
-from contstim.cli.common import add_out, write_output
+from contstim.cli.common import write_output
+from contstim.cli.parsing import CommandParser
 from contstim.errors import InputError
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure(parser: CommandParser) -> None:
     """Add the options."""
-    parser.add_argument("plan", metavar="PLAN.toml", help="with a table [adaptive]")
-    parser.add_argument(
-        "--title", default="Adaptive study", metavar="TEXT", help="(default: Adaptive study)"
-    )
-    add_out(parser, "FILE")
+    parser.add("plan PLAN.toml", "with a table [adaptive]")
+    parser.add("--title TEXT", "", default="Adaptive study")
+    parser.add_out("FILE")
 
 
 def run(args: argparse.Namespace) -> int:

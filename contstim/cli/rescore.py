@@ -15,7 +15,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from contstim.cli.common import add_out_folder, add_seed, output_folder, resamples
+from contstim.cli.parsing import CommandParser, resamples
 from contstim.models.cache import ScoreCache
 from contstim.models.registry import load_model
 from contstim.rescoring import RESCORING_MEASURES, measure_named
@@ -24,48 +24,27 @@ from contstim.rescoring.rescore import RescoringOptions, rescore
 from contstim.text.sentence import read_sentences
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure(parser: CommandParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument("nbest", help="n-best lists, JSON lines; - reads standard input")
-    parser.add_argument(
-        "--model",
-        action="append",
-        required=True,
-        metavar="SPEC",
-        help="a model whose score is given a weight; may be given several times",
-    )
-    parser.add_argument(
+    parser.add("nbest", "n-best lists, JSON lines; - reads standard input")
+    what = "a model whose score is given a weight"
+    parser.add("--model SPEC", what, required=True, several=True)
+    parser.add(
         "--measure",
+        "what is tuned to and reported: word error rate (default) or BLEU",
         choices=sorted(RESCORING_MEASURES),
         default="wer",
-        help="what is tuned to and reported: word error rate (default) or BLEU",
     )
-    parser.add_argument(
-        "--length", action="store_true", help="give the number of words a weight as well"
-    )
+    parser.add("--length", "give the number of words a weight as well")
     form = parser.add_argument_group("how hypotheses are written for the models (errors: as given)")
-    form.add_argument("--capitalise", action="store_true", help="first letter in upper case")
-    form.add_argument("--final", default="", metavar="MARK", help="put this at the end, e.g. .")
-    form.add_argument(
-        "--cases",
-        metavar="TEXT",
-        help="write words in lower case as they mostly stand in this text, one sentence a line",
-    )
-    parser.add_argument(
-        "--cache",
-        type=output_folder,
-        metavar="FOLDER",
-        help="keep and reuse the models' scores in this folder",
-    )
-    parser.add_argument(
-        "--bootstrap",
-        type=resamples,
-        default=1000,
-        metavar="N",
-        help="resamples for intervals (default: 1000)",
-    )
-    add_out_folder(parser)
-    add_seed(parser)
+    parser.add("--capitalise", "first letter in upper case", to=form)
+    parser.add("--final MARK", "put this at the end, e.g. .", default="", to=form)
+    what = "write words in lower case as they mostly stand in this text, one sentence a line"
+    parser.add("--cases TEXT", what, to=form)
+    parser.add_cache("keep and reuse the models' scores in this folder")
+    parser.add("--bootstrap N", "resamples for intervals", resamples, default=1000)
+    parser.add_out_folder()
+    parser.add_seed()
 
 
 def run(args: argparse.Namespace) -> int:

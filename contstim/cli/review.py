@@ -20,7 +20,8 @@ import webbrowser
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from contstim.cli.common import new_file, positive, refuse_overwriting, whole_number
+from contstim.cli.common import refuse_overwriting
+from contstim.cli.parsing import CommandParser, new_file, port, positive
 from contstim.errors import InputError
 from contstim.files import lock, write_whole
 
@@ -28,43 +29,20 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure(parser: CommandParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument(
-        "table", metavar="CSV", help="triplets, or pairs or sentences as other commands write them"
-    )
-    parser.add_argument("--reviewer", metavar="NAME", help="who judges; needed for the page")
-    parser.add_argument(
-        "--decisions",
-        metavar="CSV",
-        help="of all reviewers (default: beside the table, .decisions.csv for .csv)",
-    )
-    parser.add_argument(
-        "--port", type=whole_number(0, 65535), default=0, help="of the page (default: one is found)"
-    )
-    parser.add_argument(
-        "--no-browser", action="store_true", help="print the page's address, open no browser"
-    )
-    parser.add_argument(
-        "--appendix", type=new_file, metavar="HTML", help="write the appendix for an ethics board"
-    )
-    parser.add_argument(
-        "--reviewers",
-        type=positive,
-        default=1,
-        metavar="N",
-        help="for the appendix: how many must agree, at least (default: 1)",
-    )
-    parser.add_argument(
-        "--study", metavar="FOLDER", help="for the appendix: the study, for its content warning"
-    )
-    parser.add_argument(
-        "--block",
-        metavar="FILE",
-        action="append",
-        default=[],
-        help="for the appendix: a list of words that was kept out; may be given several times",
-    )
+    parser.add("table CSV", "triplets, or pairs or sentences as other commands write them")
+    parser.add("--reviewer NAME", "who judges; needed for the page")
+    what = "of all reviewers (default: beside the table, .decisions.csv for .csv)"
+    parser.add("--decisions CSV", what)
+    parser.add("--port PORT", "of the page (default: one is found)", port, default=0)
+    parser.add("--no-browser", "print the page's address, open no browser")
+    parser.add("--appendix HTML", "write the appendix for an ethics board", new_file)
+    what = "for the appendix: how many must agree, at least"
+    parser.add("--reviewers N", what, positive, default=1)
+    parser.add("--study FOLDER", "for the appendix: the study, for its content warning")
+    what = "for the appendix: a list of words that was kept out"
+    parser.add("--block FILE", what, several=True, default=[])
 
 
 def run(args: argparse.Namespace) -> int:

@@ -24,51 +24,26 @@ import sys
 import time
 from pathlib import Path
 
-from contstim.cli.common import (
-    add_executor,
-    executor_of,
-    output_folder,
-    resumable,
-    tell_failed,
-    whole_number,
-)
+from contstim.cli.common import add_executor, executor_of, resumable, tell_failed
+from contstim.cli.parsing import CommandParser, output_folder, whole_number
 from contstim.pipeline.cluster import slurm_script
 from contstim.pipeline.plan import STAGES, read_study_plan
 from contstim.pipeline.running import run_status, run_study
 from contstim.pipeline.stage import StudyPlan
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure(parser: CommandParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument("file", metavar="FILE", help="the study plan, TOML")
+    parser.add("file FILE", "the study plan, TOML")
     add_executor(parser)
-    parser.add_argument(
-        "--shard", type=_shard, metavar="I/N", help="only the I-th of N parts of the tasks"
-    )
-    parser.add_argument(
-        "--stage",
-        metavar="NAME",
-        help=f"only this stage and what it rests on: {', '.join(one.name for one in STAGES)}",
-    )
-    parser.add_argument(
-        "--out",
-        type=output_folder,
-        metavar="FOLDER",
-        help="the run's folder (default: as the file says)",
-    )
-    parser.add_argument(
-        "--cache",
-        type=output_folder,
-        metavar="FOLDER",
-        help="scores shared with other runs (default: in the run's folder)",
-    )
-    parser.add_argument(
-        "--slurm-script",
-        type=whole_number(1, 100_000),
-        metavar="N",
-        help="print the script of a SLURM job array of N jobs, one shard each, and stop",
-    )
-    parser.add_argument("--status", action="store_true", help="say how far the run is, and stop")
+    parser.add("--shard I/N", "only the I-th of N parts of the tasks", _shard)
+    stages = ", ".join(one.name for one in STAGES)
+    parser.add("--stage NAME", f"only this stage and what it rests on: {stages}")
+    parser.add("--out FOLDER", "the run's folder (default: as the file says)", output_folder)
+    parser.add_cache("scores shared with other runs (default: in the run's folder)")
+    what = "print the script of a SLURM job array of N jobs, one shard each, and stop"
+    parser.add("--slurm-script N", what, whole_number(1, 100_000))
+    parser.add("--status", "say how far the run is, and stop")
 
 
 def _shard(text: str) -> tuple[int, int]:

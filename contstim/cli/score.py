@@ -17,7 +17,8 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import IO, TypeVar
 
-from contstim.cli.common import add_out, write_output
+from contstim.cli.common import write_output
+from contstim.cli.parsing import CommandParser
 from contstim.errors import InputError
 from contstim.models.base import SentenceModel
 from contstim.models.registry import load_model
@@ -29,26 +30,14 @@ _CHUNK = 2048
 _Result = TypeVar("_Result")
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure(parser: CommandParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument(
-        "file",
-        help="sentences, one a line, or a CSV with a column 'sentence'; - reads standard input",
-    )
-    parser.add_argument(
-        "--model",
-        action="append",
-        required=True,
-        metavar="SPEC",
-        help="a model; may be given several times",
-    )
-    parser.add_argument(
-        "--by",
-        choices=("sentence", "word"),
-        default="sentence",
-        help="one row a sentence (default) or a word",
-    )
-    add_out(parser)
+    what = "sentences, one a line, or a CSV with a column 'sentence'; - reads standard input"
+    parser.add("file", what)
+    parser.add("--model SPEC", "a model", required=True, several=True)
+    what = "one row a sentence (default) or a word"
+    parser.add("--by", what, choices=("sentence", "word"), default="sentence")
+    parser.add_out()
 
 
 def run(args: argparse.Namespace) -> int:

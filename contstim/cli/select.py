@@ -22,25 +22,15 @@ import sys
 
 import pandas as pd
 
-from contstim.cli.common import (
-    add_decisions,
-    add_out,
-    add_people,
-    add_seed,
-    approved,
-    number,
-    people_of,
-    positive,
-    whole_number,
-    write_rows,
-)
+from contstim.cli.common import add_decisions, add_people, approved, people_of, write_rows
+from contstim.cli.parsing import CommandParser, number, positive, whole_number
 from contstim.errors import InputError
 from contstim.text.diversity import diversity_line
 from contstim.text.sentence import read_words
 from contstim.text.vocabulary import ENGLISH_REPEATABLE
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure(parser: CommandParser) -> None:
     """Add the subcommands."""
     kinds = parser.add_subparsers(dest="kind", metavar="KIND", required=True)
     natural = kinds.add_parser("natural", help="pairs of natural sentences")
@@ -54,150 +44,102 @@ def configure(parser: argparse.ArgumentParser) -> None:
     for sub in (natural, of_set):
         _add_constraints(sub)
     for sub in (natural, triplets):
-        sub.add_argument(
-            "--per-pair",
-            type=whole_number(1, 100_000),
-            default=10,
-            metavar="N",
-            help="(default: 10)",
-        )
+        sub.add("--per-pair N", "", whole_number(1, 100_000), default=10)
     for sub in (natural, of_set, triplets):
-        add_out(sub)
+        sub.add_out()
 
 
-def _add_scores(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "table",
-        metavar="SCORES",
-        help="log-probabilities: CSV with a column a model or as `contstim score` writes it, "
-        ".parquet, or .npz with an array a model",
+def _add_scores(parser: CommandParser) -> None:
+    parser.add(
+        "table SCORES",
+        "log-probabilities: CSV with a column a model or as `contstim score` writes it, .parquet, "
+        "or .npz with an array a model",
     )
-    parser.add_argument(
-        "--distinct",
-        action="store_true",
-        help="leave out sentences in which a word occurs twice, repeatable ones excepted",
-    )
-    parser.add_argument(
-        "--repeatable",
-        metavar="FILE",
-        help="words that may occur twice all the same (default: English determiners and "
-        "prepositions)",
+    what = "leave out sentences in which a word occurs twice, repeatable ones excepted"
+    parser.add("--distinct", what)
+    parser.add(
+        "--repeatable FILE",
+        "words that may occur twice all the same (default: English determiners and prepositions)",
     )
 
 
-def _add_natural(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--accept-from",
-        type=number(0, 1),
-        default=0.5,
-        metavar="RANK",
-        help="fractional rank from which a model accepts a sentence (default: 0.5, the median)",
-    )
-    parser.add_argument(
-        "--solver",
-        metavar="NAME",
-        help="go through PuLP with cbc, highs, gurobi or cplex (default: none is needed; with "
+def _add_natural(parser: CommandParser) -> None:
+    what = "fractional rank from which a model accepts a sentence (default: 0.5, the median)"
+    parser.add("--accept-from RANK", what, number(0, 1), default=0.5)
+    parser.add(
+        "--solver NAME",
+        "go through PuLP with cbc, highs, gurobi or cplex (default: none is needed; with "
         "constraints cbc)",
     )
 
 
-def _add_set(parser: argparse.ArgumentParser) -> None:
+def _add_set(parser: CommandParser) -> None:
     from contstim.selection.sets import CRITERIA
 
-    parser.add_argument(
-        "--n", type=positive, default=360, metavar="N", help="number of pairs (default: 360)"
-    )
-    parser.add_argument(
-        "--margin",
-        type=number(0, 1),
+    parser.add("--n N", "number of pairs", positive, default=360)
+    parser.add(
+        "--margin RANK",
+        "two models are separated only where fractional ranks differ by more than this under both",
+        number(0, 1),
         default=0.0,
-        metavar="RANK",
-        help="two models are separated only where fractional ranks differ by more than this under "
-        "both (default: 0)",
     )
-    parser.add_argument(
+    parser.add(
         "--criterion",
+        "what is made large for the two models where it is least: how many pairs separate them, or "
+        "the expected log Bayes factor of people's answers",
         choices=CRITERIA,
         default=CRITERIA[0],
-        help="what is made large for the two models where it is least: how many pairs separate "
-        "them, or the expected log Bayes factor of people's answers (default: separation)",
     )
     add_people(parser)
-    parser.add_argument(
-        "--triplets",
-        metavar="CSV",
-        help="as `contstim synthesize` writes it; the scores are of its sentences too",
-    )
-    parser.add_argument(
+    what = "as `contstim synthesize` writes it; the scores are of its sentences too"
+    parser.add("--triplets CSV", what)
+    parser.add(
         "--candidates",
+        "with --triplets: pairs of natural sentences, those of a triplet, or both (default: both)",
         choices=("natural", "synthetic", "both"),
-        help="with --triplets: pairs of natural sentences, those of a triplet, or both (default: "
-        "both)",
     )
-    parser.add_argument(
-        "--uses",
-        type=positive,
-        default=1,
-        metavar="N",
-        help="in how many pairs a sentence may be (default: 1)",
-    )
-    parser.add_argument(
-        "--time-limit",
-        type=number(above=0),
-        default=60.0,
-        metavar="SECONDS",
-        help="for the integer programme (default: 60)",
-    )
-    add_seed(parser)
+    parser.add("--uses N", "in how many pairs a sentence may be", positive, default=1)
+    parser.add("--time-limit SECONDS", "for the integer programme", number(above=0), default=60.0)
+    parser.add_seed()
 
 
-def _add_constraints(parser: argparse.ArgumentParser) -> None:
+def _add_constraints(parser: CommandParser) -> None:
     from contstim.selection.constraints import CONSTRAINTS
 
     forms = ", ".join(kind.usage() for kind in CONSTRAINTS.values())
-    parser.add_argument(
-        "--constraint",
-        action="append",
+    parser.add(
+        "--constraint KIND:COLUMN:VALUE",
+        f"what the selection must keep: {forms}; columns are sentence, words, characters, zipf "
+        "(frequency) and those of --features",
+        several=True,
         default=[],
-        metavar="KIND:COLUMN:VALUE",
-        help=f"what the selection must keep, may be repeated: {forms}; columns are sentence, "
-        "words, characters, zipf (frequency) and those of --features",
     )
-    parser.add_argument(
-        "--features",
-        metavar="CSV",
-        help="columns for constraints: the first holds the sentence",
-    )
+    parser.add("--features CSV", "columns for constraints: the first holds the sentence")
 
 
-def _add_triplets(parser: argparse.ArgumentParser) -> None:
+def _add_triplets(parser: CommandParser) -> None:
     from contstim.selection.triplets import OBJECTIVES
 
-    parser.add_argument("table", metavar="TRIPLETS", help="as `contstim synthesize` writes it")
-    parser.add_argument(
-        "--objective",
+    parser.add("table TRIPLETS", "as `contstim synthesize` writes it")
+    parser.add(
+        "--objective NAME",
+        f"{', '.join(OBJECTIVES)} (default: controversiality, the sum of both falls in nats)",
         default="controversiality",
-        metavar="NAME",
-        help=f"{', '.join(OBJECTIVES)} (default: controversiality, the sum of both falls in nats)",
     )
-    parser.add_argument(
-        "--strata",
-        type=positive,
+    parser.add(
+        "--strata N",
+        "ranges of each model's log-probabilities, from each of which equally many triplets are "
+        "chosen",
+        positive,
         default=10,
-        metavar="N",
-        help="ranges of each model's log-probabilities, from each of which equally many triplets "
-        "are chosen (default: 10)",
     )
-    parser.add_argument(
-        "--reference", metavar="SCORES", help="log-probabilities of a corpus that define the strata"
-    )
-    parser.add_argument(
-        "--most-use",
-        type=number(1e-6, 1),
+    parser.add("--reference SCORES", "log-probabilities of a corpus that define the strata")
+    parser.add(
+        "--most-use SHARE",
+        "in what share of the chosen synthetic sentences of a pair a word may be, at most, unless "
+        "natural sentences have it more often (default: 1, no limit)",
+        number(1e-6, 1),
         default=1.0,
-        metavar="SHARE",
-        help="in what share of the chosen synthetic sentences of a pair a word may be, at most, "
-        "unless natural sentences have it more often (default: 1, no limit)",
     )
     add_decisions(parser)
 

@@ -16,14 +16,8 @@ import sys
 from itertools import chain
 from pathlib import Path
 
-from contstim.cli.common import (
-    add_out,
-    add_seed,
-    add_word_options,
-    positive,
-    word_options,
-    write_output,
-)
+from contstim.cli.common import word_options, write_output
+from contstim.cli.parsing import CommandParser, positive
 from contstim.errors import InputError
 from contstim.text.corpora import (
     PUNCTUATION,
@@ -34,41 +28,34 @@ from contstim.text.corpora import (
 )
 from contstim.text.sentence import length_range, pool
 from contstim.text.vocabulary import Vocabulary
+from contstim.text.words import WordOptions
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure(parser: CommandParser) -> None:
     """Add the subcommands."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     actions.add_parser("pool", help="print the sentences that come with contstim (CC0)")
     sample = actions.add_parser("sample", help="sample sentences from texts")
     sample.add_argument("text", nargs="+", help="text files, or nltk:NAME for an NLTK corpus")
-    sample.add_argument(
-        "--split",
-        choices=SPLITTERS,
-        default=SPLITTERS[0],
-        help=f"how sentences are found in the text (default: {SPLITTERS[0]})",
-    )
-    sample.add_argument(
-        "--length", default="8", metavar="N|A-B", help="words in a sentence (default: 8)"
-    )
-    sample.add_argument("--n", type=positive, help="how many sentences (default: all that fit)")
-    sample.add_argument(
-        "--vocabulary", metavar="FILE", help="word list; sentences with other words are dropped"
-    )
-    sample.add_argument(
-        "--distinct", action="store_true", help="drop sentences in which a word occurs twice"
-    )
-    sample.add_argument(
+    what = "how sentences are found in the text"
+    sample.add("--split", what, choices=SPLITTERS, default=SPLITTERS[0])
+    sample.add("--length N|A-B", "words in a sentence", default="8")
+    sample.add("--n N", "how many sentences (default: all that fit)", positive)
+    what = "word list; sentences with other words are dropped"
+    sample.add("--vocabulary FILE", what)
+    sample.add("--distinct", "drop sentences in which a word occurs twice")
+    sample.add(
         "--punctuation",
+        "final-only: one mark, at the end (default); any: as it comes",
         choices=PUNCTUATION,
         default=PUNCTUATION[0],
-        help="final-only: one mark, at the end (default); any: as it comes",
     )
-    sample.add_argument("--marks", default=".?!", help="marks that may end a sentence (.?!)")
-    sample.add_argument("--block", metavar="FILE", help="words that no sentence may hold")
-    add_word_options(sample)
-    add_out(sample, "FILE")
-    add_seed(sample)
+    sample.add("--marks MARKS", "marks that may end a sentence", default=".?!")
+    sample.add("--block FILE", "words that no sentence may hold")
+    sample.add_fields(WordOptions, "min_zipf", "language", "allow", "offensive", "names", "casing")
+    sample.add_fields(WordOptions, "part_of_speech")
+    sample.add_out("FILE")
+    sample.add_seed()
 
 
 def run(args: argparse.Namespace) -> int:
@@ -77,6 +64,7 @@ def run(args: argparse.Namespace) -> int:
         sys.stdout.writelines(sentence + "\n" for sentence in pool())
         return 0
     shortest, longest = length_range(args.length)
+    args.block = [args.block] if args.block else []
     words = word_options(args)
     if words.given.keys() - {"block", "offensive"} and args.vocabulary is None:
         raise InputError(
@@ -94,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
     )
     sentences = chain.from_iterable(corpus_sentences(text, args.split) for text in args.text)
     sample, report = sample_sentences(sentences, n=args.n, seed=args.seed, rules=rules)
-    lists = [args.vocabulary, args.block, *(args.allow or ())]
+    lists = [args.vocabulary, *args.block, *(args.allow or ())]
     with write_output(args.out, [*args.text, *lists]) as out:
         out.writelines(sentence + "\n" for sentence in sample)
     print(report, file=sys.stderr)

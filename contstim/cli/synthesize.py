@@ -35,25 +35,20 @@ from typing import IO
 
 from contstim.cli.common import (
     add_executor,
-    add_out,
-    add_seed,
     add_vocabulary,
     executor_of,
-    positive,
     read_vocabulary,
-    reader,
     refuse_overwriting,
     resumable,
     tell_failed,
-    threads,
-    whole_number,
     word_options,
     write_output,
 )
+from contstim.cli.parsing import CommandParser, given, positive, reader, threads
 from contstim.errors import InfeasibleError, InputError
 from contstim.files import is_stream
 from contstim.pipeline.engine import Executor
-from contstim.pipeline.options import STARTS, SynthesisOptions
+from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.searches import Row, texts_of
 from contstim.pipeline.synthesis import (
     FailedTasksError,
@@ -62,184 +57,54 @@ from contstim.pipeline.synthesis import (
     write_synthesis,
 )
 from contstim.search.results import Triplet
-from contstim.search.strategies import DEFAULT, OPTION_OF, STRATEGIES, options, strategy_called
-from contstim.search.targets import LOSSES, NAMED_TARGETS
-from contstim.text.diversity import MOST_USE, diversity_line, words_of
+from contstim.search.strategies import OPTION_OF, STRATEGIES, options, strategy_called
+from contstim.search.targets import NAMED_TARGETS
+from contstim.text.diversity import diversity_line, words_of
 from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
-from contstim.text.words import LIKENESSES
 
 # What share of the words of natural sentences a vocabulary of their language has, at least.
 _SHARED = 0.25
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure(parser: CommandParser) -> None:
     """Add the command's arguments."""
     parser.add_argument("sentence", nargs="*", help="natural sentences to start from")
-    parser.add_argument(
-        "--sentences",
-        metavar="FILE",
-        help="natural sentences, one a line, or a CSV with a column 'sentence' (default: the "
-        "bundled pool)",
+    parser.add(
+        "--sentences FILE",
+        "natural sentences, one a line, or a CSV with a column 'sentence' (default: the bundled "
+        "pool)",
     )
-    parser.add_argument("--limit", type=positive, metavar="N", help="start from the first N only")
-    parser.add_argument(
-        "--pair",
-        nargs=2,
-        action="append",
-        metavar=("SPEC_1", "SPEC_2"),
-        help="two models to make triplets for; may be given several times",
+    parser.add("--limit N", "start from the first N only", positive)
+    parser.add("--pair SPEC_1 SPEC_2", "two models to make triplets for", several=True)
+    parser.add_fields(SynthesisOptions, "reject", "accept")
+    parser.add(
+        "--target",
+        "what is wanted of the models of --model: pair, triplets of every two; one-against-all; "
+        "common-failure, with --reference; split, with --reject and --accept",
+        choices=NAMED_TARGETS,
     )
-    parser.add_argument(
-        "--reject",
-        metavar="SPEC",
-        action="append",
-        help="a model that is to reject; may be given several times",
-    )
-    parser.add_argument(
-        "--accept",
-        metavar="SPEC",
-        action="append",
-        help="a model that is to accept; may be given several times",
-    )
-    _add_sets(parser)
-    parser.add_argument(
-        "--strategy",
-        choices=sorted(STRATEGIES),
-        help="how words are chosen (default: beam, which writes whole sentences from the left for "
-        "models of n-grams and is bounded for others)",
-        default=DEFAULT,
-    )
+    parser.add("--model SPEC", "a compared model, for --target", several=True)
+    parser.add_fields(SynthesisOptions, "reference", "loss", "margin", "floors", "most_changes")
+    parser.add_fields(SynthesisOptions, "fixed", "changed", "certificate")
+    what = "the words that may stand at a position"
+    parser.add("--words-at POSITION=WORD,WORD", what, several=True)
+    parser.add_fields(SynthesisOptions, "most_use", "alike", "strategy")
     _add_strategy_options(parser)
-    parser.add_argument(
-        "--starts",
-        choices=STARTS,
-        default="all",
-        help="sentences that a pair starts from: all, in the order given (the default); shared, in "
-        "an order of its own; partitioned, each sentence for one pair",
-    )
-    parser.add_argument(
-        "--per-pair",
-        type=reader(SynthesisOptions, "per_pair"),
-        metavar="N",
-        help="start sentences a pair, at most",
-    )
-    parser.add_argument(
-        "--per-sentence",
-        type=reader(SynthesisOptions, "per_sentence"),
+    parser.add_fields(SynthesisOptions, "starts", "per_pair", "per_sentence", "minimum_drop")
+    parser.set_defaults(starts="all")
+    parser.add(
+        "--threads N",
+        "threads of PyTorch (default: 1); another number may change a network's last digits",
+        threads,
         default=1,
-        metavar="N",
-        help="triplets a natural sentence (default: 1)",
-    )
-    parser.add_argument(
-        "--minimum-drop",
-        type=reader(SynthesisOptions, "minimum_drop"),
-        default=0.0,
-        metavar="NATS",
-        help="leave out sentences whose log-probability falls by less than this (default: 0)",
-    )
-    parser.add_argument(
-        "--threads",
-        type=threads,
-        default=1,
-        metavar="N",
-        help="threads of PyTorch (default: 1); another number may change a network's last digits",
     )
     add_executor(parser)
     add_vocabulary(parser)
-    add_seed(parser)
-    add_out(parser)
+    parser.add_seed()
+    parser.add_out()
 
 
-def _add_sets(parser: argparse.ArgumentParser) -> None:
-    """Add what is wanted of sets of models, floors and edits."""
-    parser.add_argument(
-        "--target",
-        choices=NAMED_TARGETS,
-        help="what is wanted of the models of --model: pair, triplets of every two; "
-        "one-against-all; common-failure, with --reference; split, with --reject and --accept",
-    )
-    parser.add_argument(
-        "--model",
-        metavar="SPEC",
-        action="append",
-        help="a compared model, for --target; give it several times",
-    )
-    parser.add_argument(
-        "--reference",
-        metavar="SPEC",
-        help="the model outside the set that is to reject, for --target common-failure",
-    )
-    parser.add_argument(
-        "--loss",
-        choices=LOSSES,
-        default="max",
-        help="what counts of the falls of several rejecting models, in standard deviations of "
-        "their scores of natural sentences: the least fall (max, the default) or the mean",
-    )
-    parser.add_argument(
-        "--margin",
-        type=reader(SynthesisOptions, "margin"),
-        default=0.0,
-        metavar="NATS",
-        help="by how much an accepting model's score may fall (default: 0)",
-    )
-    parser.add_argument(
-        "--floor",
-        action="append",
-        metavar="FLOOR",
-        help="a score that a model must keep, MODEL[/word|/token]>=VALUE or >=natural[-MARGIN], "
-        "such as contstim:gpt>=natural-5, or plausible (contstim:gpt/word>=natural-0.5) or strict "
-        "(natural-0.1); may be given several times",
-    )
-    parser.add_argument(
-        "--most-changes",
-        type=reader(SynthesisOptions, "most_changes"),
-        metavar="N",
-        help="words that may change, at most",
-    )
-    parser.add_argument(
-        "--fixed",
-        action="append",
-        type=whole_number(0),
-        metavar="POSITION",
-        help="a position whose word stays, counted from 0; may be given several times",
-    )
-    parser.add_argument(
-        "--changed",
-        action="append",
-        type=whole_number(0),
-        metavar="POSITION",
-        help="a position whose word must change; may be given several times",
-    )
-    parser.add_argument(
-        "--certificate",
-        action="store_true",
-        help="add to each row at least what part of the lowest possible loss was reached, 0 to 1; "
-        "for models of n-grams",
-    )
-    parser.add_argument(
-        "--words-at",
-        action="append",
-        metavar="POSITION=WORD,WORD",
-        help="the words that may stand at a position; may be given several times",
-    )
-    parser.add_argument(
-        "--most-use",
-        type=reader(SynthesisOptions, "most_use"),
-        default=MOST_USE,
-        metavar="SHARE",
-        help="in what share of a pair's synthetic sentences a word may be, at most, unless the "
-        f"natural sentences have it more often (default: {MOST_USE:g}; 1: no limit)",
-    )
-    parser.add_argument(
-        "--alike",
-        choices=LIKENESSES,
-        help="what a word shares with the natural sentence's word that it replaces: its word "
-        "class, or its Penn Treebank tag (a plural noun for a plural noun)",
-    )
-
-
-def _add_strategy_options(parser: argparse.ArgumentParser) -> None:
+def _add_strategy_options(parser: CommandParser) -> None:
     """Add the options that strategies declare, each with what it means for its strategies."""
     for option, owners in OPTION_OF.items():
         by_text: dict[str, list[str]] = {}
@@ -250,12 +115,8 @@ def _add_strategy_options(parser: argparse.ArgumentParser) -> None:
                 text += f" (default: {field.default})"
             by_text.setdefault(text, []).append(f"'{owner}'")
         texts = [f"of the strategy {' or '.join(names)}: {text}" for text, names in by_text.items()]
-        parser.add_argument(
-            f"--{option.replace('_', '-')}",
-            type=reader(STRATEGIES[owners[0]], option),
-            metavar=field.metadata["metavar"],
-            help="; ".join(texts),
-        )
+        usage = f"--{option.replace('_', '-')} {field.metadata['metavar']}"
+        parser.add(usage, "; ".join(texts), reader(STRATEGIES[owners[0]], option))
 
 
 def run(args: argparse.Namespace) -> int:
@@ -273,8 +134,8 @@ def run(args: argparse.Namespace) -> int:
     vocabulary = read_vocabulary(args.vocabulary, words) if own else None
     words_at = dict(map(_words_at, args.words_at or ()))
     words.refuse((word for listed in words_at.values() for word in listed), Path())
-    given = {option: getattr(args, option) for option in OPTION_OF}
-    strategy_called(args.strategy, **given)  # refuses what the strategy does not have
+    own_options = {option: getattr(args, option) for option in OPTION_OF}
+    strategy_called(args.strategy, **own_options)  # refuses what the strategy does not have
     pairs = args.pair or (itertools.combinations(args.model, 2) if target == "pair" else ())
     request = SynthesisRequest(
         pairs=[(a, b) for a, b in pairs],
@@ -283,26 +144,7 @@ def run(args: argparse.Namespace) -> int:
         vocabulary=vocabulary,
         words=words.given,
         options=SynthesisOptions(
-            strategy=args.strategy,
-            starts=args.starts,
-            per_pair=args.per_pair,
-            per_sentence=args.per_sentence,
-            minimum_drop=args.minimum_drop,
-            target=target,
-            reject=args.reject or (),
-            accept=args.accept or (),
-            reference=args.reference,
-            loss=args.loss,
-            margin=args.margin,
-            floors=args.floor or (),
-            most_changes=args.most_changes,
-            fixed=args.fixed or (),
-            changed=args.changed or (),
-            words_at=words_at,
-            certificate=args.certificate,
-            alike=args.alike,
-            most_use=args.most_use,
-            **given,
+            **given(args, SynthesisOptions) | {"target": target, "words_at": words_at}
         ),
         seed=args.seed,
         threads=args.threads,

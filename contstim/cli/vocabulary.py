@@ -15,41 +15,26 @@ import argparse
 import sys
 from dataclasses import replace
 
-from contstim.cli.common import add_out, positive, write_output
+from contstim.cli.common import write_output
+from contstim.cli.parsing import CommandParser, positive
 from contstim.text.vocabulary import Vocabulary, WordRules
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure(parser: CommandParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument(
-        "text", nargs="*", help="text files (UTF-8, .gz allowed), best one sentence a line"
-    )
-    parser.add_argument(
-        "--language",
+    what = "text files (UTF-8, .gz allowed), best one sentence a line"
+    parser.add_argument("text", nargs="*", help=what)
+    parser.add(
+        "--language CODE",
+        "language, as wordfreq names it (default: en); for others no word may stand twice in a "
+        "sentence",
         default="en",
-        metavar="CODE",
-        help="language, as wordfreq names it (default: en); for others no word may stand twice in "
-        "a sentence",
     )
-    parser.add_argument(
-        "--size",
-        type=positive,
-        default=20_000,
-        metavar="N",
-        help="keep the N most frequent words (default: 20000)",
-    )
-    parser.add_argument(
-        "--names",
-        action="store_true",
-        help="of texts, allow words that come with a capital only inside sentences as well",
-    )
-    parser.add_argument(
-        "--model",
-        action="append",
-        metavar="SPEC",
-        help="keep only words that this model knows; may be given several times",
-    )
-    add_out(parser)
+    parser.add("--size N", "keep the N most frequent words", positive, default=20_000)
+    what = "of texts, allow words that come with a capital only inside sentences as well"
+    parser.add("--names", what)
+    parser.add("--model SPEC", "keep only words that this model knows", several=True)
+    parser.add_out()
 
 
 def run(args: argparse.Namespace) -> int:

@@ -25,7 +25,7 @@ import pandas as pd
 
 from contstim.adaptive import POLICIES, AdaptivePlan
 from contstim.adaptive.standing import most_trials, replay, study_standing
-from contstim.cli.common import number, positive
+from contstim.cli.parsing import CommandParser, number, positive
 from contstim.errors import InputError
 from contstim.evaluation import FORMATS, check_choices, read_choices, score_table
 from contstim.evaluation.choices import clean_choices
@@ -34,42 +34,25 @@ from contstim.selection.scores import read_scores
 from contstim.tables import read_table
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure(parser: CommandParser) -> None:
     """Add the options."""
-    parser.add_argument("choices", metavar="CHOICES", help="a table, or a folder")
-    parser.add_argument("--format", choices=sorted(FORMATS), default="tidy", help="(default: tidy)")
-    parser.add_argument(
-        "--scores",
-        metavar="SCORES",
-        help="log-probabilities of natural sentences and those of the study, as for `select` "
-        "(default: those that the data hold)",
+    parser.add("choices CHOICES", "a table, or a folder")
+    parser.add("--format", "", choices=sorted(FORMATS), default="tidy")
+    parser.add(
+        "--scores SCORES",
+        "log-probabilities of natural sentences and those of the study, as for `select` (default: "
+        "those that the data hold)",
     )
-    parser.add_argument(
-        "--model",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="compare these models of the scores; may be given several times (default: all)",
-    )
-    parser.add_argument("--plan", metavar="TOML", help="with a table [adaptive]")
-    parser.add_argument(
-        "--trials",
-        type=positive,
-        metavar="N",
-        help="chosen trials of each participant (default: the plan's, or the most that one has)",
-    )
-    parser.add_argument(
-        "--replay",
-        choices=sorted(POLICIES),
-        help="ask for the answers of a finished study again, chosen by this policy",
-    )
-    parser.add_argument("--blinded", action="store_true", help="say stop or go on, nothing else")
-    parser.add_argument(
-        "--every",
-        type=number(1, 1e6),  # each look reads the whole study again
-        metavar="SECONDS",
-        help="look again until the study may stop (default: once)",
-    )
+    what = "compare these models of the scores (default: all)"
+    parser.add("--model NAME", what, several=True, default=[])
+    parser.add("--plan TOML", "with a table [adaptive]")
+    what = "chosen trials of each participant (default: the plan's, or the most that one has)"
+    parser.add("--trials N", what, positive)
+    what = "ask for the answers of a finished study again, chosen by this policy"
+    parser.add("--replay", what, choices=sorted(POLICIES))
+    parser.add("--blinded", "say stop or go on, nothing else")
+    what = "look again until the study may stop (default: once)"
+    parser.add("--every SECONDS", what, number(1, 1e6))  # each look reads the whole study again
 
 
 def run(args: argparse.Namespace) -> int:

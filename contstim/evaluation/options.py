@@ -16,7 +16,7 @@ from contstim.evaluation.inference import TEST_METHODS, ZERO_METHODS
 from contstim.evaluation.subset import MEASURES, UPPER_BOUNDS
 from contstim.evaluation.trials import Analysis
 from contstim.selection.people import MIN_GROUPS
-from contstim.settings import Count, Seed, Several, build, one_of, read_toml, settings
+from contstim.settings import Count, Seed, Several, build, one_of, option, read_toml, settings
 
 #: How tests and intervals are made.
 INFERENCES = ("crossed", "signed-rank")
@@ -89,9 +89,21 @@ class EvaluationOptions:
 
     analyses: Several[Analysis] = ()
     measures: Annotated[Several[_Measure], Field(min_length=1)] = MEASURES
-    inference: Annotated[str, one_of(INFERENCES, "inference")] = "crossed"
-    population: Annotated[str, one_of(POPULATIONS, "population")] = POPULATIONS[0]
-    margin: Annotated[float, Field(gt=0, lt=1)] = 0.1
+    inference: Annotated[str, one_of(INFERENCES, "inference")] = option(
+        "crossed",
+        "crossed: people and sentences are both samples (default); signed-rank: Wilcoxon's tests "
+        "across groups or participants, as published",
+    )
+    population: Annotated[str, one_of(POPULATIONS, "population")] = option(
+        POPULATIONS[0],
+        "what crossed tests speak of: such sentences (default), or these sentences only",
+    )
+    margin: Annotated[float, Field(gt=0, lt=1)] = option(
+        0.1,
+        "differences are equivalent within this share of the way from chance to the lower noise "
+        "ceiling",
+        "SHARE",
+    )
     min_others: Count = 1
     upper: Annotated[str, one_of(UPPER_BOUNDS, "upper bound")] = "published"
     unit: Annotated[str, one_of(UNITS, "unit")] = "auto"
@@ -101,7 +113,9 @@ class EvaluationOptions:
     contrasts: Annotated[str, one_of(CONTRASTS, "contrasts")] = "all"
     family: Annotated[str, one_of(CORRECTION_FAMILIES, "family")] = "page"
     planned: Several[Annotated[Several[str], Field(min_length=2, max_length=2)]] = ()
-    n_bootstrap: Annotated[int, Field(ge=0, le=10**6)] = 1000
+    n_bootstrap: Annotated[int, Field(ge=0, le=10**6)] = option(
+        1000, "resamples of signed-rank intervals", "N", "bootstrap"
+    )
     levels: Several[Annotated[str, one_of(LEVELS, "resampling level")]] = ()
     exclusions: ExclusionRules = field(default_factory=ExclusionRules)
     seed: Seed = 0

@@ -19,7 +19,7 @@ from contstim.search.targets import (
     one_against_all,
     parse_floor,
 )
-from contstim.settings import Count, Natural, Several, one_of, settings
+from contstim.settings import Count, Natural, Several, one_of, option, settings
 from contstim.text.diversity import MOST_USE
 from contstim.text.words import LIKENESSES
 
@@ -78,34 +78,78 @@ class SynthesisOptions:
         In what share of a pair's sentences a word may be, at most (`WordLimit`); 1: in any.
     """
 
-    strategy: Annotated[str, one_of(STRATEGIES)] = DEFAULT
-    starts: Annotated[str, AfterValidator(_starts), one_of(STARTS)] = "partitioned"
-    per_pair: Count | None = None
-    per_sentence: Annotated[int, Field(ge=1, le=1000)] = 1
-    minimum_drop: Annotated[float, Field(ge=0, le=1e6)] = 0.0
+    strategy: Annotated[str, one_of(STRATEGIES)] = option(
+        DEFAULT,
+        "how words are chosen (default: beam, which writes whole sentences from the left for "
+        "models of n-grams and is bounded for others)",
+    )
+    starts: Annotated[str, AfterValidator(_starts), one_of(STARTS)] = option(
+        "partitioned",
+        "sentences that a pair starts from: all, in the order given (the default); shared, in an "
+        "order of its own; partitioned, each sentence for one pair",
+    )
+    per_pair: Count | None = option(None, "start sentences a pair, at most", "N")
+    per_sentence: Annotated[int, Field(ge=1, le=1000)] = option(
+        1, "triplets a natural sentence", "N"
+    )
+    minimum_drop: Annotated[float, Field(ge=0, le=1e6)] = option(
+        0.0, "leave out sentences whose log-probability falls by less than this", "NATS"
+    )
     target: Annotated[str, one_of(NAMED_TARGETS)] = "pair"
-    reject: Several[str] = ()
-    accept: Several[str] = ()
-    reference: str | None = None
-    loss: Annotated[str, one_of(LOSSES)] = "max"
-    margin: Annotated[float, Field(ge=0, le=1e6)] = 0.0
-    floors: Several[str] = ()
-    most_changes: Count | None = None
-    fixed: Several[Natural] = ()
-    changed: Several[Natural] = ()
+    reject: Several[str] = option((), "a model that is to reject", "SPEC")
+    accept: Several[str] = option((), "a model that is to accept", "SPEC")
+    reference: str | None = option(
+        None,
+        "the model outside the set that is to reject, for --target common-failure",
+        "SPEC",
+    )
+    loss: Annotated[str, one_of(LOSSES)] = option(
+        "max",
+        "what counts of the falls of several rejecting models, in standard deviations of their "
+        "scores of natural sentences: the least fall (max, the default) or the mean",
+    )
+    margin: Annotated[float, Field(ge=0, le=1e6)] = option(
+        0.0, "by how much an accepting model's score may fall", "NATS"
+    )
+    floors: Several[str] = option(
+        (),
+        "a score that a model must keep, MODEL[/word|/token]>=VALUE or >=natural[-MARGIN], such as "
+        "contstim:gpt>=natural-5, or plausible (contstim:gpt/word>=natural-0.5) or strict "
+        "(natural-0.1)",
+        "FLOOR",
+        "floor",
+    )
+    most_changes: Count | None = option(None, "words that may change, at most", "N")
+    fixed: Several[Natural] = option((), "a position whose word stays, counted from 0", "POSITION")
+    changed: Several[Natural] = option(
+        (), "a position whose word must change, counted from 0", "POSITION"
+    )
     words_at: dict[str, Several[str]] = field(default_factory=dict)
-    certificate: bool = False
-    alike: Annotated[str, one_of(LIKENESSES)] | None = None
-    most_use: Annotated[float, Field(ge=1e-6, le=1)] = MOST_USE
+    certificate: bool = option(
+        False,
+        "add to each row at least what part of the lowest possible loss was reached, 0 to 1; for "
+        "models of n-grams",
+    )
+    alike: Annotated[str, one_of(LIKENESSES)] | None = option(
+        None,
+        "what a word shares with the natural sentence's word that it replaces: its word class, or "
+        "its Penn Treebank tag (a plural noun for a plural noun)",
+    )
+    most_use: Annotated[float, Field(ge=1e-6, le=1)] = option(
+        MOST_USE,
+        "in what share of a pair's synthetic sentences a word may be, at most, unless the natural "
+        f"sentences have it more often (default: {MOST_USE:g}; 1: no limit)",
+        "SHARE",
+    )
 
     def __post_init__(self) -> None:
         self._check_target()
         self.side(("rejecting",), ("accepting",))  # refuses bad floors and edits
-        for option, value in self.of_strategy.items():
-            if self.strategy not in OPTION_OF[option]:
-                owners = " or ".join(map(repr, OPTION_OF[option]))
+        for name, value in self.of_strategy.items():
+            if self.strategy not in OPTION_OF[name]:
+                owners = " or ".join(map(repr, OPTION_OF[name]))
                 raise InputError(
-                    f"synthesis.{option} is {value!r}, but the strategy is {self.strategy!r}; "
+                    f"synthesis.{name} is {value!r}, but the strategy is {self.strategy!r}; "
                     f"only {owners} has this option"
                 )
 

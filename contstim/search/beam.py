@@ -13,8 +13,8 @@ import numpy as np
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.search.bounded import Bounded
-from contstim.search.sweeps import Search, option
-from contstim.settings import Count, settings
+from contstim.search.sweeps import Search
+from contstim.settings import Count, option, settings
 from contstim.text.sentence import Sentence
 
 if TYPE_CHECKING:

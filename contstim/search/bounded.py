@@ -16,8 +16,8 @@ from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.search.candidates import SLACK, Candidates
 from contstim.search.exhaustive import Exhaustive
 from contstim.search.surrogate import Posterior, Surrogate, expected_improvement
-from contstim.search.sweeps import Search, Strategy, option
-from contstim.settings import Count, settings
+from contstim.search.sweeps import Search, Strategy
+from contstim.settings import Count, option, settings
 
 # A less expensive model is asked for so many candidates at once, and may be asked for this many
 # times the budget at most.

@@ -13,8 +13,8 @@ from contstim.search.bounded import Bounded, Memory
 from contstim.search.candidates import SLACK, Candidates
 from contstim.search.exhaustive import Exhaustive
 from contstim.search.surrogate import expected_improvement
-from contstim.search.sweeps import Search, option
-from contstim.settings import Count, settings
+from contstim.search.sweeps import Search
+from contstim.settings import Count, option, settings
 
 # Words of each position among which pairs are looked for, for each weighting of loss and room.
 _FEW = 64

@@ -11,8 +11,8 @@ from contstim.errors import InputError
 from contstim.models.base import SentenceModel
 from contstim.models.registry import load_model
 from contstim.search.candidates import SLACK, Candidates, propose_in_order
-from contstim.search.sweeps import Strategy, option
-from contstim.settings import Count, settings
+from contstim.search.sweeps import Strategy
+from contstim.settings import Count, option, settings
 from contstim.text.sentence import Sentence, WordList
 
 # Nats of predicted loss for each nat by which a constraint is missed.

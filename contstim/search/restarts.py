@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from contstim.search.bounded import Bounded, Memory
-from contstim.search.sweeps import Search, option
-from contstim.settings import Count, settings
+from contstim.search.sweeps import Search
+from contstim.settings import Count, option, settings
 
 
 @settings

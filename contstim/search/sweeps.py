@@ -14,7 +14,6 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import compress
-from typing import Any
 
 import numpy as np
 
@@ -30,19 +29,6 @@ from contstim.text.sentence import Sentence, WordList
 _KEPT = 32
 # Words whose exact scores are asked for at a position that must change, those that seem best.
 _TRIED = 64
-
-
-def option(default: Any, text: str, *, metavar: str) -> Any:
-    """Declare a field of a strategy that the command line and experiment files offer as well.
-
-    Parameters
-    ----------
-    default
-        Its default, everywhere.
-    text, metavar
-        What the command's help says of it.
-    """
-    return field(default=default, metadata={"help": text, "metavar": metavar})
 
 
 class Strategy(ABC):

@@ -10,8 +10,8 @@ import numpy as np
 from contstim.arrays import FloatArray
 from contstim.search.bounded import Bounded, Memory
 from contstim.search.problem import Objective
-from contstim.search.sweeps import Search, option
-from contstim.settings import Count, settings
+from contstim.search.sweeps import Search
+from contstim.settings import Count, option, settings
 
 __all__ = ["Priced", "Yielding"]
 

@@ -15,7 +15,7 @@ from scipy.special import expit
 
 from contstim.arrays import FloatArray
 from contstim.errors import InputError
-from contstim.settings import settings
+from contstim.settings import option, settings
 
 #: From so many groups on, tests run across groups; the smallest two-sided p of six is 0.031.
 MIN_GROUPS = 6
@@ -61,11 +61,21 @@ class People:
     pairs, by ``experiments/set-power/fit.py``.
     """
 
-    slope: Annotated[float, Field(ge=0, le=100)] = 0.91
-    slope_sd: Annotated[float, Field(ge=0, le=2)] = 0.47
-    side_sd: Annotated[float, Field(ge=0, le=100)] = 0.29
-    item_sd: Annotated[float, Field(ge=0, le=100)] = 1.36
-    lapse: Annotated[float, Field(ge=0, le=1)] = 0.011
+    slope: Annotated[float, Field(ge=0, le=100)] = option(
+        0.91, "log-odds a standard deviation of log-probability", "NUMBER"
+    )
+    slope_sd: Annotated[float, Field(ge=0, le=2)] = option(
+        0.47, "of the logarithm of the slope, over people", "NUMBER"
+    )
+    side_sd: Annotated[float, Field(ge=0, le=100)] = option(
+        0.29, "of people's leanings to one side, logits", "NUMBER"
+    )
+    item_sd: Annotated[float, Field(ge=0, le=100)] = option(
+        1.36, "of the effects of pairs of sentences, logits", "NUMBER"
+    )
+    lapse: Annotated[float, Field(ge=0, le=1)] = option(
+        0.011, "share of answers at random", "NUMBER"
+    )
     most: Annotated[float, Field(gt=0, le=100)] = 3.0
 
     def preferences(self, scaled: FloatArray) -> FloatArray:

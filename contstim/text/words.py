@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 
 from contstim.errors import InputError, UnknownNameError
-from contstim.settings import Several, one_of, settings
+from contstim.settings import Several, one_of, option, settings
 from contstim.text.sentence import Sentence, capitalize, read_words
 from contstim.text.vocabulary import ENGLISH_CAPITALS, Vocabulary, check_language, read_word_rows
 
@@ -90,14 +90,36 @@ class WordOptions:
         Classes (``noun``, ``verb``) or Penn Treebank tags (``NNS``): words that can be one.
     """
 
-    min_zipf: Annotated[float, Field(ge=0, le=10)] | None = None
-    language: str = "en"
-    allow: Several[str] = ()
-    block: Several[str] = ()
-    offensive: Annotated[int, Field(ge=0, le=2)] | None = None
-    names: bool | None = None
-    casing: Annotated[str, one_of(CASINGS)] = "listed"
-    part_of_speech: Several[str] = ()
+    min_zipf: Annotated[float, Field(ge=0, le=10)] | None = option(
+        None,
+        "leave out words of a lower Zipf frequency in wordfreq (3 is once in a million words)",
+        "ZIPF",
+    )
+    language: str = option("en", "language of those frequencies", "CODE")
+    allow: Several[str] = option(
+        (), "words to use whatever the other options say, one a line", "FILE"
+    )
+    block: Several[str] = option((), "words never to use, one a line, whatever their case", "FILE")
+    offensive: Annotated[int, Field(ge=0, le=2)] | None = option(
+        None,
+        "leave out words of the bundled list of offensive words: 2, those that are likely to be "
+        "meant so; 1, also those that may be; 0, all",
+        "LEVEL",
+    )
+    names: bool | None = option(
+        None,
+        "allow words that are listed with a capital only inside sentences, or leave them out",
+    )
+    casing: Annotated[str, one_of(CASINGS)] = option(
+        "listed",
+        "words as listed (the default); 'sentence': those that may stand inside may also open a "
+        "sentence, with a capital; 'lower': all in lower case",
+    )
+    part_of_speech: Several[str] = option(
+        (),
+        "keep words that can be of this class (noun, verb, ...) or Penn Treebank tag",
+        "CLASS",
+    )
 
     def __post_init__(self) -> None:
         tags_of(self.part_of_speech)

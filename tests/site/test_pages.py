@@ -12,7 +12,7 @@ import pytest
 import contstim
 import contstim.errors
 from contstim.cli import COMMANDS
-from contstim.cli.common import CommandParser
+from contstim.cli.parsing import CommandParser
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -125,7 +125,7 @@ FIRST_MET = [
     ("contstim/report/templates/demonstration.html", "ceiling", "the best possible model"),
     ("contstim/cli/demo.py", "a floor on plausibility (", "it may fall by 5 nats"),
     ("contstim/search/bounded.py", "budget", "exact scores"),
-    ("contstim/cli/common.py", "Zipf", "once in a million words"),
+    ("contstim/text/words.py", "Zipf", "once in a million words"),
 ]
 
 

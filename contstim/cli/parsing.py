@@ -1,0 +1,308 @@
+"""Parsers of the commands: options as synopses and settings declare them, and argument types."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import math
+import os
+import sys
+from collections.abc import Callable, Collection
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, NoReturn
+
+from contstim.errors import OutputError
+from contstim.files import is_stream
+
+
+class CommandParser(argparse.ArgumentParser):
+    """An argument parser whose errors are one line that says what to do.
+
+    The help of a subcommand ends with those of its command's examples that are its own.
+    """
+
+    def format_help(self) -> str:
+        """Return the help, with examples."""
+        command = self.prog.split()[1:]
+        module = sys.modules.get(f"contstim.cli.{command[0]}") if len(command) > 1 else None
+        lines = (line.strip() for line in (module.__doc__ or "").splitlines()) if module else ()
+        examples = [f"  {line}" for line in lines if line.startswith(f"{self.prog} ")]
+        if examples:
+            self.formatter_class = argparse.RawDescriptionHelpFormatter
+            self.epilog = "\n".join(["Example:" if len(examples) == 1 else "Examples:", *examples])
+        return super().format_help()
+
+    def add(
+        self,
+        usage: str,
+        what: str,
+        read: Callable[[str], object] = str,
+        *,
+        default: object = None,
+        choices: Collection[str] | None = None,
+        required: bool = False,
+        several: bool = False,
+        to: argparse._ActionsContainer | None = None,
+    ) -> None:
+        """Add an option or an argument.
+
+        Parameters
+        ----------
+        usage
+            As a synopsis has it: ``study STUDY``, an argument; ``--limit N``; ``--pair A B`` takes
+            two values, ``--groups N ...`` one or more; ``--distinct``, without choices, is true
+            where it is given.
+        what
+            The help. The default is added unless it speaks of one.
+        read
+            Reads a value.
+        default, choices, required
+            As argparse has them.
+        several
+            Whether the option may be given several times, which the help then says.
+        to
+            A group of options of the parser that this one belongs to.
+        """
+        name, *values = usage.split()
+        if (default or isinstance(default, float | int)) and "default" not in what:
+            shown = f"{default:g}" if isinstance(default, float) else default
+            what = f"{what} (default: {shown})".lstrip()
+        how: dict[str, Any] = {"default": default, "type": read, "choices": choices}
+        if name.startswith("--") and not values and choices is None:
+            how = {"action": "store_true"}
+        elif values[1:]:
+            how["nargs"] = "+" if values[1] == "..." else len(values)
+        if values:
+            how["metavar"] = values[0] if how.get("nargs", "+") == "+" else tuple(values)
+        if required:
+            how["required"] = True
+        if several:
+            how["action"] = "append"
+            what += "; may be given several times"
+        (to or self).add_argument(name, help=what, **how)
+
+    def add_fields(
+        self,
+        kind: type,
+        *names: str,
+        unset: bool = False,
+        to: argparse._ActionsContainer | None = None,
+    ) -> None:
+        """Add the options that settings declare (`contstim.settings.option`).
+
+        Parameters
+        ----------
+        kind
+            A class of settings.
+        names
+            The fields; all that are options, if there are none.
+        unset
+            Have None, not the default, where an option is not given.
+        to
+            As of `add`.
+        """
+        declared = {item.name: item for item in fields(kind) if "help" in item.metadata}
+        for name in names or declared:
+            default, said = declared[name].default, declared[name].metadata
+            takes, bounds = _range_of(kind, name)
+            flag = f"--{(said['name'] or name).replace('_', '-')}"
+            if takes is bool and default is None:
+                action = argparse.BooleanOptionalAction
+                (to or self).add_argument(flag, action=action, help=said["help"])
+                continue
+            shown = f" (default: {default:g})" if isinstance(default, float | int) else ""
+            self.add(
+                f"{flag} {said['metavar'] or ''}",
+                said["help"] + shown * unset,
+                reader(kind, name),
+                default=None if unset or default == () or takes is bool else default,
+                choices=bounds.get("choices"),
+                several=default == (),
+                to=to,
+            )
+
+    def add_seed(self) -> None:
+        """Add ``--seed``."""
+        seed = whole_number(0, 2**63 - 1)
+        self.add("--seed N", "seed of everything left to chance", seed, default=0)
+
+    def add_out(self, metavar: str = "CSV") -> None:
+        """Add ``--out``, a file, by default standard output."""
+        what = "where to write (default: standard output)"
+        self.add(f"--out {metavar}", what, output_file, default="-")
+
+    def add_out_folder(self) -> None:
+        """Add ``--out``, a folder that must be named."""
+        self.add("--out FOLDER", "where to write", output_folder, required=True)
+
+    def add_cache(self, what: str) -> None:
+        """Add ``--cache``, a folder of scores."""
+        self.add("--cache FOLDER", what, output_folder)
+
+    def add_device(self) -> None:
+        """Add ``--device``, that of a network that is trained."""
+        self.add("--device DEVICE", "cpu (default) or cuda:0 ...", default="cpu")
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse; what a command does not take is an error of this command, not of `contstim`."""
+        found, left = super().parse_known_args(args, namespace)
+        if left and len(self._actions) > 1:  # else it is no command that was asked for
+            options = [text.partition("=")[0] for text in left if text.startswith("-")]
+            if not options:
+                self.error(f"{_short(left[0])} is an argument too many")
+            near = difflib.get_close_matches(options[0], self._option_string_actions, 1, 0.75)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            self.error(f"there is no option {_short(options[0])} here{hint}")
+        return found, left
+
+    def error(self, message: str) -> NoReturn:
+        """Print one line and exit with status 2."""
+        self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
+
+
+def whole_number(least: int, most: int = 10**9) -> Callable[[str], int]:
+    """Return a reader of whole numbers from `least` up to `most`, for ``type=``."""
+
+    def read(text: str) -> int:
+        # int() would also take 1_000 and the digits of other scripts.
+        digits = text.isascii() and text.isdigit()
+        if digits and len(text) <= 99 and least <= int(text) <= most:
+            return int(text)
+        wrong = f"{_short(text)} is not a whole number from {least} up"
+        if digits and int(text[-99:]) >= least:
+            wrong = f"{_short(text)} is too large, the most is {most}"
+        raise argparse.ArgumentTypeError(wrong)
+
+    return read
+
+
+#: Reads a whole number above 0.
+positive = whole_number(1)
+
+#: Read numbers of threads, of resamples or simulated experiments, and of a port.
+threads = whole_number(1, 1024)
+resamples = whole_number(1, 10**6)
+port = whole_number(0, 65_535)
+
+
+def number(
+    least: float = -math.inf,
+    most: float = math.inf,
+    *,
+    above: float | None = None,
+    below: float | None = None,
+) -> Callable[[str], float]:
+    """Return a reader of finite numbers within bounds, for ``type=``.
+
+    `above` and `below` are bounds that are left out.
+    """
+    low = f"above {above:g}" if above is not None else f"from {least:g}"
+    high = f"below {below:g}" if below is not None else f"to {most:g}"
+    bounds = [bound for bound in (low, high) if not bound.endswith("inf")]
+    wanted = " ".join(["a finite number", *bounds])
+
+    def read(text: str) -> float:
+        try:
+            value = float(text) if text.isascii() and "_" not in text else math.nan
+        except ValueError:
+            value = math.nan
+        within = math.isfinite(value) and least <= value <= most
+        within &= (above is None or value > above) and (below is None or value < below)
+        if not within:
+            raise argparse.ArgumentTypeError(f"{_short(text)} is not {wanted}")
+        return value
+
+    return read
+
+
+def reader(kind: type, name: str) -> Callable[[str], Any]:
+    """Return a reader of a field of settings: a text, or numbers in its range."""
+    takes, bounds = _range_of(kind, name)
+    if takes is int:
+        return whole_number(bounds["ge"], bounds.get("le", 10**9))
+    if takes is float:
+        least, most = bounds.get("ge", -math.inf), bounds.get("le", math.inf)
+        return number(least, most, above=bounds.get("gt"), below=bounds.get("lt"))
+    return str
+
+
+def _range_of(kind: type, name: str) -> tuple[type, dict[str, Any]]:
+    from contstim.settings import range_of  # pydantic, which `contstim --help` does without
+
+    return range_of(kind, name)
+
+
+def given(args: argparse.Namespace, kind: type) -> dict[str, Any]:
+    """Return what the arguments hold for fields of settings, by the fields' names."""
+    options = {item.name: item.metadata.get("name") or item.name for item in fields(kind)}
+    found = {name: getattr(args, option, None) for name, option in options.items()}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= 40 else text[:37] + "...")
+
+
+def output_file(text: str) -> str:
+    """Return a path that a file can be written to, or ``-``, for ``type=``.
+
+    Raises
+    ------
+    OutputError
+        If the path is a folder, leads nowhere, or has a name that no table can hold.
+    """
+    if text == "-":
+        return text
+    _check_place(text)
+    if os.path.isdir(text):
+        raise OutputError(f"cannot write {text}: it is a folder; give a file name")
+    return text
+
+
+def output_folder(text: str) -> str:
+    """Return a path of a folder that can be written into, for ``type=``; it need not exist.
+
+    Raises
+    ------
+    OutputError
+        If the path is a file or the root of the file system, leads nowhere, or has a name that no
+        table can hold.
+    """
+    _check_place(text)
+    if os.path.lexists(text) and not os.path.isdir(text):
+        raise OutputError(f"cannot write into {text}: it is no folder; give another")
+    if os.path.isdir(text) and os.path.samefile(text, os.sep):
+        raise OutputError(
+            f"cannot write into {text}: it is the root of the file system; give another folder"
+        )
+    return text
+
+
+def new_file(text: str) -> Path:
+    """Return the path of a file that is put in place in one step, for ``type=``.
+
+    Raises
+    ------
+    OutputError
+        As `output_file`, and for a device or pipe, which would be lost.
+    """
+    path = Path(output_file(text))
+    if is_stream(path):
+        raise OutputError(f"cannot write {text}: it is no file; give a file name")
+    return path
+
+
+def _check_place(text: str) -> None:
+    try:
+        text.encode()
+        os.stat(text)
+    except UnicodeEncodeError:
+        raise OutputError(
+            f"cannot write {text!a}: the name is not UTF-8; choose another output"
+        ) from None
+    except FileNotFoundError:
+        pass
+    except (OSError, ValueError) as error:
+        said = error.strerror if isinstance(error, OSError) else error
+        raise OutputError(f"cannot write {text}: {said}; choose another output") from None
