@@ -44,11 +44,11 @@ def add_adapt(parser: CommandParser) -> None:
     parser.add_seed()
 
 
-def adapt(args: argparse.Namespace) -> int:
+def run_adapt(args: argparse.Namespace) -> int:
     """Adapt, write and print the pseudo-perplexities before and after."""
-    from contstim.models import adapting
+    from contstim.models.adapting import AdaptOptions, adapt
 
-    options = adapting.AdaptOptions(
+    options = AdaptOptions(
         steps=args.steps,
         batch_tokens=args.batch_tokens,
         learning_rate=args.learning_rate,
@@ -56,7 +56,7 @@ def adapt(args: argparse.Namespace) -> int:
         patience=args.patience,
         seed=args.seed,
     )
-    found = adapting.adapt(
+    found = adapt(
         args.base,
         read_sentences(args.text),
         Path(args.out),
@@ -92,16 +92,16 @@ def add_distill(parser: CommandParser) -> None:
     _add_fitting(parser, epochs=5, layers=None)
 
 
-def distill(args: argparse.Namespace) -> int:
+def run_distill(args: argparse.Namespace) -> int:
     """Distill, and say how near the student comes."""
-    from contstim.models.learnt import student
+    from contstim.models.learnt.student import distill
 
     refuse_overwriting(args.out, [args.text, args.heldout])
     sentences = read_sentences(args.text)[: args.limit]
     heldout = None if args.heldout is None else read_sentences(args.heldout)
     teacher = load_model(args.teacher)
     with resumable(), torch_threads(args.threads):
-        record = student.distill(
+        record = distill(
             teacher,
             sentences,
             Path(args.out),
@@ -138,12 +138,12 @@ def add_finetune(parser: CommandParser) -> None:
     _add_fitting(parser, epochs=3, layers=2)
 
 
-def finetune(args: argparse.Namespace) -> int:
+def run_finetune(args: argparse.Namespace) -> int:
     """Fine-tune, and say how well the restarts do."""
-    from contstim.models.learnt import finetuning
+    from contstim.models.learnt.finetuning import finetune
 
     with resumable(), torch_threads(args.threads):
-        record = finetuning.finetune(
+        record = finetune(
             args.base,
             args.data,
             Path(args.out),

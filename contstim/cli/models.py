@@ -46,9 +46,9 @@ def run(args: argparse.Namespace) -> int:
         "info": _info,
         "check": _check,
         "train": train.run,
-        "adapt": learn.adapt,
-        "distill": learn.distill,
-        "finetune": learn.finetune,
+        "adapt": learn.run_adapt,
+        "distill": learn.run_distill,
+        "finetune": learn.run_finetune,
     }
     return actions[args.action](args)
 
