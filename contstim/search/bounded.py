@@ -6,6 +6,7 @@ improvement times its probability of feasibility is greatest.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 
@@ -349,12 +350,7 @@ class _WordSearch:
         """Return by how much candidates are expected to lower the best loss beyond some, (k,)."""
         objective, natural = self.candidates.objective, self.candidates.natural
         target = self.target - beyond
-        means, deviations = {}, {}
-        for name in objective.models:
-            mean, deviation = self.posteriors[name].predict(index)
-            known = self.candidates.known[name][index]
-            means[name] = np.where(np.isnan(known), mean, known)
-            deviations[name] = np.where(np.isnan(known), deviation, 0.0)
+        means, deviations = likely(self.candidates, self.posteriors, objective.models, index)
         if objective.weights is None:
             draws = {
                 name: means[name][:, None] + deviations[name][:, None] * normal
@@ -388,6 +384,22 @@ class _WordSearch:
         """Return by how many nats scores have lowered the loss so far."""
         objective, natural = self.candidates.objective, self.candidates.natural
         return objective.of_one(natural, natural) - self.candidates.target
+
+
+def likely(
+    candidates: Candidates,
+    posteriors: Mapping[str, Posterior],
+    models: Iterable[str],
+    index: IntArray,
+) -> tuple[dict[str, FloatArray], dict[str, FloatArray]]:
+    """Return, by model, expectation and deviation of scores: 0 where they are known, (k,) each."""
+    means, deviations = {}, {}
+    for name in models:
+        mean, deviation = posteriors[name].predict(index)
+        known = candidates.known[name][index]
+        means[name] = np.where(np.isnan(known), mean, known)
+        deviations[name] = np.where(np.isnan(known), deviation, 0.0)
+    return means, deviations
 
 
 def _cost_by_model(candidates: Candidates) -> dict[str, float]:

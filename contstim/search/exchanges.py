@@ -9,12 +9,15 @@ import numpy as np
 from scipy.special import ndtr
 
 from contstim.arrays import FloatArray, IntArray
-from contstim.search.bounded import Bounded, Memory
+from contstim.search.bounded import Bounded, Memory, likely
 from contstim.search.candidates import SLACK, Candidates
 from contstim.search.exhaustive import Exhaustive
 from contstim.search.surrogate import expected_improvement
 from contstim.search.sweeps import Search
 from contstim.settings import Count, option, settings
+
+# Expectations and deviations of scores by model, (V,) each.
+_Likely = tuple[dict[str, FloatArray], dict[str, FloatArray]]
 
 # Words of each position among which pairs are looked for, for each weighting of loss and room.
 _FEW = 64
@@ -75,14 +78,7 @@ class Exchanges(Bounded):
         """Return the words of `first` that, with one of `second` each, seem to improve most."""
         if self.tried is None:
             return _beside(search, first, second)
-        ones, twos = (
-            _few(search, here, there, here.known)
-            for here, there in ((first, second), (second, first))
-        )
-        together = {
-            name: first.known[name][ones][:, None] + second.known[name][twos] - first.now[name]
-            for name in first.tables
-        }
+        ones, _, together = _together(search, first, second, first.known, second.known)
         losses = first.objective.loss(together, first.natural)
         for name, minimum in first.minimum.items():
             losses = np.where(together[name] >= minimum - SLACK, losses, np.inf)
@@ -106,10 +102,10 @@ class _Guess:
 
     def exchange(self, search: Search, places: Sequence[Candidates]) -> bool:
         """Replace two words; return whether that was done."""
-        likely = [self._likely(candidates) for candidates in places]
+        alone = [self._likely(candidates) for candidates in places]
         found: list[tuple[float, int, int, int, int]] = []
         for i, j in itertools.combinations(range(len(places)), 2):
-            promise, ones, twos = self._promise(search, places[i], places[j], likely[i], likely[j])
+            promise, ones, twos = self._promise(search, places[i], places[j], alone[i], alone[j])
             best = np.argsort(-promise, axis=None, kind="stable")[: self.options.guesses]
             for at in best[promise.ravel()[best] > 0]:
                 one, two = divmod(int(at), len(twos))
@@ -119,39 +115,21 @@ class _Guess:
                 return True
         return False
 
-    def _likely(self, candidates: Candidates) -> dict[str, tuple[FloatArray, FloatArray]]:
-        """Return, by model, expectation and deviation of each candidate's score, (V,) each."""
-        every = np.arange(len(candidates.words))
-        likely = {}
-        for name, table in candidates.tables.items():
-            known = candidates.known[name]
-            if table.exact:
-                likely[name] = known, np.zeros(len(known))
-                continue
-            mean, deviation = self.memory.posterior(candidates, name).predict(every)
-            unknown = np.isnan(known)
-            likely[name] = np.where(unknown, mean, known), np.where(unknown, deviation, 0.0)
-        return likely
+    def _likely(self, candidates: Candidates) -> _Likely:
+        """Return what each candidate's scores are likely to be, (V,)."""
+        posteriors = {name: self.memory.posterior(candidates, name) for name in candidates.tables}
+        return likely(candidates, posteriors, posteriors, np.arange(len(candidates.words)))
 
     def _promise(
-        self,
-        search: Search,
-        first: Candidates,
-        second: Candidates,
-        one: dict[str, tuple[FloatArray, FloatArray]],
-        two: dict[str, tuple[FloatArray, FloatArray]],
+        self, search: Search, first: Candidates, second: Candidates, one: _Likely, two: _Likely
     ) -> tuple[FloatArray, IntArray, IntArray]:
         """Return what some pairs promise, nats, and of which words they are."""
-        ones, twos = (
-            _few(search, here, there, {name: mean for name, (mean, _) in likely.items()})
-            for here, there, likely in ((first, second, one), (second, first, two))
-        )
+        ones, twos, means = _together(search, first, second, one[0], two[0])
+        deviations = {
+            name: np.sqrt(one[1][name][ones][:, None] ** 2 + two[1][name][twos] ** 2 + _APART**2)
+            for name in means
+        }
         feasible = np.ones((len(ones), len(twos)))
-        means, deviations = {}, {}
-        for name, now in first.now.items():
-            (a, s), (b, t) = one[name], two[name]
-            means[name] = a[ones][:, None] + b[twos] - now
-            deviations[name] = np.sqrt(s[ones][:, None] ** 2 + t[twos] ** 2 + _APART**2)
         for name, minimum in first.minimum.items():
             feasible *= ndtr((means[name] - minimum) / deviations[name])
         losses = first.objective.loss(means, first.natural)
@@ -186,6 +164,24 @@ def _beside(search: Search, here: Candidates, there: Candidates) -> IntArray:
     """Return the words that may stand at one position when that at another is replaced as well."""
     without = search.sentence.replace(there.position, "")
     return np.flatnonzero(search.proposal.allowed(without, here.position, here.words))
+
+
+def _together(
+    search: Search,
+    first: Candidates,
+    second: Candidates,
+    one: Mapping[str, FloatArray],
+    two: Mapping[str, FloatArray],
+) -> tuple[IntArray, IntArray, dict[str, FloatArray]]:
+    """Return words of two positions, (k,) and (l,), and by model what pairs score, (k, l).
+
+    `one` and `two` are the scores of each word alone, (V,): pairs change what both change.
+    """
+    ones, twos = _few(search, first, second, one), _few(search, second, first, two)
+    scores = {
+        name: one[name][ones][:, None] + two[name][twos] - now for name, now in first.now.items()
+    }
+    return ones, twos, scores
 
 
 def _few(
