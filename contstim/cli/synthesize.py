@@ -57,7 +57,7 @@ from contstim.pipeline.synthesis import (
     write_synthesis,
 )
 from contstim.search.results import Triplet
-from contstim.search.strategies import OPTION_OF, STRATEGIES, options, strategy_called
+from contstim.search.strategies import OPTION_OF, STRATEGIES, options
 from contstim.search.targets import NAMED_TARGETS
 from contstim.text.diversity import diversity_line, words_of
 from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
@@ -134,8 +134,6 @@ def run(args: argparse.Namespace) -> int:
     vocabulary = read_vocabulary(args.vocabulary, words) if own else None
     words_at = dict(map(_words_at, args.words_at or ()))
     words.refuse((word for listed in words_at.values() for word in listed), Path())
-    own_options = {option: getattr(args, option) for option in OPTION_OF}
-    strategy_called(args.strategy, **own_options)  # refuses what the strategy does not have
     pairs = args.pair or (itertools.combinations(args.model, 2) if target == "pair" else ())
     request = SynthesisRequest(
         pairs=[(a, b) for a, b in pairs],

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field
 
 from contstim.errors import InputError
 from contstim.search.problem import Edits
-from contstim.search.strategies import DEFAULT, OPTION_OF, STRATEGIES, with_options
+from contstim.search.strategies import DEFAULT, OPTION_OF, STRATEGIES, strategy_called, with_options
 from contstim.search.targets import (
     LOSSES,
     NAMED_TARGETS,
@@ -145,13 +145,7 @@ class SynthesisOptions:
     def __post_init__(self) -> None:
         self._check_target()
         self.side(("rejecting",), ("accepting",))  # refuses bad floors and edits
-        for name, value in self.of_strategy.items():
-            if self.strategy not in OPTION_OF[name]:
-                owners = " or ".join(map(repr, OPTION_OF[name]))
-                raise InputError(
-                    f"synthesis.{name} is {value!r}, but the strategy is {self.strategy!r}; "
-                    f"only {owners} has this option"
-                )
+        strategy_called(self.strategy, **self.of_strategy)  # refuses what it does not have
 
     def _check_target(self) -> None:
         if self.target == "split" and not (self.reject and self.accept):

@@ -56,9 +56,9 @@ def test_the_old_name_of_partitioned_starts(tmp_path: Path) -> None:
         (GOOD + "[synthesis]\nstrategy = 'bounde'\n", "did you mean 'bounded'"),
         (
             GOOD + "[synthesis]\nstrategy = 'exhaustive'\nbudget = 3\n",
-            "only 'bounded' or 'beam' or",
+            "goes with the strategy 'bounded' or 'beam' or",
         ),
-        (GOOD + "[synthesis]\nstrategy = 'paper'\ninputs = 3\n", "synthesis.inputs is 3, but"),
+        (GOOD + "[synthesis]\nstrategy = 'paper'\ninputs = 3\n", "inputs=3 goes with the strategy"),
         (GOOD + "[synthesis]\ninputs = 0\n", "synthesis.inputs is 0; give at least 1"),
         (
             GOOD + "[synthesis]\nper_sentence = 1001\n",
@@ -69,7 +69,10 @@ def test_the_old_name_of_partitioned_starts(tmp_path: Path) -> None:
             "triplets.per_pair is 1000000; give at most 100000",
         ),
         (GOOD + "[natural]\naccept_from = 2.0\n", "natural.accept_from is 2.0; give at most 1"),
-        (GOOD + "[synthesis]\ncandidates = 'a:b'\n", "only 'paper' has this option"),
+        (
+            GOOD + "[synthesis]\ncandidates = 'a:b'\n",
+            "goes with the strategy 'paper', not",
+        ),
         (GOOD + "[triplets]\n", "add [synthesis]"),
         (GOOD + "[synthesis]\n[triplets]\nper_pair = 5\n", "not a multiple of 10 strata"),
         (GOOD + "[design]\n", "add [natural], [set] or [triplets]"),
