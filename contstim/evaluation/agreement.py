@@ -13,8 +13,26 @@ import pandas as pd
 from scipy.stats import binom
 
 from contstim.arrays import BoolArray, FloatArray
+from contstim.evaluation.result import PairTables, PeopleTables
 from contstim.evaluation.subset import Subset
 from contstim.evaluation.trials import TrialData
+
+
+def people_tables(data: TrialData, seed: int) -> PeopleTables:
+    """Return what the choices say without any model."""
+    return PeopleTables(
+        trial_table(data), agreement_table(data), reliability_table(data, seed=seed)
+    )
+
+
+def pair_tables(data: TrialData, scores: pd.DataFrame | None, trials: pd.DataFrame) -> PairTables:
+    """Return models against each other; `scores` has one column a model, `trials` a row a pair."""
+    return PairTables(
+        model_agreement_table(data),
+        consistency_table(data),
+        natural_preference_table(data),
+        pd.DataFrame() if scores is None else instructive_table(data, scores, trials),
+    )
 
 
 def _by_condition(data: TrialData) -> Iterator[tuple[str, BoolArray]]:

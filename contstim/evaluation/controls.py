@@ -10,6 +10,7 @@ from scipy.stats import t as student
 from contstim.arrays import BoolArray, FloatArray
 from contstim.errors import InputError
 from contstim.evaluation.inference import benjamini_hochberg
+from contstim.evaluation.result import ControlTables
 from contstim.evaluation.trials import Analysis, TrialData, select
 
 #: Columns of the table of token counts.
@@ -29,6 +30,23 @@ _MOST_STEPS = 100
 _CONVERGED = 1e-9
 # Beyond this the weights (in units of one standard deviation of a predictor) grow without end.
 _SEPARATED = 1e4
+
+
+def control_tables(
+    data: TrialData,
+    scores: pd.DataFrame | None,
+    tokens: pd.DataFrame | None,
+    features: pd.DataFrame | None,
+) -> ControlTables:
+    """Return all controls for which there are data: scores, token counts and features."""
+    columns = NORMALISATION_COLUMNS, TOKEN_COLUMNS, FEATURE_COLUMNS
+    normalisation, counts, of_features = (pd.DataFrame(columns=list(c)) for c in columns)
+    if scores is not None and tokens is not None:
+        normalisation = normalisation_control(data, scores, tokens)
+        counts = token_counts(data, tokens)
+    if features is not None:
+        of_features = feature_control(data, features)
+    return ControlTables(normalisation, counts, of_features)
 
 
 def token_counts(data: TrialData, tokens: pd.DataFrame) -> pd.DataFrame:

@@ -14,15 +14,7 @@ from contstim.adaptive.preregister import plan_departures
 from contstim.adaptive.standing import Standing, study_standing
 from contstim.arrays import IntArray
 from contstim.errors import InputError, UnknownNameError
-from contstim.evaluation.agreement import (
-    agreement_table,
-    consistency_table,
-    instructive_table,
-    model_agreement_table,
-    natural_preference_table,
-    reliability_table,
-    trial_table,
-)
+from contstim.evaluation.agreement import pair_tables, people_tables
 from contstim.evaluation.bootstrap import (
     RankTests,
     affordable_draws,
@@ -32,22 +24,12 @@ from contstim.evaluation.bootstrap import (
 )
 from contstim.evaluation.choices import HumanData, RawChoices, finish, stack_exclusions
 from contstim.evaluation.contrasts import CrossedTests, Inference, analyse
-from contstim.evaluation.controls import (
-    FEATURE_COLUMNS,
-    NORMALISATION_COLUMNS,
-    TOKEN_COLUMNS,
-    feature_control,
-    normalisation_control,
-    token_counts,
-)
+from contstim.evaluation.controls import control_tables
 from contstim.evaluation.exclusion import catch_accuracy, exclude, leave_out_unknown
 from contstim.evaluation.importers import ColumnMapping, read_choices, read_mapped
 from contstim.evaluation.options import EvaluationOptions, departures, preset_options, read_plan
 from contstim.evaluation.result import (
-    ControlTables,
     Evaluation,
-    PairTables,
-    PeopleTables,
     Provenance,
     Summary,
 )
@@ -74,9 +56,6 @@ from contstim.models.cache import versions
 from contstim.models.registry import load_model
 from contstim.progress import track
 from contstim.tables import read_table
-
-#: The controls that need token counts.
-_COUNTED = (NORMALISATION_COLUMNS, TOKEN_COLUMNS)
 
 
 def evaluate(
@@ -166,7 +145,7 @@ def evaluate(
     if options.inference == "crossed":
         inference = CrossedTests(options.population, options.margin)
     compared, comparisons, details = result_tables(outcomes, inference, options)
-    trials = trial_table(data)
+    people = people_tables(data, options.seed)
     standing = None
     if options.adaptive is not None and wide is not None and source is not None:
         every = _rising(whole_table(source, wide), falling)
@@ -175,16 +154,9 @@ def evaluate(
         models=compared,
         comparisons=comparisons,
         details=details,
-        people=PeopleTables(
-            trials, agreement_table(data), reliability_table(data, seed=options.seed)
-        ),
-        pairs=PairTables(
-            model_agreement_table(data),
-            consistency_table(data),
-            natural_preference_table(data),
-            pd.DataFrame() if wide is None else instructive_table(data, wide, trials),
-        ),
-        controls=_controls(data, wide, tokens, features),
+        people=people,
+        pairs=pair_tables(data, wide, people.trials),
+        controls=control_tables(data, wide, tokens, features),
         summary=_summary(human.choices, kept, data),
         provenance=Provenance(
             scores=pd.DataFrame(columns=["sentence"])
@@ -291,22 +263,6 @@ def _conditions_left_out(
     if options.analyses or not (conditions > 1 and len(analyses) <= 3 < conditions):
         return []
     return [f"There are {conditions} conditions; they are not analysed one by one unless named."]
-
-
-def _controls(
-    data: TrialData,
-    wide: pd.DataFrame | None,
-    tokens: pd.DataFrame | None,
-    features: pd.DataFrame | None,
-) -> ControlTables:
-    normalisation, counts = (pd.DataFrame(columns=list(c)) for c in _COUNTED)
-    if wide is not None and tokens is not None:
-        normalisation = normalisation_control(data, wide, tokens)
-        counts = token_counts(data, tokens)
-    empty = pd.DataFrame(columns=list(FEATURE_COLUMNS))
-    return ControlTables(
-        normalisation, counts, empty if features is None else feature_control(data, features)
-    )
 
 
 def _summary(before: pd.DataFrame, kept: pd.DataFrame, data: TrialData) -> Summary:

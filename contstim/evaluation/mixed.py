@@ -5,15 +5,16 @@ from __future__ import annotations
 import importlib
 import warnings
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse import csgraph, linalg
+from scipy.special import expit
 
-from contstim.arrays import FloatArray
+from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InputError, MissingExtraError
 from contstim.evaluation.choices import align_choices, check_choices
 from contstim.evaluation.trials import TrialData
@@ -91,11 +92,11 @@ def fit_bradley_terry(choices: pd.DataFrame) -> BradleyTerry:
         raise InputError("no choice is on a trial that pits two models against each other")
     models = sorted({*table["model_1"], *table["model_2"]})
     signs = _signs(table, models)
-    labels = _components(signs)
-    fixed = _free_columns(labels)
-    item, items = pd.factorize(table["sentence_1"] + "\t" + table["sentence_2"])
-    person, people = pd.factorize(table["participant"])
-    random, kinds = _random_effects(signs, item, len(items), person, len(people))
+    touch = sparse.csr_array(np.abs(signs).T @ np.abs(signs))
+    labels = np.asarray(csgraph.connected_components(touch, directed=False)[1], dtype=np.int64)
+    # All models but the first of each component have a parameter of their own.
+    fixed = np.setdiff1d(np.arange(len(labels)), np.unique(labels, return_index=True)[1])
+    random, kinds = _random_effects(table, signs)
     y = np.asarray(table["rating"] > 0, dtype=np.float64)
     model = library.BinomialBayesMixedGLM(
         y, signs[:, fixed], random, kinds, vcp_p=_LOG_SD_PRIOR, fe_p=_ABILITY_PRIOR
@@ -110,15 +111,21 @@ def fit_bradley_terry(choices: pd.DataFrame) -> BradleyTerry:
         raise InputError("the mixed model did not converge on these choices")
     mean, covariance = _laplace(y, sparse.csr_array(signs[:, fixed]), random, spread[kinds])
     loading = _centred(labels, fixed)
-    counts = (signs != 0).sum(axis=0)
-    return BradleyTerry(
-        abilities=_abilities(
-            models, labels, loading @ mean, loading @ covariance @ loading.T, counts
-        ),
-        comparisons=_comparisons(models, labels, loading @ mean, loading @ covariance @ loading.T),
-        item_sd=float(spread[0]),
-        participant_sd=float(spread[1]),
+    ability, covariance = loading @ mean, loading @ covariance @ loading.T
+    sd = np.sqrt(np.diag(covariance))
+    abilities = pd.DataFrame(
+        {
+            "model": models,
+            "ability": ability,
+            "sd": sd,
+            "low": ability - 1.96 * sd,
+            "high": ability + 1.96 * sd,
+            "n_choices": (signs != 0).sum(axis=0),
+            "component": labels + 1,
+        }
     )
+    compared = _comparisons(models, labels, ability, covariance)
+    return BradleyTerry(abilities, compared, float(spread[0]), float(spread[1]))
 
 
 def _signs(table: pd.DataFrame, models: list[str]) -> FloatArray:
@@ -131,19 +138,7 @@ def _signs(table: pd.DataFrame, models: list[str]) -> FloatArray:
     return signs
 
 
-def _components(signs: FloatArray) -> NDArray[np.int64]:
-    touch = np.abs(signs).T @ np.abs(signs)
-    _, labels = csgraph.connected_components(sparse.csr_array(touch), directed=False)
-    return np.asarray(labels, dtype=np.int64)
-
-
-def _free_columns(labels: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the models with a parameter of their own: all but the first of each component."""
-    _, first = np.unique(labels, return_index=True)
-    return np.setdiff1d(np.arange(len(labels)), first)
-
-
-def _centred(labels: NDArray[np.int64], fixed: NDArray[np.int64]) -> FloatArray:
+def _centred(labels: IntArray, fixed: IntArray) -> FloatArray:
     """Return the matrix from parameters to abilities with mean 0 in each component."""
     full = np.zeros((len(labels), len(fixed)))
     full[fixed, np.arange(len(fixed))] = 1.0
@@ -151,22 +146,18 @@ def _centred(labels: NDArray[np.int64], fixed: NDArray[np.int64]) -> FloatArray:
     return np.asarray(full - (same / same.sum(axis=1, keepdims=True)) @ full)
 
 
-def _random_effects(
-    signs: FloatArray,
-    item: NDArray[np.int64],
-    n_items: int,
-    person: NDArray[np.int64],
-    n_people: int,
-) -> tuple[sparse.csr_matrix, NDArray[np.int64]]:
+def _random_effects(table: pd.DataFrame, signs: FloatArray) -> tuple[sparse.csr_matrix, IntArray]:
+    """Return the design of the effects of pairs and of participants on models, and their kinds."""
+    item, items = pd.factorize(table["sentence_1"] + "\t" + table["sentence_2"])
+    person, people = pd.factorize(table["participant"])
     n, n_models = signs.shape
-    rows = np.arange(n)
-    by_item = sparse.csr_matrix((np.ones(n), (rows, item)), shape=(n, n_items))
+    by_item = sparse.csr_matrix((np.ones(n), (np.arange(n), item)), shape=(n, len(items)))
     at, model = np.nonzero(signs)
-    columns = person[at] * n_models + model
-    by_person = sparse.csr_matrix((signs[at, model], (at, columns)), shape=(n, n_people * n_models))
+    columns, shape = person[at] * n_models + model, (n, len(people) * n_models)
+    by_person = sparse.csr_matrix((signs[at, model], (at, columns)), shape=shape)
     kept = np.asarray(abs(by_person).sum(axis=0)).ravel() > 0
     by_person = by_person[:, kept]
-    kinds = np.concatenate([np.zeros(n_items, dtype=np.int64), np.ones(int(kept.sum()), np.int64)])
+    kinds = np.repeat(np.arange(2), [len(items), kept.sum()])
     return sparse.hstack([by_item, by_person]).tocsr(), kinds
 
 
@@ -198,42 +189,16 @@ def _laplace(
     return effects[:n_fixed], np.asarray(factors.solve(unit)[:n_fixed])
 
 
-def _abilities(
-    models: list[str],
-    labels: NDArray[np.int64],
-    ability: FloatArray,
-    covariance: FloatArray,
-    counts: NDArray[np.int64],
-) -> pd.DataFrame:
-    spread = np.sqrt(np.diag(covariance))
-    return pd.DataFrame(
-        {
-            "model": models,
-            "ability": ability,
-            "sd": spread,
-            "low": ability - 1.96 * spread,
-            "high": ability + 1.96 * spread,
-            "n_choices": counts,
-            "component": labels + 1,
-        }
-    )
-
-
 def _comparisons(
-    models: list[str],
-    labels: NDArray[np.int64],
-    ability: FloatArray,
-    covariance: FloatArray,
+    models: list[str], labels: IntArray, ability: FloatArray, covariance: FloatArray
 ) -> pd.DataFrame:
     rows = []
-    for i in range(len(models)):
-        for j in range(i + 1, len(models)):
-            if labels[i] != labels[j]:
-                continue
-            d = float(ability[i] - ability[j])
-            s = float(np.sqrt(covariance[i, i] + covariance[j, j] - 2 * covariance[i, j]))
-            win = float(1 / (1 + np.exp(-d)))
-            rows.append((models[i], models[j], d, s, d - 1.96 * s, d + 1.96 * s, win))
+    for i, j in combinations(range(len(models)), 2):
+        if labels[i] != labels[j]:
+            continue
+        d = float(ability[i] - ability[j])
+        s = float(np.sqrt(covariance[i, i] + covariance[j, j] - 2 * covariance[i, j]))
+        rows.append((models[i], models[j], d, s, d - 1.96 * s, d + 1.96 * s, float(expit(d))))
     columns = ["model_1", "model_2", "difference", "sd", "low", "high", "win"]
     return pd.DataFrame(rows, columns=columns)
 

@@ -72,10 +72,15 @@ class Recovery:
 
 @dataclass(frozen=True, eq=False)
 class _Design:
-    """Rows of K sentence pairs in the scores, shape (K, 2); or `n_random` random ones a study."""
+    """Rows of K sentence pairs in the scores, shape (K, 2); or `n_random` random ones a study.
 
+    Those are of the rows `usable` of the scores.
+    """
+
+    name: str
     pairs: IntArray
     n_random: int
+    usable: IntArray
 
     @property
     def size(self) -> int:
@@ -166,18 +171,16 @@ def recovery(
     work = [(number, part) for number in range(len(made)) for part in parts]
     for number, part in track(work, len(work), "simulating studies"):
         sizes = n_participants, trials_each
-        named = _studies(made[number], scaled, usable, part, people, *sizes, decision, rngs[number])
+        named = _studies(made[number], scaled, part, people, *sizes, decision, rngs[number])
         np.add.at(right[number], part, named)
     curves, needed, model_pairs = [], [], []
-    for name, design, rng, named in zip(designs, made, rngs, right, strict=True):
-        curve = _curve(name, models, named, np.bincount(studies, minlength=len(models)))
-        curve["n_trials"] = trials_each * curve["n_participants"]
-        curves.append(curve)
-        needed.append(_needed(name, curve, target))
-        model_pairs.append(_model_pairs(name, design, scaled, usable, models, people, rng))
-    columns = ["design", "n_participants", "n_trials", "recovery", "low", "high"]
+    for design, rng, named in zip(made, rngs, right, strict=True):
+        n_each = np.bincount(studies, minlength=len(models))
+        curves.append(_curve(design.name, models, named, n_each, trials_each))
+        needed.append(_needed(curves[-1], target))
+        model_pairs.append(_model_pairs(design, scaled, models, people, rng))
     return Recovery(
-        pd.concat(curves, ignore_index=True)[[*columns, "least_model", "least_recovery"]],
+        pd.concat(curves, ignore_index=True),
         pd.DataFrame(needed).astype(dict.fromkeys(("n_participants", *_ENDS), "Int64")),
         pd.concat(model_pairs, ignore_index=True),
         target,
@@ -196,7 +199,7 @@ def _design(
                 f"{given} random pairs are asked for, {len(usable)} sentences with finite scores "
                 f"make 1 to {len(usable) // 2}"
             )
-        return _Design(np.empty((0, 2), dtype=np.int64), given)
+        return _Design(name, np.empty((0, 2), dtype=np.int64), given, usable)
     columns = []
     for column in ("sentence_1", "sentence_2"):
         if column not in given:
@@ -217,13 +220,12 @@ def _design(
     distinct = np.unique(pairs, axis=0)
     if not len(distinct):
         raise InputError(f"design {name} has no pair; give some")
-    return _Design(distinct, 0)
+    return _Design(name, distinct, 0, usable)
 
 
 def _studies(
     design: _Design,
     scaled: FloatArray,
-    usable: IntArray,
     right: IntArray,
     people: People,
     n_participants: int,
@@ -241,7 +243,7 @@ def _studies(
     """
     n, k, total = len(right), design.size, n_participants * trials_each
     if design.n_random:
-        drawn = np.stack([rng.choice(usable, 2 * k, replace=False) for _ in range(n)])
+        drawn = np.stack([rng.choice(design.usable, 2 * k, replace=False) for _ in range(n)])
         differences = scaled[drawn[:, k:]] - scaled[drawn[:, :k]]  # studies, pairs, models
     else:
         one, two = design.pairs.T
@@ -288,29 +290,32 @@ def _scores(chances: FloatArray, order: IntArray, second: BoolArray, decision: s
     return np.asarray(np.where(second, yes, no))
 
 
-def _curve(name: str, models: list[str], right: FloatArray, studies: IntArray) -> pd.DataFrame:
-    rows = []
-    for participants, each in enumerate(right.T, start=1):
-        low, high = exact_interval(each.sum(), int(studies.sum()))
-        shares = each / np.maximum(studies, 1)
-        least = int(np.argmin(np.where(studies > 0, shares, np.inf)))
-        rows.append(
-            {
-                "design": name,
-                "n_participants": participants,
-                "recovery": float(each.sum() / studies.sum()),
-                "low": low,
-                "high": high,
-                "least_model": models[least],
-                "least_recovery": float(shares[least]),
-            }
-        )
-    return pd.DataFrame(rows)
+def _curve(
+    name: str, models: list[str], right: FloatArray, studies: IntArray, trials_each: int
+) -> pd.DataFrame:
+    """Return how many studies name the right model; `right` is (models, participants)."""
+    total, n = right.sum(axis=0), int(studies.sum())
+    shares = right / np.maximum(studies, 1)[:, None]
+    least = np.argmin(np.where(studies[:, None] > 0, shares, np.inf), axis=0)
+    ends = np.array([exact_interval(hits, n) for hits in total])
+    people = np.arange(1, len(total) + 1)
+    return pd.DataFrame(
+        {
+            "design": name,
+            "n_participants": people,
+            "n_trials": trials_each * people,
+            "recovery": total / n,
+            "low": ends[:, 0],
+            "high": ends[:, 1],
+            "least_model": [models[i] for i in least],
+            "least_recovery": shares[least, people - 1],
+        }
+    )
 
 
-def _needed(name: str, curve: pd.DataFrame, target: float) -> dict[str, object]:
+def _needed(curve: pd.DataFrame, target: float) -> dict[str, object]:
     """Return from where on a curve stays at the target."""
-    found: dict[str, object] = {"design": name}
+    found: dict[str, object] = {"design": curve["design"].iloc[0]}
     for column, end in zip(("recovery", "high", "low"), _ENDS, strict=True):
         below = np.flatnonzero(curve[column] < target)
         first = int(below[-1]) + 1 if len(below) else 0
@@ -322,23 +327,25 @@ def _needed(name: str, curve: pd.DataFrame, target: float) -> dict[str, object]:
 
 
 def _model_pairs(
-    name: str,
     design: _Design,
     scaled: FloatArray,
-    usable: IntArray,
     models: list[str],
     people: People,
     rng: np.random.Generator,
 ) -> pd.DataFrame:
     pairs = design.pairs
     if design.n_random:  # many studies' pairs, so that the means are those of all
-        half = min(20_000, len(usable) // 2)
-        pairs = rng.choice(usable, 2 * half, replace=False).reshape(half, 2)
+        half = min(20_000, len(design.usable) // 2)
+        pairs = rng.choice(design.usable, 2 * half, replace=False).reshape(half, 2)
     differences = scaled[pairs[:, 1]] - scaled[pairs[:, 0]]
     factors = log_bayes_factors(people.probabilities(differences)).mean(axis=0)
-    rows = [
-        (name, models[i], models[j], float((differences[:, i] * differences[:, j] < 0).mean()), f)
-        for (i, j), f in zip(combinations(range(len(models)), 2), factors.tolist(), strict=True)
-    ]
-    columns = ["design", "model_1", "model_2", "separated", "log_bayes_factor"]
-    return pd.DataFrame(rows, columns=columns)
+    i, j = np.transpose(list(combinations(range(len(models)), 2)))
+    return pd.DataFrame(
+        {
+            "design": design.name,
+            "model_1": [models[k] for k in i],
+            "model_2": [models[k] for k in j],
+            "separated": (differences[:, i] * differences[:, j] < 0).mean(axis=0),
+            "log_bayes_factor": factors,
+        }
+    )

@@ -10,7 +10,7 @@ import pandas as pd
 
 from contstim.arrays import BoolArray, FloatArray
 from contstim.errors import InputError
-from contstim.evaluation.choices import CATCH, name_rows
+from contstim.evaluation.choices import CATCH, refuse_rows
 from contstim.models.base import SentenceModel
 from contstim.models.cache import ScoreCache
 from contstim.models.registry import score_kind
@@ -47,10 +47,8 @@ def score_table(scores: ScoreSource, sentences: Sequence[str]) -> pd.DataFrame:
     else:
         columns: dict[str, pd.Series] = {}
         for model, source in scores.items():
-            if isinstance(source, pd.Series):
-                columns[str(model)] = _one_score_each(source, str(model))
-            elif isinstance(source, Mapping):
-                columns[str(model)] = _one_score_each(pd.Series(dict(source)), str(model))
+            if isinstance(source, pd.Series | Mapping):
+                columns[str(model)] = _one_score_each(pd.Series(source), str(model))
             else:
                 function = source.score if isinstance(source, SentenceModel) else source
                 values = np.asarray(function(wanted), dtype=float)
@@ -210,19 +208,13 @@ def whole_table(scores: ScoreSource, wide: pd.DataFrame) -> pd.DataFrame:
 def _wide(table: pd.DataFrame) -> pd.DataFrame:
     columns = set(table.columns)
     if {"sentence", "model", "log_prob"} <= columns:
-        bad = table[["sentence", "model"]].isna().any(axis=1)
-        if bad.any():
-            raise InputError(f"a sentence or model is missing in the scores ({name_rows(bad)})")
-        long = table[["sentence", "model", "log_prob"]].drop_duplicates()
-        long = long.assign(log_prob=_numbers(long["log_prob"], "log_prob"))
-        twice = long.duplicated(["sentence", "model"])
-        if twice.any():
-            row = long.loc[twice].iloc[0]
-            raise InputError(
-                f"model {row['model']!r} has two scores for {row['sentence']!r}; keep one"
-            )
-        blocks = long.groupby("model", sort=False)
-        return pd.DataFrame({str(m): b.set_index("sentence")["log_prob"] for m, b in blocks})
+        missing = table[["sentence", "model"]].isna().any(axis=1)
+        refuse_rows(missing, "a sentence or model is missing in the scores ({rows})")
+        numbers = pd.to_numeric(table["log_prob"], errors="coerce").astype(float)
+        bad = numbers.isna() & table["log_prob"].notna()
+        refuse_rows(bad, "log_prob {value!r} is not a number ({rows})", table["log_prob"])
+        blocks = numbers.set_axis(table["sentence"]).groupby(table["model"].to_numpy(), sort=False)
+        return pd.DataFrame({str(m): _one_score_each(block, str(m)) for m, block in blocks})
     if "sentence" in columns:
         table = table.set_index("sentence")
     elif not isinstance(table.index, pd.Index) or table.index.dtype.kind in "iuf":
@@ -241,14 +233,6 @@ def _wide(table: pd.DataFrame) -> pd.DataFrame:
             )
         kept[str(column)] = _one_score_each(table[column], str(column))
     return pd.DataFrame(kept)
-
-
-def _numbers(series: pd.Series, name: str) -> pd.Series:
-    numbers = pd.to_numeric(series, errors="coerce")
-    bad = numbers.isna() & series.notna()
-    if bad.any():
-        raise InputError(f"{name} {series[bad].iloc[0]!r} is not a number ({name_rows(bad)})")
-    return numbers.astype(float)
 
 
 def _one_score_each(series: pd.Series, model: str) -> pd.Series:

@@ -93,35 +93,27 @@ def _read(file: Path) -> dict[str, list[dict[str, object]]]:
 def _region_surprisals(
     suite: dict[str, Any], scorer: WordScorer, name: str
 ) -> dict[int, dict[str, dict[int, float]]]:
-    keys: list[tuple[int, str]] = []
-    owners: list[list[int]] = []
-    sentences: list[str] = []
-    numbers: list[list[int]] = []
+    cases = []
     for item in suite["items"]:
         for condition in item["conditions"]:
-            words, owner, order = [], [], []
-            for region in condition["regions"]:
-                order.append(int(region["region_number"]))
-                for word in region["content"].split():
-                    words.append(word)
-                    owner.append(order[-1])
-            keys.append((int(str(item["item_number"])), condition["condition_name"]))
-            owners.append(owner)
-            numbers.append(order)
-            sentences.append(" ".join(words))
+            regions = {int(r["region_number"]): r["content"].split() for r in condition["regions"]}
+            cases.append((int(str(item["item_number"])), condition["condition_name"], regions))
+    sentences = [
+        " ".join(word for words in regions.values() for word in words) for *_, regions in cases
+    ]
     found: dict[int, dict[str, dict[int, float]]] = {}
-    for key, sentence, owner, order, values in zip(
-        keys, sentences, owners, numbers, scorer(sentences), strict=True
-    ):
-        if len(values) != len(owner):
+    for case, sentence, values in zip(cases, sentences, scorer(sentences), strict=True):
+        item, condition, regions = case
+        owners = [number for number, words in regions.items() for _ in words]
+        if len(values) != len(owners):
             raise InputError(
-                f"the scorer gave {len(values)} values for the {len(owner)} words of {sentence!r} "
+                f"the scorer gave {len(values)} values for the {len(owners)} words of {sentence!r} "
                 f"in suite {name!r}"
             )
-        total = dict.fromkeys(order, 0.0)
-        for region, value in zip(owner, values, strict=True):
+        total = dict.fromkeys(regions, 0.0)
+        for region, value in zip(owners, values, strict=True):
             total[region] -= float(value) / np.log(2)
-        found.setdefault(key[0], {})[key[1]] = total
+        found.setdefault(item, {})[condition] = total
     return found
 
 
