@@ -25,13 +25,13 @@ def people_tables(data: TrialData, seed: int) -> PeopleTables:
     )
 
 
-def pair_tables(data: TrialData, scores: pd.DataFrame | None, trials: pd.DataFrame) -> PairTables:
+def pair_tables(data: TrialData, scores: pd.DataFrame, trials: pd.DataFrame) -> PairTables:
     """Return models against each other; `scores` has one column a model, `trials` a row a pair."""
     return PairTables(
         model_agreement_table(data),
         consistency_table(data),
         natural_preference_table(data),
-        pd.DataFrame() if scores is None else instructive_table(data, scores, trials),
+        instructive_table(data, scores, trials),
     )
 
 

@@ -281,12 +281,15 @@ class RankTests:
     columns = (("p_smallest",), ("p_smallest",))
 
     @classmethod
-    def of(cls, data: TrialData, options: EvaluationOptions, draws: Draws | None) -> RankTests:
-        """Make the tests that `options` ask for."""
+    def of(cls, data: TrialData, options: EvaluationOptions, levels: tuple[str, ...]) -> RankTests:
+        """Make the tests that `options` ask for; intervals are from resamples of `levels`."""
         unit = options.unit
         if unit == "auto":
             unit = unit_of_tests(len(data.groups), options.min_groups)
         unit_of = data.group_of if unit == "group" else np.arange(len(data.participants))
+        draws = None
+        if options.n_bootstrap:
+            draws = draw(data, levels, options.n_bootstrap, options.seed)
         return cls(unit, unit_of, options.zero_method, options.test_method, draws)
 
     def __call__(self, outcome: AnalysisValues, pairs: Sequence[tuple[int, int]]) -> Inferred:

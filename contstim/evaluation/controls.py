@@ -34,14 +34,14 @@ _SEPARATED = 1e4
 
 def control_tables(
     data: TrialData,
-    scores: pd.DataFrame | None,
+    scores: pd.DataFrame,
     tokens: pd.DataFrame | None,
     features: pd.DataFrame | None,
 ) -> ControlTables:
     """Return all controls for which there are data: scores, token counts and features."""
     columns = NORMALISATION_COLUMNS, TOKEN_COLUMNS, FEATURE_COLUMNS
     normalisation, counts, of_features = (pd.DataFrame(columns=list(c)) for c in columns)
-    if scores is not None and tokens is not None:
+    if tokens is not None:
         normalisation = normalisation_control(data, scores, tokens)
         counts = token_counts(data, tokens)
     if features is not None:

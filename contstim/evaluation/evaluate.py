@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from contstim.adaptive.conduct import AdaptivePlan
 from contstim.adaptive.preregister import plan_departures
-from contstim.adaptive.standing import Standing, study_standing
+from contstim.adaptive.standing import study_standing
 from contstim.arrays import IntArray
 from contstim.errors import InputError, UnknownNameError
 from contstim.evaluation.agreement import pair_tables, people_tables
@@ -19,7 +18,6 @@ from contstim.evaluation.bootstrap import (
     RankTests,
     affordable_draws,
     default_levels,
-    draw,
     pairs_apart,
 )
 from contstim.evaluation.choices import HumanData, RawChoices, finish, stack_exclusions
@@ -112,61 +110,53 @@ def evaluate(
         human = leave_out_unknown(human, [m for m in models if m.event.unknown == "error"])
         scores = model_scores(models, human.choices)
     kept, removed = exclude(human.choices, options.exclusions)
-    source = human.scores if scores is None else scores
-    wide = tokens = None
-    scored, aside = kept, []
-    if source is not None:
-        unscored = unscored_catch(kept, source)
-        scored, aside = kept[~unscored], [aside_note(unscored, kept)] if unscored.any() else []
-        wide = score_table(source, [*scored["sentence_1"], *scored["sentence_2"]])
-        if isinstance(source, pd.DataFrame):
-            tokens = token_table(source, list(wide.index))
-    kinds = {} if wide is None or source is None else score_kinds(source, list(wide.columns))
-    falling = [model for model, (_, better) in kinds.items() if better == "lower"]
-    scored, named = name_targets(scored, [] if wide is None else list(wide.columns))
-    data = TrialData.of(scored, None if wide is None else _rising(wide, falling))
+    study = _Scored.of(kept, human.scores if scores is None else scores)
+    choices, named = name_targets(study.choices, list(study.kinds))
+    data = TrialData.of(choices, study.rising(study.scores))
     for name in {name for pair in options.planned for name in pair}:
         if name not in data.models:
             raise UnknownNameError.among("model", name, data.models)
-    notes = [*human.notes, *aside, *named, *check_targets(data.pairs, data.models)]
-    notes += [f"Of two sentences {model} is taken to prefer the lower score." for model in falling]
+    notes = [*human.notes, *study.notes, *named, *check_targets(data.pairs, data.models)]
     levels = options.levels or default_levels(data, options.min_groups)
     if options.inference == "crossed":
         levels, options = (), replace(options, n_bootstrap=0)
-    options, fewer = _affordable(data, options, levels)
+    n_draws = affordable_draws(data, levels, options.n_bootstrap)
+    if n_draws != options.n_bootstrap:
+        notes.append(
+            f"{n_draws} bootstrap samples were drawn instead of {options.n_bootstrap:,}, because "
+            "participants saw different trials and each sample ranks them all again."
+        )
+    options = replace(options, n_bootstrap=n_draws)
     analyses = options.analyses or default_analyses(_with_targets(data))
-    notes += [*fewer, *_conditions_left_out(data, options, analyses)]
-    draws = None
-    if options.n_bootstrap:
-        draws = draw(data, levels, options.n_bootstrap, options.seed)
+    notes += _conditions_left_out(data, options, analyses)
     shown = track(analyses, len(analyses), "evaluating")
     outcomes = (outcome for a in shown for outcome in analyse(data, a, options))
-    inference: Inference = RankTests.of(data, options, draws)
-    if options.inference == "crossed":
-        inference = CrossedTests(options.population, options.margin)
+    inference: Inference = CrossedTests(options.population, options.margin)
+    if options.inference != "crossed":
+        inference = RankTests.of(data, options, levels)
     compared, comparisons, details = result_tables(outcomes, inference, options)
     people = people_tables(data, options.seed)
     standing = None
-    if options.adaptive is not None and wide is not None and source is not None:
-        every = _rising(whole_table(source, wide), falling)
-        standing = _standing(kept, every, options.adaptive, notes)
+    if options.adaptive is not None and study.kinds:
+        try:
+            standing = study_standing(kept, study.rising(study.whole()), options.adaptive)
+        except InputError as error:
+            notes.append(f"Belief, fit and verdict of the adaptive study are missing: {error}.")
     return Evaluation(
         models=compared,
         comparisons=comparisons,
         details=details,
         people=people,
-        pairs=pair_tables(data, wide, people.trials),
-        controls=control_tables(data, wide, tokens, features),
+        pairs=pair_tables(data, study.scores, people.trials),
+        controls=control_tables(data, study.scores, study.tokens, features),
         summary=_summary(human.choices, kept, data),
         provenance=Provenance(
-            scores=pd.DataFrame(columns=["sentence"])
-            if wide is None
-            else wide.rename_axis("sentence").reset_index(),
+            scores=study.scores.rename_axis("sentence").reset_index(),
             excluded=stack_exclusions(human.excluded, removed),
             levels=levels,
             options=options,
             preset=preset,
-            units={model: unit for model, (unit, _) in kinds.items()},
+            units={model: unit for model, (unit, _) in study.kinds.items()},
             notes=tuple(notes),
             departures=departed,
             versions=versions("pandas"),
@@ -175,15 +165,65 @@ def evaluate(
     )
 
 
-def _standing(
-    choices: pd.DataFrame, log_probs: pd.DataFrame, plan: AdaptivePlan, notes: list[str]
-) -> Standing | None:
-    """Return how an adaptive study stands, or note why that cannot be said."""
-    try:
-        return study_standing(choices, log_probs, plan)
-    except InputError as error:
-        notes.append(f"Belief, fit and verdict of the adaptive study are missing: {error}.")
-        return None
+@dataclass(frozen=True, eq=False)
+class _Scored:
+    """Choices that models can be evaluated on, and the models' scores.
+
+    Attributes
+    ----------
+    choices
+        Without catch trials that have no scores.
+    source
+        Where scores come from.
+    scores
+        As they were given, one column a model, of the sentences of the choices, (S, M); without a
+        column if there are no scores.
+    tokens
+        Numbers of tokens, shape (S, M), if they are known.
+    kinds
+        Of each model the unit of its scores, and ``higher`` or ``lower`` for which is the better.
+    notes
+        On what was decided.
+    """
+
+    choices: pd.DataFrame
+    source: ScoreSource
+    scores: pd.DataFrame
+    tokens: pd.DataFrame | None
+    kinds: dict[str, tuple[str, str]]
+    notes: list[str]
+
+    @classmethod
+    def of(cls, choices: pd.DataFrame, source: ScoreSource | None) -> _Scored:
+        if source is None:
+            return cls(choices, {}, pd.DataFrame(), None, {}, [])
+        unscored = unscored_catch(choices, source)
+        notes = [aside_note(unscored, choices)] if unscored.any() else []
+        choices = choices[~unscored]
+        table = score_table(source, [*choices["sentence_1"], *choices["sentence_2"]])
+        tokens = (
+            token_table(source, list(table.index)) if isinstance(source, pd.DataFrame) else None
+        )
+        kinds = score_kinds(source, list(table.columns))
+        made = cls(choices, source, table, tokens, kinds, notes)
+        notes += [
+            f"Of two sentences {model} is taken to prefer the lower score."
+            for model in made.falling
+        ]
+        return made
+
+    @property
+    def falling(self) -> list[str]:
+        """Models of whose scores the lower one is the better."""
+        return [model for model, (_, better) in self.kinds.items() if better == "lower"]
+
+    def whole(self) -> pd.DataFrame:
+        """Return the scores of the sentences of the choices and of all others."""
+        return whole_table(self.source, self.scores)
+
+    def rising(self, scores: pd.DataFrame) -> pd.DataFrame:
+        """Return scores of which the higher is the better: those of some models are negated."""
+        return scores.assign(**{model: -scores[model] for model in self.falling})
 
 
 def evaluate_file(
@@ -229,31 +269,12 @@ def evaluate_file(
     return result
 
 
-def _rising(wide: pd.DataFrame, falling: list[str]) -> pd.DataFrame:
-    """Return scores of which the higher is the better: those of `falling` models are negated."""
-    return wide.assign(**{model: -wide[model] for model in falling})
-
-
 def _with_targets(data: TrialData) -> pd.DataFrame:
     """Return the pairs, without targets where no model that trials target has scores."""
     targets = data.pairs[["model_1", "model_2"]]
     if not data.models or targets.isin(data.models).any(axis=None):
         return data.pairs
     return data.pairs.assign(model_1=None, model_2=None)
-
-
-def _affordable(
-    data: TrialData, options: EvaluationOptions, levels: tuple[str, ...]
-) -> tuple[EvaluationOptions, list[str]]:
-    """Return the options with as many resamples as can be afforded, and a note if fewer."""
-    n_draws = affordable_draws(data, levels, options.n_bootstrap)
-    if n_draws == options.n_bootstrap:
-        return options, []
-    note = (
-        f"{n_draws} bootstrap samples were drawn instead of {options.n_bootstrap:,}, because "
-        "participants saw different trials and each sample ranks them all again."
-    )
-    return replace(options, n_bootstrap=n_draws), [note]
 
 
 def _conditions_left_out(

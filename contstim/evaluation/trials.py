@@ -100,7 +100,8 @@ class TrialData:
         group_of[participant] = group
         order = np.lexsort((pair, participant))
         models = () if scores is None else tuple(str(c) for c in scores.columns)
-        ratio = np.zeros((len(pairs), 0)) if scores is None else log_ratios(scores, pairs)
+        none = np.zeros((len(pairs), 0))
+        ratio = none if scores is None or not models else log_ratios(scores, pairs)
         return cls(
             pd.Index(participants),
             pd.Index(groups),
