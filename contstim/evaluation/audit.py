@@ -15,6 +15,17 @@ from contstim.files import write_whole
 from contstim.tables import require_columns
 
 _LEAST_TRIALS = 10
+_PATTERNS = (
+    *("participant", "n_trials", "fast", "log_sd", "median_rt_ms", "unfocused"),
+    *("hidden_s", "same", "longest_run", "run_p"),
+)
+#: What is said of a participant who breaks a rule, from a row of the table of patterns.
+_BROKEN = {
+    "impossible times": "{fast:.0%} of answers too fast, median {median_rt_ms:.0f} ms",
+    "even times": "standard deviation of log times {log_sd:.2f}",
+    "focus": "out of focus in {unfocused:.0%} of trials, hidden for {hidden_s:.0f} s",
+    "straight-lining": "{same:.0%} the same button, longest run {longest_run}, p {run_p:.2g}",
+}
 
 
 @dataclass(frozen=True)
@@ -90,9 +101,7 @@ def pattern_table(
                 "run_p": _run_p(given, int(longest), rng),
             }
         )
-    columns = ["participant", "n_trials", "fast", "log_sd", "median_rt_ms", "unfocused"]
-    columns += ["hidden_s", "same", "longest_run", "run_p"]
-    table = pd.DataFrame(rows, columns=columns)
+    table = pd.DataFrame(rows, columns=list(_PATTERNS))
     enough = table["n_trials"] >= _LEAST_TRIALS
     broken = {
         "impossible times": table["fast"] >= rules.fast_share,
@@ -184,16 +193,8 @@ class Audit:
             )
             rows.append((row["participant"], f"follows {row['model']}", detail))
         for row in self.patterns[self.patterns["flags"] != ""].to_dict("records"):
-            details = {
-                "impossible times": f"{row['fast']:.0%} of answers too fast, median "
-                f"{row['median_rt_ms']:.0f} ms",
-                "even times": f"standard deviation of log times {row['log_sd']:.2f}",
-                "focus": f"out of focus in {row['unfocused']:.0%} of trials, hidden for "
-                f"{row['hidden_s']:.0f} s",
-                "straight-lining": f"{row['same']:.0%} the same button, longest run "
-                f"{row['longest_run']}, p {row['run_p']:.2g}",
-            }
-            rows += [(row["participant"], rule, details[rule]) for rule in row["flags"].split(";")]
+            for rule in row["flags"].split(";"):
+                rows.append((row["participant"], rule, _BROKEN[rule].format_map(row)))
         return pd.DataFrame(rows, columns=["participant", "reason", "detail"])
 
     def report(self) -> str:
@@ -216,12 +217,11 @@ class Audit:
             "| model | accuracy, rank | k | accuracy, rank with them | first in |",
             "| --- | --- | ---: | --- | ---: |",
         ]
-        for row in self.influence.to_dict("records"):
-            lines.append(
-                f"| {row['model']} | {row['accuracy']:.3f}, {row['rank']} | {row['k']} of "
-                f"{row['n']} | {row['accuracy_with']:.3f}, {row['rank_with']:.1f} "
-                f"| {row['first']:.0%} |"
-            )
+        cells = (
+            "| {model} | {accuracy:.3f}, {rank} | {k} of {n} | {accuracy_with:.3f}, "
+            "{rank_with:.1f} | {first:.0%} |"
+        )
+        lines += [cells.format_map(row) for row in self.influence.to_dict("records")]
         return "\n".join(lines) + "\n"
 
     def write(self, folder: Path) -> None:
@@ -244,7 +244,7 @@ def audit(
     numbers: Sequence[int] = (1, 2, 5, 10),
     *,
     alpha: float = 0.05,
-    rules: PatternRules | None = None,
+    rules: PatternRules = PatternRules(),
     seed: int = 0,
 ) -> Audit:
     """Audit the choices of a study.
@@ -260,7 +260,7 @@ def audit(
     alpha
         False discovery rate of flags for following a model.
     rules
-        When patterns are flagged; by default as `PatternRules` says.
+        When patterns are flagged.
     seed
         Of random orders and draws.
 
@@ -269,7 +269,6 @@ def audit(
     InputError
         If a column or the score of a sentence is missing.
     """
-    rules = PatternRules() if rules is None else rules
     votes = read_votes(choices, scores)
     models = [str(model) for model in scores.columns]
     n = sum(len(group.participants) for group in votes)

@@ -125,15 +125,11 @@ def following_table(votes: Sequence[Votes], models: Sequence[str]) -> pd.DataFra
     for group in votes:
         for i, name in enumerate(group.participants):
             rows += _participant(group, i, name, models)
-    table = pd.DataFrame(
-        rows, columns=["participant", "model", "n_trials", "agreement", "expected", "z"]
-    )
-    for _, own in table.groupby("model", sort=False):
-        values = own["z"].dropna()
-        if len(values):
-            middle = values.median()
-            spread = 1.4826 * (values - middle).abs().median()
-            table.loc[own.index, "z"] = (own["z"] - middle) / max(1.0, float(spread))
+    columns = ["participant", "model", "n_trials", "agreement", "expected", "z"]
+    table = pd.DataFrame(rows, columns=columns)
+    for _, own in table.groupby("model", sort=False)["z"]:
+        apart = own - own.median()
+        table.loc[own.index, "z"] = apart / max(1.0, 1.4826 * float(apart.abs().median()))
     table["p"] = norm.sf(table["z"].to_numpy())
     judged = table["p"].notna()
     table.loc[judged, "q"] = false_discovery_control(table.loc[judged, "p"])

@@ -55,9 +55,8 @@ def write_report(evaluation: Evaluation, folder: str | Path) -> Path:
     OutputError
         If the folder or a file cannot be written.
     """
-    place = Path(folder)
     with waiting("writing the report"):
-        return _write(evaluation, place)
+        return _write(evaluation, Path(folder))
 
 
 def _write(evaluation: Evaluation, place: Path) -> Path:
@@ -228,31 +227,29 @@ def _trials(table: pd.DataFrame) -> str:
 
 
 def _control_parts(evaluation: Evaluation, page: Page, place: Path) -> None:
-    if len(evaluation.controls.normalisation):
+    controls = evaluation.controls
+    if len(controls.normalisation):
         page.heading("Control: length normalisation")
-        page.table(evaluation.controls.normalisation)
-        _add(
-            page,
-            place,
-            "normalisation",
-            normalisation_figure(evaluation.controls.normalisation, sheet()[0]),
+        page.table(controls.normalisation)
+        caption = (
             "Accuracy of a mix of log-probability, MeanLP and PenLP fitted on the other sentence "
-            "pairs, against that of the log-probability alone.",
+            "pairs, against that of the log-probability alone."
         )
-    if len(evaluation.controls.token_counts):
-        page.heading("Control: token counts")
-        page.table(evaluation.controls.token_counts)
-        page.paragraph(scope_sentence(evaluation, "pair"))
-    if len(evaluation.controls.features):
-        page.heading("Control: word features")
-        page.table(evaluation.controls.features)
-        page.paragraph(scope_sentence(evaluation, "pair"))
-        for feature in dict.fromkeys(evaluation.controls.features["feature"]):
-            _add(
-                page,
-                place,
-                f"feature-{feature}",
-                feature_figure(evaluation.controls.features, str(feature), ax=sheet()[0]),
-                f"Mean {str(feature).replace('_', ' ')} of the preferred minus the rejected "
-                "sentence, for models and for people on the same pairs.",
+        figure = normalisation_figure(controls.normalisation, sheet()[0])
+        _add(page, place, "normalisation", figure, caption)
+    for name, table in (
+        ("token counts", controls.token_counts),
+        ("word features", controls.features),
+    ):
+        if len(table):
+            page.heading(f"Control: {name}")
+            page.table(table)
+            page.paragraph(scope_sentence(evaluation, "pair"))
+    if len(controls.features):
+        for feature in dict.fromkeys(controls.features["feature"].astype("str")):
+            figure = feature_figure(controls.features, feature, ax=sheet()[0])
+            caption = (
+                f"Mean {feature.replace('_', ' ')} of the preferred minus the rejected sentence, "
+                "for models and for people on the same pairs."
             )
+            _add(page, place, f"feature-{feature}", figure, caption)

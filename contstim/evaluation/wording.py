@@ -148,14 +148,11 @@ def result_sentences(evaluation: Evaluation, analysis: str, measure: str) -> lis
     rows = rows[rows["value"].notna()]
     if rows.empty:
         return ["No model has a value in this analysis."]
-    values = rows["value"].round(12)  # means that are equal but for rounding tie
-    leading = rows[values == values.max()]
-    if len(leading) > 1:
-        names = [str(name) for name in leading["model"]]
-        first = f"No model is best alone: {', '.join(names[:-1])} and {names[-1]} tie at "
-        first += f"{values.max():.3f}; their intervals and ceilings are in the table."
-    else:
-        first = _best(leading.iloc[0])
+    names = _leading(rows)
+    first = _best(rows.sort_values("value").iloc[-1])
+    if len(names) > 1:
+        first = f"No model is best alone: {_listed(names)} tie at {rows['value'].max():.3f}; "
+        first += "their intervals and ceilings are in the table."
     pairs = evaluation.comparisons.query("analysis == @analysis and measure == @measure")
     clear, spanning = int((pairs["q"] < ALPHA).sum()), int(spans_zero(pairs).sum())
     second = (
@@ -192,10 +189,26 @@ def scope_sentence(evaluation: Evaluation, unit: str) -> str:
     return "This test holds for these sentences only, not for others like them."
 
 
+def _leading(rows: pd.DataFrame) -> list[str]:
+    """Return the models with the highest value; means that are equal but for rounding tie."""
+    values = rows["value"].round(12)
+    return [str(name) for name in rows.loc[values == values.max(), "model"]]
+
+
+def _listed(names: list[str]) -> str:
+    return f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _interval(row: pd.Series, frame: str) -> str:
+    """Return the interval of a value in its frame; nothing where there is none."""
+    if row["ci_low"] != row["ci_low"]:
+        return ""
+    return frame.format(f"95 % interval {row['ci_low']:.3f} to {row['ci_high']:.3f}")
+
+
 def _best(best: pd.Series) -> str:
     sentence = f"The best model is {best['model']} with {best['value']:.3f}"
-    if best["ci_low"] == best["ci_low"]:
-        sentence += f" (95 % interval {best['ci_low']:.3f} to {best['ci_high']:.3f})"
+    sentence += _interval(best, " ({})")
     if best["ceiling_lower"] == best["ceiling_lower"]:
         sentence += (
             f"; its noise ceiling runs from {best['ceiling_lower']:.3f} to "
@@ -305,14 +318,10 @@ def answer_sentences(evaluation: Evaluation) -> list[str]:
     rows = rows.sort_values("value", ascending=False, kind="stable")
     best = rows.iloc[0]
     what = f"{str(measure).replace('_', ' ')} {best['value']:.3f}"
-    if best["ci_low"] == best["ci_low"]:
-        what += f", 95 % interval {best['ci_low']:.3f} to {best['ci_high']:.3f}"
-    tied = rows["value"].round(12) == round(best["value"], 12)
-    names = [str(name) for name in rows.loc[tied, "model"]]
+    what += _interval(best, ", {}")
+    names = _leading(rows)
     if len(names) > 1:
-        sentences = [
-            f"{', '.join(names[:-1])} and {names[-1]} predict people equally well ({what})."
-        ]
+        sentences = [f"{_listed(names)} predict people equally well ({what})."]
     elif len(rows) > 1:
         sentences = [f"{best['model']} predicts people best ({what})."]
     else:
