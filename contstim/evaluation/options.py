@@ -194,26 +194,20 @@ def read_adaptive_plan(path: str | Path) -> AdaptivePlan:
     return cast("AdaptivePlan", plan)
 
 
-def departures(options: EvaluationOptions, planned: EvaluationOptions) -> tuple[str, ...]:
+def departures(
+    options: EvaluationOptions | ExclusionRules,
+    planned: EvaluationOptions | ExclusionRules,
+    where: str = "",
+) -> tuple[str, ...]:
     """Return a sentence for each option, or rule of exclusion, that is not as planned."""
-    return tuple(_differences(options, planned, ""))
-
-
-def _differences(done: Any, planned: Any, where: str) -> list[str]:
     found: list[str] = []
-    for item in fields(done):
-        name, now, then = (
-            f"{where}{item.name}",
-            getattr(done, item.name),
-            getattr(planned, item.name),
-        )
-        if item.name == "adaptive":
-            continue  # what the data depart from, `plan_departures` says
-        if item.name == "exclusions":
-            found += _differences(now, then, "exclusions.")
-        elif now != then:
-            found.append(f"{name} is {_said(now)}; the plan has {_said(then)}.")
-    return found
+    for name, then in vars(planned).items():
+        now = getattr(options, name)
+        if name == "exclusions":
+            found += departures(now, then, "exclusions.")
+        elif now != then and name != "adaptive":  # `plan_departures` says what departs from that
+            found.append(f"{where}{name} is {_said(now)}; the plan has {_said(then)}.")
+    return tuple(found)
 
 
 def _said(value: object) -> str:

@@ -53,6 +53,16 @@ _METHODS = {
         "as in SciPy 1.7"
     ),
 }
+_TRIALS_OF_NAME = {
+    "all": "every model on every trial, catch trials included",
+    "catch": "every model on the catch trials",
+}
+_TRIALS_OF_TARGET = {
+    "accept": "a model on the trials whose synthetic sentence it was to accept",
+    "reject": "a model on the trials whose synthetic sentence it was to reject",
+    "targeted": "a model on the trials made to target it",
+    "either": "a model on the trials made to target it",
+}
 _MOST_NAMED = 3
 # Nobody runs a study of more people or pairs.
 _MOST_WANTED = 100_000
@@ -232,18 +242,8 @@ def _analyses(evaluation: Evaluation) -> str:
     parts = []
     for name in dict.fromkeys(str(n) for n in names):
         target = given[name].target if name in given else name.rpartition("/")[2]
-        if name == "all":
-            text = "every model on every trial, catch trials included"
-        elif name == "catch":
-            text = "every model on the catch trials"
-        elif target == "accept":
-            text = "a model on the trials whose synthetic sentence it was to accept"
-        elif target == "reject":
-            text = "a model on the trials whose synthetic sentence it was to reject"
-        elif target in ("targeted", "either"):
-            text = "a model on the trials made to target it"
-        else:
-            text = "every model on the trials of that condition"
+        own = _TRIALS_OF_TARGET.get(target, "every model on the trials of that condition")
+        text = _TRIALS_OF_NAME.get(name, own)
         parts.append(f"{name.replace('_', ' ')}: {text}")
     return "Analyses, by the trials they rest on. " + "; ".join(parts) + "."
 

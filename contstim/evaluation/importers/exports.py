@@ -39,6 +39,13 @@ _NAMES = {
     "rt_ms": ("rtms", "rt", "reactiontime"),
     "n_choices": ("nchoices",),
 }
+# The columns that only a program's exports have.
+_PROGRAMS = {
+    "PCIbex": {"PennElementName", "Value"},
+    "Gorilla": {"Participant Private ID"},
+    "Qualtrics": {"ResponseId"},
+    "jsPsych": {"trial_type", "trial_index"},
+}
 # Where sentence 1 was shown, by what a column of sides holds. Columns that say whether the two
 # were turned round hold truth values.
 _SIDES = {"left": True, "l": True, "right": False, "r": False, "1": True, "2": False}
@@ -52,15 +59,7 @@ _ASK_SIDE = (
 def recognised(table: pd.DataFrame) -> str | None:
     """Return which program's export a table is, by its columns; None where it is of none."""
     columns = {str(column) for column in table.columns}
-    for name, needed in (
-        ("PCIbex", {"PennElementName", "Value"}),
-        ("Gorilla", {"Participant Private ID"}),
-        ("Qualtrics", {"ResponseId"}),
-        ("jsPsych", {"trial_type", "trial_index"}),
-    ):
-        if needed <= columns:
-            return name
-    return None
+    return next((name for name, needed in _PROGRAMS.items() if needed <= columns), None)
 
 
 def read_export(
@@ -126,7 +125,8 @@ def read_export(
         raise InputError(f"no row of the {kind} holds two sentences and an answer")
     data, both = data[shown].copy(), both[shown]
     left = _left_is_first(data, taken)
-    notes = [f"Read as a {kind}: {_told(taken)}."]
+    told = ", ".join(f"{ours} from {theirs!r}" for ours, theirs in taken.items())
+    notes = [f"Read as a {kind}: {told}."]
     if answer == "response":
         data["rating"], how = _ratings(data, both, left, low, high)
         notes.append(how)
@@ -256,10 +256,6 @@ def _taken(data: pd.DataFrame, given: dict[str, str], side: str | None) -> dict[
     return taken
 
 
-def _told(taken: dict[str, str]) -> str:
-    return ", ".join(f"{ours} from {theirs!r}" for ours, theirs in taken.items())
-
-
 def _sentences(data: pd.DataFrame, kind: str) -> pd.DataFrame:
     """Return sentences 1 and 2 of each row, from these columns or from left and right."""
     if {"sentence_1", "sentence_2"} <= set(data.columns):
@@ -315,9 +311,9 @@ def _ratings(
     if (chosen[0] | chosen[1]).all():
         return chosen[1].map({True: 2.5, False: -2.5}), "An answer is the sentence chosen."
     named = lower.isin(("left", "right")).all()
-    if named and left is None and low is None:
-        raise InputError(f"the answers are left and right; {_ASK_SIDE}")
     if named and low is None:
+        if left is None:
+            raise InputError(f"the answers are left and right; {_ASK_SIDE}")
         low, high = "left", "right"
     if low is None and "n_choices" in data and data["n_choices"].notna().all():
         numbers = pd.to_numeric(data["n_choices"], errors="coerce")
