@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Annotated, Protocol
+from typing import Annotated
 
 import numpy as np
 import pandas as pd
 from pydantic import Field
 
-from contstim.arrays import BoolArray
 from contstim.errors import InputError
 from contstim.evaluation.choices import CATCH, HumanData, Sieve, stack_exclusions
+from contstim.models.base import SentenceModel
 from contstim.settings import settings
 
 _Least = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -98,16 +98,7 @@ def exclude(choices: pd.DataFrame, rules: ExclusionRules) -> tuple[pd.DataFrame,
     return sieve.kept, sieve.excluded
 
 
-class _Knower(Protocol):
-    """A model that tells which words it knows."""
-
-    @property
-    def spec(self) -> str: ...
-
-    def knows(self, words: Sequence[str], /) -> BoolArray: ...
-
-
-def leave_out_unknown(human: HumanData, models: Iterable[_Knower]) -> HumanData:
+def leave_out_unknown(human: HumanData, models: Iterable[SentenceModel]) -> HumanData:
     """Leave out the trials in which a model does not know a word, so that all models share trials.
 
     Parameters
