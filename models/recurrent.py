@@ -15,8 +15,8 @@ from pathlib import Path
 import torch
 
 from contstim.models.recurrent import NetworkConfig, load_network, save_network
-from contstim.models.recurrent.corpus import TokenCorpus
 from contstim.models.recurrent.training import TrainingOptions, perplexity, train_recurrent
+from contstim.models.training_text import TokenCorpus, read_text
 
 # Narrower than the 256 of Golan et al. so that a file is about 8 MB.
 EMBEDDING = 208
@@ -53,7 +53,8 @@ def main() -> None:
     target = args.bundled / f"{args.cell}.safetensors"
     save_network(target, load_network(trained)[0], record, "int8")
     small = load_network(target)[0]
-    unseen = TokenCorpus.read([args.build / "heldout.txt"], small.vocabulary, "keep", [1.0])
+    heldout = read_text([args.build / "heldout.txt"], "keep")
+    unseen = TokenCorpus.of(heldout, small.vocabulary, [1.0])
     print(
         f"held-out perplexity {record['heldout_perplexity']:.2f} as trained, "
         f"{perplexity(small, unseen):.2f} as exported ({target.stat().st_size / 1e6:.2f} MB)"

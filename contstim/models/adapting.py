@@ -12,6 +12,7 @@ import itertools
 import json
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -29,6 +30,7 @@ from contstim.models.hf.masked import MaskedModel
 from contstim.models.hf.network import Network
 from contstim.models.registry import load_model
 from contstim.models.spec import ModelSpec
+from contstim.models.training_text import length_batches
 from contstim.progress import Progress
 from contstim.settings import Count, settings
 
@@ -63,19 +65,11 @@ def shuffled_batches(
 
     Both what stands together and the order of the batches are drawn again by `rng`.
     """
+    lengths = np.array([len(e.ids) for e in encoded])
     order = rng.permutation(len(encoded))
-    lengths = np.array([len(encoded[i].ids) for i in order])
-    order = order[np.argsort(lengths, kind="stable")]
-    groups: list[list[int]] = []
-    for i in order.tolist():
-        length = len(encoded[i].ids)
-        last = groups[-1] if groups else []
-        if last and len(encoded[last[0]].ids) == length and (len(last) + 1) * length <= tokens:
-            last.append(i)
-        else:
-            groups.append([i])
+    groups = length_batches(order, lengths, lambda length: tokens // length)
     for g in rng.permutation(len(groups)):
-        yield groups[g]
+        yield groups[g].tolist()
 
 
 def hide(
@@ -293,25 +287,13 @@ def _own(base: str) -> MaskedModel:
 
 def _usable(model: MaskedModel, text: Sequence[str]) -> tuple[list[str], list[Encoded]]:
     """Return the sentences that the model can take, and their tokens."""
-    sentences, encoded = [], []
-    for start in range(0, len(text), 1024):
-        chunk = text[start : start + 1024]
-        try:
-            found: list[Encoded | None] = list(model.encode(chunk))
-        except InputError:
-            found = [_encoded(model, sentence) for sentence in chunk]
-        for sentence, e in zip(chunk, found, strict=True):
-            if e is not None:
-                sentences.append(sentence)
-                encoded.append(e)
+    sentences: list[str] = []
+    encoded: list[Encoded] = []
+    for sentence in text:
+        with suppress(InputError):
+            encoded += model.encode([sentence])
+            sentences.append(sentence)
     return sentences, encoded
-
-
-def _encoded(model: MaskedModel, sentence: str) -> Encoded | None:
-    try:
-        return model.encode([sentence])[0]
-    except InputError:
-        return None
 
 
 def _split(

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, partial
-from itertools import chain
-from os import PathLike
 
 import numpy as np
 
@@ -15,7 +12,6 @@ from contstim.arrays import BoolArray, IntArray
 from contstim.errors import InputError, UnknownWordError
 from contstim.models.base import Event
 from contstim.models.spec import ModelSpec
-from contstim.tables import numbered_lines
 from contstim.text.sentence import PUNCTUATION_POLICIES, Sentence, WordList, tokens_of_word
 
 #: Symbols of the beginning and the end of a sentence, and of unknown words.
@@ -190,33 +186,3 @@ class WordTokenizer:
                     continue
                 ids.append(self._known_id(token, str(sentence)))
         return Slot(np.array(ids, dtype=np.int64), index, candidates)
-
-
-def training_sentences(
-    path: str | PathLike[str], punctuation: str
-) -> Iterator[tuple[int, list[str]]]:
-    """Yield the number and the tokens of each line that has any.
-
-    Parameters
-    ----------
-    path
-        A UTF-8 file, gzip-compressed if its name ends in ``.gz``.
-    punctuation
-        Passed to :func:`contstim.text.sentence.tokens_of_word`; ``keep`` takes words as given.
-
-    Raises
-    ------
-    InputError
-        For another `punctuation`, and for a file that cannot be read or is not UTF-8.
-    """
-    if punctuation not in PUNCTUATION_POLICIES:
-        choices = ", ".join(PUNCTUATION_POLICIES)
-        raise InputError(f"punctuation must be one of {choices}, got {punctuation!r}")
-    # A text repeats most of its words.
-    tokens_of = cache(partial(tokens_of_word, punctuation=punctuation))
-    for number, line in numbered_lines(path):
-        tokens = line.split()
-        if punctuation != "keep":
-            tokens = list(chain.from_iterable(map(tokens_of, tokens)))
-        if tokens:
-            yield number, tokens

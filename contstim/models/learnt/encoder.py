@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,6 +22,7 @@ from contstim.models.devices import torch_device
 from contstim.models.hf.checkpoint import longest_input, read_from, source_of
 from contstim.models.registry import bundled_models, families
 from contstim.models.spec import ModelSpec
+from contstim.models.training_text import length_batches
 from contstim.progress import track
 from contstim.settings import Count, one_of, settings
 
@@ -269,28 +270,19 @@ class TokenRows:
             member.played.hidden = states.to(device, torch.float32)
         return member.outputs(ids)
 
-    def batches(self, size: int, rng: np.random.Generator) -> Iterator[IntArray]:
-        """Yield one pass in random order, each batch at most `size` sentences of one length."""
-        by_length: dict[int, list[int]] = {}
-        for i in rng.permutation(len(self.ids)).tolist():
-            by_length.setdefault(int(self.lengths[i]), []).append(i)
-        chunks = [
-            np.array(rows[start : start + size], dtype=np.int64)
-            for rows in by_length.values()
-            for start in range(0, len(rows), size)
-        ]
-        for j in rng.permutation(len(chunks)):
-            yield chunks[j]
+    def batches(self, size: int, rng: np.random.Generator) -> list[IntArray]:
+        """Return one pass in random order, each batch at most `size` sentences of one length."""
+        order = rng.permutation(len(self.ids))
+        batches = length_batches(order, self.lengths, lambda _: size)
+        # Lengths in the order in which they are drawn.
+        rank = {n: k for k, n in enumerate(dict.fromkeys(self.lengths[order].tolist()))}
+        batches.sort(key=lambda batch: rank[int(self.lengths[batch[0]])])
+        return [batches[j] for j in rng.permutation(len(batches))]
 
-    def blocks(self) -> Iterator[IntArray]:
-        """Yield all sentences in blocks of one length, shortest first."""
-        order = np.argsort(self.lengths, kind="stable")
-        cuts = np.flatnonzero(np.diff(self.lengths[order])) + 1
-        for same in np.split(order, cuts):
-            if len(same):
-                step = max(1, _TOKENS // int(self.lengths[same[0]]))
-                for start in range(0, len(same), step):
-                    yield same[start : start + step]
+    def blocks(self) -> list[IntArray]:
+        """Return all sentences in blocks of one length, shortest first."""
+        every = np.arange(len(self.ids))
+        return length_batches(every, self.lengths, lambda length: _TOKENS // length)
 
     def outputs(self, member: Member) -> FloatArray:
         """Return the member's outputs for all sentences, (S, K), float64."""
@@ -378,7 +370,7 @@ def record_lower(encoder: Encoder, ids: Sequence[IntArray], n_trained: int | Non
         layers_of(lower)[i] = _Passed()
     handle = layers_of(lower)[n_frozen - 1].register_forward_hook(keep)
     with torch.inference_mode():
-        blocks = list(rows.blocks())
+        blocks = rows.blocks()
         for index in track(blocks, len(blocks), "frozen layers, in batches"):
             batch = torch.from_numpy(np.stack([rows.ids[i] for i in index])).to(encoder.device)
             lower(input_ids=batch, attention_mask=torch.ones_like(batch))
@@ -464,7 +456,7 @@ def fit(
         betas=(0.9, 0.98),
     )
     passes = [
-        list(rows.batches(options.batch, np.random.default_rng([order, epoch])))
+        rows.batches(options.batch, np.random.default_rng([order, epoch]))
         for epoch in range(options.epochs)
     ]
     steps = [(epoch, batch) for epoch, batches in enumerate(passes) for batch in batches]

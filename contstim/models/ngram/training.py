@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,10 +13,10 @@ from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError
 from contstim.models.ngram import Level, NgramTable
 from contstim.models.ngram.arpa import write_arpa
-from contstim.models.words import END, START, UNKNOWN, training_sentences
+from contstim.models.training_text import read_text, training_sentences
+from contstim.models.words import END, START, UNKNOWN
 from contstim.settings import Count, settings
 
-_TOKENS_AT_ONCE = 1_000_000
 _RESERVED = (UNKNOWN, START, END)
 
 
@@ -73,14 +73,6 @@ class Corpus:
         return len(self.ids) - 2 * self.n_sentences
 
 
-class _Interned(dict[str, int]):
-    """Gives each new word the next id."""
-
-    def __missing__(self, word: str) -> int:
-        self[word] = number = len(self)
-        return number
-
-
 def read_corpus(
     paths: Sequence[Path], vocabulary: NgramVocabulary, *, punctuation: str = "keep"
 ) -> Corpus:
@@ -103,69 +95,39 @@ def read_corpus(
         If a file is unreadable or not UTF-8, there is no word in it, ``<s>``, ``</s>`` or
         ``<unk>`` stands in it as a word, or a word is outside a closed vocabulary.
     """
-    interned = _Interned({word: number for number, word in enumerate(_RESERVED)})
-    unknown, start, end = (interned[word] for word in _RESERVED)
-    blocks: list[NDArray[np.int32]] = []
-    n_sentences = 0
-    for path in paths:
-        for tokens, lengths in _blocks(training_sentences(path, punctuation)):
-            ids = np.fromiter(map(interned.__getitem__, tokens), np.int32, len(tokens))
-            if ids.min() < len(_RESERVED):
-                _refuse_reserved(path, punctuation)
-            blocks.append(_bounded(ids, np.array(lengths, dtype=np.int64), start, end))
-            n_sentences += len(lengths)
-    if not n_sentences:
+    text = read_text(paths, punctuation)
+    if not set(_RESERVED).isdisjoint(text.words):
+        _refuse_reserved(paths, punctuation)
+    if not len(text.lengths):
         names = ", ".join(repr(str(path)) for path in paths)
         raise InputError(f"there is no sentence in {names}; give one sentence a line")
-    ids = np.concatenate(blocks)
-    blocks.clear()
-    counts = np.bincount(ids, minlength=len(interned))
-    names_seen = list(interned)
     if vocabulary.words is None:
-        kept = [
-            w for w, n in zip(names_seen[3:], counts[3:], strict=True) if n >= vocabulary.min_count
-        ]
+        counts = text.counts.tolist()
+        kept = [w for w, n in zip(text.words, counts, strict=True) if n >= vocabulary.min_count]
     else:
         kept = [word for word in vocabulary.words if word not in _RESERVED]
-    symbols = [START, END] if vocabulary.closed else [UNKNOWN, START, END]
-    final = [*symbols, *kept]
-    place = {word: number for number, word in enumerate(final)}
-    renumber = np.array([place.get(w, -1) for w in names_seen], dtype=np.int32)
-    outside = (renumber < 0) & (counts > 0)
-    if vocabulary.closed and outside.any():
-        word = names_seen[int(np.flatnonzero(outside)[0])]
+    words = (*([] if vocabulary.closed else [UNKNOWN]), START, END, *kept)
+    place = {word: number for number, word in enumerate(words)}
+    outside = next((word for word in text.words if word not in place), None)
+    if vocabulary.closed and outside is not None:
         raise InputError(
-            f"the text holds {word!r}, which the closed vocabulary lacks; add it or leave the "
+            f"the text holds {outside!r}, which the closed vocabulary lacks; add it or leave the "
             "vocabulary open"
         )
-    renumber[renumber < 0] = place.get(UNKNOWN, unknown)
-    return Corpus(tuple(final), renumber[ids], n_sentences)
+    ids = text.renumbered(place, place.get(UNKNOWN, 0))
+    bounded = _bounded(ids, text.lengths, place[START], place[END])
+    return Corpus(words, bounded, len(text.lengths))
 
 
-def _blocks(
-    sentences: Iterator[tuple[int, list[str]]],
-) -> Iterator[tuple[list[str], list[int]]]:
-    """Yield the tokens of some sentences one after the other, and how many each has."""
-    tokens: list[str] = []
-    lengths: list[int] = []
-    for _, sentence in sentences:
-        tokens += sentence
-        lengths.append(len(sentence))
-        if len(tokens) >= _TOKENS_AT_ONCE:
-            yield tokens, lengths
-            tokens, lengths = [], []
-    if lengths:
-        yield tokens, lengths
-
-
-def _refuse_reserved(path: Path, punctuation: str) -> None:
-    for number, tokens in training_sentences(path, punctuation):
-        for word in _RESERVED:
-            if word in tokens:
-                raise InputError(
-                    f"line {number} of {str(path)!r} holds {word}, which stands for itself in an "
-                    "n-gram model; take it out of the text"
-                )
+def _refuse_reserved(paths: Sequence[Path], punctuation: str) -> None:
+    for path in paths:
+        for number, tokens in training_sentences(path, punctuation):
+            for word in _RESERVED:
+                if word in tokens:
+                    raise InputError(
+                        f"line {number} of {str(path)!r} holds {word}, which stands for itself "
+                        "in an n-gram model; take it out of the text"
+                    )
 
 
 def _bounded(

@@ -29,16 +29,13 @@ from contstim.models.recurrent import (
     save_network,
     write_tensors,
 )
-from contstim.models.recurrent.corpus import (
-    TokenCorpus,
-    count_words,
-    make_vocabulary,
-    ranked_vocabulary,
-)
+from contstim.models.training_text import TokenCorpus, TrainingText, read_text
 from contstim.progress import Progress
 from contstim.settings import Count, one_of, settings
 from contstim.text.sentence import read_words
 
+#: A line of more tokens than this is no sentence, and would take memory without bound.
+_LONGEST = 2000
 _MOST_REPEATS = 10_000  # of a text in a pass
 _MOST_WEIGHTS = 10**9  # of a network: 16 GB in training
 
@@ -381,18 +378,18 @@ def train_recurrent(
     _check_text(text, repeats)
     where = torch_device(device)
     _check_writable(out)
-    counts = count_words(text, punctuation)
+    read = _read(text, punctuation)
     words = (
-        make_vocabulary(counts, min_count)
+        TokenVocabulary.of(read, min_count)
         if vocabulary is None
-        else ranked_vocabulary(read_words(vocabulary), counts)
+        else TokenVocabulary.ranked(read_words(vocabulary), read)
     )
     _check_size(config, words)
-    corpus = TokenCorpus.read(text, words, punctuation, repeats)
+    corpus = TokenCorpus.of(read, words, repeats)
     if heldout is None:
         corpus, unseen = corpus.split(heldout_share, options.seed)
     else:
-        unseen = TokenCorpus.read([heldout], words, punctuation, [1.0])
+        unseen = TokenCorpus.of(_read([heldout], punctuation), words, [1.0])
     record: dict[str, Any] = {
         "digest": _digest(config, options, words, corpus, unseen),
         "options": asdict(options),
@@ -429,6 +426,14 @@ def _check_text(text: Sequence[Path], repeats: list[float]) -> None:
             f"give one weight above 0 and up to {_MOST_REPEATS} for each of {len(text)} files, "
             f"got {repeats}"
         )
+
+
+def _read(paths: Sequence[Path], punctuation: str) -> TrainingText:
+    """Read files of which each holds a sentence."""
+    text = read_text(paths, punctuation, _LONGEST)
+    if 0 in text.n_sentences:
+        raise InputError(f"there is no sentence in {str(paths[text.n_sentences.index(0)])!r}")
+    return text
 
 
 def _check_size(config: NetworkConfig, words: TokenVocabulary) -> None:

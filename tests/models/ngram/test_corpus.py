@@ -33,12 +33,8 @@ def test_several_files_gzip_and_punctuation(tmp_path: Path) -> None:
     )
 
 
-def test_blocks_join_without_a_seam(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = [f"w{i % 7} w{i % 5}" for i in range(200)]
-    text = write(tmp_path / "a.txt", lines)
-    whole = words_of(text)
-    monkeypatch.setattr("contstim.models.ngram.training._TOKENS_AT_ONCE", 5)
-    assert words_of(text) == whole
+def test_a_bad_line_is_named_by_its_number(tmp_path: Path) -> None:
+    text = tmp_path / "a.txt"
     text.write_bytes(b"a line\n" * 50 + b"bad \xff byte\n")
     with pytest.raises(InputError, match="line 51 is not UTF-8"):
         words_of(text)
