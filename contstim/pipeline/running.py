@@ -6,14 +6,16 @@ import json
 import os
 import statistics
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, chdir, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from contstim.errors import ContstimError, InputError, OutputError
 from contstim.files import holder_of, lock, write_whole
 from contstim.pipeline.engine import Engine, Executor
+from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.plan import stages_of
+from contstim.pipeline.searches import check_listed
 from contstim.pipeline.stage import Run, Stage, StudyPlan
 from contstim.pipeline.work import ModelRecord, RunContext, RunStore, Task
 
@@ -84,6 +86,8 @@ def run_study(
         If another process works on the run.
     InputError
         If models, sentences or vocabulary cannot be read, or the stage is none of the study.
+    InfeasibleError
+        If a model knows none of the words that a position is to have.
     OutputError
         If results cannot be written.
     """
@@ -98,6 +102,9 @@ def run_study(
         models = {given: model.description for given, model in records.items()}
         saved = {"models": models, "versions": run.versions}
         write_whole(store.folder / _PLAN, json.dumps(saved, indent=1) + "\n")
+        if (synthesis := plan.get(SynthesisOptions)) is not None:
+            with chdir(plan.folder):
+                check_listed(records, synthesis, run.sentences)
         words = plan.vocabulary.file
         path = None if words is None else (plan.folder / words).resolve()
         if plan.vocabulary.given:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from contstim.errors import InputError
+from contstim.errors import InfeasibleError, InputError
 from contstim.files import digest_of
 from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.tasks import SynthesisTask, synthesis_from
-from contstim.pipeline.work import ModelRecord, RunStore, Task
+from contstim.pipeline.work import ModelRecord, RunStore, Task, model_on_processor
 from contstim.search.problem import check_natural
 from contstim.search.results import (
     Synthesis,
@@ -411,3 +411,25 @@ def starts_of(
             of_pair = [sentences[i] for i in rng.permutation(len(sentences))]
         starts[pair] = of_pair[: options.per_pair]
     return starts
+
+
+def check_listed(specs: Iterable[str], options: SynthesisOptions, sentences: Sequence[str]) -> None:
+    """Check the words listed for positions before anything is searched; loads the models.
+
+    Raises
+    ------
+    InfeasibleError
+        If a model knows none of a position's words, with the punctuation of any sentence there.
+    """
+    parsed = [Sentence.parse(sentence) for sentence in sentences]
+    models = [model_on_processor(spec) for spec in specs] if options.words_at else []
+    for position, words in ((int(p), listed) for p, listed in options.words_at.items()):
+        long = [sentence for sentence in parsed if position < len(sentence.words)]
+        marks = {(sentence.before[position], sentence.after[position]) for sentence in long}
+        surfaces = [before + word + after for before, after in marks for word in words]
+        strangers = [model.spec for model in models if not model.knows(surfaces).any()]
+        if surfaces and strangers:
+            raise InfeasibleError(
+                f"none of the {len(words)} words listed for position {position} is known to "
+                f"{' and '.join(strangers)}; list words they know"
+            )

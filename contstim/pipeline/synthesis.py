@@ -24,7 +24,15 @@ from contstim.models.cache import versions
 from contstim.models.registry import load_model
 from contstim.pipeline.engine import Engine, Executor
 from contstim.pipeline.options import SynthesisOptions
-from contstim.pipeline.searches import OneWay, Row, Searches, Written, starts_of, texts_of
+from contstim.pipeline.searches import (
+    OneWay,
+    Row,
+    Searches,
+    Written,
+    check_listed,
+    starts_of,
+    texts_of,
+)
 from contstim.pipeline.tasks import score_tasks
 from contstim.pipeline.work import RunContext, RunStore, StageTable, Task, csv_text
 from contstim.search.problem import check_different
@@ -102,6 +110,8 @@ class SynthesisRequest:
             If there is one model only, a model cannot be loaded or is paired with itself, a pair is
             given twice, a sentence has only one word, or a certificate is asked for that a model
             does not have.
+        InfeasibleError
+            As `check_listed`.
         """
         wanted = self.options.sides(self.models)
         if not wanted and not self.pairs:
@@ -114,6 +124,7 @@ class SynthesisRequest:
                     f"{spec!r} scores the sentences it holds and no others, so that none can be "
                     "written for it; use a model that can be loaded"
                 )
+        check_listed(models, self.options, self.clean)
         if self.options.certificate:
             from contstim.search.certificate import check_bounded  # of no use to networks
 

@@ -63,8 +63,7 @@ class ModelRecord:
         device = parsed.get("device", "cpu")
         if loaded is not None and device == "cpu":
             return loaded.get(spec)[1]
-        elsewhere = tuple(option for option in parsed.options if option[0] != "device")
-        description = describe_model(load_model(replace(parsed, options=elsewhere)))
+        description = describe_model(model_on_processor(spec))
         if device != "cpu":
             canonical = ModelSpec.parse(description["spec"])
             options = tuple(sorted([*canonical.options, ("device", device)]))
@@ -75,6 +74,13 @@ class ModelRecord:
     def name(self) -> str:
         """The canonical spec, by which tables call the model."""
         return str(self.description["spec"])
+
+
+def model_on_processor(spec: str) -> SentenceModel:
+    """Load a model on the processor, whatever device its spec asks for."""
+    parsed = ModelSpec.parse(spec)
+    elsewhere = tuple(option for option in parsed.options if option[0] != "device")
+    return load_model(replace(parsed, options=elsewhere))
 
 
 class LoadedModels:

@@ -362,6 +362,20 @@ def test_bad_input_is_one_line(
         assert "write I/N" in capsys.readouterr().err
 
 
+def test_listed_words_that_a_model_does_not_know_are_refused_at_once(
+    study: StudyPlan, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = study.folder / "listed.toml"
+    text = (study.folder / "study.toml").read_text("utf-8")
+    listed = '[synthesis]\nwords_at = {2 = ["qwzx"]}\n'
+    file.write_text(text.replace("[synthesis]\n", listed), "utf-8")
+    assert main(["run", str(file), "--out", str(tmp_path / "new")]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("contstim: none of the 1 words listed for position 2 is known to ngram:")
+    assert line.endswith("; list words they know")
+    assert not list((tmp_path / "new").rglob("*.csv"))
+
+
 def test_two_specs_of_one_model_are_refused(study: StudyPlan) -> None:
     twice = (study.models[1], study.models[1] + "&case=keep")
     with pytest.raises(InputError, match="keep one"):

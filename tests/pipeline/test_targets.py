@@ -317,7 +317,7 @@ SENTENCE = "The dog saw the cat."
         (
             [*ONE, "--words-at", "1=zebra"],
             "none of the 1 words listed for position 1 is known to table:11?exact=all and "
-            "table:12?exact=all with the punctuation of 'dog'; list words they know",
+            "table:12?exact=all; list words they know",
         ),
         (
             [*ONE, "--changed", "1", "--words-at", "1=dog"],
