@@ -214,15 +214,14 @@ class Trellis:
         self.levels: list[_Grams] = []
         # States of one order that are contexts, in the order of their n-grams.
         self._of_order: list[slice] = [slice(0, 1)]
-        begin = state_of = np.zeros(1, dtype=np.int64)
+        # Where the n-grams one order down lead.
+        before = np.zeros(1, dtype=np.int64)
         first_state = 1
         for n in range(self.order):
-            size = len(keys[n])
+            leads = below = before[suffixes[n]]
             if n + 1 < self.order:
-                is_state = np.full(size, n == 0)
-                is_state |= (backoffs[n] != 0).any(axis=1)
+                is_state = (backoffs[n] != 0).any(axis=1) | (n == 0)
                 is_state[contexts[n + 1]] = True
-                below = np.zeros(size, dtype=np.int64) if n == 0 else state_of[suffixes[n]]
                 numbers = first_state + np.cumsum(is_state) - 1
                 leads = np.where(is_state, numbers, below)
                 shorter.append(below[is_state])
@@ -231,11 +230,8 @@ class Trellis:
                 last = first_state + int(is_state.sum())
                 self._of_order.append(slice(first_state, last))
                 first_state = last
-            else:
-                leads = np.zeros(size, dtype=np.int64) if n == 0 else state_of[suffixes[n]]
-            state_of = leads
             words = keys[n] % self.size
-            origin = begin[contexts[n]]
+            origin = before[contexts[n]]
             starts = np.flatnonzero(np.diff(contexts[n], prepend=-1))
             # Sorting short integers is several times as fast.
             short = words.astype(np.min_scalar_type(self.size))
@@ -254,7 +250,7 @@ class Trellis:
                     ends,
                 )
             )
-            begin = leads
+            before = leads
         self.shorter = np.concatenate(shorter)
         self.log_backoffs = np.concatenate(weights) * _NATS
         # Which n-gram each state is.
