@@ -208,9 +208,7 @@ def normalisation_figure(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
         ax.plot(*at, "o", ms=5, color=tints[model])
         beside, ha = sides[number % 2]
         ax.annotate(short(model, 20), at, ha=ha, fontsize=7, **beside)
-    ax.set_xlim(low, high)
-    ax.set_ylim(low, high)
-    ax.set_aspect("equal")
+    ax.set(xlim=(low, high), ylim=(low, high), aspect="equal")
     ax.set_xlabel("accuracy, log-probability alone")
     ax.set_ylabel("accuracy with LP, MeanLP, PenLP")
     return ax

@@ -69,26 +69,21 @@ def percentile_figure(
     conditions = list(dict.fromkeys(rows["condition"]))
     for number, condition in enumerate(conditions):
         block = rows[rows["condition"] == condition]
-        ends = [
-            np.stack([ranks[m].loc[block[s]].to_numpy() for m in (model_1, model_2)])
-            for s in ("sentence_1", "sentence_2")
-        ]
-        for pair in range(len(block)):
-            line = np.stack([end[:, pair] for end in ends], axis=1)
-            ax.plot(line[0], line[1], color=colour(number), linewidth=0.5, alpha=0.35, zorder=1)
-        chose_2 = (block["n_2"] > block["n_1"]).to_numpy()
-        tied = (block["n_2"] == block["n_1"]).to_numpy()
-        for end, chosen in zip(ends, (~chose_2 & ~tied, chose_2), strict=True):
+        places = pd.DataFrame(ranks)
+        ends = [places.loc[block[name]].to_numpy().T for name in ("sentence_1", "sentence_2")]
+        for one, two in zip(*(end.T for end in ends), strict=True):
+            line: dict[str, Any] = {"linewidth": 0.5, "alpha": 0.35, "zorder": 1}
+            ax.plot([one[0], two[0]], [one[1], two[1]], color=colour(number), **line)
+        more_for = [(block[n] > block[m]).to_numpy() for n, m in (("n_1", "n_2"), ("n_2", "n_1"))]
+        for end, chosen in zip(ends, more_for, strict=True):
             for mask, size, face in ((chosen, 4.5, colour(number)), (~chosen, 2.2, "white")):
                 edge: dict[str, Any] = {"mec": colour(number), "mew": 0.6, "zorder": 2}
                 ax.plot(*end[:, mask], "o", ms=size, mfc=face, **edge)
         ax.plot([], [], marker="o", color=colour(number), label=condition.replace("_", " "))
     ax.plot([0, 1], [0, 1], color="0.7", linewidth=0.7, linestyle=(0, (4, 3)), zorder=0)
-    ax.set_xlim(-0.02, 1.02)
-    ax.set_ylim(-0.02, 1.02)
-    ax.set_aspect("equal")
-    ax.set_xlabel(f"percentile under {short(model_1)}")
-    ax.set_ylabel(f"percentile under {short(model_2)}")
+    ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
+    under = "percentile under"
+    ax.set(xlabel=f"{under} {short(model_1)}", ylabel=f"{under} {short(model_2)}")
     ax.set_title(f"{len(rows)} pairs; filled: chosen by more people", fontsize=7)
     if len(conditions) > 1:
         legend_below(ax, ncols=2)
@@ -141,9 +136,7 @@ def triplet_figure(
             if kind != "natural":
                 ax.plot([from_x, x], [from_y, y], color=tint, linewidth=0.8, alpha=0.35, zorder=1)
             ax.plot(x, y, "o", ms=6, color=tint, zorder=2, gid=f"{kind}-{number}")
-    ax.set_xlim(-2, 102)
-    ax.set_ylim(-2, 102)
-    ax.set_aspect("equal")
+    ax.set(xlim=(-2, 102), ylim=(-2, 102), aspect="equal")
     ax.set_xlabel(f"percentile under model 1, {short(triplets['model_1'].iloc[0])}")
     ax.set_ylabel(f"percentile under model 2, {short(triplets['model_2'].iloc[0])}")
     return ax
@@ -190,8 +183,7 @@ def matrix_figure(
     names = [short(name, 22) for name in order]
     ax.set_xticks(range(len(order)), names, rotation=45, ha="right", rotation_mode="anchor")
     ax.set_yticks(range(len(order)), names)
-    ax.set_xlabel(column.replace("_", " "))
-    ax.set_ylabel(row.replace("_", " "))
+    ax.set(xlabel=column.replace("_", " "), ylabel=row.replace("_", " "))
     brightness = np.asarray(image.to_rgba(grid))[..., :3] @ [0.299, 0.587, 0.114]
     _print_cells(ax, 100 * grid, brightness < 0.5, 7)
     bar = ax.figure.colorbar(image, ax=ax, shrink=0.7)
@@ -242,10 +234,9 @@ def recovery_figure(
     ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     ax.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
     ax.xaxis.set_minor_formatter(NullFormatter())
-    ax.set_ylim(0, 1)
     ax.yaxis.set_major_formatter(PercentFormatter(1.0))
+    ax.set(ylim=(0, 1), ylabel="right model comes out best")
     ax.set_xlabel("trials of all participants together")
-    ax.set_ylabel("right model comes out best")
     ax.legend(frameon=False, loc="lower right", fontsize=7)
     most = float(pairs["log_bayes_factor"].max())
     for number, (design, panel) in enumerate(zip(designs, matrices, strict=True)):

@@ -75,14 +75,8 @@ def drawing_axes(
         from matplotlib import pyplot  # chooses how to show figures: only where it is to
 
         with mpl.rc_context(_SETTINGS):
-            _, row = pyplot.subplots(
-                1,
-                len(columns),
-                squeeze=False,
-                figsize=(width, height),
-                layout="constrained",
-                width_ratios=list(columns),
-            )
+            size: dict[str, Any] = {"figsize": (width, height), "width_ratios": list(columns)}
+            _, row = pyplot.subplots(1, len(columns), squeeze=False, layout="constrained", **size)
             return _plain(row[0])
     if len(axes) != len(columns):
         raise InputError(f"the figure needs {len(columns)} axes, got {len(axes)}; give as many")
@@ -105,16 +99,10 @@ def _plain(axes: Iterable[Axes]) -> list[Axes]:
 
 def legend_below(ax: Axes, **options: Any) -> None:
     """Put a legend below the label of the axis."""
-    below = ScaledTranslation(0, -0.42, ax.figure.dpi_scale_trans)
-    ax.legend(
-        loc="upper left",
-        bbox_to_anchor=(0.0, 0.0),
-        bbox_transform=ax.transAxes + below,
-        borderaxespad=0.0,
-        frameon=False,
-        fontsize=7,
-        **options,
-    )
+    below = ax.transAxes + ScaledTranslation(0, -0.42, ax.figure.dpi_scale_trans)
+    place: dict[str, Any] = {"bbox_to_anchor": (0.0, 0.0), "bbox_transform": below}
+    place |= {"loc": "upper left", "borderaxespad": 0.0}
+    ax.legend(**place, frameon=False, fontsize=7, **options)
 
 
 def svg_text(ax: Axes) -> str:

@@ -69,22 +69,19 @@ class _Tally:
 
     def change(self, one: int, two: int, group_one: int, group_two: int) -> int:
         """Return by how much repeats grow when trials `one` and `two` change groups."""
-        only_one = self.keys[one] - self.keys[two]
-        only_two = self.keys[two] - self.keys[one]
         first, second = self.counts[group_one], self.counts[group_two]
         growth = 0
-        for key in only_one:
+        for key in self.keys[one] - self.keys[two]:
             growth += (second[key] >= 1) - (first[key] >= 2)
-        for key in only_two:
+        for key in self.keys[two] - self.keys[one]:
             growth += (first[key] >= 1) - (second[key] >= 2)
         return growth
 
     def exchange(self, one: int, two: int, group_one: int, group_two: int) -> None:
         """Carry the exchange out."""
-        self.counts[group_one].subtract(self.keys[one])
-        self.counts[group_one].update(self.keys[two])
-        self.counts[group_two].subtract(self.keys[two])
-        self.counts[group_two].update(self.keys[one])
+        for group, gone, come in ((group_one, one, two), (group_two, two, one)):
+            self.counts[group].subtract(self.keys[gone])
+            self.counts[group].update(self.keys[come])
 
 
 def allocate(trials: TrialCells, start: IntArray, rng: np.random.Generator) -> IntArray:
@@ -122,14 +119,14 @@ def allocate(trials: TrialCells, start: IntArray, rng: np.random.Generator) -> I
         others = [int(t) for t in cell if allocated[t] != allocated[trial]]
         if not others:
             continue
-        growth = np.array(
-            [tally.change(trial, t, int(allocated[trial]), int(allocated[t])) for t in others]
-        )
+        group = int(allocated[trial])
+        growth = np.array([tally.change(trial, t, group, int(allocated[t])) for t in others])
         # Exchanges that change nothing are taken too: they lead out of dead ends.
         other = others[int(rng.choice(np.flatnonzero(growth == growth.min())))]
         if growth.min() <= 0 or rng.random() < 0.05:
-            tally.exchange(trial, other, int(allocated[trial]), int(allocated[other]))
-            allocated[trial], allocated[other] = allocated[other], allocated[trial]
+            to = int(allocated[other])
+            tally.exchange(trial, other, group, to)
+            allocated[trial], allocated[other] = to, group
     return allocated if not tally.repeats else _allocate_exactly(trials)
 
 
@@ -222,13 +219,12 @@ def _allocate_exactly(trials: TrialCells) -> IntArray:
     for trial, members in enumerate(trials.members):
         for sentence in members:
             of_sentence[sentence].append(trial)
-    shared = [(s, shown) for s, shown in of_sentence.items() if len(shown) > 1]
+    shared = {s: shown for s, shown in of_sentence.items() if len(shown) > 1}
+    count = range(len(shared))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # PuLP announces here what its next major will drop
         x = [[pulp.LpVariable(f"x{t}_{g}", cat="Binary") for g in groups] for t in range(n)]
-        extra = [
-            [pulp.LpVariable(f"e{s}_{g}", lowBound=0) for g in groups] for s in range(len(shared))
-        ]
+        extra = [[pulp.LpVariable(f"e{s}_{g}", lowBound=0) for g in groups] for s in count]
         problem = pulp.LpProblem("allocation", pulp.LpMinimize)
         problem += pulp.lpSum(e for row in extra for e in row)
         for row in x:
@@ -236,7 +232,7 @@ def _allocate_exactly(trials: TrialCells) -> IntArray:
         for cell in trials.cell_members():
             for g in groups:
                 problem += pulp.lpSum(x[t][g] for t in cell) == len(cell) // trials.groups
-        for (_, shown), row in zip(shared, extra, strict=True):
+        for shown, row in zip(shared.values(), extra, strict=True):
             for g in groups:
                 problem += pulp.lpSum(x[t][g] for t in shown) - row[g] <= 1
         with waiting("laying out trials", _EXACT_SECONDS):
@@ -249,12 +245,10 @@ def _allocate_exactly(trials: TrialCells) -> IntArray:
     if repeats == 0 and _equal(trials, allocated):
         return allocated
     if proven:
-        sentence = next(
-            s for (s, shown) in shared if len(set(allocated[shown].tolist())) < len(shown)
-        )
+        twice = next(s for s, shown in shared.items() if len({*allocated[shown]}) < len(shown))
         raise InfeasibleError(
             f"no allocation to {trials.groups} groups shows every participant each sentence once: "
-            f"at least {least} would be seen twice, for example {sentence!r}; use more groups or "
+            f"at least {least} would be seen twice, for example {twice!r}; use more groups or "
             "replace the sentence"
         )
     raise InfeasibleError(
@@ -264,7 +258,7 @@ def _allocate_exactly(trials: TrialCells) -> IntArray:
 
 
 def _equal(trials: TrialCells, allocated: IntArray) -> bool:
-    counts = [
-        np.bincount(allocated[cell], minlength=trials.groups) for cell in trials.cell_members()
-    ]
-    return all((count == count[0]).all() for count in counts)
+    return all(
+        np.ptp(np.bincount(allocated[cell], minlength=trials.groups)) == 0
+        for cell in trials.cell_members()
+    )

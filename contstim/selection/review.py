@@ -135,20 +135,13 @@ def settled(decisions: Sequence[Decision], reviewers: int = 1) -> dict[str, str 
         by_sentence.setdefault(decision.sentence, {})[decision.reviewer] = decision
     result: dict[str, str | None] = {}
     for sentence, own in by_sentence.items():
-        edits = {d.edited for d in own.values() if d.decision == "edit"}
-        shown: str | None = None
-        agreed = {who for who, d in own.items() if d.decision == "approve"}
-        if not edits and len(agreed) == len(own):
-            shown = sentence
-        elif len(edits) == 1:
-            (shown,) = edits
-            of_form = by_sentence.get(shown, {})
-            agreed = {who for who, d in own.items() if d.edited == shown}
-            agreed |= {who for who, d in of_form.items() if d.decision == "approve"}
-            against = any(d.decision != "approve" for d in of_form.values())
-            if against or set(own) - agreed:
-                shown = None
-        result[sentence] = shown if len(agreed) >= reviewers else None
+        shown, *others = {d.edited for d in own.values() if d.edited} or {sentence}
+        of_form = by_sentence.get(shown, {})
+        agreed = {who for who, d in own.items() if d.edited == shown}
+        agreed |= {who for who, d in of_form.items() if d.decision == "approve"}
+        against = any(d.decision != "approve" for d in of_form.values())
+        apart = others or against or set(own) - agreed
+        result[sentence] = None if apart or len(agreed) < reviewers else shown
     return result
 
 
@@ -174,8 +167,7 @@ def kappa(decisions: Sequence[Decision]) -> dict[tuple[str, str], tuple[float, i
     for first, second in combinations(sorted(by_reviewer), 2):
         mine, other = by_reviewer[first], by_reviewer[second]
         both = [(mine[s], other[s]) for s in mine if s in other]
-        n = len(both)
-        value = float("nan")
+        n, value = len(both), float("nan")
         if n:
             observed = sum(a == b for a, b in both) / n
             shares = [Counter(side) for side in zip(*both, strict=True)]
