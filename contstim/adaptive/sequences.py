@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import gammainc, gammaln, logsumexp
 
-from contstim.arrays import FloatArray, IntArray
+from contstim.arrays import FloatArray
 from contstim.errors import InputError
 
 _TRUNCATION = 0.75  # of bets, a share of the largest that could not be lost wholly
@@ -57,9 +57,9 @@ def mean_sequence(
     """
     scaled = _scaled(values, alpha, bounds)
     total, spread = _running(scaled)
-    rho = _VARIANCE * best_at
-    beyond = _boundary(spread, alpha / 2, rho)
-    return _ends(total, beyond, np.arange(1, scaled.shape[-1] + 1), bounds)
+    beyond, units = _boundary(spread, alpha / 2, _VARIANCE * best_at), scaled.shape[-1]
+    shares = ((total + side * beyond) / np.arange(1, units + 1) for side in (-1, 1))
+    return _within(bounds, *(np.clip(share, 0.0, 1.0) for share in shares))
 
 
 def log_e_above(
@@ -139,8 +139,7 @@ def betting_sequence(
         total = total + x
         deviations = deviations + (x - total / (t + 2)) ** 2
         variance = deviations / (t + 2)
-    low, high = bounds
-    return low + lower * (high - low), low + upper * (high - low)
+    return _within(bounds, lower, upper)
 
 
 def room(spread: float, alpha: float, best_at: float = 30.0) -> float:
@@ -196,11 +195,11 @@ def _running(scaled: FloatArray) -> tuple[FloatArray, FloatArray]:
     return total, ((scaled - predicted) ** 2).cumsum(axis=-1)
 
 
-def _ends(
-    total: FloatArray, beyond: FloatArray, units: IntArray, bounds: tuple[float, float]
+def _within(
+    bounds: tuple[float, float], lower: FloatArray, upper: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
+    """Return ends that are shares of the range as values in it."""
     low, high = bounds
-    lower, upper = (np.clip((total + side * beyond) / units, 0.0, 1.0) for side in (-1, 1))
     return low + lower * (high - low), low + upper * (high - low)
 
 

@@ -42,6 +42,10 @@ class ConstraintRows:
         Labels of the S candidate sentences.
     names
         A name for each row, for messages.
+    lower, upper
+        Bounds, shape (number of rows,).
+    units
+        By what messages divide a shortfall, shape (number of rows,).
     """
 
     def __init__(self, roles: Sequence[Role], labels: pd.Index) -> None:
@@ -49,8 +53,8 @@ class ConstraintRows:
         self.labels = labels
         self.names: list[str] = []
         self._weights = [[csr_array((len(labels), 0))] for _ in roles]
-        self._limits: list[tuple[float, float]] = []
-        self._units: list[float] = []
+        self.lower: FloatArray = np.empty(0)
+        self.upper = self.units = self.lower
 
     def add(
         self,
@@ -76,9 +80,11 @@ class ConstraintRows:
         empty = csr_array((len(self.labels), len(names)))
         for block, columns in zip(self._weights, weights, strict=True):
             block.append(empty if columns is None else columns)
-        self._limits += [(lower, upper)] * len(names)
-        self._units += [unit] * len(names)
-        self.names += names
+        n, self.names = len(names), [*self.names, *names]
+        self.lower, self.upper, self.units = (
+            np.append(known, np.full(n, value))
+            for known, value in ((self.lower, lower), (self.upper, upper), (self.units, unit))
+        )
 
     def add_limits(
         self, sentences: IntArray, groups: IntArray, limit: int, names: Sequence[str], what: str
@@ -109,21 +115,6 @@ class ConstraintRows:
     def weights(self) -> list[csr_array]:
         """For each role the weights, shape (S, number of rows)."""
         return [csr_array(hstack(block, format="csr")) for block in self._weights]
-
-    @property
-    def lower(self) -> FloatArray:
-        """Lower bounds, shape (number of rows,)."""
-        return np.array([lower for lower, _ in self._limits])
-
-    @property
-    def upper(self) -> FloatArray:
-        """Upper bounds, shape (number of rows,)."""
-        return np.array([upper for _, upper in self._limits])
-
-    @property
-    def units(self) -> FloatArray:
-        """By what messages divide a shortfall, shape (number of rows,)."""
-        return np.array(self._units)
 
     def column(self, values: pd.Series, name: str) -> csr_array:
         """Return a number for each sentence, shape (S, 1), refusing values that are not finite."""
