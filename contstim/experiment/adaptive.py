@@ -133,7 +133,9 @@ def read_pool(study: Study) -> Pool:
     InputError
         If the study is none, files are missing, or the pool is too small for one participant.
     """
-    return _pool(study.folder / "pool.csv", scores_path(study), _plan(study))
+    if study.adaptive is None:
+        raise InputError(f"{study.folder} is no adaptive study; its study.toml has no [adaptive]")
+    return _pool(study.folder / "pool.csv", scores_path(study), study.adaptive)
 
 
 def scores_path(study: Study) -> Path:
@@ -148,12 +150,6 @@ def scores_path(study: Study) -> Path:
         if (study.folder / f"scores{kind}").exists():
             return study.folder / f"scores{kind}"
     raise InputError(f"{study.folder} has no scores.csv; put the models' scores back there")
-
-
-def _plan(study: Study) -> AdaptivePlan:
-    if study.adaptive is None:
-        raise InputError(f"{study.folder} is no adaptive study; its study.toml has no [adaptive]")
-    return study.adaptive
 
 
 def _pool(pool: Path, scores: Path, plan: AdaptivePlan) -> Pool:

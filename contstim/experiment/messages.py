@@ -435,7 +435,7 @@ def _content(study: Study) -> str:
         **({} if study.adaptive is None else {"adaptive": asdict(study.adaptive)}),
     }
     # Where participants come from says nothing of what they are shown.
-    for name in {item.name for item in fields(StudySettings)} - {"recruiter", "format"}:
+    for name in {item.name for item in fields(StudySettings)} - {"recruiter", "format", "adaptive"}:
         part = getattr(study, name)
         content[name] = [asdict(one) for one in part] if isinstance(part, tuple) else asdict(part)
     return json.dumps(content, ensure_ascii=False, sort_keys=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import field
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field
@@ -470,6 +470,8 @@ class StudySettings:
     ----------
     study, consent, trial, device, session, allocation, recruiter, practice, attention, questions
         Its tables; `recruiter` is None where there is none.
+    adaptive
+        The table ``[adaptive]`` as it stands there, for `AdaptivePlan`.
     format
         Of the file.
     """
@@ -484,6 +486,7 @@ class StudySettings:
     practice: Several[PracticeTrial] = ()
     attention: Several[AttentionCheck] = ()
     questions: Several[Question] = ()
+    adaptive: Any = None
     format: int = 1
 
     def __post_init__(self) -> None:

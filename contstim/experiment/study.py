@@ -180,11 +180,10 @@ def read_study(folder: str | Path) -> Study:
     if not folder.is_dir():
         raise InputError(f"there is no folder {folder}; make one with `contstim experiment new`")
     table = read_toml(path, "make a study with `contstim experiment new`")
-    chosen = table.pop("adaptive", None)
     try:
         options = build(StudySettings, table)
         presentation = presentation_of(options.trial)
-        adaptive = None if chosen is None else _adaptive_plan(chosen, presentation)
+        plan = None if "adaptive" not in table else _plan(options.adaptive, presentation)
     except InputError as error:
         raise type(error)(f"{path}: {error}") from None
     for name in ("practice", "attention"):
@@ -194,13 +193,13 @@ def read_study(folder: str | Path) -> Study:
     texts = folder / "texts.toml"
     own = isinstance(presentation, OwnModule)
     study = Study(
-        **{item.name: getattr(options, item.name) for item in fields(StudySettings)},
+        **{item.name: getattr(options, item.name) for item in fields(StudySettings)}
+        | {"adaptive": plan},
         consent_text=_consent(folder, options.consent.file),
         texts=read_texts(texts) if texts.exists() else default_texts(),
         design=design,
         folder=folder,
         module=_module(folder / presentation.module) if own else None,
-        adaptive=adaptive,
     )
     check_places(study, design)
     _check_adaptive(study)
@@ -239,7 +238,7 @@ def _check_adaptive(study: Study) -> None:
         )
 
 
-def _adaptive_plan(table: object, presentation: Presentation) -> AdaptivePlan:
+def _plan(table: object, presentation: Presentation) -> AdaptivePlan:
     # Loads pandas, which a fixed design does without.
     from contstim.adaptive.conduct import AdaptivePlan
 

@@ -80,17 +80,17 @@ def pay_table(collected: Collected, ids: pd.DataFrame, bonus: Bonus | None = Non
 
 def _pay(session: Mapping[Hashable, Any]) -> tuple[str, str]:
     done = f"{session['n_answered']} of {session['n_trials']} trials answered"
-    outcome = session["outcome"]
-    if outcome == "complete":
-        return "yes", done
-    if outcome == "failed_checks":
-        right = f"{session['checks_right']} of {session['checks_shown']} attention checks right"
-        return "review", f"{done}, {right}"
-    if outcome == "time_limit":
-        return "review", f"{done} when the time was over"
+    right = f"{session['checks_right']} of {session['checks_shown']} attention checks right"
     if session["n_answered"] == session["n_trials"]:
-        return "review", f"{done}, but the page was left before the end"
-    return "no", f"{done}, then left"
+        left = "review", f"{done}, but the page was left before the end"
+    else:
+        left = "no", f"{done}, then left"
+    known = {
+        "complete": ("yes", done),
+        "failed_checks": ("review", f"{done}, {right}"),
+        "time_limit": ("review", f"{done} when the time was over"),
+    }
+    return known.get(session["outcome"], left)
 
 
 def forget_participant(study: Study, who: str, why: str, data: Path | None = None) -> str:

@@ -170,6 +170,8 @@ def test_without_a_recruiter_there_is_no_code(study: Study) -> None:
         ),
         ("format = 1", "format = 2", "format is 2"),
         ("format = 1", "forms = 1", "unknown key forms"),
+        ("format = 1", "adaptve = 1", "unknown key adaptve; did you mean 'adaptive'?"),
+        ("format = 1", "adaptive = 1", r"adaptive is 1; make it a table, \[adaptive\]"),
         ("[session]", "[[session]]", "make it a table"),
         ('left = "The dog barked at the postman."', 'left = ""', r"practice\[0\].left is ''"),
         (
