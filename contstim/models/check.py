@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import compress
 
 import numpy as np
 
+from contstim.arrays import FloatArray
 from contstim.errors import ContstimError, InputError, UnknownWordError, ValidationError
 from contstim.models.base import SentenceModel
 from contstim.text.sentence import Sentence, WordList, pool
@@ -68,6 +70,15 @@ def _fail(model: SentenceModel, what: str) -> ValidationError:
     return ValidationError(f"{model.spec}: {what}")
 
 
+def _furthest(values: FloatArray, others: FloatArray, allowed: float) -> int | None:
+    """Return where two ways of computing numbers differ most, if by more than `allowed`.
+
+    NaN, which argmax finds first, differs from everything.
+    """
+    worst = int(np.abs(values - others).argmax())
+    return None if abs(values[worst] - others[worst]) <= allowed else worst
+
+
 def _sentences_for(model: SentenceModel) -> list[str]:
     """Take some pool sentences of several lengths, all of whose words `model` knows."""
     found: dict[int, list[str]] = {}
@@ -94,8 +105,7 @@ def _check_scores(model: SentenceModel, sentences: list[str]) -> str:
                 f"scores {sentence!r} as {value}, expected a finite value at most "
                 f"{model.kind.highest:g}",
             )
-    again = model.score(sentences)
-    if not np.array_equal(scores, again):
+    if not np.array_equal(scores, model.score(sentences)):
         raise _fail(model, "scores the same sentences differently a second time")
     return (
         f"scores are float64, finite, at most {model.kind.highest:g} and repeatable "
@@ -106,14 +116,13 @@ def _check_scores(model: SentenceModel, sentences: list[str]) -> str:
 def _check_routes(model: SentenceModel, sentences: list[str], tolerance: float) -> str:
     together = model.score(sentences)
     allowed = max(tolerance, model.resolution)
-    for order, name in ((range(len(sentences))[::-1], "in reverse order"), (None, "one by one")):
-        if order is None:
-            values = np.array([model.score([s])[0] for s in sentences])
-        else:
-            values = model.score([sentences[i] for i in order])[::-1]
-        worst = int(np.abs(values - together).argmax())
-        # So put that NaN, which argmax finds first, fails as well; likewise below.
-        if not abs(values[worst] - together[worst]) <= allowed:
+    routes = {
+        "in reverse order": model.score(sentences[::-1])[::-1],
+        "one by one": np.array([model.score([s])[0] for s in sentences]),
+    }
+    for name, values in routes.items():
+        worst = _furthest(values, together, allowed)
+        if worst is not None:
             raise _fail(
                 model,
                 f"scores {sentences[worst]!r} as {together[worst]} in a batch and "
@@ -125,27 +134,25 @@ def _check_routes(model: SentenceModel, sentences: list[str], tolerance: float) 
 def _check_words(model: SentenceModel, sentences: list[str], tolerance: float) -> str:
     totals = model.totals(sentences)
     scores = model.score(sentences)
-    worst = int(np.abs(totals.score - scores).argmax())
-    if not abs(totals.score[worst] - scores[worst]) <= max(tolerance, model.resolution):
+    worst = _furthest(totals.score, scores, max(tolerance, model.resolution))
+    if worst is not None:
         raise _fail(
             model,
             f"totals gives {sentences[worst]!r} {totals.score[worst]}, score {scores[worst]}",
         )
     if not model.kind.splits_over_words:
         return _check_no_shares(model, sentences)
-    for i, (sentence, by_word) in enumerate(
-        zip(sentences, model.score_words(sentences), strict=True)
-    ):
+    rows = zip(sentences, model.score_words(sentences), totals.score, totals.n_words, strict=True)
+    for sentence, by_word, score, counted in rows:
         n_words = len(sentence.split())
-        if by_word.shape != (n_words,) or totals.n_words[i] != n_words:
+        if by_word.shape != (n_words,) or counted != n_words:
             raise _fail(
                 model, f"gives {len(by_word)} word scores for the {n_words} words of {sentence!r}"
             )
-        if not abs(float(np.nansum(by_word)) - totals.score[i]) <= tolerance:
+        if not abs(float(np.nansum(by_word)) - score) <= tolerance:
             raise _fail(
                 model,
-                f"word scores of {sentence!r} sum to {np.nansum(by_word)}, its score is "
-                f"{totals.score[i]}",
+                f"word scores of {sentence!r} sum to {np.nansum(by_word)}, its score is {score}",
             )
     return "word scores sum to sentence scores, one for each word"
 
@@ -178,29 +185,25 @@ def _check_unknown(model: SentenceModel, sentences: list[str]) -> str:
 
 def _known_words(model: SentenceModel, sentences: list[str]) -> list[str]:
     words = list(dict.fromkeys(w for s in sentences for w in Sentence.parse(s).words))
-    known = model.knows(words)
-    return [word for word, k in zip(words, known, strict=True) if k][:50]
+    return list(compress(words, model.knows(words)))[:50]
 
 
 def _check_replacements(
     model: SentenceModel, sentence: Sentence, words: WordList, tolerance: float
 ) -> None:
     for position in range(len(sentence)):
-        texts = [str(sentence.replace(position, word)) for word in words]
-        surfaces = [sentence.surface(position, word) for word in words]
-        usable = np.flatnonzero(model.knows(surfaces))
-        if len(usable) == 0:
+        known = model.knows([sentence.surface(position, word) for word in words])
+        if not known.any():
             continue
-        subset = WordList(tuple(words.words[i] for i in usable))
-        fresh = model.score([texts[i] for i in usable])
+        subset = WordList(tuple(compress(words, known)))
+        fresh = model.score([str(sentence.replace(position, word)) for word in subset])
         table = model.replacements(sentence, position, subset)
-        index = np.arange(len(subset), dtype=np.int64)
-        routes = {"on demand": table.score(index)}
+        routes = {"on demand": table.score(np.arange(len(subset), dtype=np.int64))}
         if table.exact:
             routes["at once"] = table.estimate
         for name, values in routes.items():
-            worst = int(np.abs(values - fresh).argmax())
-            if not abs(values[worst] - fresh[worst]) <= tolerance:
+            worst = _furthest(values, fresh, tolerance)
+            if worst is not None:
                 raise _fail(
                     model,
                     f"replacement {subset.words[worst]!r} at position {position} of "

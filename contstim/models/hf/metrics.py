@@ -17,7 +17,7 @@ inside the word. (The paper samples 100 orders of eight words.)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
@@ -192,16 +192,13 @@ def _sampled(layout: tuple[int, ...], word_of: IntArray, options: MaskedOptions)
     masks = np.zeros((len(rows), len(word_of)), dtype=np.bool_)
     for hidden, row in rows.items():
         masks[row, list(hidden)] = True
-    keys = np.array(list(terms), dtype=np.int64)
-    ascending = np.argsort(keys[:, 0], kind="stable")
-    place = np.empty(len(keys), dtype=np.int64)
-    place[ascending] = np.arange(len(keys))
+    row, slot, place = _by_row(terms)
     term, share = place[np.array(term_of)], np.array(shares)
     return Plan(
         masks,
-        keys[ascending, 0],
-        keys[ascending, 1],
-        np.bincount(term, share, minlength=len(keys)) / n_pairs,
+        row,
+        slot,
+        np.bincount(term, share, minlength=len(row)) / n_pairs,
         np.array(pair_of, dtype=np.int64),
         term,
         share,
@@ -231,12 +228,15 @@ def merge(plans: Sequence[Plan]) -> tuple[Plan, list[IntArray]]:
                 masks.append(mask)
         pairs = zip(renumbered[plan.row].tolist(), plan.slot.tolist(), strict=True)
         places.append(np.array([terms.setdefault(key, len(terms)) for key in pairs]))
+    row, slot, place = _by_row(terms)
+    return exact_plan(np.array(masks), row, slot, 1.0), [place[p] for p in places]
+
+
+def _by_row(terms: Iterable[tuple[int, int]]) -> tuple[IntArray, IntArray, IntArray]:
+    """Return the rows, ascending, and slots of terms, and the place there of each given term."""
     keys = np.array(list(terms), dtype=np.int64)
     ascending = np.argsort(keys[:, 0], kind="stable")
-    place = np.empty(len(keys), dtype=np.int64)
-    place[ascending] = np.arange(len(keys))
-    merged = exact_plan(np.array(masks), keys[ascending, 0], keys[ascending, 1], 1.0)
-    return merged, [place[p] for p in places]
+    return keys[ascending, 0], keys[ascending, 1], np.argsort(ascending)
 
 
 def masked_rows(ids: IntArray, scored: IntArray, masks: BoolArray, mask_id: int) -> IntArray:
@@ -251,17 +251,20 @@ def masked_rows(ids: IntArray, scored: IntArray, masks: BoolArray, mask_id: int)
 Metric = Callable[[tuple[int, ...], IntArray, "MaskedOptions"], Plan]
 
 
+def _a_row_a_token(masks: BoolArray) -> Plan:
+    """Read each token off the row of its own, of `masks` (T, T)."""
+    tokens = np.arange(len(masks))
+    return exact_plan(masks, tokens, tokens, 1.0)
+
+
 def _pll(layout: tuple[int, ...], word_of: IntArray, options: MaskedOptions) -> Plan:
     """Hide each token alone (Salazar et al. 2020)."""
-    tokens = np.arange(len(word_of))
-    return exact_plan(np.eye(len(word_of), dtype=np.bool_), tokens, tokens, 1.0)
+    return _a_row_a_token(np.eye(len(word_of), dtype=np.bool_))
 
 
 def _word_l2r(layout: tuple[int, ...], word_of: IntArray, options: MaskedOptions) -> Plan:
     """Hide each token and the later ones of its word (Kauf & Ivanova 2023)."""
-    tokens = np.arange(len(word_of))
-    same_word = word_of[:, None] == word_of[None, :]
-    return exact_plan(same_word & (tokens[None, :] >= tokens[:, None]), tokens, tokens, 1.0)
+    return _a_row_a_token(np.triu(word_of[:, None] == word_of[None, :]))
 
 
 def _whole_word(layout: tuple[int, ...], word_of: IntArray, options: MaskedOptions) -> Plan:
@@ -272,8 +275,7 @@ def _whole_word(layout: tuple[int, ...], word_of: IntArray, options: MaskedOptio
 
 def _sentence_l2r(layout: tuple[int, ...], word_of: IntArray, options: MaskedOptions) -> Plan:
     """Hide each token and all later ones (Kauf & Ivanova 2023)."""
-    tokens = np.arange(len(word_of))
-    return exact_plan(tokens[None, :] >= tokens[:, None], tokens, tokens, 1.0)
+    return _a_row_a_token(np.triu(np.ones((len(word_of), len(word_of)), dtype=np.bool_)))
 
 
 #: Metrics by name.
