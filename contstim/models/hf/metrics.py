@@ -192,13 +192,13 @@ def _sampled(layout: tuple[int, ...], word_of: IntArray, options: MaskedOptions)
     masks = np.zeros((len(rows), len(word_of)), dtype=np.bool_)
     for hidden, row in rows.items():
         masks[row, list(hidden)] = True
-    row, slot, place = _by_row(terms)
+    row_of, slot_of, place = _by_row(terms)
     term, share = place[np.array(term_of)], np.array(shares)
     return Plan(
         masks,
-        row,
-        slot,
-        np.bincount(term, share, minlength=len(row)) / n_pairs,
+        row_of,
+        slot_of,
+        np.bincount(term, share, minlength=len(row_of)) / n_pairs,
         np.array(pair_of, dtype=np.int64),
         term,
         share,
