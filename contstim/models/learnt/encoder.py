@@ -293,12 +293,17 @@ class TokenRows:
         return found
 
 
-def _check_depth(n_trained: int, n_layers: int) -> None:
+def _n_frozen(network: Any, n_trained: int | None) -> int:
+    """Return how many lower layers are not trained; 0 where `n_trained` is None, everything."""
+    if n_trained is None:
+        return 0
+    n_layers = len(layers_of(network))
     if not 1 <= n_trained <= n_layers:
         raise InputError(
             f"{n_trained} layers cannot be trained of a network that has {n_layers}; give a "
             f"number from 1 to {n_layers}"
         )
+    return n_layers - n_trained
 
 
 def initial_member(encoder: Encoder, n_outputs: int, n_trained: int | None, seed: int) -> Member:
@@ -332,11 +337,8 @@ def initial_member(encoder: Encoder, n_outputs: int, n_trained: int | None, seed
     if n_trained is None:
         network.requires_grad_(True)
         return Member(network, head)
-    layers = layers_of(network)
-    _check_depth(n_trained, len(layers))
-    for layer in layers[len(layers) - n_trained :]:
-        layer.requires_grad_(True)
-    n_frozen = len(layers) - n_trained
+    n_frozen, layers = _n_frozen(network, n_trained), layers_of(network)
+    layers[n_frozen:].requires_grad_(True)
     if n_frozen == 0:
         return Member(network, head)
     played = _Played()
@@ -352,11 +354,7 @@ def record_lower(encoder: Encoder, ids: Sequence[IntArray], n_trained: int | Non
     Parameters as in `initial_member`; with nothing frozen the rows are as they are.
     """
     rows = TokenRows(ids)
-    if n_trained is None:
-        return rows
-    layers = layers_of(encoder.network)
-    _check_depth(n_trained, len(layers))
-    n_frozen = len(layers) - n_trained
+    n_frozen = _n_frozen(encoder.network, n_trained)
     if n_frozen == 0:
         return rows
     hidden = [np.zeros((0, 0), dtype=np.float16)] * len(rows)
@@ -366,9 +364,10 @@ def record_lower(encoder: Encoder, ids: Sequence[IntArray], n_trained: int | Non
         last[:] = [output]
 
     lower = copy.deepcopy(encoder.network)
+    layers = layers_of(lower)
     for i in range(n_frozen, len(layers)):
-        layers_of(lower)[i] = _Passed()
-    handle = layers_of(lower)[n_frozen - 1].register_forward_hook(keep)
+        layers[i] = _Passed()
+    handle = layers[n_frozen - 1].register_forward_hook(keep)
     with torch.inference_mode():
         blocks = rows.blocks()
         for index in track(blocks, len(blocks), "frozen layers, in batches"):

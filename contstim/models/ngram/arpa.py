@@ -325,15 +325,11 @@ def _sections(table: NgramTable, digits: int) -> Iterator[str]:
             here = names[keys % size]
             if n > 1:
                 here = grams[keys // size] + " " + here
+            columns = [level.log_probs[rows].tolist(), here.tolist()]
             if not highest:
                 longer.append(here)
-            probs = level.log_probs[rows].tolist()
-            if highest:
-                values = zip(probs, here.tolist(), strict=True)
-                yield "".join(map(line.__mod__, values))
-            else:
-                weights = level.log_backoffs[rows].tolist()
-                yield "".join(map(line.__mod__, zip(probs, here.tolist(), weights, strict=True)))
+                columns.append(level.log_backoffs[rows].tolist())
+            yield "".join(map(line.__mod__, zip(*columns, strict=True)))
         if longer:
             grams = np.concatenate(longer)
     yield "\n\\end\\\n"

@@ -284,10 +284,6 @@ class Trainer:
         torch.autograd.backward(loss)
         return loss.item()
 
-    def skip_to(self, step: int) -> None:
-        """Count the steps up to `step` as taken: a phase that ended early."""
-        self.step = step
-
     def tensors(self) -> dict[str, Tensor]:
         """Return weights and moments, by name, for a saved state."""
         saved: dict[str, Tensor] = {}
@@ -516,11 +512,11 @@ class _Training:
         return value
 
     def _end_phase(self) -> None:
-        """Go back to the best weights and on to the next phase."""
+        """Go back to the best weights and on to the next phase, its steps counted as taken."""
         trainer = self.trainer
         trainer.network.load(self.best)
         self.stale = 0
-        trainer.skip_to(trainer.total_steps if trainer.full else trainer.sampled_steps)
+        trainer.step = trainer.total_steps if trainer.full else trainer.sampled_steps
 
     def _count_seconds(self) -> float:
         now = time.monotonic()
