@@ -348,17 +348,10 @@ def _missing_text(table: pd.DataFrame) -> pd.Series:
 
 
 def _repeated(table: pd.DataFrame) -> pd.Series:
-    first = table["sentence_1"].astype(object)
-    second = table["sentence_2"].astype(object)
-    turn = (first.fillna("") > second.fillna("")).astype(bool)
-    keys = pd.DataFrame(
-        {
-            "participant": table["participant"].astype("str"),
-            "a": first.where(~turn, second),
-            "b": second.where(~turn, first),
-        }
-    )
-    return keys.duplicated()
+    """Return in which rows a participant has a pair again, in whatever order its sentences are."""
+    texts = table[["sentence_1", "sentence_2"]].astype(object).fillna("").map(str)
+    keys = pd.DataFrame(np.sort(texts.to_numpy(), axis=1), index=table.index)
+    return keys.assign(participant=table["participant"].astype("str")).duplicated()
 
 
 def _checked_ratings(table: pd.DataFrame, scale: str | None) -> pd.Series:

@@ -91,7 +91,12 @@ def fit_bradley_terry(choices: pd.DataFrame) -> BradleyTerry:
     if table.empty:
         raise InputError("no choice is on a trial that pits two models against each other")
     models = sorted({*table["model_1"], *table["model_2"]})
-    signs = _signs(table, models)
+    # +1 for the model that prefers sentence 2, -1 for the other, shape (trials, M).
+    one, two = (
+        table[name].to_numpy(dtype=object)[:, None] == np.array(models, dtype=object)
+        for name in ("model_1", "model_2")
+    )
+    signs = two.astype(np.float64) - one
     touch = sparse.csr_array(np.abs(signs).T @ np.abs(signs))
     labels = np.asarray(csgraph.connected_components(touch, directed=False)[1], dtype=np.int64)
     # All models but the first of each component have a parameter of their own.
@@ -126,16 +131,6 @@ def fit_bradley_terry(choices: pd.DataFrame) -> BradleyTerry:
     )
     compared = _comparisons(models, labels, ability, covariance)
     return BradleyTerry(abilities, compared, float(spread[0]), float(spread[1]))
-
-
-def _signs(table: pd.DataFrame, models: list[str]) -> FloatArray:
-    """Return +1 for the model that prefers sentence 2, -1 for the other, (trials, M)."""
-    signs = np.zeros((len(table), len(models)))
-    rows = np.arange(len(table))
-    place = {name: i for i, name in enumerate(models)}
-    signs[rows, table["model_2"].map(place).to_numpy()] = 1.0
-    signs[rows, table["model_1"].map(place).to_numpy()] = -1.0
-    return signs
 
 
 def _centred(labels: IntArray, fixed: IntArray) -> FloatArray:

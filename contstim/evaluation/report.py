@@ -16,6 +16,7 @@ from contstim.evaluation.wording import (
     methods_sentences,
     result_sentences,
     scope_sentence,
+    span,
     standing_sentences,
 )
 from contstim.files import write_whole
@@ -154,10 +155,9 @@ def _model_figure(evaluation: Evaluation, page: Page, place: Path, rows: pd.Data
     details = evaluation.details
     units = _part(details.groups if unit == "group" else details.participants, rows)
     figure = model_figure(rows, _part(evaluation.comparisons, rows), units, ax=sheet()[0])
-    trials = sorted(set(rows["n_trials"]))
-    span = f"{trials[0]}" if len(trials) == 1 else f"{trials[0]} to {trials[-1]}"
     caption = (
-        f"{MEASURE_LABELS[measure].capitalize()} of each model; {span} sentence pairs a model. "
+        f"{MEASURE_LABELS[measure].capitalize()} of each model; {span(rows['n_trials'])} sentence "
+        "pairs a model. "
         "Grey: noise ceiling, between whose bounds the best possible model of these people would "
         "be. Right: filled, a model; open, those that it beats at a false discovery rate of 0.05 "
         "(the share of false ones among such findings)."
@@ -205,7 +205,7 @@ def _matrices(evaluation: Evaluation, models: list[str]) -> Iterator[tuple[str, 
             f"consistency-{condition}",
             matrix_figure(known, "model", "other", "accuracy", models, "accuracy", ax=sheet()[0]),
             f"Accuracy of the model of each row on the pairs ({condition}) that pit it against "
-            f"that of the column; {_trials(known)} pairs a cell.",
+            f"that of the column; {span(known['n_trials'])} pairs a cell.",
         )
     table = evaluation.pairs.natural_preference
     if len(table):
@@ -217,13 +217,8 @@ def _matrices(evaluation: Evaluation, models: list[str]) -> Iterator[tuple[str, 
                 ax=sheet()[0],
             ),
             "Share of choices of the natural over the synthetic sentence that the row's model "
-            f"accepts and the column's rejects; {_trials(table)} pairs a cell.",
+            f"accepts and the column's rejects; {span(table['n_trials'])} pairs a cell.",
         )
-
-
-def _trials(table: pd.DataFrame) -> str:
-    low, high = int(table["n_trials"].min()), int(table["n_trials"].max())
-    return f"{low}" if low == high else f"{low} to {high}"
 
 
 def _control_parts(evaluation: Evaluation, page: Page, place: Path) -> None:

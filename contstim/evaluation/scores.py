@@ -251,11 +251,10 @@ def _match(wide: pd.DataFrame, wanted: list[str]) -> pd.DataFrame:
     table = wide.set_axis(tidy, axis=0)
     table = table.loc[~table.index.duplicated()]
     known = set(table.index)
-    lookup: dict[str, str] = {}
-    for text in wanted:
+
+    def named(text: str) -> str:
         clean = " ".join(text.split())
-        if clean not in known:
-            other = clean[:-1] if clean.endswith(".") else clean + "."
-            clean = other if other in known else clean
-        lookup[text] = clean
-    return table.reindex([lookup[text] for text in wanted]).set_axis(pd.Index(wanted), axis=0)
+        other = clean[:-1] if clean.endswith(".") else clean + "."
+        return other if clean not in known and other in known else clean
+
+    return table.reindex([named(text) for text in wanted]).set_axis(pd.Index(wanted), axis=0)

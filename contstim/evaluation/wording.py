@@ -177,8 +177,8 @@ def result_sentences(evaluation: Evaluation, analysis: str, measure: str) -> lis
         )
     return [
         first,
-        f"{second}. The analysis rests on {_span(rows['n_trials'])} sentence pairs and "
-        f"{_span(rows['n_choices'])} choices a model.",
+        f"{second}. The analysis rests on {span(rows['n_trials'])} sentence pairs and "
+        f"{span(rows['n_choices'])} choices a model.",
     ]
 
 
@@ -390,6 +390,7 @@ def _range(low: float, middle: float, high: float) -> str:
     return f"{low:g}" if low == high else f"{low:g} to {high:g}, median {middle:g},"
 
 
-def _span(values: Iterable[int]) -> str:
+def span(values: Iterable[int]) -> str:
+    """Return the least and the greatest of some numbers, or the one that they all are."""
     numbers = sorted(set(values))
     return f"{numbers[0]:,}" if len(numbers) == 1 else f"{numbers[0]:,} to {numbers[-1]:,}"
