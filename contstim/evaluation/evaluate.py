@@ -182,6 +182,8 @@ class _Scored:
         Numbers of tokens, shape (S, M), if they are known.
     kinds
         Of each model the unit of its scores, and ``higher`` or ``lower`` for which is the better.
+    falling
+        Models of whose scores the lower one is the better.
     notes
         On what was decided.
     """
@@ -191,12 +193,13 @@ class _Scored:
     scores: pd.DataFrame
     tokens: pd.DataFrame | None
     kinds: dict[str, tuple[str, str]]
+    falling: list[str]
     notes: list[str]
 
     @classmethod
     def of(cls, choices: pd.DataFrame, source: ScoreSource | None) -> _Scored:
         if source is None:
-            return cls(choices, {}, pd.DataFrame(), None, {}, [])
+            return cls(choices, {}, pd.DataFrame(), None, {}, [], [])
         unscored = unscored_catch(choices, source)
         notes = [aside_note(unscored, choices)] if unscored.any() else []
         choices = choices[~unscored]
@@ -205,17 +208,11 @@ class _Scored:
             token_table(source, list(table.index)) if isinstance(source, pd.DataFrame) else None
         )
         kinds = score_kinds(source, list(table.columns))
-        made = cls(choices, source, table, tokens, kinds, notes)
+        falling = [model for model, (_, better) in kinds.items() if better == "lower"]
         notes += [
-            f"Of two sentences {model} is taken to prefer the lower score."
-            for model in made.falling
+            f"Of two sentences {model} is taken to prefer the lower score." for model in falling
         ]
-        return made
-
-    @property
-    def falling(self) -> list[str]:
-        """Models of whose scores the lower one is the better."""
-        return [model for model, (_, better) in self.kinds.items() if better == "lower"]
+        return cls(choices, source, table, tokens, kinds, falling, notes)
 
     def whole(self) -> pd.DataFrame:
         """Return the scores of the sentences of the choices and of all others."""
