@@ -204,9 +204,7 @@ class _Scored:
         notes = [aside_note(unscored, choices)] if unscored.any() else []
         choices = choices[~unscored]
         table = score_table(source, [*choices["sentence_1"], *choices["sentence_2"]])
-        tokens = (
-            token_table(source, list(table.index)) if isinstance(source, pd.DataFrame) else None
-        )
+        tokens = token_table(source, list(table.index))
         kinds = score_kinds(source, list(table.columns))
         falling = [model for model, (_, better) in kinds.items() if better == "lower"]
         notes += [

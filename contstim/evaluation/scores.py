@@ -138,12 +138,13 @@ def model_scores(
     return pd.concat(tables, ignore_index=True)
 
 
-def token_table(scores: pd.DataFrame, sentences: Sequence[str]) -> pd.DataFrame | None:
+def token_table(scores: ScoreSource, sentences: Sequence[str]) -> pd.DataFrame | None:
     """Return the token counts of `sentences`, one column a model, or None if not given.
 
     They are the column `n_tokens` of a long table; missing or 0 where they are not known.
     """
-    if not {"sentence", "model", "n_tokens"} <= set(scores.columns):
+    needed = {"sentence", "model", "n_tokens"}
+    if not isinstance(scores, pd.DataFrame) or not needed <= set(scores.columns):
         return None
     counts = scores[["sentence", "model", "n_tokens"]].rename(columns={"n_tokens": "log_prob"})
     if (counts["log_prob"].isna() | counts["log_prob"].eq(0)).any():
