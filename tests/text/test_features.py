@@ -1,10 +1,11 @@
-"""Features of sentences."""
+"""Features of sentences, and what in them is flagged."""
 
 import numpy as np
 import pytest
 from wordfreq import zipf_frequency
 
-from contstim.text.features import repeats_no_word, sentence_features
+from contstim import pool
+from contstim.text.features import repeats_no_word, sentence_features, sentence_flags
 
 
 def test_length_and_frequency():
@@ -28,3 +29,36 @@ def test_words_that_recur():
     assert repeats_no_word(sentences).tolist() == [False, False, True]
     assert repeats_no_word(sentences, ["The", "in"]).tolist() == [True, False, True]
     assert repeats_no_word(sentences, ["a", "in", "the"]).all()
+
+
+@pytest.mark.parametrize(
+    ("sentence", "flags"),
+    [
+        ("The dog saw two cats near the gate.", []),
+        ("The fire was hot.", ["offensive word: fire"]),
+        ("The dog saw the dog.", ["word twice: dog"]),
+        ("She lives in the the house.", ["word twice: the the"]),
+        ("The tall man met Anna here.", ["name: Anna"]),
+        ("It cost 40 pounds.", ["number: 40"]),
+        (
+            "Those was a apple to went.",
+            ["agreement: a apple ('an' before a vowel)", "agreement: to went (no plain verb)"],
+        ),
+        ("He ate these dog.", ["agreement: these dog (singular after a plural)"]),
+        ("Every dogs ran.", ["agreement: every dogs (plural after a singular)"]),
+        ("We saw his, and went.", []),
+        ("The man slept with the.", ["agreement: ends in the"]),
+    ],
+)
+def test_flags(sentence: str, flags: list[str]) -> None:
+    assert sentence_flags(sentence) == flags
+
+
+def test_rare_words() -> None:
+    (flag,) = sentence_flags("The old vicar saw a zyzzyva.")
+    assert flag == "rare word: zyzzyva (Zipf 0.0)"
+
+
+def test_few_natural_sentences_are_flagged_for_agreement() -> None:
+    flagged = [s for s in pool() if any(f.startswith("agreement") for f in sentence_flags(s))]
+    assert len(flagged) <= 5, flagged
