@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any
 from contstim.cli.common import add_decisions, add_people, approved, people_of, write_rows
 from contstim.cli.parsing import (
     CommandParser,
+    given,
     new_file,
     number,
     output_file,
@@ -176,11 +177,11 @@ def _power_of_many(args: argparse.Namespace) -> int:
     from contstim.selection import read_scores
 
     designs: dict[str, Any] = {}
-    for given in args.trials:
+    for design in args.trials:
         # A name comes before the first "=", which a path may hold as well.
-        name, _, path = given.partition("=")
-        if not path or os.path.exists(given):
-            name, path = Path(given).stem, given
+        name, _, path = design.partition("=")
+        if not path or os.path.exists(design):
+            name, path = Path(design).stem, design
         if name in designs:
             raise InputError(f"two designs are called {name!r}; give one as NAME={path}")
         designs[name] = read_table(path, cells="text")
@@ -256,35 +257,30 @@ def _people(
     from contstim.evaluation.simulate import Simulation
     from contstim.models.registry import load_model
 
-    followed = [_weighted(given) for given in follow]
+    followed = [_weighted(text) for text in follow]
     models = [(load_model(spec), weight) for spec, weight in followed]
     weights = tuple((model.spec, weight) for model, weight in models)
-    given = {name: getattr(args, name) for name in ("noise", "lapse")}
-    simulation = Simulation(weights, **{k: v for k, v in given.items() if v is not None})
+    simulation = Simulation(weights, **given(args, Simulation))
     return {model.spec: model for model, _ in models}, simulation
 
 
-def _weighted(given: str) -> tuple[str, float]:
+def _weighted(text: str) -> tuple[str, float]:
     # Options of a spec hold "=" as well; a weight is a number after the last one.
-    spec, _, number = given.rpartition("=")
+    spec, _, number = text.rpartition("=")
     try:
         weight = float(number)
         ModelSpec.parse(spec)
     except ValueError:  # no number, or one that is the value of the spec's last option
-        return given, 1.0
+        return text, 1.0
     if not (math.isfinite(weight) and weight > 0):
-        raise InputError(f"the weight {number} of --follow {given!r} is not a number above 0")
+        raise InputError(f"the weight {number} of --follow {text!r} is not a number above 0")
     return spec, weight
 
 
 def _trials(args: argparse.Namespace) -> int:
     from contstim.selection import LAYOUTS, Layout, design_trials, plan_design, read_triplets
 
-    numbers = {
-        name: getattr(args, name)
-        for name in ("groups", "participants", "random_natural", "catch")
-        if getattr(args, name) is not None
-    }
+    numbers = given(args, Layout)
     if args.layout is not None and numbers:
         raise InputError(f"give --layout {args.layout} or the numbers of a layout, not both")
     layout = args.layout if args.layout is not None else Layout(**numbers)

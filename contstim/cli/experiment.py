@@ -122,8 +122,8 @@ def _add_new(parser: CommandParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Do what the subcommand says."""
-    if args.action in experiment_data.DATA_ACTIONS:
-        return experiment_data.run_data(args)
+    if args.action in experiment_data.ACTIONS:
+        return experiment_data.ACTIONS[args.action][0](args)
     if args.action in ("build", "static", "jatos"):
         return _write_page(args)
     if args.action == "new":

@@ -21,27 +21,14 @@ if TYPE_CHECKING:
     from contstim.experiment.collected import Collected
 
 
-#: The actions on a study's data, and what they do.
-_SUMMARIES = {
-    "export": "write choices.csv, other tables and Psych-DS",
-    "import": "add raw logs of static pages and JATOS",
-    "pay": "say who is to be paid (personal data)",
-    "replace": "say whose assignment somebody else should take",
-    "release": "give assignments to whoever comes next",
-    "extend": "add participants, groups or trials to a study",
-    "backup": "copy the data, also while the study runs",
-    "forget": "delete one participant's data, on request",
-    "audit": "flag suspicious participants",
-}
-
-
 def add_data(actions: argparse._SubParsersAction[CommandParser]) -> None:
     """Add the subcommands."""
     parsers = {}
-    for name, what in _SUMMARIES.items():
+    for name, (_, what) in ACTIONS.items():
         parsers[name] = parser = actions.add_parser(name, help=what)
-        parser.add("study STUDY", "the study's folder")
-        add_data_file(parser)
+        if name != "check-psychds":
+            parser.add("study STUDY", "the study's folder")
+            add_data_file(parser)
     parsers["export"].add_out_folder()
     parsers["export"].add("--all", "choices.csv holds also those who did not answer every trial")
     parsers["import"].add("logs LOG ...", "files of JSON lines, or folders")
@@ -67,8 +54,7 @@ def add_data(actions: argparse._SubParsersAction[CommandParser]) -> None:
     audit.add("--alpha RATE", "false discovery rate", number(above=0, most=1), default=0.05)
     audit.add_out_folder()
     audit.add_seed()
-    check = actions.add_parser("check-psychds", help="check a Psych-DS data set")
-    check.add("folder FOLDER", "with dataset_description.json")
+    parsers["check-psychds"].add("folder FOLDER", "with dataset_description.json")
 
 
 def add_data_file(parser: CommandParser) -> None:
@@ -243,23 +229,16 @@ def _check(args: argparse.Namespace) -> int:
     return 0
 
 
-_RUN = {
-    "export": _export,
-    "import": _import,
-    "pay": _pay,
-    "replace": _replace,
-    "release": _release,
-    "extend": _extend,
-    "backup": _backup,
-    "forget": _forget,
-    "audit": _audit,
-    "check-psychds": _check,
+#: The actions of this module, and what each does.
+ACTIONS = {
+    "export": (_export, "write choices.csv, other tables and Psych-DS"),
+    "import": (_import, "add raw logs of static pages and JATOS"),
+    "pay": (_pay, "say who is to be paid (personal data)"),
+    "replace": (_replace, "say whose assignment somebody else should take"),
+    "release": (_release, "give assignments to whoever comes next"),
+    "extend": (_extend, "add participants, groups or trials to a study"),
+    "backup": (_backup, "copy the data, also while the study runs"),
+    "forget": (_forget, "delete one participant's data, on request"),
+    "audit": (_audit, "flag suspicious participants"),
+    "check-psychds": (_check, "check a Psych-DS data set"),
 }
-
-#: The actions of this module.
-DATA_ACTIONS = tuple(_RUN)
-
-
-def run_data(args: argparse.Namespace) -> int:
-    """Do what the subcommand says."""
-    return _RUN[args.action](args)

@@ -48,21 +48,13 @@ def run_adapt(args: argparse.Namespace) -> int:
     """Adapt, write and print the pseudo-perplexities before and after."""
     from contstim.models.adapting import AdaptOptions, adapt
 
-    options = AdaptOptions(
-        steps=args.steps,
-        batch_tokens=args.batch_tokens,
-        learning_rate=args.learning_rate,
-        interval=args.interval,
-        patience=args.patience,
-        seed=args.seed,
-    )
     found = adapt(
         args.base,
         read_sentences(args.text),
         Path(args.out),
         other=pool() if args.other is None else read_sentences(args.other),
         domain=None if args.dev is None else read_sentences(args.dev),
-        options=options,
+        options=AdaptOptions(**given(args, AdaptOptions)),
     )
     left_out = f", {found.n_left_out} left out" if found.n_left_out else ""
     print(f"{args.out}: {found.n_train} sentences{left_out}, best after {found.after.step} steps")

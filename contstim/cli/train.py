@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from contstim.cli.common import refuse_overwriting, resumable
-from contstim.cli.parsing import CommandParser, new_file, number, positive, whole_number
+from contstim.cli.parsing import CommandParser, given, new_file, number, positive, whole_number
 from contstim.errors import InputError
 from contstim.text.sentence import PUNCTUATION_POLICIES
 
@@ -136,14 +136,7 @@ def _network(args: argparse.Namespace) -> int:
             args.text,
             args.out,
             config=NetworkConfig(args.kind, args.embedding, args.hidden, tied=not args.untied),
-            options=TrainingOptions(
-                epochs=args.epochs,
-                full_epochs=args.full_epochs,
-                batch_tokens=args.batch_tokens,
-                learning_rate=args.learning_rate,
-                precision=args.precision,
-                seed=args.seed,
-            ),
+            options=TrainingOptions(**given(args, TrainingOptions)),
             weights=args.weight,
             vocabulary=args.vocabulary,
             min_count=args.min_count or 5,
