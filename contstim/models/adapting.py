@@ -247,7 +247,7 @@ def adapt(
     rng = np.random.default_rng(options.seed)
     usable, encoded = _usable(model, text)
     if domain is None:
-        usable, encoded, domain = _split(usable, encoded, rng)
+        encoded, domain = _split(usable, encoded, rng)
     if not encoded:
         raise InputError("there is no sentence to train on; give more text")
     if not domain or not other:
@@ -298,13 +298,13 @@ def _usable(model: MaskedModel, text: Sequence[str]) -> tuple[list[str], list[En
 
 def _split(
     usable: list[str], encoded: list[Encoded], rng: np.random.Generator
-) -> tuple[list[str], list[Encoded], list[str]]:
+) -> tuple[list[Encoded], list[str]]:
     """Take a development part; a sentence that occurs twice falls to one part whole."""
     distinct = list(dict.fromkeys(usable))
     n_dev = min(_MOST_DEV, int(len(distinct) * _DEV_SHARE))
     taken = {distinct[i] for i in rng.choice(len(distinct), size=n_dev, replace=False)}
     kept = [i for i, sentence in enumerate(usable) if sentence not in taken]
-    return usable, [encoded[i] for i in kept], [s for s in distinct if s in taken]
+    return [encoded[i] for i in kept], [s for s in distinct if s in taken]
 
 
 def _train(
