@@ -184,9 +184,16 @@ class Conductor:
         rng = np.random.default_rng([self.plan.seed, number])
         choosing = replace(self.plan.choosing, block=min(most, self.plan.choosing.block))
         pairs, propensities = choose_block(choosing, view, rng, self._words)
-        made = number, participant, tuple(pairs), tuple(propensities), int(self._available.sum())
-        turned = tuple((rng.random(len(pairs)) < 0.5).tolist())
-        return Block(*made, version, turned, tuple(passed_over))
+        return Block(
+            number,
+            participant,
+            tuple(pairs),
+            tuple(propensities),
+            int(self._available.sum()),
+            version,
+            tuple((rng.random(len(pairs)) < 0.5).tolist()),
+            tuple(passed_over),
+        )
 
     def left(self, participant: str) -> int:
         """Return how many trials a participant may still be issued; 0 once the pool had none."""

@@ -57,8 +57,9 @@ def mean_sequence(
     """
     scaled = _scaled(values, alpha, bounds)
     total, spread = _running(scaled)
-    beyond, units = _boundary(spread, alpha / 2, _VARIANCE * best_at), scaled.shape[-1]
-    shares = ((total + side * beyond) / np.arange(1, units + 1) for side in (-1, 1))
+    beyond = _boundary(spread, alpha / 2, _VARIANCE * best_at)
+    units = np.arange(1, scaled.shape[-1] + 1)
+    shares = ((total + side * beyond) / units for side in (-1, 1))
     return _within(bounds, *(np.clip(share, 0.0, 1.0) for share in shares))
 
 

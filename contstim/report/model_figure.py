@@ -135,22 +135,24 @@ def _draw_values(
             same = np.flatnonzero(bins == value)
             spread[same] = 0.07 * (np.arange(len(same)) - (len(same) - 1) / 2)
         spread *= min(1.0, 0.24 / max(np.abs(spread).max(initial=0.0), 1e-9))
-        small: dict[str, Any] = {"ms": 2.6, "mew": 0, "alpha": 0.45, "zorder": 2}
-        ax.plot(values, y + spread, "o", color=tint, gid=f"units-{model}", **small)
+        dots = f"units-{model}"
+        ax.plot(values, y + spread, "o", color=tint, ms=2.6, mew=0, alpha=0.45, zorder=2, gid=dots)
         if not np.isnan(row["ci_low"]):
             ends, line = [row["ci_low"], row["ci_high"]], f"interval-{model}"
             ax.plot(ends, [y, y], color="black", linewidth=1.4, zorder=3, gid=line)
-        large: dict[str, Any] = {"ms": 6, "mec": "black", "mew": 0.8, "zorder": 4}
-        ax.plot(row["value"], y, "o-", mfc=tint, gid=f"mean-{model}", **large)
+        mean, dot = row["value"], f"mean-{model}"
+        ax.plot(mean, y, "o-", ms=6, mfc=tint, mec="black", mew=0.8, zorder=4, gid=dot)
         if row["q_ceiling"] < alpha and row["effect_ceiling"] < 0:
-            where, beside = ("axes fraction", "data"), _offset(3, -3)
-            style: dict[str, Any] = {"va": "center", "fontsize": 11, "annotation_clip": False}
-            ax.annotate("*", (1.0, y), xycoords=where, **beside, **style)
-
-
-def _offset(x: float, y: float) -> dict[str, Any]:
-    """Return the options of a text so many points from the place that it is put at."""
-    return {"xytext": (x, y), "textcoords": "offset points"}
+            ax.annotate(
+                "*",
+                (1.0, y),
+                xycoords=("axes fraction", "data"),
+                xytext=(3, -3),
+                textcoords="offset points",
+                va="center",
+                fontsize=11,
+                annotation_clip=False,
+            )
 
 
 def _draw_metro(
@@ -201,13 +203,18 @@ def normalisation_figure(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
     ax.plot([low, high], [low, high], color="0.6", linewidth=0.8, linestyle=(0, (4, 3)))
     tints = {name: colour(i) for i, name in enumerate(table["model"])}
     # Along the diagonal labels go to either side in turn, so that neighbours do not meet.
-    sides = (_offset(-5, 3), "right"), (_offset(5, -7), "left")
     ordered = table.sort_values("accuracy", kind="stable").to_dict("records")
     for number, row in enumerate(ordered):
         model, at = row["model"], (row["accuracy"], row["accuracy_normalised"])
         ax.plot(*at, "o", ms=5, color=tints[model])
-        beside, ha = sides[number % 2]
-        ax.annotate(short(model, 20), at, ha=ha, fontsize=7, **beside)
+        ax.annotate(
+            short(model, 20),
+            at,
+            xytext=(5, -7) if number % 2 else (-5, 3),
+            ha="left" if number % 2 else "right",
+            textcoords="offset points",
+            fontsize=7,
+        )
     ax.set(xlim=(low, high), ylim=(low, high), aspect="equal")
     ax.set_xlabel("accuracy, log-probability alone")
     ax.set_ylabel("accuracy with LP, MeanLP, PenLP")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -71,19 +70,18 @@ def percentile_figure(
         block = rows[rows["condition"] == condition]
         places = pd.DataFrame(ranks)
         ends = [places.loc[block[name]].to_numpy().T for name in ("sentence_1", "sentence_2")]
-        for one, two in zip(*(end.T for end in ends), strict=True):
-            line: dict[str, Any] = {"linewidth": 0.5, "alpha": 0.35, "zorder": 1}
-            ax.plot([one[0], two[0]], [one[1], two[1]], color=colour(number), **line)
+        tint = colour(number)
+        for (x_1, y_1), (x_2, y_2) in zip(*(end.T for end in ends), strict=True):
+            ax.plot([x_1, x_2], [y_1, y_2], color=tint, linewidth=0.5, alpha=0.35, zorder=1)
         more_for = [(block[n] > block[m]).to_numpy() for n, m in (("n_1", "n_2"), ("n_2", "n_1"))]
         for end, chosen in zip(ends, more_for, strict=True):
-            for mask, size, face in ((chosen, 4.5, colour(number)), (~chosen, 2.2, "white")):
-                edge: dict[str, Any] = {"mec": colour(number), "mew": 0.6, "zorder": 2}
-                ax.plot(*end[:, mask], "o", ms=size, mfc=face, **edge)
-        ax.plot([], [], marker="o", color=colour(number), label=condition.replace("_", " "))
+            for mask, size, face in ((chosen, 4.5, tint), (~chosen, 2.2, "white")):
+                ax.plot(*end[:, mask], "o", ms=size, mfc=face, mec=tint, mew=0.6, zorder=2)
+        ax.plot([], [], marker="o", color=tint, label=condition.replace("_", " "))
     ax.plot([0, 1], [0, 1], color="0.7", linewidth=0.7, linestyle=(0, (4, 3)), zorder=0)
     ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
-    under = "percentile under"
-    ax.set(xlabel=f"{under} {short(model_1)}", ylabel=f"{under} {short(model_2)}")
+    ax.set_xlabel(f"percentile under {short(model_1)}")
+    ax.set_ylabel(f"percentile under {short(model_2)}")
     ax.set_title(f"{len(rows)} pairs; filled: chosen by more people", fontsize=7)
     if len(conditions) > 1:
         legend_below(ax, ncols=2)

@@ -75,8 +75,14 @@ def drawing_axes(
         from matplotlib import pyplot  # chooses how to show figures: only where it is to
 
         with mpl.rc_context(_SETTINGS):
-            size: dict[str, Any] = {"figsize": (width, height), "width_ratios": list(columns)}
-            _, row = pyplot.subplots(1, len(columns), squeeze=False, layout="constrained", **size)
+            _, row = pyplot.subplots(
+                1,
+                len(columns),
+                squeeze=False,
+                figsize=(width, height),
+                layout="constrained",
+                width_ratios=list(columns),
+            )
             return _plain(row[0])
     if len(axes) != len(columns):
         raise InputError(f"the figure needs {len(columns)} axes, got {len(axes)}; give as many")
@@ -100,9 +106,15 @@ def _plain(axes: Iterable[Axes]) -> list[Axes]:
 def legend_below(ax: Axes, **options: Any) -> None:
     """Put a legend below the label of the axis."""
     below = ax.transAxes + ScaledTranslation(0, -0.42, ax.figure.dpi_scale_trans)
-    place: dict[str, Any] = {"bbox_to_anchor": (0.0, 0.0), "bbox_transform": below}
-    place |= {"loc": "upper left", "borderaxespad": 0.0}
-    ax.legend(**place, frameon=False, fontsize=7, **options)
+    ax.legend(
+        loc="upper left",
+        bbox_to_anchor=(0.0, 0.0),
+        bbox_transform=below,
+        borderaxespad=0.0,
+        frameon=False,
+        fontsize=7,
+        **options,
+    )
 
 
 def svg_text(ax: Axes) -> str:
