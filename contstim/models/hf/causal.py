@@ -137,24 +137,20 @@ class CausalModel(TransformerModel):
         if asked == "none":
             return []
         if asked == "auto":
-            if self.tokenizer.opening:
-                return list(self.tokenizer.opening)
-            return [] if tokenizer.bos_token_id is None else [tokenizer.bos_token_id]
-        if asked in ("bos", "eos"):
-            token = tokenizer.bos_token_id if asked == "bos" else tokenizer.eos_token_id
-            if token is None:
-                raise SpecError(
-                    f"prefix={asked!r} in {self.spec!r}: its tokenizer has no such token; write "
-                    "prefix=none or a token of its vocabulary"
-                )
+            opening = self.tokenizer.opening or (tokenizer.bos_token_id,)
+            return [token for token in opening if token is not None]
+        named = {"bos": tokenizer.bos_token_id, "eos": tokenizer.eos_token_id}
+        token = named[asked] if asked in named else tokenizer.get_vocab().get(asked)
+        if token is not None:
             return [int(token)]
-        token = tokenizer.get_vocab().get(asked)
-        if token is None:
-            raise SpecError(
-                f"prefix={asked!r} in {self.spec!r} is not a token of its vocabulary; write auto, "
-                "bos, eos, none or a token"
+        raise SpecError(
+            f"prefix={asked!r} in {self.spec!r}"
+            + (
+                ": its tokenizer has no such token; write prefix=none or a token of its vocabulary"
+                if asked in named
+                else " is not a token of its vocabulary; write auto, bos, eos, none or a token"
             )
-        return [int(token)]
+        )
 
     def _end(self) -> list[int]:
         if self.options.end == "none":

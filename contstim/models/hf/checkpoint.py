@@ -105,7 +105,7 @@ def open_checkpoint(spec: ModelSpec) -> Checkpoint:
     MissingExtraError
         If reading GGUF needs a package that is not installed.
     """
-    device = device_of(spec)
+    device = torch_device(spec.get("device", SHARED_OPTIONS["device"]), spec)
     dtype = getattr(torch, spec.choice("dtype", DTYPES, SHARED_OPTIONS["dtype"]))
     revision = spec.get("revision", SHARED_OPTIONS["revision"])
     path = Path(spec.location).expanduser()
@@ -118,11 +118,6 @@ def open_checkpoint(spec: ModelSpec) -> Checkpoint:
         found = _read(spec, path, revision, device, dtype)
         _OPEN[key] = found
     return found
-
-
-def device_of(spec: ModelSpec) -> torch.device:
-    """Return the device that `spec` asks for. Raises `SpecError` if it cannot be used."""
-    return torch_device(spec.get("device", SHARED_OPTIONS["device"]), spec)
 
 
 @contextmanager

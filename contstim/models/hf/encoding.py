@@ -189,6 +189,7 @@ class SubwordTokenizer:
         self.options = options
         self.name = name
         self.special = special
+        self._lead = " " if options.first == "spaced" else ""
         self.forms = TokenForms.of(tokenizer)
         self._words: weakref.WeakKeyDictionary[WordList, dict[object, CandidateTokens]] = (
             weakref.WeakKeyDictionary()
@@ -257,8 +258,7 @@ class SubwordTokenizer:
             If a sentence spells a special token, if a token spans two words or if tokens cannot
             be traced back to words.
         """
-        lead = " " if self.options.first == "spaced" else ""
-        texts = [lead + " ".join(sentence.split()) for sentence in sentences]
+        texts = [self._lead + " ".join(sentence.split()) for sentence in sentences]
         if not texts:
             # Some tokenizers fail on nothing.
             return []
@@ -396,12 +396,11 @@ class SubwordTokenizer:
         array
             How often each token of the vocabulary occurs, shape (V,).
         """
-        lead = " " if self.options.first == "spaced" else ""
-        head = lead + self._known_word
+        head = self._lead + self._known_word
         before = self._ids([head])[0]
         counts = np.zeros(len(self.forms.special), dtype=np.float64)
         for start, times, skip in (
-            (lead, n_first, 0),
+            (self._lead, n_first, 0),
             (head + " ", n - n_first, len(before)),
         ):
             kept = np.flatnonzero(times).tolist()
@@ -414,8 +413,7 @@ class SubwordTokenizer:
 
     def ids(self, texts: list[str]) -> list[list[int]]:
         """Return the token ids of sentences with single spaces, unchecked, as `encode` has them."""
-        lead = " " if self.options.first == "spaced" else ""
-        return self._ids([lead + text for text in texts], special=self.special)
+        return self._ids([self._lead + text for text in texts], special=self.special)
 
     def _ids(self, texts: list[str], *, special: bool = False) -> list[list[int]]:
         """Return the token ids of each text as it is."""
