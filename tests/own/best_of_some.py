@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from contstim.search.candidates import Candidates, propose_in_order
-from contstim.search.sweeps import Strategy, option
-from contstim.settings import Count, settings
+from contstim.search.sweeps import Strategy
+from contstim.settings import Count, option, settings
 
 __all__ = ["BestOfSome"]
 
