@@ -49,14 +49,8 @@ from contstim.errors import InfeasibleError, InputError
 from contstim.files import is_stream
 from contstim.pipeline.engine import Executor
 from contstim.pipeline.options import SynthesisOptions
-from contstim.pipeline.searches import Row, texts_of
-from contstim.pipeline.synthesis import (
-    FailedTasksError,
-    SynthesisRequest,
-    columns_of,
-    write_synthesis,
-)
-from contstim.search.results import Triplet
+from contstim.pipeline.synthesis import FailedTasksError, SynthesisRequest, write_synthesis
+from contstim.search.results import Row, Triplet
 from contstim.search.strategies import OPTION_OF, STRATEGIES, options
 from contstim.search.targets import NAMED_TARGETS
 from contstim.text.diversity import diversity_line, words_of
@@ -223,7 +217,7 @@ def _print_rows(request: SynthesisRequest, executor: Executor, out: IO[str]) -> 
         out.flush()
         yield row
     if not begun:
-        writer.writerow(columns_of(Triplet))
+        writer.writerow(Triplet.columns())
 
 
 def _write(request: SynthesisRequest, rows: Iterator[Row]) -> int:
@@ -234,8 +228,8 @@ def _write(request: SynthesisRequest, rows: Iterator[Row]) -> int:
     try:
         for row in rows:
             made += 1
-            written += texts_of(row)
-            natural += [row.natural] * len(texts_of(row))
+            written += row.written
+            natural += [row.natural] * len(row.written)
             opposed += isinstance(row, Triplet) and row.opposed
     except FailedTasksError as error:
         lines = [line for _, line in error.failed]

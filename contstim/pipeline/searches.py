@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -15,126 +15,18 @@ from contstim.pipeline.tasks import SynthesisTask, synthesis_from
 from contstim.pipeline.work import ModelRecord, RunStore, Task, model_on_processor
 from contstim.search.problem import check_natural
 from contstim.search.results import (
+    OneWay,
+    Row,
     Synthesis,
     Triplet,
+    Written,
     attempts,
     distinct_triplets,
-    reached_columns,
 )
-from contstim.search.targets import (
-    Sides,
-    spread,
-)
+from contstim.search.targets import Sides, spread
 from contstim.text.diversity import WordLimit
 from contstim.text.sentence import Sentence
 from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
-
-
-@dataclass(frozen=True)
-class OneWay:
-    """A sentence that one model rejects and one accepts; log-probabilities in nats.
-
-    `others` are further columns: where it was asked for, what part of the possible was reached.
-    """
-
-    reject: str
-    accept: str
-    natural: str
-    synthetic: str
-    natural_lp_reject: float
-    synthetic_lp_reject: float
-    natural_lp_accept: float
-    synthetic_lp_accept: float
-    n_replaced: int
-    n_scores_reject: int
-    n_scores_accept: int
-    finished: bool
-    others: tuple[tuple[str, float], ...] = ()
-
-    @classmethod
-    def of(cls, result: Synthesis) -> OneWay:
-        """Return the row of a synthesis."""
-        n_rejecting, n_accepting = result.n_scores
-        return cls(
-            result.reject,
-            result.accept,
-            result.natural,
-            result.sentence,
-            result.natural_reject_log_prob,
-            result.reject_log_prob,
-            result.natural_accept_log_prob,
-            result.accept_log_prob,
-            len(result.steps),
-            n_rejecting,
-            n_accepting,
-            result.finished,
-            reached_columns({"reached": result}),
-        )
-
-    def row(self) -> dict[str, str | float | int]:
-        """Return the table row, columns in order."""
-        values = asdict(self)
-        others = values.pop("others")
-        return {**values, **dict(others)}
-
-
-@dataclass(frozen=True)
-class Written:
-    """A sentence written for sets of models.
-
-    Attributes
-    ----------
-    reject, accept
-        The specs of R and of A, with spaces between.
-    natural, synthetic
-        The sentences.
-    loss
-        Of `synthetic`: nats for one rejecting model, standard deviations for several.
-    n_replaced, finished
-        As of `Synthesis`.
-    others
-        Further columns: both sentences' scores by every model of the problem; where it was asked
-        for, what part of the possible was reached.
-    """
-
-    reject: str
-    accept: str
-    natural: str
-    synthetic: str
-    loss: float
-    n_replaced: int
-    finished: bool
-    others: tuple[tuple[str, float], ...] = ()
-
-    @classmethod
-    def of(cls, sides: Sides, result: Synthesis) -> Written:
-        """Return the row of a synthesis, models in alphabetical order."""
-        scores = sorted(zip(result.models, result.natural_scores, result.scores, strict=True))
-        return cls(
-            " ".join(sides.reject),
-            " ".join(sides.accept),
-            result.natural,
-            result.sentence,
-            result.loss,
-            len(result.steps),
-            result.finished,
-            tuple(
-                (f"{which}_lp {model}", score)
-                for model, *both in scores
-                for which, score in zip(("natural", "synthetic"), both, strict=True)
-            )
-            + reached_columns({"reached": result}),
-        )
-
-    def row(self) -> dict[str, str | float | int]:
-        """Return the table row, columns in order."""
-        values = asdict(self)
-        others = values.pop("others")
-        return {**values, **dict(others)}
-
-
-#: One row of what was written.
-Row = Triplet | OneWay | Written
 
 #: By sentence whose searches are known to be needed, words that may not be written.
 Barred = dict[str, tuple[str, ...]]
@@ -300,7 +192,7 @@ class Searches:
                     if not any(store.error(t) for t in tasks if not t.is_done(store)):
                         return known
                     failed = True  # others go on without it
-                written.append([text for row in rows for text in texts_of(row)])
+                written.append([text for row in rows for text in row.written])
             limit.take(written)
         if not failed:
             self._settled[wanted] = known
@@ -349,15 +241,12 @@ class Searches:
             # What two models alone are wanted for has columns by their parts.
             if len(wanted.models) == 2 and len(wanted.reject) == 1 and len(wanted.accept) == 1:
                 return tasks, [OneWay.of(result) for result in done]
-            return tasks, [Written.of(tasks[0].sides, result) for result in done]
+            return tasks, [
+                Written.of(tasks[0].sides.reject, tasks[0].sides.accept, result) for result in done
+            ]
         both = ((first, second) for first, second in finished())
         rows = distinct_triplets(both, options.per_sentence, options.minimum_drop)
         return tasks, list(rows)
-
-
-def texts_of(row: Row) -> tuple[str, ...]:
-    """Return the sentences of a row that were written."""
-    return row.written if isinstance(row, Triplet) else (row.synthetic,)
 
 
 def starts_of(

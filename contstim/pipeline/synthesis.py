@@ -13,7 +13,7 @@ import json
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,19 +24,11 @@ from contstim.models.cache import versions
 from contstim.models.registry import load_model
 from contstim.pipeline.engine import Engine, Executor
 from contstim.pipeline.options import SynthesisOptions
-from contstim.pipeline.searches import (
-    OneWay,
-    Row,
-    Searches,
-    Written,
-    check_listed,
-    starts_of,
-    texts_of,
-)
+from contstim.pipeline.searches import Searches, check_listed, starts_of
 from contstim.pipeline.tasks import score_tasks
 from contstim.pipeline.work import RunContext, RunStore, StageTable, Task, csv_text
 from contstim.search.problem import check_different
-from contstim.search.results import Triplet
+from contstim.search.results import Row, Triplet, rows_from
 from contstim.search.targets import check_several
 from contstim.text.diversity import diversity
 from contstim.text.sentence import pool
@@ -217,7 +209,8 @@ def write_synthesis(
     settings = json.loads(json.dumps(request.settings(searches)))
     table = None if out is None else StageTable(out.absolute())
     if table is not None and _is_there(table, settings):
-        yield from _read(table)
+        with table.path.open(encoding="utf-8", newline="") as file:
+            yield from rows_from(csv.DictReader(file))
         return
     with _work_folder(table) as (folder, check):
         store = RunStore(folder)
@@ -236,10 +229,10 @@ def write_synthesis(
             raise FailedTasksError(engine.failed)
         if table is not None:
             values = [row.row() for row in rows]
-            columns = list(values[0]) if rows else columns_of(Triplet)
+            columns = list(values[0]) if rows else Triplet.columns()
             text = csv_text(columns, (row.values() for row in values))
-            written = [text for row in rows for text in texts_of(row)]
-            natural = [row.natural for row in rows for _ in texts_of(row)]
+            written = [text for row in rows for text in row.written]
+            natural = [row.natural for row in rows for _ in row.written]
             varied = {"words": diversity(written, natural).row()} if rows else {}
             table.write(text, settings, {**settings, **varied})
             remove(folder)
@@ -366,30 +359,3 @@ def _is_there(table: StageTable, settings: dict[str, Any]) -> bool:
 def _short(value: object) -> str:
     text = json.dumps(value)
     return text if len(text) <= 60 else text[:57] + "..."
-
-
-_READ: dict[str, Callable[[str], Any]] = {
-    "str": str,
-    "float": float,
-    "int": int,
-    "bool": lambda text: text == "True",
-}
-
-
-def columns_of(kind: type[Row]) -> list[str]:
-    """Return the columns that every row of a kind has."""
-    return [column.name for column in fields(kind) if column.name != "others"]
-
-
-def _read(table: StageTable) -> Iterator[Row]:
-    with table.path.open(encoding="utf-8", newline="") as file:
-        reader = csv.DictReader(file)
-        names = list(reader.fieldnames or ())
-        kind = next(k for k in (Triplet, OneWay, Written) if set(columns_of(k)) <= {*names})
-        reads = {f.name: _READ[str(f.type)] for f in fields(kind) if f.name != "others"}
-        further = [name for name in names if name not in reads]
-        for row in reader:
-            values: dict[str, Any] = {name: read(row[name]) for name, read in reads.items()}
-            if further:
-                values["others"] = tuple((name, float(row[name])) for name in further)
-            yield kind(**values)

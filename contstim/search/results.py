@@ -7,8 +7,9 @@ Synthetic sentence 1 is accepted by model 1 and rejected by model 2, sentence 2 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+import csv
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from html import escape
 from typing import Any
 
@@ -17,6 +18,13 @@ from contstim.text.sentence import marked_html
 _ATTEMPTS_PER_TRIPLET = 3
 _COLOURS = ("#555", "#0072b2", "#b34700")
 _WIDTH = 110  # of the small figures, pixels
+# What makes values of a cell again, by the type of the field.
+_READ: dict[str, Callable[[str], Any]] = {
+    "str": str,
+    "float": float,
+    "int": int,
+    "bool": lambda text: text == "True",
+}
 
 
 @dataclass(frozen=True)
@@ -148,7 +156,23 @@ def reached_columns(results: Mapping[str, Synthesis]) -> tuple[tuple[str, float]
 
 
 @dataclass(frozen=True)
-class Triplet:
+class TableRow:
+    """What tables of sentences that were written have in common."""
+
+    @classmethod
+    def columns(cls) -> list[str]:
+        """Return the columns that every row of this kind has, in order."""
+        return [column.name for column in fields(cls) if column.name != "others"]
+
+    def row(self) -> dict[str, str | float | int]:
+        """Return the table row, columns in order."""
+        values = asdict(self)
+        others = values.pop("others")
+        return {**values, **dict(others)}
+
+
+@dataclass(frozen=True)
+class Triplet(TableRow):
     """One row of the `triplets` table (DESIGN, section 4); log-probabilities in nats.
 
     ``natural_lp_k``, ``synthetic_1_lp_k``, ``synthetic_2_lp_k`` are under model k. `repeat`
@@ -219,15 +243,124 @@ class Triplet:
             and self.synthetic_1_lp_2 < self.synthetic_2_lp_2
         )
 
-    def row(self) -> dict[str, str | float | int]:
-        """Return the triplet as a table row, columns in the order of the table."""
-        values = asdict(self)
-        others = values.pop("others")
-        return {**values, **dict(others)}
-
     def _repr_html_(self) -> str:
         """Return the three sentences with their scores, which notebooks show."""
         return triplet_html(self.row())
+
+
+@dataclass(frozen=True)
+class OneWay(TableRow):
+    """A sentence that one model rejects and one accepts; log-probabilities in nats.
+
+    `others` are further columns: where it was asked for, what part of the possible was reached.
+    """
+
+    reject: str
+    accept: str
+    natural: str
+    synthetic: str
+    natural_lp_reject: float
+    synthetic_lp_reject: float
+    natural_lp_accept: float
+    synthetic_lp_accept: float
+    n_replaced: int
+    n_scores_reject: int
+    n_scores_accept: int
+    finished: bool
+    others: tuple[tuple[str, float], ...] = ()
+
+    @classmethod
+    def of(cls, result: Synthesis) -> OneWay:
+        """Return the row of a synthesis."""
+        n_rejecting, n_accepting = result.n_scores
+        return cls(
+            result.reject,
+            result.accept,
+            result.natural,
+            result.sentence,
+            result.natural_reject_log_prob,
+            result.reject_log_prob,
+            result.natural_accept_log_prob,
+            result.accept_log_prob,
+            len(result.steps),
+            n_rejecting,
+            n_accepting,
+            result.finished,
+            reached_columns({"reached": result}),
+        )
+
+    @property
+    def written(self) -> tuple[str, ...]:
+        """The synthetic sentence."""
+        return (self.synthetic,)
+
+
+@dataclass(frozen=True)
+class Written(TableRow):
+    """A sentence written for sets of models.
+
+    Attributes
+    ----------
+    reject, accept
+        The specs of R and of A, with spaces between.
+    natural, synthetic
+        The sentences.
+    loss
+        Of `synthetic`: nats for one rejecting model, standard deviations for several.
+    n_replaced, finished
+        As of `Synthesis`.
+    others
+        Further columns: both sentences' scores by every model of the problem; where it was asked
+        for, what part of the possible was reached.
+    """
+
+    reject: str
+    accept: str
+    natural: str
+    synthetic: str
+    loss: float
+    n_replaced: int
+    finished: bool
+    others: tuple[tuple[str, float], ...] = ()
+
+    @classmethod
+    def of(cls, reject: Sequence[str], accept: Sequence[str], result: Synthesis) -> Written:
+        """Return the row of a synthesis, models in alphabetical order."""
+        scores = sorted(zip(result.models, result.natural_scores, result.scores, strict=True))
+        return cls(
+            " ".join(reject),
+            " ".join(accept),
+            result.natural,
+            result.sentence,
+            result.loss,
+            len(result.steps),
+            result.finished,
+            tuple(
+                (f"{which}_lp {model}", score)
+                for model, *both in scores
+                for which, score in zip(("natural", "synthetic"), both, strict=True)
+            )
+            + reached_columns({"reached": result}),
+        )
+
+    @property
+    def written(self) -> tuple[str, ...]:
+        """The synthetic sentence."""
+        return (self.synthetic,)
+
+
+#: One row of what was written.
+Row = Triplet | OneWay | Written
+
+
+def rows_from(table: csv.DictReader[str]) -> Iterator[Row]:
+    """Make the rows again from the cells of their table."""
+    names = list(table.fieldnames or ())
+    kind = next(k for k in (Triplet, OneWay, Written) if set(k.columns()) <= {*names})
+    read = {field.name: _READ[str(field.type)] for field in fields(kind) if field.name in names}
+    for cells in table:
+        others = tuple((name, float(cells[name])) for name in names if name not in read)
+        yield kind(**{name: make(cells[name]) for name, make in read.items()}, others=others)
 
 
 def attempts(per_sentence: int) -> int:

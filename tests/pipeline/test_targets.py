@@ -28,9 +28,8 @@ from contstim.pipeline.engine import InProcess
 from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.plan import read_study_plan
 from contstim.pipeline.running import run_status, run_study
-from contstim.pipeline.searches import Row, Written
 from contstim.pipeline.synthesis import SynthesisRequest, write_synthesis
-from contstim.search.results import Triplet
+from contstim.search.results import Row, Triplet, Written
 from contstim.text.sentence import WordList
 from contstim.text.vocabulary import Vocabulary
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from contstim.pipeline.options import SynthesisOptions
-from contstim.pipeline.searches import Searches, starts_of, texts_of
+from contstim.pipeline.searches import Searches, starts_of
 from contstim.pipeline.stage import Run, Stage, StudyPlan
 from contstim.pipeline.stages.score import SCORE
 from contstim.pipeline.work import Task, csv_text
@@ -79,8 +79,8 @@ class _Synthesize(Stage):
             del notes["target"], notes["rows"]
             notes |= {"triplets": len(rows), "opposed": opposed}
         if rows:
-            written = [text for row in rows for text in texts_of(row)]
-            natural = [row.natural for row in rows for _ in texts_of(row)]
+            written = [text for row in rows for text in row.written]
+            natural = [row.natural for row in rows for _ in row.written]
             notes["words"] = diversity(written, natural).row()
         values = [row.row() for row in rows]
         if options.target == "pair" and options.per_sentence == 1:
