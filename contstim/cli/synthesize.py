@@ -50,7 +50,7 @@ from contstim.files import is_stream
 from contstim.pipeline.engine import Executor
 from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.synthesis import FailedTasksError, SynthesisRequest, write_synthesis
-from contstim.search.results import Row, Triplet
+from contstim.search.results import Row, Triplet, written_and_natural
 from contstim.search.strategies import OPTION_OF, STRATEGIES, options
 from contstim.search.targets import NAMED_TARGETS
 from contstim.text.diversity import diversity_line, words_of
@@ -222,15 +222,8 @@ def _print_rows(request: SynthesisRequest, executor: Executor, out: IO[str]) -> 
 
 def _write(request: SynthesisRequest, rows: Iterator[Row]) -> int:
     """Have the rows made and say how many there are; return the exit status."""
-    made = opposed = 0
-    written: list[str] = []
-    natural: list[str] = []
     try:
-        for row in rows:
-            made += 1
-            written += row.written
-            natural += [row.natural] * len(row.written)
-            opposed += isinstance(row, Triplet) and row.opposed
+        made = list(rows)
     except FailedTasksError as error:
         lines = [line for _, line in error.failed]
         kind = f"{InfeasibleError.__name__}: "
@@ -240,11 +233,12 @@ def _write(request: SynthesisRequest, rows: Iterator[Row]) -> int:
         tell_failed(error.failed)
         return 1
     if request.options.target == "pair":
+        opposed = sum(isinstance(row, Triplet) and row.opposed for row in made)
         print(
-            f"{made} triplets of {request.n_asked} asked for; in {opposed} the models order the "
-            "two synthetic sentences oppositely",
+            f"{len(made)} triplets of {request.n_asked} asked for; in {opposed} the models order "
+            "the two synthetic sentences oppositely",
             file=sys.stderr,
         )
-    if made > 1:
-        print(diversity_line(written, natural), file=sys.stderr)
+    if len(made) > 1:
+        print(diversity_line(*written_and_natural(made)), file=sys.stderr)
     return 0

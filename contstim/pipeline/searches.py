@@ -28,6 +28,9 @@ from contstim.text.diversity import WordLimit
 from contstim.text.sentence import Sentence
 from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
 
+#: What is searched for: triplets of a pair of specs, or sentences on which sets of models disagree.
+Wanted = tuple[str, str] | Sides
+
 #: By sentence whose searches are known to be needed, words that may not be written.
 Barred = dict[str, tuple[str, ...]]
 
@@ -60,7 +63,7 @@ class Searches:
     vocabulary: str
     options: SynthesisOptions
     seed: int
-    starts: Mapping[tuple[str, str] | Sides, Sequence[str]]
+    starts: Mapping[Wanted, Sequence[str]]
     scales: Mapping[str, float] = field(default_factory=dict)
     words: Vocabulary | None = None
     _found: dict[Any, tuple[list[SynthesisTask], list[Row]]] = field(
@@ -69,7 +72,7 @@ class Searches:
     _settled: dict[Any, Barred] = field(default_factory=dict, init=False, repr=False)
 
     @property
-    def pieces(self) -> list[tuple[tuple[str, str] | Sides, str]]:
+    def pieces(self) -> list[tuple[Wanted, str]]:
         """Each pair or set, and sentence, in the order of the work."""
         return [(wanted, sentence) for wanted, own in self.starts.items() for sentence in own]
 
@@ -98,10 +101,9 @@ class Searches:
         several = {spec for sides, _ in every if len(sides.reject) > 1 for spec in sides.reject}
         scales = {spec: spread(spec, list(scores[spec].values())) for spec in sorted(several)}
         for sides, own in every:
-            constraints = sides.constraints
             for sentence in own:
                 natural = {spec: scores[spec][sentence] for spec in sides.models}
-                check_natural(sentence, constraints, natural)
+                check_natural(sentence, sides.constraints, natural)
         return replace(self, scales=scales)
 
     def named(self, sides: Sides) -> Sides:
@@ -130,7 +132,7 @@ class Searches:
             self.options.most_use < 1,
         )
 
-    def sides_of(self, wanted: tuple[str, str] | Sides) -> list[Sides]:
+    def sides_of(self, wanted: Wanted) -> list[Sides]:
         """Return one search's sides each; of a pair what model 1 accepts, then what model 2 does.
 
         Sides that are wanted stand for themselves.
@@ -149,9 +151,7 @@ class Searches:
             for task in self._look(wanted, sentence, store, barred)[0]
         ]
 
-    def of_piece(
-        self, wanted: tuple[str, str] | Sides, sentence: str, store: RunStore
-    ) -> list[Row] | None:
+    def of_piece(self, wanted: Wanted, sentence: str, store: RunStore) -> list[Row] | None:
         """Return the rows of one pair or set and sentence; None as long as they may change."""
         if wanted not in self._settled and self.options.most_use < 1:
             return None  # it becomes known when `tasks` is asked
@@ -169,7 +169,7 @@ class Searches:
         """Yield the triplets that there are, in the order of the work."""
         return (row for row in self.rows(store) if isinstance(row, Triplet))
 
-    def _barred(self, wanted: tuple[str, str] | Sides, store: RunStore) -> Barred:
+    def _barred(self, wanted: Wanted, store: RunStore) -> Barred:
         """Return which words may not be written, by sentence, as far as is known (`WordLimit`)."""
         if wanted in self._settled:
             return self._settled[wanted]
@@ -199,11 +199,7 @@ class Searches:
         return known
 
     def _done(
-        self,
-        wanted: tuple[str, str] | Sides,
-        sentence: str,
-        store: RunStore,
-        barred: tuple[str, ...],
+        self, wanted: Wanted, sentence: str, store: RunStore, barred: tuple[str, ...]
     ) -> list[Row] | None:
         """Return a piece's rows; None as long as a search is missing."""
         key = wanted, sentence, barred
@@ -215,11 +211,7 @@ class Searches:
         return self._found[key][1]
 
     def _look(
-        self,
-        wanted: tuple[str, str] | Sides,
-        sentence: str,
-        store: RunStore,
-        barred: tuple[str, ...],
+        self, wanted: Wanted, sentence: str, store: RunStore, barred: tuple[str, ...]
     ) -> tuple[list[SynthesisTask], list[Row]]:
         """Return a piece's tasks as far as they are known, and its rows."""
         if (found := self._found.get((wanted, sentence, barred))) is not None:
@@ -251,11 +243,11 @@ class Searches:
 
 def starts_of(
     sentences: Sequence[str],
-    pairs: Sequence[tuple[str, str] | Sides],
+    pairs: Sequence[Wanted],
     names: Mapping[str, str],
     options: SynthesisOptions,
     seed: int,
-) -> dict[tuple[str, str] | Sides, list[str]]:
+) -> dict[Wanted, list[str]]:
     """Return the start sentences of each model pair or set, in the order of the work.
 
     Parameters
@@ -311,14 +303,13 @@ def check_listed(specs: Iterable[str], options: SynthesisOptions, sentences: Seq
         If a model knows none of a position's words, with the punctuation of any sentence there.
     """
     parsed = [Sentence.parse(sentence) for sentence in sentences]
-    models = [model_on_processor(spec) for spec in specs] if options.words_at else []
-    for position, words in ((int(p), listed) for p, listed in options.words_at.items()):
-        long = [sentence for sentence in parsed if position < len(sentence.words)]
-        marks = {(sentence.before[position], sentence.after[position]) for sentence in long}
-        surfaces = [before + word + after for before, after in marks for word in words]
-        strangers = [model.spec for model in models if not model.knows(surfaces).any()]
-        if surfaces and strangers:
-            raise InfeasibleError(
-                f"none of the {len(words)} words listed for position {position} is known to "
-                f"{' and '.join(strangers)}; list words they know"
-            )
+    for model in map(model_on_processor, specs if options.words_at else ()):
+        for position, words in ((int(p), listed) for p, listed in options.words_at.items()):
+            long = [sentence for sentence in parsed if position < len(sentence.words)]
+            marks = {(sentence.before[position], sentence.after[position]) for sentence in long}
+            surfaces = [before + word + after for before, after in marks for word in words]
+            if surfaces and not model.knows(surfaces).any():
+                raise InfeasibleError(
+                    f"none of the {len(words)} words listed for position {position} is known to "
+                    f"{model.spec}; list words it knows"
+                )

@@ -28,7 +28,7 @@ from contstim.pipeline.searches import Searches, check_listed, starts_of
 from contstim.pipeline.tasks import score_tasks
 from contstim.pipeline.work import RunContext, RunStore, StageTable, Task, csv_text
 from contstim.search.problem import check_different
-from contstim.search.results import Row, Triplet, rows_from
+from contstim.search.results import Row, Triplet, rows_from, written_and_natural
 from contstim.search.targets import check_several
 from contstim.text.diversity import diversity
 from contstim.text.sentence import pool
@@ -231,9 +231,7 @@ def write_synthesis(
             values = [row.row() for row in rows]
             columns = list(values[0]) if rows else Triplet.columns()
             text = csv_text(columns, (row.values() for row in values))
-            written = [text for row in rows for text in row.written]
-            natural = [row.natural for row in rows for _ in row.written]
-            varied = {"words": diversity(written, natural).row()} if rows else {}
+            varied = {"words": diversity(*written_and_natural(rows)).row()} if rows else {}
             table.write(text, settings, {**settings, **varied})
             remove(folder)
 

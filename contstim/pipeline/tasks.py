@@ -17,9 +17,7 @@ from contstim.models.devices import torch_threads
 from contstim.pipeline.work import ModelRecord, RunStore, Task, Worker
 from contstim.search.results import Step, Synthesis
 from contstim.search.strategies import strategy_called, synthesize
-from contstim.search.targets import (
-    Sides,
-)
+from contstim.search.targets import Sides
 from contstim.text.sentence import Sentence
 from contstim.text.words import words_alike
 

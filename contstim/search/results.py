@@ -353,6 +353,12 @@ class Written(TableRow):
 Row = Triplet | OneWay | Written
 
 
+def written_and_natural(rows: Iterable[Row]) -> tuple[list[str], list[str]]:
+    """Return the sentences that were written, and beside each the one it was made from."""
+    both = [(text, row.natural) for row in rows for text in row.written]
+    return [text for text, _ in both], [natural for _, natural in both]
+
+
 def rows_from(table: csv.DictReader[str]) -> Iterator[Row]:
     """Make the rows again from the cells of their table."""
     names = list(table.fieldnames or ())

@@ -372,7 +372,7 @@ def test_listed_words_that_a_model_does_not_know_are_refused_at_once(
     assert main(["run", str(file), "--out", str(tmp_path / "new")]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("contstim: none of the 1 words listed for position 2 is known to ngram:")
-    assert line.endswith("; list words they know")
+    assert line.endswith("; list words it knows")
     assert not list((tmp_path / "new").rglob("*.csv"))
 
 

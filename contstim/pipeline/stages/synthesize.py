@@ -11,7 +11,7 @@ from contstim.pipeline.searches import Searches, starts_of
 from contstim.pipeline.stage import Run, Stage, StudyPlan
 from contstim.pipeline.stages.score import SCORE
 from contstim.pipeline.work import Task, csv_text
-from contstim.search.results import Triplet
+from contstim.search.results import Triplet, written_and_natural
 from contstim.tables import TRIPLETS
 from contstim.text.diversity import diversity
 
@@ -79,9 +79,7 @@ class _Synthesize(Stage):
             del notes["target"], notes["rows"]
             notes |= {"triplets": len(rows), "opposed": opposed}
         if rows:
-            written = [text for row in rows for text in row.written]
-            natural = [row.natural for row in rows for _ in row.written]
-            notes["words"] = diversity(written, natural).row()
+            notes["words"] = diversity(*written_and_natural(rows)).row()
         values = [row.row() for row in rows]
         if options.target == "pair" and options.per_sentence == 1:
             for row in values:
