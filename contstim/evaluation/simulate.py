@@ -16,6 +16,7 @@ from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InputError, UnknownNameError
 from contstim.evaluation.choices import align_choices, check_choices
 from contstim.evaluation.inference import wilcoxon_signed_rank
+from contstim.evaluation.options import UNITS
 from contstim.evaluation.scores import ScoreSource, log_ratios, score_table, unscored_catch
 from contstim.evaluation.subset import MEASURES, Subset
 from contstim.evaluation.trials import TrialData
@@ -242,10 +243,13 @@ def power(
     Raises
     ------
     InputError
-        If a number cannot be met by the design, or a model has no scores.
+        If a number cannot be met by the design, a model has no scores, or the measure or unit is
+        not offered.
     """
     if measure not in MEASURES:
         raise UnknownNameError.among("measure", measure, MEASURES)
+    if unit not in UNITS:
+        raise UnknownNameError.among("unit", unit, UNITS)
     if n_simulations < 1:
         raise InputError(f"at least one simulation is needed, not {n_simulations}")
     pairs = design[~unscored_catch(design, scores)].reset_index(drop=True)

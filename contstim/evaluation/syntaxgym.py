@@ -96,21 +96,22 @@ def _region_surprisals(
     cases = []
     for item in suite["items"]:
         for condition in item["conditions"]:
-            regions = {int(r["region_number"]): r["content"].split() for r in condition["regions"]}
+            # a number may stand more than once: its parts count together
+            regions = [
+                (int(r["region_number"]), r["content"].split()) for r in condition["regions"]
+            ]
             cases.append((int(str(item["item_number"])), condition["condition_name"], regions))
-    sentences = [
-        " ".join(word for words in regions.values() for word in words) for *_, regions in cases
-    ]
+    sentences = [" ".join(word for _, words in regions for word in words) for *_, regions in cases]
     found: dict[int, dict[str, dict[int, float]]] = {}
     for case, sentence, values in zip(cases, sentences, scorer(sentences), strict=True):
         item, condition, regions = case
-        owners = [number for number, words in regions.items() for _ in words]
+        owners = [number for number, words in regions for _ in words]
         if len(values) != len(owners):
             raise InputError(
                 f"the scorer gave {len(values)} values for the {len(owners)} words of {sentence!r} "
                 f"in suite {name!r}"
             )
-        total = dict.fromkeys(regions, 0.0)
+        total = dict.fromkeys((number for number, _ in regions), 0.0)
         for region, value in zip(owners, values, strict=True):
             total[region] -= float(value) / np.log(2)
         found.setdefault(item, {})[condition] = total

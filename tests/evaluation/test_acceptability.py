@@ -260,6 +260,24 @@ def test_syntaxgym_runner(tmp_path):
         run_syntaxgym(tmp_path / "u.json", scorer)
 
 
+def test_parts_of_a_syntaxgym_region_that_is_named_twice_count_together(tmp_path):
+    contents = [(1, "The"), (2, "dog"), (1, "that barks"), (3, "runs")]
+    regions = [{"region_number": number, "content": content} for number, content in contents]
+    condition = {"condition_name": "c", "regions": regions}
+    suite = {
+        "meta": {"name": "s"},
+        "predictions": [{"formula": "[(1;%c%) = 13] & [(2;%c%) = 2] & [(3;%c%) = 16]"}],
+        "items": [{"item_number": 1, "conditions": [condition]}],
+    }
+    (tmp_path / "s.json").write_text(json.dumps(suite))
+
+    def scorer(texts):
+        assert texts == ["The dog that barks runs"]
+        return [np.array([-1, -2, -4, -8, -16]) * np.log(2)]
+
+    assert run_syntaxgym(tmp_path / "s.json", scorer)["correct"].tolist() == [True]
+
+
 # Six pairs worked out on paper. Pair 1: both sides agree in sign, the trigram is 1.0 off. Pair 3:
 # the trigram has the wrong sign. Pair 4: people find the "unacceptable" sentence better, and only
 # the trigram follows. Pair 5: people find no difference. The classifier knows little but +-2.1.

@@ -186,3 +186,5 @@ def test_unknown_names():
         power(design, scores, ("a", "z"), Simulation())
     with pytest.raises(UnknownNameError, match="unknown measure"):
         power(design, scores, ("a", "b"), Simulation(), measure="r")
+    with pytest.raises(UnknownNameError, match="unknown unit 'groups'"):
+        power(design, scores, ("a", "b"), Simulation(), unit="groups", n_simulations=1)
