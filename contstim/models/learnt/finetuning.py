@@ -19,7 +19,7 @@ import torch
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InfeasibleError, InputError, ModelFileError, UnknownNameError
-from contstim.files import check_new_folder, digest_of
+from contstim.files import check_new_folder, digest_of, write_whole
 from contstim.models.cache import versions
 from contstim.models.hf.checkpoint import digest_weights
 from contstim.models.hf.encoding import check_length
@@ -42,7 +42,7 @@ from contstim.models.learnt.encoder import (
     record_lower,
 )
 from contstim.models.learnt.model import tokenizer_of, training_line, write_learnt
-from contstim.models.recurrent import read_tensors, write_tensors
+from contstim.models.recurrent import read_tensors, tensor_bytes
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +93,7 @@ class RestartStore:
         """Keep a restart; it is on the disk, whole, when this returns."""
         tensors = {f"w.{n}": t.cpu() for n, t in restart.weights.items()}
         tensors.update({f"m.{n}": torch.from_numpy(v) for n, v in restart.margins.items()})
-        write_tensors(self._path(restart.row["seed"]), tensors, restart.row)
+        write_whole(self._path(restart.row["seed"]), tensor_bytes(tensors, restart.row))
 
     def clear(self, seeds: range) -> None:
         """Remove what is not needed any more, and the folder if it is then empty."""

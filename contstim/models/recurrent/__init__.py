@@ -23,7 +23,7 @@ from torch.func import functional_call
 
 from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InputError, ModelFileError, UnknownNameError
-from contstim.files import digest, write_whole
+from contstim.files import digest, replacing
 from contstim.models.training_text import TrainingText
 from contstim.models.words import END, START, UNKNOWN
 from contstim.progress import track
@@ -346,13 +346,19 @@ _FORMAT = "contstim recurrent network"
 _VERSION = 1
 
 
-def write_tensors(path: Path, tensors: dict[str, Tensor], record: dict[str, Any]) -> None:
-    """Write tensors and a JSON record as one file, whole or not at all."""
+def tensor_bytes(tensors: dict[str, Tensor], record: dict[str, Any]) -> bytes:
+    """Return tensors and a JSON record as the bytes of one file."""
     data = np.frombuffer(json.dumps(record, ensure_ascii=False).encode(), dtype=np.uint8)
     everything = {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
     everything["record"] = torch.from_numpy(data.copy())
-    # Written by hand: the library's own writer makes files that only their owner can read.
-    write_whole(path, save(everything))
+    # Not written by the library, whose files only their owner can read.
+    return save(everything)
+
+
+def write_tensors(path: Path, tensors: dict[str, Tensor], record: dict[str, Any]) -> None:
+    """Write tensors and a JSON record as one file, whole or not at all, in a folder that is."""
+    with replacing(path) as temporary:
+        temporary.write_bytes(tensor_bytes(tensors, record))
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any], str]:
