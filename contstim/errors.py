@@ -56,10 +56,10 @@ class MissingExtraError(ContstimError, ImportError):
     """An optional dependency that is not installed; the message gives the install line."""
 
 
-def near_matches(name: str, known: Iterable[str]) -> str:
-    """Say which of `known` resemble `name`, or list them all when none does."""
+def near_matches(name: str, known: Iterable[str], all_of: str = "choose one of") -> str:
+    """Say which of `known` resemble `name`, or list them all, after `all_of`, when none does."""
     choices = sorted(known)
     close = difflib.get_close_matches(name, choices, n=3, cutoff=0.6)
     if close:
         return "did you mean " + " or ".join(repr(c) for c in close) + "?"
-    return "choose one of " + ", ".join(repr(c) for c in choices)
+    return f"{all_of} " + ", ".join(repr(c) for c in choices)

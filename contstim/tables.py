@@ -87,7 +87,7 @@ def require_columns(frame: pd.DataFrame, columns: Iterable[str], what: str) -> N
     present = [str(column) for column in frame.columns]
     for column in columns:
         if column not in present:
-            hint = near_matches(column, present) if present else "it has no column"
+            hint = near_matches(column, present, "it has") if present else "it has no column"
             raise InputError(f"{what} has no column {column!r}; {hint}")
 
 

@@ -20,7 +20,7 @@ def test_columns_that_are_there():
     ("columns", "message"),
     [
         (["ratings"], "the choices has no column 'rating'; did you mean 'ratings'?"),
-        (["x", "y"], "the choices has no column 'rating'; choose one of 'x', 'y'"),
+        (["x", "y"], "the choices has no column 'rating'; it has 'x', 'y'"),
         ([], "the choices has no column 'rating'; it has no column"),
     ],
 )
@@ -73,7 +73,7 @@ def test_tables_as_people_have_them(tmp_path, monkeypatch, way):
             b"a,b\n\xff,2\n",
             "{}, line 2 is not UTF-8 text (invalid start byte); save the file as UTF-8",
         ),
-        (b"a,c\n1,2\n", "{} has no column 'b'; choose one of 'a', 'c'"),
+        (b"a,c\n1,2\n", "{} has no column 'b'; it has 'a', 'c'"),
     ],
 )
 def test_tables_that_cannot_be_used(tmp_path, content, message):

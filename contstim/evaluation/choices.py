@@ -33,7 +33,7 @@ _VALUES = {
     for name, points in SCALES.items()
 }
 _WHAT_TO_DO = ("error", "exclude")
-_EXCLUDED = ("rule", "participant", "n_rows", "detail")
+_EXCLUDED = {"rule": "str", "participant": "str", "n_rows": "int64", "detail": "str"}
 
 
 @settings
@@ -127,7 +127,7 @@ class Sieve:
     @property
     def excluded(self) -> pd.DataFrame:
         """What was taken out, a row a rule and participant."""
-        return pd.DataFrame(self._excluded, columns=list(_EXCLUDED))
+        return pd.DataFrame(self._excluded, columns=list(_EXCLUDED)).astype(_EXCLUDED)
 
 
 def stack_exclusions(*tables: pd.DataFrame) -> pd.DataFrame:

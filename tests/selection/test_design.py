@@ -270,7 +270,7 @@ def test_arguments_that_make_no_sense():
         "sentence_1 of the table of natural pairs holds 0, not a sentence; put the sentences there"
     )
     assert refusal(InputError, None, triplets.drop(columns="natural"), layout=Layout(3, 1)) == (
-        "the table of triplets has no column 'natural'; choose one of 'model_1', 'model_2', "
+        "the table of triplets has no column 'natural'; it has 'model_1', 'model_2', "
         "'synthetic_1', 'synthetic_2'"
     )
     with pytest.raises(InputError) as caught:
