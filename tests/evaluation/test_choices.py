@@ -193,7 +193,8 @@ def test_cleaning_reports_every_row_it_takes_out():
 def test_the_table_of_exclusions_has_the_same_types_with_rows_and_without():
     _, none = clean_choices(table(), Cleaning())
     _, some = clean_choices(table(sentence_1=None), Cleaning(missing_sentence="exclude"))
-    assert len(none) == 0 and len(some) > 0
+    assert len(none) == 0
+    assert len(some) > 0
     assert none.dtypes.to_dict() == some.dtypes.to_dict()
     assert none["n_rows"].dtype == "int64"
 
