@@ -490,8 +490,6 @@ class StudySettings:
     format: int = 1
 
     def __post_init__(self) -> None:
-        if self.format != 1:
-            raise InputError(f"format is {self.format}; this version of contstim reads 1")
         names = [box.name for box in self.consent.boxes] + [one.name for one in self.questions]
         for name in names:
             if names.count(name) > 1:

@@ -180,6 +180,8 @@ def read_study(folder: str | Path) -> Study:
     if not folder.is_dir():
         raise InputError(f"there is no folder {folder}; make one with `contstim experiment new`")
     table = read_toml(path, "make a study with `contstim experiment new`")
+    if (number := table.get("format", 1)) != 1:  # whose keys may be others
+        raise InputError(f"{path}: format is {number!r}; this version of contstim reads 1")
     try:
         options = build(StudySettings, table)
         presentation = presentation_of(options.trial)

@@ -169,6 +169,11 @@ def test_without_a_recruiter_there_is_no_code(study: Study) -> None:
             "allocation.release_after_minutes is -1; give at least 0",
         ),
         ("format = 1", "format = 2", "format is 2"),
+        (
+            "format = 1",
+            "format = 2\nnewkey = 3",
+            "format is 2; this version of contstim reads 1",
+        ),
         ("format = 1", "forms = 1", "unknown key forms"),
         ("format = 1", "adaptve = 1", "unknown key adaptve; did you mean 'adaptive'?"),
         ("format = 1", "adaptive = 1", r"adaptive is 1; make it a table, \[adaptive\]"),
