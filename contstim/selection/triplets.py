@@ -220,6 +220,12 @@ def select_triplets(
     require_columns(triplets, ("model_1", "model_2", *_TEXTS, *_NUMBERS), "the triplets table")
     if triplets.empty:
         raise InfeasibleError("the triplets table has no row; synthesise triplets first")
+    unnamed = np.flatnonzero(triplets[["model_1", "model_2"]].isna().any(axis=1))
+    if len(unnamed):
+        raise InputError(
+            f"row {unnamed[0] + 1} of the triplets table lacks a model's name; give it, or leave "
+            "the row out"
+        )
     first, second = (triplets[name].astype(str) for name in ("model_1", "model_2"))
     _refuse_both_ways(list(zip(first, second, strict=True)))
     check_objective(objective, [*first.unique(), *second.unique()])

@@ -244,6 +244,9 @@ def test_refusals():
         select_triplets(table, objective="worst-rank", ties="first")
     with pytest.raises(InputError, match="the triplets table has no column 'natural_lp_2'"):
         select_triplets(table.drop(columns="natural_lp_2"))
+    unnamed = table.assign(model_2=["m2", None, *["m2"] * (len(table) - 2)])
+    with pytest.raises(InputError, match="row 2 of the triplets table lacks a model's name"):
+        select_triplets(unnamed)
     both = pd.concat([table, table.assign(model_1="m2", model_2="m1")])
     with pytest.raises(InputError, match="both ways round; turn one of them"):
         select_triplets(both)
