@@ -32,7 +32,7 @@ from contstim import load_model
 from contstim.models.hf.causal import CausalModel
 from contstim.models.hf.masked import MaskedModel
 from contstim.models.registry import bundled_models
-from contstim.text.sentence import Sentence, WordList
+from contstim.text import Sentence, WordList
 
 N_WORDS, ORDERS, VOCABULARY = 8, 100, 20_000
 ROW = "| {} | {} | {:.3f} | {:.3f} | {:.2f} |"

@@ -23,7 +23,7 @@ from contstim.search.candidates import WordReplacement
 from contstim.search.certificate import bound_of
 from contstim.search.strategies import STRATEGIES
 from contstim.search.sweeps import Search
-from contstim.text.sentence import Sentence, WordList
+from contstim.text import Sentence, WordList
 from contstim.text.vocabulary import Vocabulary
 
 

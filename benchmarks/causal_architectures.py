@@ -25,7 +25,7 @@ import transformers
 from contstim import load_model
 from contstim.errors import ModelFileError
 from contstim.models.hf.checkpoint import quiet
-from contstim.text.sentence import Sentence, WordList
+from contstim.text import Sentence, WordList
 
 WINDOW = 16
 WORDS = [f"w{n}" for n in range(100)]

@@ -32,7 +32,7 @@ from contstim.models.hf.transformer import TransformerModel
 from contstim.search.candidates import WordReplacement
 from contstim.search.strategies import strategy_called
 from contstim.search.sweeps import Search, Strategy
-from contstim.text.sentence import Sentence, WordList
+from contstim.text import Sentence, WordList
 from contstim.text.vocabulary import Vocabulary
 
 

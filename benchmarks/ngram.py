@@ -23,7 +23,7 @@ import kenlm
 from contstim.models.ngram.model import NgramModel
 from contstim.models.ngram.training import train_ngram
 from contstim.models.registry import load_model
-from contstim.text.sentence import Sentence, WordList
+from contstim.text import Sentence, WordList
 
 N_SENTENCES = 50_000
 N_POSITIONS = 40

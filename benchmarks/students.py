@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-from contstim.text.sentences import read_sentences
+from contstim.text import read_sentences
 
 from contstim import load_model, pool
 from contstim.models.base import SentenceModel

@@ -17,7 +17,7 @@ import time
 from contstim import Problem, Synthesis, bundled_vocabulary, load_model, pool, synthesize
 from contstim.search.candidates import WordReplacement
 from contstim.search.check import improvements
-from contstim.text.sentence import Sentence
+from contstim.text import Sentence
 
 
 def main() -> None:

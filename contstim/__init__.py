@@ -74,8 +74,8 @@ if TYPE_CHECKING:
     from contstim.selection.scores import read_scores
     from contstim.selection.sets import select_set
     from contstim.selection.triplets import select_triplets
+    from contstim.text import Sentence, WordList, pool, read_sentences
     from contstim.text.corpora import sample_sentences
-    from contstim.text.sentence import Sentence, WordList, pool, read_sentences
     from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
     from contstim.text.words import WordOptions
 
@@ -99,7 +99,7 @@ _PLACES = {
     "Problem": "search.problem",
     "Replacements": "models.base",
     "ScoreKind": "models.base",
-    "Sentence": "text.sentence",
+    "Sentence": "text",
     "SentenceModel": "models.base",
     "SentenceParts": "models.base",
     "Simulation": "evaluation.simulate",
@@ -108,7 +108,7 @@ _PLACES = {
     "Totals": "models.base",
     "Triplet": "search.results",
     "Vocabulary": "text.vocabulary",
-    "WordList": "text.sentence",
+    "WordList": "text",
     "WordOptions": "text.words",
     "answer_sentences": "evaluation.wording",
     "bundled_vocabulary": "text.vocabulary",
@@ -121,11 +121,11 @@ _PLACES = {
     "load_model": "models.registry",
     "one_against_all": "search.targets",
     "plan_design": "selection.people",
-    "pool": "text.sentence",
+    "pool": "text",
     "problem_of": "search.targets",
     "read_choices": "evaluation.importers",
     "read_scores": "selection.scores",
-    "read_sentences": "text.sentence",
+    "read_sentences": "text",
     "register_family": "models.registry",
     "sample_sentences": "text.corpora",
     "score_sentences": "models.registry",

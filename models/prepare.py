@@ -15,7 +15,7 @@ import gzip
 from collections import Counter
 from pathlib import Path
 
-from contstim.text.sentence import tokens_of_word
+from contstim.text import tokens_of_word
 
 
 def tokenize(line: str) -> list[str]:

@@ -22,7 +22,7 @@ from collections import Counter
 from pathlib import Path
 
 from contstim.models.ngram.training import NgramVocabulary, train_ngram
-from contstim.text.sentence import read_words
+from contstim.text import read_words
 
 LEAST = 5
 DIGITS = 4

@@ -39,7 +39,7 @@ from nltk.corpus import masc_tagged
 from nltk.tag.perceptron import PerceptronTagger
 from wordfreq import zipf_frequency
 
-from contstim.text.sentence import WordList, tokens_of_word
+from contstim.text import WordList, tokens_of_word
 from contstim.text.vocabulary import Vocabulary
 
 DATA = Path(__file__).parents[1] / "contstim" / "data"

@@ -13,7 +13,7 @@ from contstim.models.base import Event, Hints, Replacements, SentenceModel
 from contstim.models.toy import TableModel
 from contstim.search.candidates import Candidates, Spent
 from contstim.search.problem import Fall
-from contstim.text.sentence import Sentence, WordList
+from contstim.text import Sentence, WordList
 
 
 def on_demand(

@@ -11,7 +11,7 @@ import pytest
 
 import contstim
 from contstim import datasets
-from contstim.text.sentence import marked_html
+from contstim.text import marked_html
 
 BIGRAM, TRIGRAM = "contstim:bigram", "contstim:trigram"
 

@@ -51,7 +51,7 @@ from contstim.search.results import Triplet
 from contstim.search.strategies import synthesize
 from contstim.search.targets import parse_floor, problem_of
 from contstim.selection import select_natural_pairs
-from contstim.text.sentence import Sentence, WordList
+from contstim.text import Sentence, WordList
 from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
 from contstim.text.words import words_alike
 

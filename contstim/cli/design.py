@@ -44,7 +44,7 @@ from contstim.experiment.trials import write_record
 from contstim.files import is_stream
 from contstim.models.spec import ModelSpec
 from contstim.tables import read_table
-from contstim.text.sentence import pool, read_sentences
+from contstim.text import pool, read_sentences
 
 if TYPE_CHECKING:
     from contstim.evaluation.simulate import Simulation

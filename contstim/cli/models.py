@@ -33,7 +33,7 @@ from contstim.errors import InputError
 from contstim.models.check import check_model
 from contstim.models.devices import torch_threads
 from contstim.models.registry import bundled_models, families, load_model, model_card
-from contstim.text.sentence import PUNCTUATION_POLICIES, pool, read_sentences, read_words
+from contstim.text import PUNCTUATION_POLICIES, pool, read_sentences, read_words
 
 if TYPE_CHECKING:
     from contstim.models.learnt.encoder import FitOptions

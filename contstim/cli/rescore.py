@@ -21,7 +21,7 @@ from contstim.models.registry import load_model
 from contstim.rescoring import RESCORING_MEASURES, measure_named
 from contstim.rescoring.nbest import SentenceForm, learn_cases, read_nbest, score_hypotheses
 from contstim.rescoring.rescore import RescoringOptions, rescore
-from contstim.text.sentence import read_sentences
+from contstim.text import read_sentences
 
 
 def configure(parser: CommandParser) -> None:

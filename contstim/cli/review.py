@@ -73,7 +73,7 @@ def _appendix(args: argparse.Namespace, table: pd.DataFrame, path: Path) -> int:
     from contstim.experiment.review import appendix
     from contstim.files import digest
     from contstim.selection.review import read_decisions
-    from contstim.text.sentence import read_words
+    from contstim.text import read_words
 
     warning = ""
     if args.study is not None:

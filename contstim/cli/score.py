@@ -23,7 +23,7 @@ from contstim.errors import InputError
 from contstim.models.base import SentenceModel
 from contstim.models.registry import load_model
 from contstim.tables import KIND, SCORES
-from contstim.text.sentence import read_sentences
+from contstim.text import read_sentences
 
 _CHUNK = 2048
 

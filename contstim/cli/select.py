@@ -25,8 +25,8 @@ import pandas as pd
 from contstim.cli.common import add_decisions, add_people, approved, people_of, write_rows
 from contstim.cli.parsing import CommandParser, number, positive, whole_number
 from contstim.errors import InputError
+from contstim.text import read_words
 from contstim.text.diversity import diversity_line
-from contstim.text.sentence import read_words
 from contstim.text.vocabulary import ENGLISH_REPEATABLE
 
 

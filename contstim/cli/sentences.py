@@ -19,6 +19,7 @@ from pathlib import Path
 from contstim.cli.common import word_options, write_output
 from contstim.cli.parsing import CommandParser, positive
 from contstim.errors import InputError
+from contstim.text import length_range, pool
 from contstim.text.corpora import (
     PUNCTUATION,
     SPLITTERS,
@@ -26,7 +27,6 @@ from contstim.text.corpora import (
     corpus_sentences,
     sample_sentences,
 )
-from contstim.text.sentence import length_range, pool
 from contstim.text.vocabulary import Vocabulary
 from contstim.text.words import WordOptions
 

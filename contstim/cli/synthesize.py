@@ -155,7 +155,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _sentences(path: str | None) -> list[str]:
-    from contstim.text.sentence import pool, read_sentences
+    from contstim.text import pool, read_sentences
 
     return pool() if path is None else read_sentences(path)
 

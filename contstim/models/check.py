@@ -10,7 +10,7 @@ import numpy as np
 from contstim.arrays import FloatArray
 from contstim.errors import ContstimError, InputError, UnknownWordError, ValidationError
 from contstim.models.base import SentenceModel
-from contstim.text.sentence import Sentence, WordList, pool
+from contstim.text import Sentence, WordList, pool
 
 # A word that no vocabulary holds, to see what a model does with one.
 _NONSENSE = "qzxqvqzxq"

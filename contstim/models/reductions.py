@@ -27,7 +27,7 @@ from contstim.models.base import (
     package_names,
 )
 from contstim.models.spec import ModelSpec
-from contstim.text.sentence import Sentence, WordList
+from contstim.text import Sentence, WordList
 
 #: Names of the reductions and what each computes.
 REDUCTIONS = {

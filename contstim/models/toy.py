@@ -25,7 +25,7 @@ from contstim.errors import ValidationError
 from contstim.models.base import Event, Replacements, SentenceModel, SentenceParts
 from contstim.models.spec import ModelSpec
 from contstim.models.words import WordTokenizer
-from contstim.text.sentence import Sentence, WordList
+from contstim.text import Sentence, WordList
 
 
 def all_strings(words: Sequence[str], length: int) -> list[str]:

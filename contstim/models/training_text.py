@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InputError
 from contstim.tables import numbered_lines
-from contstim.text.sentence import PUNCTUATION_POLICIES, tokens_of_word
+from contstim.text import PUNCTUATION_POLICIES, tokens_of_word
 
 if TYPE_CHECKING:
     from contstim.models.recurrent import TokenVocabulary
@@ -32,7 +32,7 @@ def training_sentences(
     path
         A UTF-8 file, gzip-compressed if its name ends in ``.gz``.
     punctuation
-        Passed to :func:`contstim.text.sentence.tokens_of_word`; ``keep`` takes words as given.
+        Passed to :func:`contstim.text.tokens_of_word`; ``keep`` takes words as given.
 
     Raises
     ------

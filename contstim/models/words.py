@@ -12,7 +12,7 @@ from contstim.arrays import BoolArray, IntArray
 from contstim.errors import InputError, UnknownWordError
 from contstim.models.base import Event
 from contstim.models.spec import ModelSpec
-from contstim.text.sentence import PUNCTUATION_POLICIES, Sentence, WordList, tokens_of_word
+from contstim.text import PUNCTUATION_POLICIES, Sentence, WordList, tokens_of_word
 
 #: Symbols of the beginning and the end of a sentence, and of unknown words.
 START, END, UNKNOWN = "<s>", "</s>", "<unk>"

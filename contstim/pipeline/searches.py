@@ -24,8 +24,8 @@ from contstim.search.results import (
     distinct_triplets,
 )
 from contstim.search.targets import Sides, spread
+from contstim.text import Sentence
 from contstim.text.diversity import WordLimit
-from contstim.text.sentence import Sentence
 from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
 
 #: What is searched for: triplets of a pair of specs, or sentences on which sets of models disagree.

@@ -22,7 +22,7 @@ from contstim.models.cache import CachedScore, versions
 from contstim.pipeline.work import ModelRecord, RunStore, StageTable, Task
 from contstim.selection.scores import read_features
 from contstim.settings import Count, Seed, matching, settings
-from contstim.text.sentence import length_range, pool, read_sentences
+from contstim.text import length_range, pool, read_sentences
 from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
 from contstim.text.words import WordOptions
 

@@ -30,8 +30,8 @@ from contstim.pipeline.work import RunContext, RunStore, StageTable, Task, csv_t
 from contstim.search.problem import check_different
 from contstim.search.results import Row, Triplet, rows_from, written_and_natural
 from contstim.search.targets import check_several
+from contstim.text import pool
 from contstim.text.diversity import diversity
-from contstim.text.sentence import pool
 from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
 
 # Options that are noted where they are given, and the natural sentences, at least, by which the

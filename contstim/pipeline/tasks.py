@@ -18,7 +18,7 @@ from contstim.pipeline.work import ModelRecord, RunStore, Task, Worker
 from contstim.search.results import Step, Synthesis
 from contstim.search.strategies import strategy_called, synthesize
 from contstim.search.targets import Sides
-from contstim.text.sentence import Sentence
+from contstim.text import Sentence
 from contstim.text.words import words_alike
 
 #: Sentences that one task scores, and that are committed together.

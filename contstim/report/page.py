@@ -18,8 +18,8 @@ from contstim.models.registry import score_kind
 from contstim.report.pair_figures import TRIPLET_COLOURS, triplet_figure
 from contstim.report.style import sheet, svg_text
 from contstim.selection.triplets import controversiality, worst_ranks
+from contstim.text import marked_html
 from contstim.text.diversity import diversity_line
-from contstim.text.sentence import marked_html
 
 _TEMPLATES = jinja2.Environment(
     loader=jinja2.PackageLoader("contstim.report"),

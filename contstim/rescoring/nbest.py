@@ -18,7 +18,7 @@ from contstim.models.base import SentenceModel
 from contstim.models.cache import ScoreCache
 from contstim.progress import track
 from contstim.tables import numbered_lines
-from contstim.text.sentence import Sentence, capitalize
+from contstim.text import Sentence, capitalize
 
 #: The parts of an n-best file: weights are tuned on the first and reported on the second.
 SPLITS = ("dev", "test")

@@ -15,7 +15,7 @@ from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.search.bounded import Bounded
 from contstim.search.sweeps import Search
 from contstim.settings import Count, option, settings
-from contstim.text.sentence import Sentence
+from contstim.text import Sentence
 
 if TYPE_CHECKING:
     from contstim.search.certificate import Reach, Under

@@ -18,7 +18,7 @@ from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InfeasibleError, InputError
 from contstim.models.base import Replacements, SentenceModel
 from contstim.search.problem import Edits, Objective
-from contstim.text.sentence import Sentence, WordList
+from contstim.text import Sentence, WordList
 from contstim.text.vocabulary import Vocabulary
 
 #: Nats within which a score computed with others is taken for equal to a bound.

@@ -18,7 +18,7 @@ from contstim.search.problem import Accepted, Edits, Fall, Floor, LeastFall, Pro
 from contstim.search.results import Synthesis
 from contstim.search.strategies import synthesize
 from contstim.search.sweeps import Strategy
-from contstim.text.sentence import Sentence, WordList
+from contstim.text import Sentence, WordList
 from contstim.text.vocabulary import Vocabulary
 
 _WORDS = [consonant + vowel for consonant in "bdf" for vowel in "aeiou"]

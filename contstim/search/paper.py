@@ -13,7 +13,7 @@ from contstim.models.registry import load_model
 from contstim.search.candidates import SLACK, Candidates, propose_in_order
 from contstim.search.sweeps import Strategy
 from contstim.settings import Count, option, settings
-from contstim.text.sentence import Sentence, WordList
+from contstim.text import Sentence, WordList
 
 # Nats of predicted loss for each nat by which a constraint is missed.
 _PENALTY = 1e5

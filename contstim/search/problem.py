@@ -15,7 +15,7 @@ import numpy as np
 from contstim.arrays import FloatArray
 from contstim.errors import InfeasibleError, InputError
 from contstim.models.base import SentenceModel
-from contstim.text.sentence import Sentence, split_word
+from contstim.text import Sentence, split_word
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, fields
 from html import escape
 from typing import Any
 
-from contstim.text.sentence import marked_html
+from contstim.text import marked_html
 
 _ATTEMPTS_PER_TRIPLET = 3
 _COLOURS = ("#555", "#0072b2", "#b34700")

@@ -20,7 +20,7 @@ from contstim.search.restarts import Restarts
 from contstim.search.results import Synthesis
 from contstim.search.sweeps import Search, Strategy
 from contstim.search.yielding import Yielding
-from contstim.text.sentence import Sentence
+from contstim.text import Sentence
 from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
 
 _Kind = TypeVar("_Kind")

@@ -23,7 +23,7 @@ from contstim.models.base import Replacements
 from contstim.search.candidates import SLACK, Candidates, Spent, WordReplacement
 from contstim.search.problem import Edits, Objective, Problem, check_natural, most_broken
 from contstim.search.results import Step
-from contstim.text.sentence import Sentence, WordList
+from contstim.text import Sentence, WordList
 
 # Places kept of models whose scores are known at once.
 _KEPT = 32

@@ -29,7 +29,7 @@ import numpy as np
 from contstim.arrays import FloatArray, IntArray
 from contstim.models.ngram import NgramTable, find
 from contstim.models.words import START
-from contstim.text.sentence import WordList
+from contstim.text import WordList
 
 _NATS = float(np.log(10.0))
 # Arrays of values that are kept for other sentences; one takes some megabytes.

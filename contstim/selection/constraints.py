@@ -20,8 +20,8 @@ from scipy.sparse import csr_array, hstack
 from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InputError, UnknownNameError, near_matches
 from contstim.selection.assignment import ROLES, Role
+from contstim.text import split_word
 from contstim.text.features import sentence_features
-from contstim.text.sentence import split_word
 from contstim.text.vocabulary import ENGLISH_REPEATABLE
 
 #: What follows the column in text: the field's name, and what reads it.

@@ -13,7 +13,7 @@ from contstim.errors import InfeasibleError, InputError, UnknownNameError, Valid
 from contstim.selection.allocation import TrialCells, allocate, separate_words
 from contstim.settings import Count, Natural, Several, one_of, settings
 from contstim.tables import CHOICES, require_columns
-from contstim.text.sentence import Sentence, split_word
+from contstim.text import Sentence, split_word
 
 #: The conditions, in the order of the table's documentation.
 CONDITIONS = (

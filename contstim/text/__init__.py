@@ -1,1 +1,300 @@
-"""Sentences, words, vocabularies and the texts they come from."""
+"""Sentences and words: splitting them, reading files of them, and the bundled pool.
+
+Splitting is explicit and reversible, and nothing here is model-specific.
+
+A *word* is what stands between white space. Around its *core* a word may carry punctuation: in
+``"Stop!" she said.`` the first word is ``"Stop!"``, its core ``Stop``. Replacing a word replaces
+the core and leaves the punctuation where it was.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from functools import cached_property
+from html import escape
+from importlib.resources import files
+from itertools import groupby
+from os import PathLike
+
+from contstim.errors import InputError
+from contstim.tables import csv_header, csv_rows, numbered_lines
+
+#: How a word-level model sees the punctuation around a word's core.
+PUNCTUATION_POLICIES = ("keep", "split", "drop")
+
+# Apostrophes and hyphens are part of the core ("don't", "dogs'", "well-known").
+_OPENING = '"“”„«»‘([{<¿¡'
+_CLOSING = '"“”«»)]}>.,;:!?…。！？'
+_AFFIXES = re.compile(
+    f"^([{re.escape(_OPENING)}]*)(.*?)([{re.escape(_CLOSING)}]*)$", flags=re.DOTALL
+)
+_MOST_CHARACTERS = 20_000  # of a sentence in a file
+_RUNS = re.compile(r"((.)\2*)", flags=re.DOTALL)
+
+
+def split_word(word: str) -> tuple[str, str, str]:
+    """Split a word into opening punctuation, core and closing punctuation.
+
+    The three parts joined give back the word. A word of punctuation alone (``--``, ``...``) is
+    its own core.
+    """
+    match = _AFFIXES.match(word)
+    if match is None or not match.group(2):
+        return "", word, ""
+    return match.group(1), match.group(2), match.group(3)
+
+
+def tokens_of_word(word: str, punctuation: str) -> list[str]:
+    """Return the tokens a word-level model scores for one whitespace-separated word.
+
+    Parameters
+    ----------
+    word
+        One word, punctuation attached.
+    punctuation
+        ``keep``: the word as given is one token. ``split``: each run of one mark is a token of
+        its own (``said...`` is ``said`` and ``...``). ``drop``: the core alone; a word of
+        punctuation alone has no token.
+    """
+    # Most words are letters alone, for which all policies agree, or letters and one mark; this is
+    # much the faster way.
+    if punctuation == "keep" or word.isalpha():
+        return [word]
+    if word[-1:] in _CLOSING and word[:-1].isalpha():
+        return [word[:-1]] if punctuation == "drop" else [word[:-1], word[-1]]
+    before, core, after = split_word(word)
+    if punctuation == "drop":
+        return [core] if any(c.isalnum() for c in core) else []
+    marks_before = [m.group(1) for m in _RUNS.finditer(before)]
+    return [*marks_before, core, *(m.group(1) for m in _RUNS.finditer(after))]
+
+
+def capitalize(word: str) -> str:
+    """Return `word` with its first character in upper case and the others untouched."""
+    return word[:1].upper() + word[1:]
+
+
+def repeated(words: Iterable[str], repeatable: Collection[str] = ()) -> list[str]:
+    """Return, case-folded, the words that come twice or more, but for `repeatable` ones."""
+    counts = Counter(word.casefold() for word in words)
+    return [word for word, n in counts.items() if n > 1 and word not in repeatable]
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A sentence as words with the punctuation around each.
+
+    Attributes
+    ----------
+    words
+        The W cores, in order.
+    before, after
+        The punctuation that opens and closes each word (W strings each, mostly empty).
+    """
+
+    words: tuple[str, ...]
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if not len(self.words) == len(self.before) == len(self.after):
+            raise InputError(
+                f"a sentence needs as many punctuation entries as words, got {len(self.words)} "
+                f"words, {len(self.before)} before and {len(self.after)} after"
+            )
+
+    @classmethod
+    def parse(cls, text: str) -> Sentence:
+        """Split `text` at white space; ``str`` of the result is `text` with single spaces.
+
+        Raises
+        ------
+        InputError
+            If `text` holds no word.
+        """
+        parts = [split_word(word) for word in text.split()]
+        if not parts:
+            raise InputError(f"a sentence needs at least one word, got {text!r}")
+        before, words, after = zip(*parts, strict=True)
+        return cls(words, before, after)
+
+    @classmethod
+    def from_words(cls, words: Sequence[str], final: str = ".") -> Sentence:
+        """Make a sentence of bare `words`: first letter capital, `final` mark at the end."""
+        if not words:
+            raise InputError("a sentence needs at least one word, got none")
+        cores = (capitalize(words[0]), *words[1:])
+        empty = ("",) * len(cores)
+        return cls(cores, empty, (*empty[:-1], final))
+
+    def __str__(self) -> str:
+        parts = zip(self.before, self.words, self.after, strict=True)
+        return " ".join(before + word + after for before, word, after in parts)
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def surface(self, position: int, word: str | None = None) -> str:
+        """Return the word at `position`, or `word` put there, with its punctuation."""
+        core = self.words[position] if word is None else word
+        return self.before[position] + core + self.after[position]
+
+    def replace(self, position: int, word: str) -> Sentence:
+        """Return the sentence with the core at `position` replaced by `word`."""
+        if not 0 <= position < len(self.words):
+            raise InputError(
+                f"position {position} is outside a sentence of {len(self.words)} words"
+            )
+        words = (*self.words[:position], word, *self.words[position + 1 :])
+        return Sentence(words, self.before, self.after)
+
+
+@dataclass(frozen=True, eq=False)
+class WordList:
+    """An ordered list of V distinct candidate words, compared by identity.
+
+    Models keep what they look up for a list (ids, token tries) under the list itself, so pass
+    the same object again rather than an equal copy.
+    """
+
+    words: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        counts = Counter(self.words)
+        if len(counts) != len(self.words):
+            word = counts.most_common(1)[0][0]
+            raise InputError(f"the word list holds {word!r} twice; list each word once")
+
+    @classmethod
+    def of(cls, words: Iterable[str]) -> WordList:
+        """Make a list of the distinct `words`, in the order of first occurrence."""
+        return cls(tuple(dict.fromkeys(words)))
+
+    @cached_property
+    def index(self) -> dict[str, int]:
+        """Position of each word in the list."""
+        return {word: i for i, word in enumerate(self.words)}
+
+    @cached_property
+    def folded(self) -> dict[str, list[int]]:
+        """Positions of the words that are one if case does not count, by that word."""
+        positions = defaultdict[str, list[int]](list)
+        for i, word in enumerate(self.words):
+            positions[word.casefold()].append(i)
+        return positions
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.words)
+
+    def __contains__(self, word: object) -> bool:
+        return word in self.index
+
+
+def marked_html(before: str, after: str) -> str:
+    """Return `after` as HTML, with ``<b>`` around the words that differ from those of `before`.
+
+    Sentences of as many words are compared word by word; of others the longest common
+    subsequences of words are what stayed.
+    """
+    old, new = before.split(), after.split()
+    if len(old) == len(new):
+        same = {i for i, (a, b) in enumerate(zip(old, new, strict=True)) if a == b}
+    else:
+        blocks = SequenceMatcher(None, old, new, autojunk=False).get_matching_blocks()
+        same = {block.b + k for block in blocks for k in range(block.size)}
+    runs = groupby(enumerate(new), key=lambda word: word[0] in same)
+    shown = ((stayed, escape(" ".join(word for _, word in run))) for stayed, run in runs)
+    return " ".join(text if stayed else f"<b>{text}</b>" for stayed, text in shown)
+
+
+def pool() -> list[str]:
+    """Return the natural English sentences that come with contstim, most of eight words.
+
+    They were written for this project and are free to use (CC0).
+
+    Examples
+    --------
+    >>> pool()[0]
+    'The curtains she chose were much too dark.'
+    """
+    text = (files("contstim") / "data" / "pool.txt").read_text(encoding="utf-8")
+    return text.splitlines()
+
+
+def read_sentences(path: str | PathLike[str]) -> list[str]:
+    """Read a file of sentences: one a line, or a CSV with a column ``sentence``.
+
+    The file is a CSV if its name says so or its first line names that column. Blank lines at the
+    end are ignored.
+
+    Parameters
+    ----------
+    path
+        A UTF-8 file, gzip-compressed if its name ends in ``.gz``; ``-`` is standard input.
+
+    Raises
+    ------
+    InputError
+        If there is no such file, it is not UTF-8 or holds no sentence, a line is empty, has more
+        than 20,000 characters or holds a carriage return, or a row of a CSV has more cells than
+        the header; the message names the file and the line.
+    """
+    name = "standard input" if str(path) == "-" else str(path)
+    lines = [line for _, line in numbered_lines(path)]
+    while lines and not lines[-1].strip():
+        lines.pop()
+    if not lines:
+        raise InputError(f"{name} holds no sentence; give one sentence a line")
+    header = csv_header(path, lines, "sentence")
+    if header is not None:
+        rows = _column(name, lines, header)
+    else:
+        rows = list(zip(lines, range(1, len(lines) + 1), strict=True))
+        for line, number in rows:
+            if "\r" in line:
+                raise InputError(
+                    f"{name}, line {number} holds a carriage return; save the file with the line "
+                    "ends of Unix or Windows"
+                )
+    for text, number in rows:
+        if not text.strip():
+            raise InputError(f"{name}, line {number} has no sentence; fill or remove the line")
+        if len(text) > _MOST_CHARACTERS:
+            raise InputError(
+                f"{name}, line {number} has {len(text)} characters, more than the "
+                f"{_MOST_CHARACTERS} that a sentence may have; give one sentence a line"
+            )
+    return [text.strip() for text, _ in rows]
+
+
+def _column(name: str, lines: list[str], header: list[str]) -> list[tuple[str, int]]:
+    """Return each cell of the column `sentence`, and the number of the line it ends on."""
+    if header.count("sentence") > 1:
+        raise InputError(f"{name} has two columns 'sentence'; leave one")
+    column = header.index("sentence")
+    rows = [(row[column], number) for number, row in csv_rows(lines, name, fill=True)]
+    if len(rows) < 2:
+        raise InputError(f"{name} holds no sentence, only a header; add rows")
+    return rows[1:]
+
+
+def read_words(path: str | PathLike[str]) -> tuple[str, ...]:
+    """Read a list of words between white space, such as one a line; each counts once."""
+    return tuple(dict.fromkeys(word for _, line in numbered_lines(path) for word in line.split()))
+
+
+def length_range(text: str) -> tuple[int, int]:
+    """Read ``8`` or ``6-12`` as the shortest and the longest length in words."""
+    shortest, dash, longest = text.partition("-")
+    try:
+        limits = int(shortest), int(longest if dash else shortest)
+    except ValueError:
+        raise InputError(f"{text!r} is no length; write 8 or 6-12") from None
+    return limits

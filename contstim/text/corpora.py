@@ -14,7 +14,7 @@ import numpy as np
 
 from contstim.errors import InfeasibleError, InputError, UnknownNameError
 from contstim.tables import numbered_lines
-from contstim.text.sentence import Sentence, repeated, split_word
+from contstim.text import Sentence, repeated, split_word
 from contstim.text.vocabulary import ENGLISH_REPEATABLE, Vocabulary
 
 #: How running text is split into sentences, see `corpus_sentences`.

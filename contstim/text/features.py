@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from contstim.text.sentence import Sentence, repeated, split_word
+from contstim.text import Sentence, repeated, split_word
 from contstim.text.vocabulary import ENGLISH_CAPITALS, ENGLISH_REPEATABLE, bundled_vocabulary
 from contstim.text.words import offensive_in
 

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from contstim.errors import InputError, UnknownNameError
 from contstim.files import digest, replacing
 from contstim.tables import csv_header, csv_rows, numbered_lines
-from contstim.text.sentence import WordList, capitalize, split_word
+from contstim.text import WordList, capitalize, split_word
 
 #: English determiners and prepositions: the words that a sentence may hold twice (Golan et al.
 #: 2023 allow 42 such words; this list is our own).

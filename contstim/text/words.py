@@ -14,7 +14,7 @@ from pydantic import Field
 
 from contstim.errors import InputError, UnknownNameError
 from contstim.settings import Several, one_of, option, settings
-from contstim.text.sentence import Sentence, capitalize, read_words
+from contstim.text import Sentence, capitalize, read_words
 from contstim.text.vocabulary import ENGLISH_CAPITALS, Vocabulary, check_language, read_word_rows
 
 if TYPE_CHECKING:

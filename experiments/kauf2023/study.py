@@ -17,7 +17,7 @@ from contstim.models.base import SentenceModel, SentenceParts
 from contstim.models.hf.masked import MaskedModel
 from contstim.models.spec import ModelSpec
 from contstim.progress import track
-from contstim.text.sentence import Sentence
+from contstim.text import Sentence
 
 #: Metrics of Kauf & Ivanova (2023), Eq. 1 to 4.
 PLL_METRICS = ("pll", "pll-word-l2r", "pll-whole-word", "pll-sentence-l2r")

@@ -33,7 +33,7 @@ from contstim.progress import track
 from contstim.rescoring import WordErrorRate
 from contstim.rescoring.nbest import NBest, SentenceForm, learn_cases, read_nbest, score_hypotheses
 from contstim.rescoring.rescore import Rescoring, RescoringOptions, rescore
-from contstim.text.sentence import read_sentences
+from contstim.text import read_sentences
 
 #: Models that come with contstim; others are added with --model.
 BUNDLED = (

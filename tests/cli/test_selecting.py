@@ -10,7 +10,7 @@ import pytest
 
 from contstim.cli import main
 from contstim.models.registry import load_model
-from contstim.text.sentence import pool
+from contstim.text import pool
 
 
 @pytest.fixture

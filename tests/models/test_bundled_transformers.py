@@ -6,7 +6,7 @@ import pytest
 from contstim import check_model, load_model
 from contstim.models.base import SentenceModel
 from contstim.models.registry import bundled_folder
-from contstim.text.sentence import pool, split_word
+from contstim.text import pool, split_word
 
 SPECS = ["contstim:gpt", "contstim:bert?metric=pll", "contstim:bert?metric=permutation"]
 

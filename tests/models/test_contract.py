@@ -19,7 +19,7 @@ from contstim.models.reductions import ReducedModel, reduction_factor
 from contstim.models.registry import FAMILIES, load_model, register_family
 from contstim.models.spec import ModelSpec
 from contstim.models.toy import TableModel, check_normalisation
-from contstim.text.sentence import Sentence, WordList
+from contstim.text import Sentence, WordList
 
 WORDS = ["the", "dog", "saw", "a", "cat", "ran"]
 SENTENCES = ["the dog saw a cat", "a cat ran", "the dog ran", "dog"]

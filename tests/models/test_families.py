@@ -17,7 +17,7 @@ from contstim.models.recurrent.training import TrainingOptions, train_recurrent
 from contstim.models.registry import FAMILIES as REGISTERED
 from contstim.models.registry import bundled_models, score_kind
 from contstim.models.toy import check_normalisation
-from contstim.text.sentence import Sentence, WordList
+from contstim.text import Sentence, WordList
 from contstim.text.vocabulary import Vocabulary
 
 TOY = ["a", "b", "c"]

@@ -14,7 +14,7 @@ from contstim.models.recurrent import (
     save_network,
 )
 from contstim.models.registry import load_model
-from contstim.text.sentence import Sentence, WordList
+from contstim.text import Sentence, WordList
 
 WORDS = ("the", "dog", "cat", "saw", "ran", ".", "The", "a", "Dogs.")
 SENTENCES = [

@@ -29,7 +29,7 @@ from contstim.models.recurrent.training import (
 from contstim.models.registry import load_model
 from contstim.models.training_text import TokenCorpus, read_text
 from contstim.progress import Progress
-from contstim.text.sentence import read_words
+from contstim.text import read_words
 
 SMALL = TrainingOptions(
     epochs=3,

@@ -14,7 +14,7 @@ from contstim.models.registry import FAMILIES, load_model, register_family, scor
 from contstim.models.spec import ModelSpec
 from contstim.models.toy import TableModel
 from contstim.search.strategies import synthesize
-from contstim.text.sentence import Sentence, WordList
+from contstim.text import Sentence, WordList
 
 WORDS = ["the", "dog", "saw", "a", "cat", "ran"]
 SENTENCES = ["the dog saw a cat", "a cat ran", "the dog ran", "dog"]

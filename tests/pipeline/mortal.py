@@ -12,7 +12,7 @@ from contstim.arrays import BoolArray
 from contstim.models.base import Event, Replacements, SentenceModel, SentenceParts
 from contstim.models.registry import load_model, register_family
 from contstim.models.spec import ModelSpec
-from contstim.text.sentence import Sentence, WordList
+from contstim.text import Sentence, WordList
 
 
 class MortalModel(SentenceModel):

@@ -15,8 +15,8 @@ from contstim.pipeline.synthesis import FailedTasksError, SynthesisRequest, writ
 from contstim.pipeline.tasks import SynthesisTask
 from contstim.pipeline.work import Worker
 from contstim.search.results import Triplet
+from contstim.text import WordList, capitalize
 from contstim.text.diversity import words_of
-from contstim.text.sentence import WordList, capitalize
 from contstim.text.vocabulary import Vocabulary
 
 LETTERS = "bdfgklmnprs"

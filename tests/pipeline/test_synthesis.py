@@ -22,7 +22,7 @@ from contstim.search.results import OneWay, Triplet
 from contstim.search.strategies import synthesize
 from contstim.search.triplets import ModelPair, triplets
 from contstim.tables import TRIPLETS
-from contstim.text.sentence import WordList
+from contstim.text import WordList
 from contstim.text.vocabulary import Vocabulary
 
 LOWER = ["the", "dog", "saw", "cat", "ran", "home", "red", "big", "man", "of", "ate", "fish"]

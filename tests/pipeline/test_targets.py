@@ -30,7 +30,7 @@ from contstim.pipeline.plan import read_study_plan
 from contstim.pipeline.running import run_status, run_study
 from contstim.pipeline.synthesis import SynthesisRequest, write_synthesis
 from contstim.search.results import Row, Triplet, Written
-from contstim.text.sentence import WordList
+from contstim.text import WordList
 from contstim.text.vocabulary import Vocabulary
 
 LOWER = ["the", "dog", "saw", "cat", "ran", "home", "red", "big", "man", "of", "ate", "fish"]

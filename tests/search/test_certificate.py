@@ -27,7 +27,7 @@ from contstim.search.problem import (
 )
 from contstim.search.strategies import synthesize
 from contstim.search.sweeps import Search
-from contstim.text.sentence import Sentence, WordList
+from contstim.text import Sentence, WordList
 from contstim.text.vocabulary import Vocabulary
 
 NATURAL = "cat a dog, bee."

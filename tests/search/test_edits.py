@@ -11,7 +11,7 @@ from contstim.models.toy import TableModel
 from contstim.search.candidates import WordReplacement
 from contstim.search.problem import Edits
 from contstim.search.sweeps import Search
-from contstim.text.sentence import Sentence
+from contstim.text import Sentence
 
 WORDS = ["ab", "cd", "ef", "gh", "ij", "kl"]
 VOCABULARY = Vocabulary(WordList.of(WORDS), WordList.of(WORDS), frozenset(WORDS[:2]))

@@ -11,7 +11,7 @@ from contstim import SentenceModel, Vocabulary, WordList, WordOptions, load_mode
 from contstim.models.toy import TableModel
 from contstim.search.candidates import WordReplacement
 from contstim.search.strategies import STRATEGIES, strategy_called
-from contstim.text.sentence import Sentence, capitalize
+from contstim.text import Sentence, capitalize
 
 LOWER = ["the", "dog", "saw", "cat", "ran", "home", "red", "big", "man", "of", "ate", "fish"]
 VOCABULARY = Vocabulary(WordList.of(map(capitalize, LOWER)), WordList.of(LOWER))

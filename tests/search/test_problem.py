@@ -26,7 +26,7 @@ from contstim.models.toy import TableModel
 from contstim.search.candidates import WordReplacement
 from contstim.search.sweeps import Search
 from contstim.search.yielding import Priced
-from contstim.text.sentence import Sentence
+from contstim.text import Sentence
 
 WORDS = ["ab", "cd", "ef", "gh", "ij", "kl"]
 FREE = Vocabulary(WordList.of(WORDS), WordList.of(WORDS), frozenset(WORDS))

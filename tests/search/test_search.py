@@ -17,7 +17,7 @@ from contstim.search.problem import Problem
 from contstim.search.results import Synthesis
 from contstim.search.strategies import synthesize
 from contstim.search.sweeps import Search, Strategy
-from contstim.text.sentence import Sentence, WordList
+from contstim.text import Sentence, WordList
 from contstim.text.vocabulary import Vocabulary
 
 LOWER = ["the", "dog", "saw", "cat", "ran", "home", "red", "big", "man", "of", "ate", "fish"]

@@ -3,7 +3,7 @@ import pytest
 from contstim.errors import InputError
 from contstim.models.toy import TableModel
 from contstim.search.triplets import ModelPair, triplets
-from contstim.text.sentence import WordList
+from contstim.text import WordList
 from contstim.text.vocabulary import Vocabulary
 
 LOWER = ["the", "dog", "saw", "cat", "ran", "home", "red", "big", "man", "of", "ate", "fish"]

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contstim.errors import InputError
+from contstim.text import WordList, capitalize
 from contstim.text.diversity import Diversity, WordLimit, diversity, diversity_line, words_of
-from contstim.text.sentence import WordList, capitalize
 from contstim.text.vocabulary import Vocabulary
 
 SMALL = st.lists(st.sampled_from("abcdefgh"), min_size=3, max_size=3).map(" ".join)

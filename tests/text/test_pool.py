@@ -3,7 +3,7 @@ from itertools import combinations
 
 import pytest
 
-from contstim.text.sentence import Sentence, pool
+from contstim.text import Sentence, pool
 from contstim.text.vocabulary import ENGLISH_REPEATABLE
 
 

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contstim.errors import InputError
-from contstim.text.sentence import Sentence, WordList, capitalize, split_word, tokens_of_word
+from contstim.text import Sentence, WordList, capitalize, split_word, tokens_of_word
 
 words = st.text(st.characters(exclude_categories=("Z", "C")), min_size=1, max_size=8).filter(
     lambda w: w.split() == [w]

@@ -4,8 +4,8 @@ import io
 import pytest
 
 from contstim.errors import InfeasibleError, InputError, UnknownNameError
+from contstim.text import length_range, pool, read_sentences, read_words
 from contstim.text.corpora import SentenceRules, sample_sentences
-from contstim.text.sentence import length_range, pool, read_sentences, read_words
 from contstim.text.vocabulary import Vocabulary
 
 FOUR = SentenceRules(4, 4)

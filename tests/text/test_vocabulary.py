@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from contstim.errors import InputError, OutputError, UnknownNameError
-from contstim.text.sentence import Sentence, WordList, repeated
+from contstim.text import Sentence, WordList, repeated
 from contstim.text.vocabulary import ENGLISH_REPEATABLE, Vocabulary, WordRules
 
 TEXT = """\

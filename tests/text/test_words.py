@@ -9,8 +9,7 @@ from wordfreq import zipf_frequency
 
 from contstim import Sentence, Vocabulary, WordList, WordOptions, bundled_vocabulary, load_model
 from contstim.errors import InputError, UnknownNameError
-from contstim.text import words
-from contstim.text.sentence import pool
+from contstim.text import pool, words
 from contstim.text.words import offensive_in, offensive_words, tagged, words_alike
 
 HERE = Path()

@@ -28,7 +28,7 @@ from contstim.models.hf.trie import (
     tree_logits,
 )
 from contstim.models.spec import ModelSpec
-from contstim.text.sentence import Sentence, WordList
+from contstim.text import Sentence, WordList
 
 #: The bounds of all candidates may cost as much as the scores of this many sentences like the
 #: present one, each computed as one input.

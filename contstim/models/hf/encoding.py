@@ -28,7 +28,7 @@ from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError, SpecError, UnknownWordError
 from contstim.models.hf.options import SharedOptions
 from contstim.models.hf.trie import TokenTrie
-from contstim.text.sentence import Sentence, WordList, split_word
+from contstim.text import Sentence, WordList, split_word
 
 # What a token's first character looks like when the token begins with white space: byte-level
 # BPE's space, new line, tab and return, SentencePiece's space, and, in tokens added later, white

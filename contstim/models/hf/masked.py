@@ -33,7 +33,7 @@ from contstim.models.hf.network import Normaliser
 from contstim.models.hf.options import MASKED_OPTIONS, MaskedOptions
 from contstim.models.hf.transformer import Frame, TransformerModel
 from contstim.models.spec import ModelSpec
-from contstim.text.sentence import Sentence, WordList
+from contstim.text import Sentence, WordList
 
 #: The bounds of all candidates cost at most as much as this many inputs of the present sentence.
 #: With twice as many, bounds are two or three nats lower and estimates no better.

@@ -21,7 +21,7 @@ from contstim.models.registry import bundled_folder
 from contstim.models.spec import ModelSpec
 from contstim.progress import track
 from contstim.tables import numbered_lines
-from contstim.text.sentence import Sentence, WordList
+from contstim.text import Sentence, WordList
 
 #: The words of the bundled models' training text and their counts (recipe: models/unigram.py).
 WORD_COUNTS = "word_counts.tsv.gz"

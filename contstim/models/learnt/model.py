@@ -32,7 +32,7 @@ from contstim.models.hf.options import SharedOptions
 from contstim.models.learnt import CARD, RECORD
 from contstim.models.learnt.encoder import Encoder, Member, TokenRows, open_encoder
 from contstim.models.spec import ModelSpec
-from contstim.text.sentence import Sentence, WordList
+from contstim.text import Sentence, WordList
 
 _ENCODER = "encoder"
 

@@ -87,7 +87,7 @@ def read_corpus(
     vocabulary
         Which words to keep.
     punctuation
-        Passed to :func:`contstim.text.sentence.tokens_of_word`; ``keep`` takes words as given.
+        Passed to :func:`contstim.text.tokens_of_word`; ``keep`` takes words as given.
 
     Raises
     ------
@@ -485,7 +485,7 @@ def train_ngram(
         Length of the longest n-grams, at least 1.
     punctuation
         ``keep``: words as given. ``split`` or ``drop``: as
-        :func:`contstim.text.sentence.tokens_of_word`; give the model the same option when it
+        :func:`contstim.text.tokens_of_word`; give the model the same option when it
         is loaded.
     vocabulary
         Which words to keep; by default all, with an unknown-word class of count 0.

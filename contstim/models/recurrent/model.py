@@ -21,7 +21,7 @@ from contstim.models.devices import torch_device
 from contstim.models.recurrent import RecurrentNetwork, State, load_network
 from contstim.models.spec import ModelSpec
 from contstim.models.words import END, START, WORD_OPTIONS, EncodedWords, WordTokenizer
-from contstim.text.sentence import Sentence, WordList
+from contstim.text import Sentence, WordList
 
 _OPTIONS = {**WORD_OPTIONS, "device": "cpu"}
 

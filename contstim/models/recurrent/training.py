@@ -32,7 +32,7 @@ from contstim.models.recurrent import (
 from contstim.models.training_text import TokenCorpus, TrainingText, read_text
 from contstim.progress import Progress
 from contstim.settings import Count, one_of, settings
-from contstim.text.sentence import read_words
+from contstim.text import read_words
 
 #: A line of more tokens than this is no sentence, and would take memory without bound.
 _LONGEST = 2000
@@ -345,7 +345,7 @@ def train_recurrent(
         File of sentences for early stopping and the perplexity; by default a share
         `heldout_share` of the text, drawn at random.
     punctuation
-        ``keep``, ``split`` or ``drop``, as `contstim.text.sentence.tokens_of_word` does. Use the
+        ``keep``, ``split`` or ``drop``, as `contstim.text.tokens_of_word` does. Use the
         same option in the model's spec.
     storage
         ``float32``, ``float16`` or ``int8``.

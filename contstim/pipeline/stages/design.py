@@ -17,7 +17,7 @@ from contstim.pipeline.work import frame_text
 from contstim.selection.design import CONDITIONS, LAYOUTS, Layout, design_trials
 from contstim.settings import Count, Natural, Several, one_of, settings
 from contstim.tables import read_table
-from contstim.text.sentence import read_words
+from contstim.text import read_words
 
 
 @settings

@@ -16,7 +16,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from contstim.errors import InputError
 from contstim.models.check import check_model
 from contstim.models.registry import load_model
-from contstim.text.sentence import Sentence, WordList
+from contstim.text import Sentence, WordList
 
 Tiny = Callable[[str], Path]
 

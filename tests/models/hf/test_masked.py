@@ -18,7 +18,7 @@ from contstim.models.check import check_model
 from contstim.models.hf.masked import MaskedModel
 from contstim.models.hf.metrics import METRICS
 from contstim.models.registry import load_model
-from contstim.text.sentence import Sentence, WordList
+from contstim.text import Sentence, WordList
 
 Tiny = Callable[[str], Path]
 

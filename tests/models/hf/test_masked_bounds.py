@@ -12,7 +12,7 @@ from tiny_transformers import tokens_computed
 from contstim.models.hf import masked
 from contstim.models.hf.masked import BOUND_COST_IN_INPUTS
 from contstim.models.registry import load_model
-from contstim.text.sentence import Sentence, WordList
+from contstim.text import Sentence, WordList
 
 Tiny = Callable[[str], Path]
 

@@ -13,7 +13,7 @@ from contstim.models.reductions import corpus_perplexity, surprisal
 from contstim.models.registry import FAMILIES, load_model
 from contstim.models.spec import ModelSpec
 from contstim.search.strategies import synthesize
-from contstim.text.sentence import WordList
+from contstim.text import WordList
 from contstim.text.vocabulary import Vocabulary
 
 Tiny = Callable[[str], Path]

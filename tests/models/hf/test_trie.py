@@ -15,7 +15,7 @@ from contstim.models.hf import causal
 from contstim.models.hf.causal import BOUND_COST_IN_SENTENCES
 from contstim.models.hf.trie import TokenTrie, guessed_steps
 from contstim.models.registry import load_model
-from contstim.text.sentence import Sentence, WordList
+from contstim.text import Sentence, WordList
 
 Tiny = Callable[[str], Path]
 

@@ -17,7 +17,7 @@ from contstim.models.hf.transformer import TokenUnigram, read_word_counts
 from contstim.models.reductions import ReducedModel
 from contstim.models.registry import load_model
 from contstim.models.spec import ModelSpec
-from contstim.text.sentence import Sentence, WordList
+from contstim.text import Sentence, WordList
 
 Tiny = Callable[[str], Path]
 

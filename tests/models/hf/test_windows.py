@@ -13,7 +13,7 @@ from tiny_transformers import save_network, save_tokenizer
 
 from contstim.arrays import FloatArray
 from contstim.models.registry import load_model
-from contstim.text.sentence import Sentence, WordList
+from contstim.text import Sentence, WordList
 
 WINDOW = 16
 SMALL: dict[str, Any] = {

@@ -27,7 +27,7 @@ from contstim.pipeline.stage import StudyOptions
 from contstim.pipeline.stages.triplets import TripletOptions
 from contstim.report.page import triplets_page
 from contstim.search.triplets import ModelPair, triplets
-from contstim.text.sentence import WordList
+from contstim.text import WordList
 from contstim.text.vocabulary import Vocabulary
 
 

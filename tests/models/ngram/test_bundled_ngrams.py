@@ -7,7 +7,7 @@ import pytest
 
 from contstim.models.ngram.model import NgramModel
 from contstim.models.registry import load_model
-from contstim.text.sentence import Sentence, WordList, pool
+from contstim.text import Sentence, WordList, pool
 
 NAMES = ["contstim:bigram", "contstim:trigram"]
 

@@ -8,7 +8,7 @@ from toy_corpus import write
 
 from contstim.errors import InputError
 from contstim.models.ngram.training import NgramVocabulary, read_corpus
-from contstim.text.sentence import read_words
+from contstim.text import read_words
 
 
 def words_of(*paths: Path, punctuation: str = "keep", **options) -> str:

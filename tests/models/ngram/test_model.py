@@ -18,7 +18,7 @@ from contstim.models.ngram.training import train_ngram
 from contstim.models.registry import load_model
 from contstim.models.toy import check_normalisation
 from contstim.models.words import END, START, UNKNOWN
-from contstim.text.sentence import Sentence, WordList
+from contstim.text import Sentence, WordList
 
 SENTENCES = ["a bee cat", "dog", "elephant flying-fox a a bee cat dog", "cat cat cat cat cat"]
 
