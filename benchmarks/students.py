@@ -20,13 +20,13 @@ import time
 from pathlib import Path
 
 import numpy as np
-from contstim.text import read_sentences
 
 from contstim import load_model, pool
 from contstim.models.base import SentenceModel
 from contstim.models.devices import torch_threads
 from contstim.models.learnt.encoder import FitOptions
 from contstim.models.learnt.student import distill
+from contstim.text import read_sentences
 
 
 def rate(model: SentenceModel, sentences: list[str]) -> float:

@@ -137,7 +137,7 @@ def triplets_page(
     Parameters
     ----------
     triplets
-        A `triplets` table (DESIGN, section 4).
+        A `triplets` table.
     reference
         For each model its scores of natural sentences; percentiles are among them.
     title

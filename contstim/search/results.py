@@ -183,7 +183,7 @@ class TableRow:
 
 @dataclass(frozen=True)
 class Triplet(TableRow):
-    """One row of the `triplets` table (DESIGN, section 4); log-probabilities in nats.
+    """One row of the `triplets` table; log-probabilities in nats.
 
     ``natural_lp_k``, ``synthetic_1_lp_k``, ``synthetic_2_lp_k`` are under model k. `repeat`
     counts the triplets made from one natural sentence and model pair, from 1. `others` are further
