@@ -16,8 +16,7 @@ from pathlib import Path
 
 from contstim.pipeline.engine import Executor, InProcess
 from contstim.pipeline.executors import LocalWorkers
-from contstim.pipeline.plan import read_study_plan
-from contstim.pipeline.running import run_study
+from contstim.pipeline.running import read_study_plan, run_study
 
 STUDY = """
 models = ["contstim:trigram", "contstim:lstm"]

@@ -1,9 +1,9 @@
 """Run a study plan: from models and sentences to trials.
 
-The stages are score, natural, synthesize, triplets and design; each leaves a table (CSV) in the
-run's folder. Every finished task is on the disk before it is counted, so the same command again,
-after whatever ended the first, goes on where that stopped. A task that fails is tried again, then
-failed; the rest goes on, and the next run tries it again.
+The stages are score, natural, synthesize, triplets, set and design; each leaves a table (CSV) in
+the run's folder. Every finished task is on the disk before it is counted, so the same command
+again, after whatever ended the first, goes on where that stopped. A task that fails is tried again,
+then failed; the rest goes on, and the next run tries it again.
 
 Work can be spread over processes of this machine (--workers), over a Dask cluster (--dask), or over
 the jobs of a job array (--shard I/N in each, then once without it for the tables).
@@ -27,9 +27,8 @@ from pathlib import Path
 from contstim.cli.common import add_executor, executor_of, resumable, tell_failed
 from contstim.cli.parsing import CommandParser, output_folder, whole_number
 from contstim.pipeline.cluster import slurm_script
-from contstim.pipeline.plan import STAGES, read_study_plan
-from contstim.pipeline.running import run_status, run_study
-from contstim.pipeline.stage import StudyPlan
+from contstim.pipeline.running import STAGES, read_study_plan, run_status, run_study
+from contstim.pipeline.stages import StudyPlan
 
 
 def configure(parser: CommandParser) -> None:

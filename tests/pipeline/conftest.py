@@ -8,7 +8,8 @@ import pytest
 from small import make_study
 
 from contstim.models.registry import FAMILIES
-from contstim.pipeline.plan import StudyPlan, read_study_plan
+from contstim.pipeline.running import read_study_plan
+from contstim.pipeline.stages import StudyPlan
 
 
 @pytest.fixture

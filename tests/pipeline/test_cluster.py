@@ -11,8 +11,8 @@ from small import make_study, marked, run_alone, tables
 from contstim.errors import InputError, MissingExtraError
 from contstim.pipeline.cluster import DaskWorkers
 from contstim.pipeline.engine import InProcess, TaskResults
-from contstim.pipeline.plan import StudyPlan, read_study_plan
-from contstim.pipeline.running import run_study
+from contstim.pipeline.running import read_study_plan, run_study
+from contstim.pipeline.stages import StudyPlan
 from contstim.pipeline.work import RunContext, Task
 
 

@@ -14,8 +14,7 @@ from contstim.models.base import _distributions
 from contstim.models.cache import describe_model
 from contstim.models.registry import score_kind
 from contstim.pipeline.engine import InProcess
-from contstim.pipeline.plan import read_study_plan
-from contstim.pipeline.running import run_study
+from contstim.pipeline.running import read_study_plan, run_study
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 
 from contstim.errors import InputError
 from contstim.pipeline.options import SynthesisOptions
-from contstim.pipeline.plan import read_study_plan
+from contstim.pipeline.running import read_study_plan
 from contstim.pipeline.stages.design import DesignOptions
 from contstim.pipeline.stages.natural import NaturalOptions
 from contstim.selection.design import LAYOUTS

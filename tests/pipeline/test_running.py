@@ -20,8 +20,8 @@ from contstim.files import LockedError
 from contstim.pipeline.engine import InProcess, TaskResults
 from contstim.pipeline.executors import LocalWorkers
 from contstim.pipeline.options import SynthesisOptions
-from contstim.pipeline.plan import StudyPlan, read_study_plan
-from contstim.pipeline.running import _alone, run_status, run_study
+from contstim.pipeline.running import _alone, read_study_plan, run_status, run_study
+from contstim.pipeline.stages import StudyPlan
 from contstim.pipeline.stages.design import DesignOptions
 from contstim.pipeline.stages.natural import NaturalOptions
 from contstim.pipeline.stages.set import SetOptions

@@ -26,8 +26,7 @@ from contstim.models.spec import ModelSpec
 from contstim.models.toy import TableModel
 from contstim.pipeline.engine import InProcess
 from contstim.pipeline.options import SynthesisOptions
-from contstim.pipeline.plan import read_study_plan
-from contstim.pipeline.running import run_status, run_study
+from contstim.pipeline.running import read_study_plan, run_status, run_study
 from contstim.pipeline.synthesis import SynthesisRequest, write_synthesis
 from contstim.search.results import Row, Triplet, Written
 from contstim.text import WordList

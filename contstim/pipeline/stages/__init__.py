@@ -1,1 +1,362 @@
-"""The stages of a study, one file each; `contstim.pipeline.plan.STAGES` lists them in order."""
+"""What a study is made of: its plan, its stages, and a run of it.
+
+A stage is one object: its name, its table, its part of the study plan, the stages it needs, its
+tasks, and how its table is made from what is finished. It is one file of this package; the scores
+of the natural sentences, which the others need, are here.
+"""
+
+from __future__ import annotations
+
+import itertools
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import chdir
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Self, TypeVar
+
+import pandas as pd
+
+from contstim.errors import InputError
+from contstim.files import digest_of
+from contstim.models.cache import CachedScore, versions
+from contstim.pipeline.tasks import score_tasks
+from contstim.pipeline.work import ModelRecord, RunStore, StageTable, Task, csv_text
+from contstim.selection.scores import read_features
+from contstim.settings import Count, Seed, matching, settings
+from contstim.tables import SCORES
+from contstim.text import length_range, pool, read_sentences
+from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
+from contstim.text.words import WordOptions
+
+
+@settings
+class StudyOptions:
+    """``[study]``: the study's name, and what holds for all of it.
+
+    Attributes
+    ----------
+    name
+        Of the study.
+    seed
+        Of everything left to chance.
+    out
+        Where results go.
+    threads
+        Threads of PyTorch; another number may change a network's last digits.
+    """
+
+    name: Annotated[str, matching(r"\w[\w.-]*", "use letters, digits, '-', '_' and '.'")]
+    seed: Seed = 0
+    out: str | None = None
+    threads: Count = 1
+
+
+@settings
+class SentenceOptions:
+    """``[sentences]``: the natural sentences.
+
+    Attributes
+    ----------
+    file
+        One a line, or a CSV with a column ``sentence``; by default the bundled pool.
+    words
+        Only sentences of this many words, ``8`` or ``6-12``.
+    limit
+        Only the first so many of them.
+    """
+
+    file: str | None = None
+    words: str | None = None
+    limit: Count | None = None
+
+    def __post_init__(self) -> None:
+        if self.words is not None:
+            length_range(self.words)
+
+
+@settings
+class VocabularyOptions(WordOptions):
+    """``[vocabulary]``: the words that may be written; by default the bundled ones.
+
+    Attributes
+    ----------
+    file
+        The words, and the options say which of them.
+    """
+
+    file: str | None = None
+
+
+@settings
+class StageOptions:
+    """A stage's table of the study plan that must go with the rest of the plan."""
+
+    def check(self, plan: StudyPlan) -> None:
+        """Refuse what does not go with the rest of the plan."""
+
+
+Options = TypeVar("Options")
+
+
+@dataclass(frozen=True)
+class StudyPlan:
+    """A study plan; a stage whose table is left out is left out.
+
+    Attributes
+    ----------
+    models
+        Specs of M >= 2 models; every two of them are a pair, the earlier being model 1.
+    study, sentences, vocabulary
+        The tables that no stage owns.
+    stages
+        The tables of stages: settings, at most one of each kind.
+    folder
+        The folder of the file, to which all paths in it are relative.
+    """
+
+    models: tuple[str, ...]
+    study: StudyOptions
+    sentences: SentenceOptions = field(default_factory=SentenceOptions)
+    vocabulary: VocabularyOptions = field(default_factory=VocabularyOptions)
+    stages: tuple[Any, ...] = ()
+    folder: Path = field(default_factory=Path.cwd)
+
+    def __post_init__(self) -> None:
+        if len(self.models) < 2:
+            raise InputError(f"models lists {len(self.models)} model(s); give at least two specs")
+        for spec in self.models:
+            if self.models.count(spec) > 1:
+                raise InputError(f"models lists {spec!r} twice; keep one of them")
+        for options in self.stages:
+            if isinstance(options, StageOptions):
+                options.check(self)
+
+    def get(self, kind: type[Options]) -> Options | None:
+        """Return the plan's table of a kind, or None."""
+        return next((options for options in self.stages if isinstance(options, kind)), None)
+
+    def table(self, kind: type[Options]) -> Options:
+        """Return the plan's table of a kind, which is there."""
+        options = self.get(kind)
+        assert options is not None
+        return options
+
+    def changed(self, kind: type[Any], **values: Any) -> StudyPlan:
+        """Return the plan with some values of one stage's table changed."""
+        stages = (replace(o, **values) if isinstance(o, kind) else o for o in self.stages)
+        return replace(self, stages=tuple(stages))
+
+    @property
+    def out(self) -> Path:
+        """Where results go: ``study.out``, or ``runs/NAME`` beside the file."""
+        return self.folder / (self.study.out or f"runs/{self.study.name}")
+
+    @property
+    def further(self) -> tuple[str, ...]:
+        """The specs of models that stages name and the study does not compare."""
+        named = (spec for options in self.stages for spec in getattr(options, "further", ()))
+        return tuple(dict.fromkeys(spec for spec in named if spec not in self.models))
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """Return the model pairs, as given in the file, in order."""
+        return list(itertools.combinations(self.models, 2))
+
+
+@dataclass(eq=False)
+class Run:
+    """A run of a study: its inputs, and what of it is finished.
+
+    Attributes
+    ----------
+    plan
+        What is to be made.
+    models
+        For each spec as given in the plan, its model.
+    versions
+        Of the packages that numbers depend on.
+    store
+        What is finished.
+    further
+        Likewise the models that stages name and the study does not compare.
+    """
+
+    plan: StudyPlan
+    models: Mapping[str, ModelRecord]
+    versions: Mapping[str, str]
+    store: RunStore
+    further: Mapping[str, ModelRecord] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        plan: StudyPlan,
+        store: RunStore,
+        describe: Callable[[Iterable[str]], Mapping[str, ModelRecord]],
+    ) -> Self:
+        """Begin a run; `describe` loads the plan's models for their fingerprints.
+
+        Raises
+        ------
+        InputError
+            If a model, the sentences or the vocabulary cannot be read; if two specs name the
+            same model.
+        """
+        with chdir(plan.folder):
+            records = describe((*plan.further, *plan.models))
+        models, further = (
+            {spec: records[spec] for spec in specs} for specs in (plan.models, plan.further)
+        )
+        names = [model.name for model in models.values()]
+        for given, model in models.items():
+            if names.count(model.name) > 1:
+                raise InputError(f"models lists {model.name!r} twice, once as {given!r}; keep one")
+        return cls(plan, models, versions(), store, further)
+
+    @cached_property
+    def sentences(self) -> list[str]:
+        """The natural sentences, each once, single-spaced, in the order of the file."""
+        options = self.plan.sentences
+        listed = pool() if options.file is None else read_sentences(self.plan.folder / options.file)
+        clean = list(dict.fromkeys(" ".join(sentence.split()) for sentence in listed))
+        if options.words is not None:
+            least, most = length_range(options.words)
+            clean = [s for s in clean if least <= len(s.split()) <= most]
+        clean = clean[: options.limit]
+        if not clean:
+            raise InputError(f"no sentence has {options.words} words; change sentences.words")
+        return clean
+
+    @cached_property
+    def vocabulary(self) -> Vocabulary:
+        """The words that may be written."""
+        options, folder = self.plan.vocabulary, self.plan.folder
+        path = options.file
+        words = bundled_vocabulary() if path is None else Vocabulary.read(folder / path)
+        return options.choose(words, folder)
+
+    @cached_property
+    def vocabulary_digest(self) -> str:
+        """The digest of the vocabulary, which takes a while to compute."""
+        return self.vocabulary.digest
+
+    def identity(self, given: str) -> dict[str, Any]:
+        """Return what a model's scores depend on: its key in the score cache."""
+        model = {**self.models, **self.further}[given]
+        return {"model": dict(model.description), "versions": dict(self.versions)}
+
+    def scores(self, given: str) -> Mapping[str, CachedScore]:
+        """Return a model's scores, as far as they are there, by sentence."""
+        return self.store.scores.read(self.identity(given))
+
+    @property
+    def log_probs(self) -> pd.DataFrame:
+        """Log-probabilities, nats: a row a sentence, a column a model; NaN where not there."""
+        columns = {
+            model.name: pd.Series(
+                {s: row.score for s, row in self.scores(given).items()}, dtype="float64"
+            ).reindex(self.sentences)
+            for given, model in self.models.items()
+        }
+        return pd.DataFrame(columns)
+
+    def features(self, file: str | None) -> pd.DataFrame | None:
+        """Return the columns of sentences in a file that a table of the plan names."""
+        return None if file is None else read_features(self.plan.folder / file)
+
+    def table(self, stage: Stage) -> StageTable:
+        """Return the place of a stage's table."""
+        return StageTable(self.store.folder / stage.file)
+
+
+class Stage(ABC):
+    """One stage of a study.
+
+    Attributes
+    ----------
+    name
+        Its name, for ``--stage``.
+    file
+        The table that it leaves in the run's folder.
+    key, options
+        Its table of the study plan and what that is read into; a stage without is always there.
+    """
+
+    name: ClassVar[str]
+    file: ClassVar[str]
+    key: ClassVar[str | None] = None
+    options: ClassVar[type[Any] | None] = None
+
+    def is_in(self, plan: StudyPlan) -> bool:
+        """Return whether the plan has the stage."""
+        return self.options is None or plan.get(self.options) is not None
+
+    def needs(self, plan: StudyPlan) -> Collection[Stage]:
+        """Return the stages, of the plan or not, whose results the stage is made from."""
+        return ()
+
+    def tasks(self, run: Run) -> list[Task]:
+        """Return the tasks, as far as they are known from those that are finished."""
+        return []
+
+    @abstractmethod
+    def inputs(self, run: Run) -> Any:
+        """Return all that the table depends on besides versions and the stage's options."""
+
+    @abstractmethod
+    def make(self, run: Run) -> tuple[str, dict[str, Any]]:
+        """Return the table as CSV, in the order of the plan, and notes on it.
+
+        Raises
+        ------
+        ContstimError
+            If what there is does not suffice for the stage; the message says why.
+        """
+
+    def _all_inputs(self, run: Run) -> Any:
+        options = None if self.options is None else asdict(run.plan.table(self.options))
+        return [dict(run.versions), options, self.inputs(run)]
+
+    def holds(self, run: Run) -> bool:
+        """Return whether the table is there and up to date."""
+        return run.table(self).holds(self._all_inputs(run))
+
+    def write(self, run: Run) -> None:
+        """Make the table and put it in place."""
+        text, notes = self.make(run)
+        run.table(self).write(text, self._all_inputs(run), notes)
+
+
+def notes_of(table: pd.DataFrame) -> dict[str, Any]:
+    """Return what a selection says of itself."""
+    return {str(name): value for name, value in table.attrs.items()}
+
+
+class _Score(Stage):
+    name = "score"
+    file = "scores.csv"
+
+    def tasks(self, run: Run) -> list[Task]:
+        models = [*run.models.values(), *run.further.values()]
+        return [*score_tasks(models, run.sentences, run.versions)]
+
+    def inputs(self, run: Run) -> Any:
+        return digest_of(list(self._rows(run)))
+
+    def make(self, run: Run) -> tuple[str, dict[str, Any]]:
+        rows = list(self._rows(run))
+        models = [run.identity(given) for given in run.models]
+        missing = len(models) * len(run.sentences) - len(rows)
+        return csv_text(SCORES, rows), {"missing": missing, "models": models}
+
+    @staticmethod
+    def _rows(run: Run) -> Iterator[tuple[object, ...]]:
+        for given, model in run.models.items():
+            scores = run.scores(given)
+            for sentence in run.sentences:
+                if sentence in scores:
+                    yield (sentence, model.name, *scores[sentence])
+
+
+SCORE = _Score()

@@ -9,7 +9,7 @@ import pandas as pd
 
 from contstim.errors import InputError
 from contstim.files import digest_of
-from contstim.pipeline.stage import Run, Stage, StageOptions, StudyPlan, notes_of
+from contstim.pipeline.stages import Run, Stage, StageOptions, StudyPlan, notes_of
 from contstim.pipeline.stages.natural import NATURAL, NaturalOptions
 from contstim.pipeline.stages.set import SET, SetOptions
 from contstim.pipeline.stages.triplets import TRIPLETS_STAGE, TripletOptions

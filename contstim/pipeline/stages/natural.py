@@ -8,8 +8,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from contstim.files import digest_of
-from contstim.pipeline.stage import Run, Stage, StudyPlan, notes_of
-from contstim.pipeline.stages.score import SCORE
+from contstim.pipeline.stages import SCORE, Run, Stage, StudyPlan, notes_of
 from contstim.pipeline.work import frame_text
 from contstim.selection.constraints import check_constraints, parse_constraints
 from contstim.selection.natural import select_natural_pairs

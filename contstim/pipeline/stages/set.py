@@ -11,8 +11,7 @@ from pydantic import Field
 from contstim.errors import InputError
 from contstim.files import digest_of
 from contstim.pipeline.options import SynthesisOptions
-from contstim.pipeline.stage import Run, Stage, StageOptions, StudyPlan, notes_of
-from contstim.pipeline.stages.score import SCORE
+from contstim.pipeline.stages import SCORE, Run, Stage, StageOptions, StudyPlan, notes_of
 from contstim.pipeline.stages.synthesize import SYNTHESIZE, searches_of
 from contstim.pipeline.tasks import score_tasks
 from contstim.pipeline.work import Task, frame_text

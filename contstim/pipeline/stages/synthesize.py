@@ -8,8 +8,7 @@ from typing import Any
 
 from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.searches import Searches, starts_of
-from contstim.pipeline.stage import Run, Stage, StudyPlan
-from contstim.pipeline.stages.score import SCORE
+from contstim.pipeline.stages import SCORE, Run, Stage, StudyPlan
 from contstim.pipeline.work import Task, csv_text
 from contstim.search.results import Triplet, written_and_natural
 from contstim.tables import TRIPLETS

@@ -22,8 +22,7 @@ from contstim.models.learnt.finetuning import finetune
 from contstim.models.reductions import corpus_perplexity, surprisal
 from contstim.models.registry import score_kind
 from contstim.pipeline.options import SynthesisOptions
-from contstim.pipeline.plan import StudyPlan
-from contstim.pipeline.stage import StudyOptions
+from contstim.pipeline.stages import StudyOptions, StudyPlan
 from contstim.pipeline.stages.triplets import TripletOptions
 from contstim.report.page import triplets_page
 from contstim.search.triplets import ModelPair, triplets
