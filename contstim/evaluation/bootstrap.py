@@ -16,9 +16,8 @@ from contstim.arrays import FloatArray, IntArray
 from contstim.errors import UnknownNameError
 from contstim.evaluation.contrasts import AnalysisValues, Contrast, Inferred, unit_means
 from contstim.evaluation.crossed import FEWEST
-from contstim.evaluation.inference import wilcoxon_signed_rank
 from contstim.evaluation.options import LEVELS, EvaluationOptions
-from contstim.evaluation.ranks import square_sum
+from contstim.evaluation.ranks import square_sum, wilcoxon_signed_rank
 from contstim.evaluation.subset import Subset
 from contstim.evaluation.trials import TrialData
 from contstim.selection.people import MIN_GROUPS, unit_of_tests

@@ -22,8 +22,8 @@ from contstim.evaluation.crossed import (
     SampledMean,
     difference_of,
 )
-from contstim.evaluation.inference import wilcoxon_signed_rank
 from contstim.evaluation.options import EvaluationOptions
+from contstim.evaluation.ranks import wilcoxon_signed_rank
 from contstim.evaluation.subset import Ceilings, Subset
 from contstim.evaluation.trials import Analysis, TrialData, select
 

@@ -12,7 +12,7 @@ from contstim.adaptive.conduct import AdaptivePlan
 from contstim.errors import InputError, UnknownNameError
 from contstim.evaluation.crossed import POPULATIONS
 from contstim.evaluation.exclusion import ExclusionRules
-from contstim.evaluation.inference import TEST_METHODS, ZERO_METHODS
+from contstim.evaluation.ranks import TEST_METHODS, ZERO_METHODS
 from contstim.evaluation.subset import MEASURES, UPPER_BOUNDS
 from contstim.evaluation.trials import Analysis
 from contstim.selection.people import MIN_GROUPS

@@ -15,8 +15,8 @@ from scipy.stats import beta
 from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InputError, UnknownNameError
 from contstim.evaluation.choices import align_choices, check_choices
-from contstim.evaluation.inference import wilcoxon_signed_rank
 from contstim.evaluation.options import UNITS
+from contstim.evaluation.ranks import wilcoxon_signed_rank
 from contstim.evaluation.scores import ScoreSource, log_ratios, score_table, unscored_catch
 from contstim.evaluation.subset import MEASURES, Subset
 from contstim.evaluation.trials import TrialData

@@ -15,8 +15,8 @@ from contstim.evaluation.contrasts import (
     mean_there,
     unit_means,
 )
-from contstim.evaluation.inference import ALPHA, benjamini_hochberg, spans_zero
 from contstim.evaluation.options import EvaluationOptions
+from contstim.evaluation.ranks import ALPHA, benjamini_hochberg, spans_zero
 from contstim.evaluation.result import COMPARISON_COLUMNS, MODEL_COLUMNS, DetailTables
 
 _CEILING_COLUMNS = (

@@ -9,8 +9,8 @@ import pandas as pd
 
 from contstim.adaptive.preregister import plan_paragraphs
 from contstim.evaluation.crossed import POPULATIONS
-from contstim.evaluation.inference import ALPHA, spans_zero
 from contstim.evaluation.options import PRESETS, EvaluationOptions
+from contstim.evaluation.ranks import ALPHA, spans_zero
 from contstim.selection.people import unit_sentence
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from study import (
 )
 
 from contstim.evaluation.contrasts import CHANCE
-from contstim.evaluation.inference import ALPHA
+from contstim.evaluation.ranks import ALPHA
 from contstim.evaluation.subset import MEASURES
 
 #: The commonest studies, simulated five times as often.

@@ -15,7 +15,7 @@ from contstim.evaluation.crossed import (
     SampledMean,
     difference_of,
 )
-from contstim.evaluation.inference import wilcoxon_signed_rank
+from contstim.evaluation.ranks import wilcoxon_signed_rank
 from contstim.evaluation.subset import Ceilings, Subset
 from contstim.evaluation.trials import TrialData
 
