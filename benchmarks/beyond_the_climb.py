@@ -19,9 +19,9 @@ import time
 import numpy as np
 
 from contstim import Problem, bundled_vocabulary, load_model, pool, synthesize
+from contstim.search import STRATEGIES
 from contstim.search.candidates import WordReplacement
 from contstim.search.certificate import bound_of
-from contstim.search.strategies import STRATEGIES
 from contstim.search.sweeps import Search
 from contstim.text import Sentence, WordList
 from contstim.text.vocabulary import Vocabulary

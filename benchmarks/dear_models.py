@@ -29,8 +29,8 @@ import torch
 
 from contstim import Problem, bundled_vocabulary, load_model, pool
 from contstim.models.hf.transformer import TransformerModel
+from contstim.search import strategy_called
 from contstim.search.candidates import WordReplacement
-from contstim.search.strategies import strategy_called
 from contstim.search.sweeps import Search, Strategy
 from contstim.text import Sentence, WordList
 from contstim.text.vocabulary import Vocabulary

@@ -35,9 +35,9 @@ from contstim import bundled_vocabulary, load_model, pool, synthesize
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.models.base import Event, Replacements, SentenceModel, SentenceParts
 from contstim.models.spec import ModelSpec
+from contstim.search import strategy_called
 from contstim.search.candidates import WordReplacement
 from contstim.search.problem import Problem
-from contstim.search.strategies import strategy_called
 from contstim.search.sweeps import Search, Strategy
 from contstim.text import Sentence, WordList
 from contstim.text.vocabulary import Vocabulary

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from contstim.models.check import check_model
     from contstim.models.registry import load_model, register_family, score_sentences
     from contstim.models.spec import ModelSpec
+    from contstim.search import synthesize
     from contstim.search.check import check_strategy
     from contstim.search.problem import (
         Accepted,
@@ -59,7 +60,6 @@ if TYPE_CHECKING:
         Problem,
     )
     from contstim.search.results import Synthesis, Triplet
-    from contstim.search.strategies import synthesize
     from contstim.search.sweeps import Strategy
     from contstim.search.targets import (
         common_failure,
@@ -134,7 +134,7 @@ _PLACES = {
     "select_triplets": "selection.triplets",
     "simulate_choices": "evaluation.simulate",
     "standard_deviations": "search.targets",
-    "synthesize": "search.strategies",
+    "synthesize": "search",
     "synthesize_triplets": "search.triplets",
     "triplets": "search.triplets",
     "write_report": "evaluation.report",

@@ -111,7 +111,7 @@ def test_a_strategy(tmp_path: Path) -> None:
         tmp_path,
         "best_of_some",
         "search",
-        "search/strategies.py",
+        "search/__init__.py",
         {
             "from contstim.search.bounded import Bounded\n": (
                 "from contstim.search.best_of_some import BestOfSome\n"

@@ -44,11 +44,11 @@ from contstim.models.registry import load_model
 from contstim.progress import say, track
 from contstim.report.page import OrderedPair, demonstration_page
 from contstim.report.style import sheet
+from contstim.search import synthesize
 from contstim.search.bounded import Bounded
 from contstim.search.candidates import WordReplacement
 from contstim.search.problem import Edits, Floor
 from contstim.search.results import Triplet
-from contstim.search.strategies import synthesize
 from contstim.search.targets import parse_floor, problem_of
 from contstim.selection import select_natural_pairs
 from contstim.text import Sentence, WordList

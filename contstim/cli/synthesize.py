@@ -50,8 +50,8 @@ from contstim.files import is_stream
 from contstim.pipeline.engine import Executor
 from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.synthesis import FailedTasksError, SynthesisRequest, write_synthesis
+from contstim.search import OPTION_OF, STRATEGIES, options
 from contstim.search.results import Row, Triplet, written_and_natural
-from contstim.search.strategies import OPTION_OF, STRATEGIES, options
 from contstim.search.targets import NAMED_TARGETS
 from contstim.text.diversity import diversity_line, words_of
 from contstim.text.vocabulary import Vocabulary, bundled_vocabulary

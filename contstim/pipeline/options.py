@@ -9,8 +9,8 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field
 
 from contstim.errors import InputError
+from contstim.search import DEFAULT, OPTION_OF, STRATEGIES, strategy_called, with_options
 from contstim.search.problem import Edits
-from contstim.search.strategies import DEFAULT, OPTION_OF, STRATEGIES, strategy_called, with_options
 from contstim.search.targets import (
     LOSSES,
     NAMED_TARGETS,

@@ -15,8 +15,8 @@ from contstim.files import digest_of
 from contstim.models.base import SentenceModel
 from contstim.models.devices import torch_threads
 from contstim.pipeline.work import ModelRecord, RunStore, Task, Worker
+from contstim.search import strategy_called, synthesize
 from contstim.search.results import Step, Synthesis
-from contstim.search.strategies import strategy_called, synthesize
 from contstim.search.targets import Sides
 from contstim.text import Sentence
 from contstim.text.words import words_alike

@@ -1,1 +1,207 @@
-"""Writing synthetic sentences: objective, constraint, proposals, strategies, search."""
+"""Writing synthetic sentences: the strategies by name, with their options, and `synthesize`."""
+
+from __future__ import annotations
+
+from dataclasses import Field, fields
+from typing import Any, TypeVar, get_type_hints
+
+from contstim.errors import InputError, UnknownNameError
+from contstim.models.base import SentenceModel
+from contstim.progress import waiting
+from contstim.search.beam import Beam
+from contstim.search.bounded import Bounded
+from contstim.search.candidates import WordReplacement
+from contstim.search.exchanges import Exchanges
+from contstim.search.exhaustive import Exhaustive
+from contstim.search.first_improvement import FirstImprovement
+from contstim.search.paper import Paper
+from contstim.search.problem import Problem
+from contstim.search.restarts import Restarts
+from contstim.search.results import Synthesis
+from contstim.search.sweeps import Search, Strategy
+from contstim.search.yielding import Yielding
+from contstim.text import Sentence
+from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
+
+_Kind = TypeVar("_Kind")
+
+#: Strategies by name.
+STRATEGIES: dict[str, type[Strategy]] = {
+    "exhaustive": Exhaustive,
+    "first-improvement": FirstImprovement,
+    "bounded": Bounded,
+    "paper": Paper,
+    "beam": Beam,
+    "exchanges": Exchanges,
+    "restarts": Restarts,
+    "yielding": Yielding,
+}
+
+#: The strategy of command line, experiment files and Python where none is named.
+DEFAULT = "beam"
+
+
+def options(name: str) -> dict[str, Field[Any]]:
+    """Return the declared options of the strategy called `name`."""
+    declared: Any = STRATEGIES[name]
+    return {field.name: field for field in fields(declared) if "help" in field.metadata}
+
+
+def with_options(kind: type[_Kind]) -> type[_Kind]:
+    """Give a class that will be settings every declared option, None by default."""
+    for option, owners in OPTION_OF.items():
+        kind.__annotations__[option] = (
+            get_type_hints(STRATEGIES[owners[0]], include_extras=True)[option] | None
+        )
+        setattr(kind, option, None)
+    return kind
+
+
+#: Which strategies have each option.
+OPTION_OF: dict[str, tuple[str, ...]] = {
+    option: tuple(name for name in STRATEGIES if option in options(name))
+    for owner in STRATEGIES
+    for option in options(owner)
+}
+
+
+def strategy_called(name: str, **given: Any) -> Strategy:
+    """Return the strategy called `name`.
+
+    Parameters
+    ----------
+    name
+        One of `STRATEGIES`.
+    given
+        Its options; None stands for its default.
+
+    Raises
+    ------
+    UnknownNameError
+        If there is no such strategy or option; near matches are named.
+    InputError
+        If an option is given that the strategy does not have, or with a value that it refuses.
+    """
+    if name not in STRATEGIES:
+        raise UnknownNameError.among("strategy", name, STRATEGIES)
+    chosen = {option: value for option, value in given.items() if value is not None}
+    for option, value in chosen.items():
+        if option not in OPTION_OF:
+            raise UnknownNameError.among("option of a strategy", option, OPTION_OF)
+        if option not in options(name):
+            owners = " or ".join(map(repr, OPTION_OF[option]))
+            raise InputError(
+                f"{option}={value!r} goes with the strategy {owners}, not {name!r}; leave it out"
+            )
+    return STRATEGIES[name](**chosen)
+
+
+def synthesize(
+    sentence: str,
+    *,
+    problem: Problem | None = None,
+    reject: SentenceModel | None = None,
+    accept: SentenceModel | None = None,
+    vocabulary: Vocabulary | None = None,
+    strategy: str | Strategy = DEFAULT,
+    seed: int = 0,
+    attempt: int = 0,
+    proposal: WordReplacement | None = None,
+    certificate: bool = False,
+) -> Synthesis:
+    """Write a sentence of low loss that keeps a problem's constraints.
+
+    With `reject` and `accept`, minimises log p_reject(s) subject to log p_accept(s) >=
+    log p_accept(n) (Golan et al. 2023, Eq. 2).
+
+    Parameters
+    ----------
+    sentence
+        The natural sentence n to start from, of at least two words.
+    problem
+        What is wanted.
+    reject, accept
+        In its place, the two models of Eq. 2: short for ``problem=Problem.pair(reject, accept)``.
+    vocabulary
+        The words that may be used; the bundled one if not given.
+    strategy
+        One of `STRATEGIES` by name: ``beam`` (whole sentences from the left for models of
+        n-grams, then as ``bounded``), ``bounded`` (a budget of exact scores, for models whose
+        scores are expensive; exhaustive where all scores are known at once), ``yielding`` (the
+        same with constraints that yield at first), ``exchanges`` (two words at once), ``restarts``,
+        ``exhaustive`` (always the best word), ``paper`` (Golan et al. 2023, section 4.7),
+        ``first-improvement``; or a strategy itself, with its options or of your own.
+    seed, attempt
+        The same seed, attempt, sentence, models and vocabulary give the same result; another
+        attempt visits the positions in another order.
+    proposal
+        Candidates prepared for these models, when many sentences share them.
+    certificate
+        Whether to find a bound on what any sentence could reach, for models of n-grams.
+
+    Returns
+    -------
+    Synthesis
+        Its sentence keeps the constraints when all models score it again; it is the natural one
+        itself where no improvement was found.
+
+    Raises
+    ------
+    UnknownWordError
+        If a model does not know a word of `sentence`.
+    InputError
+        If the two models are one, if both a problem and models are given or neither, if the
+        sentence has one word only, if no vocabulary word may stand at a position, or if a model's
+        score is not higher for more acceptable sentences (``reduction=ppl``); if a certificate is
+        asked for that there is none of.
+
+    Examples
+    --------
+    >>> from contstim import Vocabulary, load_model
+    >>> words = Vocabulary.from_words(["The", "A", "dog", "cat", "sat", "ran", "away", "here"])
+    >>> found = synthesize(
+    ...     "The cat sat here.",
+    ...     reject=load_model("contstim:bigram"),
+    ...     accept=load_model("contstim:trigram"),
+    ...     vocabulary=words,
+    ... )
+    >>> found.sentence, round(found.loss, 1)
+    ('A dog away here.', -0.9)
+    """
+    if problem is None and reject is not None and accept is not None:
+        problem = Problem.pair(reject, accept)
+    elif problem is None or reject is not None or accept is not None:
+        raise InputError("say what is wanted: either problem=, or reject= and accept=")
+    if len(sentence.split()) < 2:
+        raise InputError(
+            f"a sentence to start from needs at least two words, got {sentence!r}; leave it out"
+        )
+    if proposal is None:
+        words = bundled_vocabulary() if vocabulary is None else vocabulary
+        proposal = WordReplacement(words, tuple(problem.by_name.values()))
+    steering = strategy_called(strategy) if isinstance(strategy, str) else strategy
+    natural = Sentence.parse(sentence)
+    search = Search(problem, proposal, natural, seed, attempt)
+    bound = None
+    if certificate:
+        from contstim.search.certificate import bound_of  # of no use to networks
+
+        bound = bound_of(search)
+    with waiting("writing a sentence"):
+        finished = steering.run(search)
+    return Synthesis(
+        natural=str(natural),
+        sentence=str(search.sentence),
+        models=problem.names,
+        natural_scores=tuple(search.natural.values()),
+        scores=tuple(search.now.values()),
+        loss=search.loss(search.now) - search.loss(search.natural),
+        steps=tuple(search.steps),
+        n_scores=tuple(search.spent.n_scores.values()),
+        problem=str(problem),
+        strategy=strategy if isinstance(strategy, str) else repr(strategy),
+        seed=seed,
+        attempt=attempt,
+        finished=finished,
+        bound=bound,
+    )

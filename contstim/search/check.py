@@ -13,10 +13,10 @@ import numpy as np
 from contstim.errors import ValidationError
 from contstim.models.base import SentenceModel
 from contstim.models.toy import TableModel
+from contstim.search import synthesize
 from contstim.search.candidates import WordReplacement
 from contstim.search.problem import Accepted, Edits, Fall, Floor, LeastFall, Problem
 from contstim.search.results import Synthesis
-from contstim.search.strategies import synthesize
 from contstim.search.sweeps import Strategy
 from contstim.text import Sentence, WordList
 from contstim.text.vocabulary import Vocabulary

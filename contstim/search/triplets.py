@@ -11,10 +11,10 @@ import pandas as pd
 from contstim.errors import InputError
 from contstim.models.base import SentenceModel
 from contstim.progress import track
+from contstim.search import DEFAULT, synthesize
 from contstim.search.candidates import WordReplacement
 from contstim.search.problem import check_different
 from contstim.search.results import Synthesis, Triplet, attempts, distinct_triplets, triplet_html
-from contstim.search.strategies import DEFAULT, synthesize
 from contstim.search.sweeps import Strategy
 from contstim.tables import TRIPLETS
 from contstim.text.diversity import MOST_USE, WordLimit
@@ -87,7 +87,7 @@ def triplets(
     per_sentence
         How many different triplets to make; each search visits the positions in another order.
     strategy, seed
-        As for :func:`~contstim.search.strategies.synthesize`.
+        As for :func:`~contstim.search.synthesize`.
     minimum_drop
         By how many nats each rejecting model's log-probability must fall at least.
 
@@ -101,7 +101,7 @@ def triplets(
     ------
     InputError
         If `per_sentence` is below 1 or `minimum_drop` is negative or not finite, and as
-        :func:`~contstim.search.strategies.synthesize`.
+        :func:`~contstim.search.synthesize`.
     """
     if per_sentence < 1:
         raise InputError(f"the triplets a sentence must be at least 1, got {per_sentence}")

@@ -13,7 +13,7 @@ from contstim.models.reductions import REDUCTIONS, ReducedModel, corpus_perplexi
 from contstim.models.registry import FAMILIES, load_model, register_family, score_kind
 from contstim.models.spec import ModelSpec
 from contstim.models.toy import TableModel
-from contstim.search.strategies import synthesize
+from contstim.search import synthesize
 from contstim.text import Sentence, WordList
 
 WORDS = ["the", "dog", "saw", "a", "cat", "ran"]

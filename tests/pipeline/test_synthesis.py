@@ -18,8 +18,8 @@ from contstim.models.toy import TableModel
 from contstim.pipeline.engine import InProcess
 from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.synthesis import FailedTasksError, SynthesisRequest, write_synthesis
+from contstim.search import synthesize
 from contstim.search.results import OneWay, Triplet
-from contstim.search.strategies import synthesize
 from contstim.search.triplets import ModelPair, triplets
 from contstim.tables import TRIPLETS
 from contstim.text import WordList

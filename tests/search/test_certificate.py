@@ -11,6 +11,7 @@ from contstim.errors import InputError
 from contstim.models.base import SentenceModel
 from contstim.models.registry import load_model
 from contstim.models.toy import TableModel
+from contstim.search import synthesize
 from contstim.search.beam import Beam
 from contstim.search.candidates import WordReplacement
 from contstim.search.certificate import Reach
@@ -25,7 +26,6 @@ from contstim.search.problem import (
     Objective,
     Problem,
 )
-from contstim.search.strategies import synthesize
 from contstim.search.sweeps import Search
 from contstim.text import Sentence, WordList
 from contstim.text.vocabulary import Vocabulary

@@ -7,10 +7,10 @@ import pytest
 
 from contstim import check_strategy
 from contstim.errors import ValidationError
+from contstim.search import STRATEGIES, strategy_called
 from contstim.search.bounded import Bounded
 from contstim.search.candidates import Candidates
 from contstim.search.exhaustive import Exhaustive
-from contstim.search.strategies import STRATEGIES, strategy_called
 from contstim.search.sweeps import Search, Strategy
 
 VARIANTS = [Bounded(None), Bounded(1), Bounded(2, first=1), Bounded(inputs=40)]

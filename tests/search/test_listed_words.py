@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from contstim import SentenceModel, Vocabulary, WordList, WordOptions, load_model, synthesize
 from contstim.models.toy import TableModel
+from contstim.search import STRATEGIES, strategy_called
 from contstim.search.candidates import WordReplacement
-from contstim.search.strategies import STRATEGIES, strategy_called
 from contstim.text import Sentence, capitalize
 
 LOWER = ["the", "dog", "saw", "cat", "ran", "home", "red", "big", "man", "of", "ate", "fish"]

@@ -9,13 +9,13 @@ from contstim.errors import InputError, UnknownNameError, UnknownWordError
 from contstim.models.base import Hints, Replacements
 from contstim.models.registry import FAMILIES, register_family
 from contstim.models.toy import TableModel
+from contstim.search import synthesize
 from contstim.search.bounded import Bounded
 from contstim.search.candidates import WordReplacement
 from contstim.search.check import improvements
 from contstim.search.paper import Paper, likelihood_by_name
 from contstim.search.problem import Problem
 from contstim.search.results import Synthesis
-from contstim.search.strategies import synthesize
 from contstim.search.sweeps import Search, Strategy
 from contstim.text import Sentence, WordList
 from contstim.text.vocabulary import Vocabulary

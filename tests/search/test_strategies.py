@@ -12,12 +12,12 @@ from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InputError, UnknownNameError
 from contstim.models.base import Hints, Replacements
 from contstim.models.toy import TableModel
+from contstim.search import DEFAULT, STRATEGIES, options, strategy_called
 from contstim.search.bounded import Bounded, Memory
 from contstim.search.candidates import Spent
 from contstim.search.exhaustive import Exhaustive
 from contstim.search.first_improvement import FirstImprovement
 from contstim.search.paper import Paper, regression_line
-from contstim.search.strategies import DEFAULT, STRATEGIES, options, strategy_called
 from contstim.search.surrogate import Surrogate, expected_improvement
 from contstim.search.sweeps import Strategy
 

@@ -24,10 +24,10 @@ from contstim import (
 from contstim.arrays import FloatArray
 from contstim.errors import InfeasibleError, InputError
 from contstim.models.toy import TableModel
+from contstim.search import strategy_called
 from contstim.search.bounded import Bounded
 from contstim.search.candidates import WordReplacement
 from contstim.search.check import improvements
-from contstim.search.strategies import strategy_called
 from contstim.search.sweeps import Strategy
 from contstim.search.targets import Sides, parse_floor
 from contstim.search.yielding import Yielding
