@@ -229,7 +229,7 @@ def executor_of(args: argparse.Namespace) -> Executor:
     if args.dask is not None:
         if args.workers:
             raise InputError("give --workers or --dask, not both")
-        from contstim.pipeline.cluster import DaskWorkers
+        from contstim.pipeline.executors import DaskWorkers
 
         return DaskWorkers(args.dask)
     if args.workers:

@@ -26,8 +26,7 @@ from pathlib import Path
 
 from contstim.cli.common import add_executor, executor_of, resumable, tell_failed
 from contstim.cli.parsing import CommandParser, output_folder, whole_number
-from contstim.pipeline.cluster import slurm_script
-from contstim.pipeline.running import STAGES, read_study_plan, run_status, run_study
+from contstim.pipeline.running import STAGES, read_study_plan, run_status, run_study, slurm_script
 from contstim.pipeline.stages import StudyPlan
 
 

@@ -1,7 +1,7 @@
 """The engine of everything long: tasks are done until all that are needed are there.
 
-An executor spreads them: here in this process, in `contstim.pipeline.executors` over others, in
-`contstim.pipeline.cluster` over a Dask cluster.
+An executor spreads them: here in this process, in `contstim.pipeline.executors` over others or over
+a Dask cluster.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ import pytest
 from small import make_study, marked, run_alone, tables
 
 from contstim.errors import InputError, MissingExtraError
-from contstim.pipeline.cluster import DaskWorkers
 from contstim.pipeline.engine import InProcess, TaskResults
+from contstim.pipeline.executors import DaskWorkers
 from contstim.pipeline.running import read_study_plan, run_study
 from contstim.pipeline.stages import StudyPlan
 from contstim.pipeline.work import RunContext, Task
@@ -52,7 +52,7 @@ def test_a_killed_dask_worker_changes_nothing(tmp_path: Path) -> None:
 
 def test_a_scheduler_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("distributed", reason="Dask is an optional extra, 'cluster'")
-    monkeypatch.setattr("contstim.pipeline.cluster._SECONDS_TO_CONNECT", 0.2)
+    monkeypatch.setattr("contstim.pipeline.executors._SECONDS_TO_CONNECT", 0.2)
     with pytest.raises(InputError, match="cannot reach the Dask scheduler tcp://127"):
         DaskWorkers("tcp://127.0.0.1:9").__enter__()
 
