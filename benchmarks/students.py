@@ -24,8 +24,8 @@ import numpy as np
 from contstim import load_model, pool
 from contstim.models.base import SentenceModel
 from contstim.models.devices import torch_threads
-from contstim.models.learnt.encoder import FitOptions
 from contstim.models.learnt.student import distill
+from contstim.models.training import FitOptions
 from contstim.text import read_sentences
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from contstim.cli.common import refuse_overwriting, resumable
 from contstim.cli.parsing import (
@@ -33,10 +33,14 @@ from contstim.errors import InputError
 from contstim.models.check import check_model
 from contstim.models.devices import torch_threads
 from contstim.models.registry import bundled_models, families, load_model, model_card
+from contstim.models.training import (
+    DISTILLING,
+    FINETUNING,
+    AdaptOptions,
+    FitOptions,
+    TrainingOptions,
+)
 from contstim.text import PUNCTUATION_POLICIES, pool, read_sentences, read_words
-
-if TYPE_CHECKING:
-    from contstim.models.learnt.encoder import FitOptions
 
 T = TypeVar("T")
 
@@ -145,11 +149,7 @@ def _add_network(parser: CommandParser) -> None:
     parser.add("--hidden N", "units of the hidden layer", positive, default=512)
     what = "an output layer of its own, as published, instead of the embedding's weights"
     parser.add("--untied", what)
-    parser.add("--learning-rate RATE", "", number(above=0, most=1), default=0.002)
-    parser.add("--epochs N", "passes over the text", number(0, 10_000), default=10.0)
-    what = "further passes with the softmax over all words"
-    parser.add("--full-epochs N", what, number(0, 10_000), default=1.0)
-    parser.add("--batch-tokens N", "tokens of a batch", positive, default=2048)
+    parser.add_fields(TrainingOptions, "learning_rate", "epochs", "full_epochs", "batch_tokens")
     parser.add(
         "--weight W",
         "how often each text is seen in a pass, once a text",
@@ -157,8 +157,8 @@ def _add_network(parser: CommandParser) -> None:
         several=True,
     )
     parser.add("--heldout FILE", "held-out text (default: 1 %% of the text)", Path)
-    precisions, sizes = ("float32", "bfloat16"), ("float32", "float16", "int8")
-    parser.add("--precision", "of matrix products", choices=precisions, default="float32")
+    parser.add_fields(TrainingOptions, "precision")
+    sizes = ("float32", "float16", "int8")
     parser.add("--storage", "of the file", choices=sizes, default="float32")
     parser.add_device()
     parser.add_seed()
@@ -211,7 +211,7 @@ def _train_ngram(args: argparse.Namespace) -> int:
 
 def _train_network(args: argparse.Namespace) -> int:
     from contstim.models.recurrent import NetworkConfig
-    from contstim.models.recurrent.training import TrainingOptions, train_recurrent
+    from contstim.models.recurrent.training import train_recurrent
 
     with resumable():
         record = train_recurrent(
@@ -250,16 +250,13 @@ def _add_adapt(parser: CommandParser) -> None:
         "another corpus, to see what it costs there (default: the bundled pool, English)",
         Path,
     )
-    parser.add("--steps N", "at most", whole_number(1, 10**7), default=1000)
-    parser.add("--interval N", "steps between evaluations", positive, default=50)
-    parser.add("--patience N", "evaluations without gain", positive, default=3)
-    parser.add("--batch-tokens N", "tokens of a batch", positive, default=1024)
-    parser.add("--learning-rate RATE", "", number(above=0, most=1), default=5e-5)
+    parser.add_fields(AdaptOptions, "steps", "interval", "patience", "batch_tokens")
+    parser.add_fields(AdaptOptions, "learning_rate")
     parser.add_seed()
 
 
 def _adapt(args: argparse.Namespace) -> int:
-    from contstim.models.adapting import AdaptOptions, adapt
+    from contstim.models.adapting import adapt
 
     found = adapt(
         args.base,
@@ -293,7 +290,7 @@ def _add_distill(parser: CommandParser) -> None:
     parser.add("--heldout FILE", what)
     parser.add("--limit N", "use the first N sentences", positive)
     parser.add_cache("where the teacher's scores are kept (default: OUT.scores)")
-    _add_fitting(parser, epochs=5, layers=None)
+    _add_fitting(parser, DISTILLING)
 
 
 def _distill(args: argparse.Namespace) -> int:
@@ -310,7 +307,7 @@ def _distill(args: argparse.Namespace) -> int:
             Path(args.out),
             base=args.base,
             heldout=heldout,
-            options=_fitting(args),
+            options=FitOptions(**given(args, FitOptions)),
             cache=None if args.cache is None else Path(args.cache),
             seed=args.seed,
             device=args.device,
@@ -337,7 +334,7 @@ def _add_finetune(parser: CommandParser) -> None:
     parser.add_out_folder()
     what = "networks to train that are not degenerate"
     parser.add("--restarts N", what, whole_number(1, 1000), default=10)
-    _add_fitting(parser, epochs=3, layers=2)
+    _add_fitting(parser, FINETUNING)
 
 
 def _finetune(args: argparse.Namespace) -> int:
@@ -350,7 +347,7 @@ def _finetune(args: argparse.Namespace) -> int:
             Path(args.out),
             task=args.task,
             restarts=args.restarts,
-            options=_fitting(args),
+            options=FitOptions(**given(args, FitOptions)),
             seed=args.seed,
             device=args.device,
         )
@@ -365,23 +362,13 @@ def _finetune(args: argparse.Namespace) -> int:
     return 0
 
 
-def _add_fitting(parser: CommandParser, epochs: int, layers: int | None) -> None:
-    """Add the arguments on how a network is trained."""
-    parser.add("--epochs N", "passes", whole_number(1, 10_000), default=epochs)
-    parser.add("--batch N", "sentences of a batch", positive, default=32)
-    what = "highest step (default: 0.0768 over the network's width)"
-    parser.add("--learning-rate RATE", what, number(above=0, most=1))
-    usual = "all, and embeddings" if layers is None else layers
-    what = f"train the upper N layers only, the others run once (default: {usual})"
-    parser.add("--layers N", what, positive, default=layers)
-    what, precisions = "of matrix products in training", ("bfloat16", "float32")
-    parser.add("--precision", what, choices=precisions, default="bfloat16")
+def _add_fitting(parser: CommandParser, usual: FitOptions) -> None:
+    """Add the arguments on how a network is trained, as `usual` where they are not given."""
+    parser.add_fields(usual, "epochs", "batch", "learning_rate")
+    shown = "all, and embeddings" if usual.layers is None else usual.layers
+    what = f"train the upper N layers only, the others run once (default: {shown})"
+    parser.add("--layers N", what, positive, default=usual.layers)
+    parser.add_fields(usual, "precision")
     parser.add_device()
     parser.add("--threads N", "threads of PyTorch", threads, default=1)
     parser.add_seed()
-
-
-def _fitting(args: argparse.Namespace) -> FitOptions:
-    from contstim.models.learnt.encoder import FitOptions
-
-    return FitOptions(**given(args, FitOptions))

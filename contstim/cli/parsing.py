@@ -84,7 +84,7 @@ class CommandParser(argparse.ArgumentParser):
 
     def add_fields(
         self,
-        kind: type,
+        kind: type | object,
         *names: str,
         unset: bool = False,
         to: argparse._ActionsContainer | None = None,
@@ -94,7 +94,7 @@ class CommandParser(argparse.ArgumentParser):
         Parameters
         ----------
         kind
-            A class of settings.
+            A class of settings, or settings of it, whose values are then the defaults.
         names
             The fields; all that are options, if there are none.
         unset
@@ -102,10 +102,11 @@ class CommandParser(argparse.ArgumentParser):
         to
             As of `add`.
         """
-        declared = {item.name: item for item in fields(kind) if "help" in item.metadata}
+        made = kind if isinstance(kind, type) else type(kind)
+        declared = {item.name: item.metadata for item in fields(made) if "help" in item.metadata}
         for name in names or declared:
-            default, said = declared[name].default, declared[name].metadata
-            takes, bounds = _range_of(kind, name)
+            default, said = getattr(kind, name), declared[name]
+            takes, bounds = _range_of(made, name)
             flag = f"--{(said['name'] or name).replace('_', '-')}"
             if takes is bool and default is None:
                 action = argparse.BooleanOptionalAction
@@ -115,7 +116,7 @@ class CommandParser(argparse.ArgumentParser):
             self.add(
                 f"{flag} {said['metavar'] or ''}",
                 said["help"] + shown * unset,
-                reader(kind, name),
+                reader(made, name),
                 default=None if unset or default == () or takes is bool else default,
                 choices=bounds.get("choices"),
                 several=default == (),

@@ -10,16 +10,14 @@ from __future__ import annotations
 import copy
 import itertools
 import json
-import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import torch
-from pydantic import Field
 
 from contstim.arrays import IntArray
 from contstim.errors import InputError
@@ -30,9 +28,14 @@ from contstim.models.hf.masked import MaskedModel
 from contstim.models.hf.network import Network
 from contstim.models.registry import load_model
 from contstim.models.spec import ModelSpec
-from contstim.models.training_text import length_batches
+from contstim.models.training import (
+    AdaptOptions,
+    BestWeights,
+    descend,
+    length_batches,
+    linear_rate,
+)
 from contstim.progress import Progress
-from contstim.settings import Count, settings
 
 # Of the hidden tokens these shares become the mask token and a random token; the others stay.
 _MASK, _RANDOM = 0.8, 0.1
@@ -118,37 +121,6 @@ _DEV_SHARE, _MOST_DEV = 0.1, 200
 _WARM_UP = 0.1
 # Of a perplexity; float64 ends at 709.
 _LARGEST_LOG = 700.0
-
-
-@settings
-class AdaptOptions:
-    """How a model is adapted.
-
-    Attributes
-    ----------
-    steps
-        Most steps.
-    batch_tokens
-        Most tokens of a step.
-    learning_rate
-        Of AdamW; it rises over the first tenth of the steps and then falls to 0, both linearly.
-    mask_share
-        Share of tokens that are hidden (see :func:`contstim.models.adapting.hide`).
-    interval
-        Steps between evaluations.
-    patience
-        The training stops after so many evaluations without a new best.
-    seed
-        Seed of the development part, of the order, of what is hidden, and of dropout.
-    """
-
-    steps: Count = 1000
-    batch_tokens: Count = 1024
-    learning_rate: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 5e-5
-    mask_share: Annotated[float, Field(gt=0, lt=1)] = 0.15
-    interval: Count = 50
-    patience: Count = 3
-    seed: int = 0
 
 
 @dataclass(frozen=True)
@@ -318,14 +290,11 @@ def _train(
 ) -> list[Perplexities]:
     """Train until the domain's pseudo-perplexity falls no more; leave the best weights in place."""
     network, tokens = model.network, options.batch_tokens
+    weights = list(network.model.parameters())
     ordinary = np.flatnonzero(~model.tokenizer.forms.special).astype(np.int64)
-    optimiser = torch.optim.AdamW(
-        network.model.parameters(), lr=options.learning_rate, weight_decay=0.01
-    )
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: _rate(step, options.steps))
+    optimiser = torch.optim.AdamW(weights, weight_decay=0.01)
     log: list[Perplexities] = []
-    best: dict[str, torch.Tensor] = {}
-    stale, step = 0, 0
+    best, step = BestWeights(), 0
     stream = (group for _ in itertools.count() for group in shuffled_batches(encoded, tokens, rng))
     devices = [network.device] if network.device.type == "cuda" else []
     with torch.random.fork_rng(devices), Progress(options.steps, 0, progress) as bar:
@@ -337,48 +306,26 @@ def _train(
                     f"step {step}: pseudo-perplexity per token {log[-1].domain:.2f} (domain), "
                     f"{log[-1].other:.2f} (other)"
                 )
-                stale += 1
-                if log[-1].domain < min((p.domain for p in log[:-1]), default=math.inf):
-                    stale = 0
-                    best = {k: v.clone() for k, v in network.model.state_dict().items()}
-                if step == options.steps or stale >= options.patience:
+                best.offer(log[-1].domain, network.model.state_dict())
+                if step == options.steps or best.stale >= options.patience:
                     break
-            group = next(stream)
-            bar.step(_step(model, [encoded[i] for i in group], ordinary, options, rng, optimiser))
-            schedule.step()
+            sentences = [encoded[i] for i in next(stream)]
+            batch = hide(sentences, options.mask_share, model.mask_id, ordinary, rng)
+            rate = options.learning_rate * linear_rate(step, options.steps, _WARM_UP)
+            bar.step(descend(optimiser, weights, _loss(network, batch), rate))
             step += 1
-    network.model.load_state_dict(best)
+    network.model.load_state_dict(best.weights)
     return log
 
 
-def _rate(step: int, steps: int) -> float:
-    """Return the share of the learning rate at a step."""
-    rise = max(1, round(_WARM_UP * steps))
-    return min((step + 1) / rise, (steps - step) / max(1, steps - rise))
-
-
-def _step(
-    model: MaskedModel,
-    sentences: list[Encoded],
-    ordinary: IntArray,
-    options: AdaptOptions,
-    rng: np.random.Generator,
-    optimiser: torch.optim.Optimizer,
-) -> float:
-    """Take one step down the mean negative log-probability of hidden tokens; return that mean."""
-    network = model.network
-    batch = hide(sentences, options.mask_share, model.mask_id, ordinary, rng)
-    device = network.device
+def _loss(network: Network, batch: MaskedBatch) -> torch.Tensor:
+    """Return the mean negative log-probability of the hidden tokens."""
     network.model.train()
-    logits = network.logits(
-        *(torch.from_numpy(a).to(device) for a in (batch.ids, batch.rows, batch.positions))
+    ids, rows, positions, targets = (
+        torch.from_numpy(array).to(network.device)
+        for array in (batch.ids, batch.rows, batch.positions, batch.targets)
     )
-    loss = torch.nn.functional.cross_entropy(logits, torch.from_numpy(batch.targets).to(device))
-    optimiser.zero_grad(set_to_none=False)
-    torch.autograd.backward(loss)
-    torch.nn.utils.clip_grad_norm_(network.model.parameters(), 1.0)
-    optimiser.step()
-    return float(loss.detach())
+    return torch.nn.functional.cross_entropy(network.logits(ids, rows, positions), targets)
 
 
 def _evaluate(

@@ -14,7 +14,8 @@ from contstim.errors import InputError
 from contstim.experiment.new import new_study
 from contstim.experiment.schema import open_data
 from contstim.models.recurrent import NetworkConfig
-from contstim.models.recurrent.training import TrainingOptions, train_recurrent
+from contstim.models.recurrent.training import train_recurrent
+from contstim.models.training import TrainingOptions
 from contstim.selection import Layout, design_trials, plan_design
 
 ONE = ["--model", "contstim:bigram"]

@@ -41,8 +41,8 @@ def cola(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def student(bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of a student of the tiny model."""
-    from contstim.models.learnt.encoder import FitOptions
     from contstim.models.learnt.student import distill
+    from contstim.models.training import FitOptions
 
     out = tmp_path_factory.mktemp("student") / "student"
     teacher = load_model(f"hf:{bert}?metric=pll")
@@ -53,8 +53,8 @@ def student(bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def classifier(bert: Path, cola: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of a classifier of three restarts."""
-    from contstim.models.learnt.encoder import FitOptions
     from contstim.models.learnt.finetuning import finetune
+    from contstim.models.training import FitOptions
 
     out = tmp_path_factory.mktemp("classifier") / "classifier"
     options = FitOptions(epochs=3, batch=8, layers=1, learning_rate=1e-2)

@@ -11,8 +11,9 @@ from tiny_transformers import save_checkpoint
 from contstim import load_model
 from contstim.cli import main
 from contstim.errors import InputError, OutputError
-from contstim.models.adapting import AdaptOptions, adapt, hide, shuffled_batches
+from contstim.models.adapting import adapt, hide, shuffled_batches
 from contstim.models.reductions import corpus_perplexity
+from contstim.models.training import AdaptOptions
 
 DOMAIN = ["the old dog barked.", "the old dog ran fast.", "The old man saw a dog."] * 12
 DEV = ["The old dog ran.", "the old dog saw a man."]
@@ -100,7 +101,8 @@ def test_what_cannot_be_adapted(base: Path, tmp_path: Path) -> None:
         adapt(str(base), ["the dog " * 40], out, other=OTHER, domain=DEV)
     with pytest.raises(InputError, match="needs a sentence at least"):
         adapt(str(base), DOMAIN[:3], out, other=OTHER)
-    wild = AdaptOptions(steps=2, interval=1, learning_rate=1e4)
+    wild = AdaptOptions(steps=2, interval=1)
+    object.__setattr__(wild, "learning_rate", 1e4)  # a small network bears all that may be asked
     with pytest.raises(InputError, match=r"come apart: after \d steps .* lower the learning rate"):
         adapt(str(base), DOMAIN, out, other=OTHER, domain=DEV, options=wild, progress=False)
     with pytest.raises(InputError, match="mask_share is 1; give less than 1"):
@@ -109,6 +111,8 @@ def test_what_cannot_be_adapted(base: Path, tmp_path: Path) -> None:
         AdaptOptions(steps=0)
     with pytest.raises(InputError, match="learning_rate is nan; give a finite number"):
         AdaptOptions(learning_rate=float("nan"))
+    with pytest.raises(InputError, match="learning_rate is 2.0; give at most 1"):
+        AdaptOptions(learning_rate=2.0)
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(OutputError, match="exists; choose another folder, or remove it"):
         adapt(str(base), DOMAIN, tmp_path, other=OTHER)

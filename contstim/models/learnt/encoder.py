@@ -6,12 +6,11 @@ import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import Field
 from torch import nn
 from transformers import AutoConfig, AutoModel, AutoTokenizer
 from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
@@ -22,9 +21,8 @@ from contstim.models.devices import torch_device
 from contstim.models.hf.checkpoint import longest_input, read_from, source_of
 from contstim.models.registry import bundled_models, families
 from contstim.models.spec import ModelSpec
-from contstim.models.training_text import length_batches
+from contstim.models.training import FitOptions, descend, length_batches, linear_rate
 from contstim.progress import track
-from contstim.settings import Count, one_of, settings
 
 
 @dataclass(eq=False)
@@ -387,37 +385,6 @@ Loss = Callable[[torch.Tensor, IntArray], torch.Tensor]
 _RATE_TIMES_WIDTH = 0.0768
 
 
-@settings
-class FitOptions:
-    """How a network is trained: AdamW, a linear warm-up and a linear fall to 0, no dropout.
-
-    Attributes
-    ----------
-    epochs
-        Passes over the sentences.
-    batch
-        Most sentences of a batch; a batch holds sentences of one length, so nothing is padded.
-    learning_rate
-        Highest step; None: 0.0768 over the width of the network, which is 1e-4 for BERT base.
-    layers
-        Upper layers that are trained; None: everything.
-    weight_decay
-        Of the matrices.
-    warm_up
-        Share of the steps in which the rate rises.
-    precision
-        ``bfloat16`` or ``float32``, of the matrix products; weights are float32.
-    """
-
-    epochs: Count = 3
-    batch: Count = 32
-    learning_rate: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    layers: int | None = None
-    weight_decay: float = 0.01
-    warm_up: float = 0.1
-    precision: Annotated[str, one_of(("bfloat16", "float32"))] = "bfloat16"
-
-
 def fit(
     member: Member, rows: TokenRows, loss: Loss, options: FitOptions, order: int, label: str
 ) -> list[float]:
@@ -451,7 +418,6 @@ def fit(
             {"params": [p for p in weights if p.ndim > 1], "weight_decay": options.weight_decay},
             {"params": [p for p in weights if p.ndim <= 1], "weight_decay": 0.0},
         ],
-        lr=rate,
         betas=(0.9, 0.98),
     )
     passes = [
@@ -459,21 +425,13 @@ def fit(
         for epoch in range(options.epochs)
     ]
     steps = [(epoch, batch) for epoch, batches in enumerate(passes) for batch in batches]
-    warm = max(1, round(options.warm_up * len(steps)))
     device = member.head.weight.device
     sums = np.zeros(options.epochs)
     member.network.eval()
     for number, (epoch, index) in enumerate(track(steps, len(steps), label)):
-        share = min((number + 1) / warm, (len(steps) - number) / max(1, len(steps) - warm))
-        for group in optimiser.param_groups:
-            group["lr"] = rate * share
         half = options.precision == "bfloat16"
         with torch.autocast(device.type, torch.bfloat16, enabled=half):
             outputs = rows.run(member, index)
-        value = loss(outputs.float(), index)
-        optimiser.zero_grad()
-        torch.autograd.backward(value)
-        torch.nn.utils.clip_grad_norm_(weights, 1.0)
-        optimiser.step()
-        sums[epoch] += float(value.detach()) * len(index)
+        now = rate * linear_rate(number, len(steps), options.warm_up)
+        sums[epoch] += descend(optimiser, weights, loss(outputs.float(), index), now) * len(index)
     return [float(total) / len(rows) for total in sums]

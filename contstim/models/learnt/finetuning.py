@@ -33,7 +33,6 @@ from contstim.models.learnt.cola import (
 )
 from contstim.models.learnt.encoder import (
     Encoder,
-    FitOptions,
     Member,
     TokenRows,
     fit,
@@ -43,6 +42,7 @@ from contstim.models.learnt.encoder import (
 )
 from contstim.models.learnt.model import tokenizer_of, training_line, write_learnt
 from contstim.models.recurrent import read_tensors, tensor_bytes
+from contstim.models.training import FINETUNING, FitOptions
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,7 +198,7 @@ def finetune(
     *,
     task: str = "cola",
     restarts: int = 10,
-    options: FitOptions | None = None,
+    options: FitOptions = FINETUNING,
     seed: int = 0,
     device: str = "cpu",
 ) -> dict[str, Any]:
@@ -258,7 +258,6 @@ def finetune(
     if restarts < 1:
         raise InputError(f"restarts must be at least 1, got {restarts}")
     check_new_folder(out)
-    options = FitOptions(layers=2) if options is None else options
     started = time.monotonic()
     cola = _Task.read(base, data, options, device)
     store = RestartStore(out.with_name(out.name + ".restarts"), cola.digest(device))
@@ -471,7 +470,7 @@ def order_study(
     sentences: Sequence[str],
     *,
     orders: int = 20,
-    options: FitOptions | None = None,
+    options: FitOptions = FINETUNING,
     seed: int = 0,
     device: str = "cpu",
 ) -> OrderStudy:
@@ -503,7 +502,6 @@ def order_study(
     """
     if orders < 2:
         raise InputError(f"a study of orders needs at least 2, got {orders}")
-    options = FitOptions(layers=2) if options is None else options
     cola = _Task.read(base, data, options, device)
     judged = rows_of(cola.encoder, list(sentences), options.layers, base)
     margins, correlations = [], []

@@ -25,7 +25,6 @@ from contstim.models.hf.network import PACKAGES
 from contstim.models.learnt import read_record, student_kind
 from contstim.models.learnt.encoder import (
     Encoder,
-    FitOptions,
     Member,
     fit,
     initial_member,
@@ -40,6 +39,7 @@ from contstim.models.learnt.model import (
     write_learnt,
 )
 from contstim.models.spec import ModelSpec
+from contstim.models.training import DISTILLING, FitOptions
 from contstim.progress import track
 
 # Sentences that the teacher scores between two writes to the disk.
@@ -196,7 +196,7 @@ def distill(
     *,
     base: str | None = None,
     heldout: Sequence[str] | None = None,
-    options: FitOptions | None = None,
+    options: FitOptions = DISTILLING,
     cache: Path | None = None,
     seed: int = 0,
     device: str = "cpu",
@@ -248,7 +248,6 @@ def distill(
         If `out` exists or cannot be written.
     """
     check_new_folder(out)
-    options = FitOptions(epochs=5) if options is None else options
     encoder = open_encoder(teacher.spec if base is None else base, device)
     learnt, unseen, left_out = _parts(teacher, encoder, sentences, heldout, seed)
     store = ScoreCache(out.with_name(out.name + ".scores") if cache is None else cache)

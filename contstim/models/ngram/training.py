@@ -13,7 +13,7 @@ from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError
 from contstim.models.ngram import Level, NgramTable
 from contstim.models.ngram.arpa import write_arpa
-from contstim.models.training_text import read_text, training_sentences
+from contstim.models.training import read_text, training_sentences
 from contstim.models.words import END, START, UNKNOWN
 from contstim.settings import Count, settings
 

@@ -24,7 +24,7 @@ from torch.func import functional_call
 from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InputError, ModelFileError, UnknownNameError
 from contstim.files import digest, replacing
-from contstim.models.training_text import TrainingText
+from contstim.models.training import TrainingText
 from contstim.models.words import END, START, UNKNOWN
 from contstim.progress import track
 from contstim.settings import Count, one_of, settings

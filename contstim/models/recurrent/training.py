@@ -8,11 +8,10 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import torch
-from pydantic import Field
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
@@ -29,73 +28,21 @@ from contstim.models.recurrent import (
     save_network,
     write_tensors,
 )
-from contstim.models.training_text import TokenCorpus, TrainingText, read_text
+from contstim.models.training import (
+    BestWeights,
+    TokenCorpus,
+    TrainingOptions,
+    TrainingText,
+    descend,
+    read_text,
+)
 from contstim.progress import Progress
-from contstim.settings import Count, one_of, settings
 from contstim.text import read_words
 
 #: A line of more tokens than this is no sentence, and would take memory without bound.
 _LONGEST = 2000
 _MOST_REPEATS = 10_000  # of a text in a pass
 _MOST_WEIGHTS = 10**9  # of a network: 16 GB in training
-
-
-@settings
-class TrainingOptions:
-    """How a network is trained.
-
-    The loss is the cross-entropy of the next token. Most of the run uses a sampled softmax
-    (`Negatives`), the last part the full one, since a sampled normaliser leaves probabilities
-    slightly uncalibrated. AdamW; the learning rate rises over `warmup` steps and then falls
-    linearly to 0 at the end of the run.
-
-    Attributes
-    ----------
-    epochs
-        Passes over the text with the sampled softmax; need not be whole.
-    full_epochs
-        Further passes with the full softmax.
-    batch_tokens
-        Predictions a step: sentences of one length, so that nothing is padded.
-    learning_rate, warmup, weight_decay, clip
-        Of AdamW; `clip` bounds the norm of the gradient.
-    head, samples
-        Most frequent tokens always in the sampled softmax, and draws a step from the others
-        (q proportional to count ** 0.75). A vocabulary no larger than their sum is never sampled.
-    precision
-        ``float32``, or ``bfloat16`` for the layer and the matrix products: faster on a processor
-        that has them. The weights that are kept, and the sums of the softmax, stay float32.
-    interval
-        Steps between evaluations on held-out text.
-    heldout_tokens
-        About how many held-out tokens those evaluations use.
-    patience
-        Evaluations without a better perplexity after which a phase ends early.
-    checkpoint_every
-        Steps between saved states.
-    seed
-        Of the first weights, the order of sentences and the sampled softmax.
-    """
-
-    epochs: Annotated[float, Field(ge=0, le=10_000)] = 10.0
-    full_epochs: Annotated[float, Field(ge=0, le=10_000)] = 1.0
-    batch_tokens: Count = 2048
-    learning_rate: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 0.002
-    warmup: int = 200
-    weight_decay: float = 0.01
-    clip: float = 1.0
-    head: Count = 1024
-    samples: Count = 1024
-    precision: Annotated[str, one_of(("float32", "bfloat16"))] = "float32"
-    interval: Count = 500
-    heldout_tokens: Count = 20_000
-    patience: Count = 5
-    checkpoint_every: int = 200
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if self.epochs + self.full_epochs <= 0:
-            raise InputError("a training needs epochs or full_epochs above 0")
 
 
 @dataclass(frozen=True)
@@ -214,10 +161,7 @@ class Trainer:
         for tensor in network.weights.values():
             tensor.requires_grad_()
         self.optimizer = torch.optim.AdamW(
-            network.weights.values(),
-            lr=options.learning_rate,
-            weight_decay=options.weight_decay,
-            fused=True,
+            network.weights.values(), weight_decay=options.weight_decay, fused=True
         )
 
     @property
@@ -254,19 +198,15 @@ class Trainer:
             self._batches = self.corpus.batches(
                 self.options.batch_tokens, self.options.seed, self.epoch
             )
-        loss = self._gradients(self._batches[self.index])
-        parameters = list(self.network.weights.values())
-        torch.nn.utils.clip_grad_norm_(parameters, self.options.clip)
+        loss = self._loss(self._batches[self.index])
         warm = min(1.0, (self.step + 1) / max(1, self.options.warmup))
         rate = self.options.learning_rate * warm * (1 - self.step / self.total_steps)
-        self.optimizer.param_groups[0]["lr"] = rate
-        self.optimizer.step()
-        self.optimizer.zero_grad()
         self.step += 1
         self.index += 1
-        return loss
+        weights = list(self.network.weights.values())
+        return descend(self.optimizer, weights, loss, rate, self.options.clip)
 
-    def _gradients(self, batch: IntArray) -> float:
+    def _loss(self, batch: IntArray) -> Tensor:
         network = self.network
         dtype = torch.bfloat16 if self.options.precision == "bfloat16" else torch.float32
         inputs, targets = (
@@ -274,15 +214,13 @@ class Trainer:
             for ids in self.corpus.sequences(batch, network.vocabulary)
         )
         hidden, _ = network.layer(inputs, network.start(inputs.shape[1], dtype))
-        loss = cross_entropy(
+        return cross_entropy(
             network.queries(hidden.flatten(0, 1)),
             targets.flatten(),
             network.output,
             network.weights["output_bias"],
             self.negatives(),
         )
-        torch.autograd.backward(loss)
-        return loss.item()
 
     def tensors(self) -> dict[str, Tensor]:
         """Return weights and moments, by name, for a saved state."""
@@ -453,8 +391,8 @@ class _Training:
         What is stored with the network.
     out, state, storage
         Where the best network and the state are kept, and how the network's matrices are.
-    best, best_perplexity, stale
-        The best weights so far, their perplexity, and how many evaluations since had none better.
+    best
+        The best weights so far.
     losses
         Losses since the last evaluation.
     """
@@ -465,9 +403,7 @@ class _Training:
     out: Path
     state: Path
     storage: str
-    best: dict[str, Tensor] = field(default_factory=dict)
-    best_perplexity: float = math.inf
-    stale: int = 0
+    best: BestWeights = field(default_factory=BestWeights)
     losses: list[float] = field(default_factory=list)
     _clock: float = field(default_factory=time.monotonic)
 
@@ -480,27 +416,23 @@ class _Training:
                 shown.step(self.losses[-1])
                 at_switch = trainer.step == trainer.sampled_steps
                 due = trainer.step % options.interval == 0 or trainer.finished or at_switch
-                value = self._evaluate(shown) if due else None
-                if self.stale >= options.patience:
+                better = due and self._evaluate(shown)
+                if self.best.stale >= options.patience:
                     self._end_phase()
                 elif at_switch:
-                    self.stale = 0
+                    self.best.stale = 0
                 if due or trainer.step % options.checkpoint_every == 0:
                     self._save_state()
-                if value == self.best_perplexity:
+                if better:
                     network = trainer.network
-                    best = RecurrentNetwork(network.config, network.vocabulary, self.best)
+                    best = RecurrentNetwork(network.config, network.vocabulary, self.best.weights)
                     save_network(self.out, best, self.record, self.storage)
-        trainer.network.load(self.best)
+        trainer.network.load(self.best.weights)
 
-    def _evaluate(self, shown: Progress) -> float:
-        """Return the held-out perplexity, and keep the weights if it is the lowest so far."""
+    def _evaluate(self, shown: Progress) -> bool:
+        """Log the held-out perplexity; return whether it is the lowest so far."""
         network, step = self.trainer.network, self.trainer.step
         value, loss = perplexity(network, self.monitor), sum(self.losses) / len(self.losses)
-        self.stale += 1
-        if value < self.best_perplexity:
-            self.best_perplexity, self.stale = value, 0
-            self.best = {name: t.detach().clone() for name, t in network.weights.items()}
         seconds = self._count_seconds()
         entry = {"step": step, "loss": loss, "perplexity": value, "seconds": round(seconds, 1)}
         self.record["log"].append(entry)
@@ -509,13 +441,13 @@ class _Training:
             f"step {step} of {self.trainer.total_steps}: loss {loss:.4f}, held-out perplexity "
             f"{value:.2f}, {seconds:.0f} s"
         )
-        return value
+        return self.best.offer(value, network.weights)
 
     def _end_phase(self) -> None:
         """Go back to the best weights and on to the next phase, its steps counted as taken."""
         trainer = self.trainer
-        trainer.network.load(self.best)
-        self.stale = 0
+        trainer.network.load(self.best.weights)
+        self.best.stale = 0
         trainer.step = trainer.total_steps if trainer.full else trainer.sampled_steps
 
     def _count_seconds(self) -> float:
@@ -527,13 +459,13 @@ class _Training:
     def _save_state(self) -> None:
         self._count_seconds()
         tensors = self.trainer.tensors()
-        tensors.update({f"best.{name}": tensor for name, tensor in self.best.items()})
+        tensors.update({f"best.{name}": tensor for name, tensor in self.best.weights.items()})
         state = {
             "step": self.trainer.step,
             "epoch": self.trainer.epoch,
             "index": self.trainer.index,
-            "best": self.best_perplexity if self.best else None,
-            "stale": self.stale,
+            "best": self.best.perplexity if self.best.weights else None,
+            "stale": self.best.stale,
             "losses": self.losses,
             "record": self.record,
         }
@@ -553,9 +485,9 @@ class _Training:
             )
         self.trainer.restore(tensors, state["step"], state["epoch"], state["index"])
         if state["best"] is not None:
-            self.best_perplexity, self.stale = state["best"], state["stale"]
             names = self.trainer.network.weights
-            self.best = {name: tensors[f"best.{name}"].clone() for name in names}
+            best = {name: tensors[f"best.{name}"].clone() for name in names}
+            self.best = BestWeights(state["best"], state["stale"], best)
         self.record.update({key: saved[key] for key in ("log", "seconds")})
         self.losses = list(state["losses"])
 

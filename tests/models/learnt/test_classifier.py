@@ -17,10 +17,10 @@ from contstim.evaluation.suites import blimp_criterion, z_scores
 from contstim.models.learnt import finetuning
 from contstim.models.learnt.classifier import graded, vote
 from contstim.models.learnt.cola import matthews_correlation, read_cola
-from contstim.models.learnt.encoder import FitOptions
 from contstim.models.learnt.finetuning import finetune
 from contstim.models.reductions import corpus_perplexity, surprisal
 from contstim.models.registry import score_kind
+from contstim.models.training import FitOptions
 from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.stages import StudyOptions, StudyPlan
 from contstim.pipeline.stages.triplets import TripletOptions

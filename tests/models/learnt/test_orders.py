@@ -9,8 +9,8 @@ import pytest
 from tiny_transformers import SENTENCES
 
 from contstim.errors import InputError
-from contstim.models.learnt.encoder import FitOptions
 from contstim.models.learnt.finetuning import OrderStudy, acrobatic, order_study
+from contstim.models.training import FitOptions
 from contstim.report.model_figure import order_figure
 from contstim.report.style import save_figure
 

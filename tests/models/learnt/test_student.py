@@ -17,10 +17,11 @@ from transformers import AutoModel, AutoTokenizer
 from contstim import Sentence, WordList, check_model, load_model
 from contstim.errors import InputError, ModelFileError, OutputError, SpecError
 from contstim.models.cache import ScoreCache
-from contstim.models.learnt.encoder import FitOptions, open_encoder
+from contstim.models.learnt.encoder import open_encoder
 from contstim.models.learnt.student import distill
 from contstim.models.registry import score_kind
 from contstim.models.toy import TableModel
+from contstim.models.training import FitOptions
 
 
 def test_the_contract(student: Path) -> None:

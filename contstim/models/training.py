@@ -1,25 +1,166 @@
-"""Text to train on: one sentence a line, as tokens and ids, in batches of one length."""
+"""What trainings share: options, text in batches of one length, steps and the best weights.
+
+Torch-free until a step is taken: the commands take their options from here.
+"""
 
 from __future__ import annotations
 
+import math
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, partial
 from itertools import chain
 from os import PathLike
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InputError
+from contstim.settings import Count, one_of, option, settings
 from contstim.tables import numbered_lines
 from contstim.text import PUNCTUATION_POLICIES, tokens_of_word
 
 if TYPE_CHECKING:
+    import torch
+
     from contstim.models.recurrent import TokenVocabulary
+
+_Passes = Annotated[float, Field(ge=0, le=10_000)]
+_Rate = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
+
+
+@settings
+class TrainingOptions:
+    """How a recurrent network is trained.
+
+    The loss is the cross-entropy of the next token. Most of the run uses a sampled softmax
+    (`contstim.models.recurrent.training.Negatives`), the last part the full one, since a sampled
+    normaliser leaves probabilities slightly uncalibrated. AdamW; the learning rate rises over
+    `warmup` steps and then falls linearly to 0 at the end of the run.
+
+    Attributes
+    ----------
+    epochs
+        Passes over the text with the sampled softmax; need not be whole.
+    full_epochs
+        Further passes with the full softmax.
+    batch_tokens
+        Predictions a step: sentences of one length, so that nothing is padded.
+    learning_rate, warmup, weight_decay, clip
+        Of AdamW; `clip` bounds the norm of the gradient.
+    head, samples
+        Most frequent tokens always in the sampled softmax, and draws a step from the others
+        (q proportional to count ** 0.75). A vocabulary no larger than their sum is never sampled.
+    precision
+        ``float32``, or ``bfloat16`` for the layer and the matrix products: faster on a processor
+        that has them. The weights that are kept, and the sums of the softmax, stay float32.
+    interval
+        Steps between evaluations on held-out text.
+    heldout_tokens
+        About how many held-out tokens those evaluations use.
+    patience
+        Evaluations without a better perplexity after which a phase ends early.
+    checkpoint_every
+        Steps between saved states.
+    seed
+        Of the first weights, the order of sentences and the sampled softmax.
+    """
+
+    epochs: _Passes = option(10.0, "passes over the text", "N")
+    full_epochs: _Passes = option(1.0, "further passes with the softmax over all words", "N")
+    batch_tokens: Count = option(2048, "tokens of a batch", "N")
+    learning_rate: _Rate = option(0.002, "", "RATE")
+    warmup: int = 200
+    weight_decay: float = 0.01
+    clip: float = 1.0
+    head: Count = 1024
+    samples: Count = 1024
+    precision: Annotated[str, one_of(("float32", "bfloat16"))] = option(
+        "float32", "of matrix products"
+    )
+    interval: Count = 500
+    heldout_tokens: Count = 20_000
+    patience: Count = 5
+    checkpoint_every: int = 200
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.epochs + self.full_epochs <= 0:
+            raise InputError("a training needs epochs or full_epochs above 0")
+
+
+@settings
+class AdaptOptions:
+    """How a model is adapted.
+
+    Attributes
+    ----------
+    steps
+        Most steps.
+    batch_tokens
+        Most tokens of a step.
+    learning_rate
+        Of AdamW; it rises over the first tenth of the steps and then falls to 0, both linearly.
+    mask_share
+        Share of tokens that are hidden (see :func:`contstim.models.adapting.hide`).
+    interval
+        Steps between evaluations.
+    patience
+        The training stops after so many evaluations without a new best.
+    seed
+        Seed of the development part, of the order, of what is hidden, and of dropout.
+    """
+
+    steps: Annotated[int, Field(ge=1, le=10**7)] = option(1000, "at most", "N")
+    batch_tokens: Count = option(1024, "tokens of a batch", "N")
+    learning_rate: _Rate = option(5e-5, "", "RATE")
+    mask_share: Annotated[float, Field(gt=0, lt=1)] = 0.15
+    interval: Count = option(50, "steps between evaluations", "N")
+    patience: Count = option(3, "evaluations without gain", "N")
+    seed: int = 0
+
+
+@settings
+class FitOptions:
+    """How a learnt model is trained: AdamW, a linear warm-up and a linear fall to 0, no dropout.
+
+    Attributes
+    ----------
+    epochs
+        Passes over the sentences.
+    batch
+        Most sentences of a batch; a batch holds sentences of one length, so nothing is padded.
+    learning_rate
+        Highest step; None: 0.0768 over the width of the network, which is 1e-4 for BERT base.
+    layers
+        Upper layers that are trained; None: everything.
+    weight_decay
+        Of the matrices.
+    warm_up
+        Share of the steps in which the rate rises.
+    precision
+        ``bfloat16`` or ``float32``, of the matrix products; weights are float32.
+    """
+
+    epochs: Annotated[int, Field(ge=1, le=10_000)] = option(3, "passes", "N")
+    batch: Count = option(32, "sentences of a batch", "N")
+    learning_rate: _Rate | None = option(
+        None, "highest step (default: 0.0768 over the network's width)", "RATE"
+    )
+    layers: int | None = None
+    weight_decay: float = 0.01
+    warm_up: float = 0.1
+    precision: Annotated[str, one_of(("bfloat16", "float32"))] = option(
+        "bfloat16", "of matrix products in training"
+    )
+
+
+#: How students and classifiers are trained unless something else is asked for.
+DISTILLING, FINETUNING = FitOptions(epochs=5), FitOptions(layers=2)
 
 
 def training_sentences(
@@ -227,3 +368,83 @@ class TokenCorpus:
         start = np.full((1, len(index)), vocabulary.start)
         end = np.full((1, len(index)), vocabulary.end)
         return np.concatenate([start, body]), np.concatenate([body, end])
+
+
+def linear_rate(step: int, steps: int, warm_up: float) -> float:
+    """Return the share of the learning rate at a step: a linear rise, then a linear fall to 0.
+
+    Parameters
+    ----------
+    step, steps
+        Steps done, and steps in all.
+    warm_up
+        Share of the steps in which the rate rises.
+    """
+    rise = max(1, round(warm_up * steps))
+    return min((step + 1) / rise, (steps - step) / max(1, steps - rise))
+
+
+def descend(
+    optimiser: torch.optim.Optimizer,
+    weights: Sequence[torch.Tensor],
+    loss: torch.Tensor,
+    rate: float,
+    clip: float = 1.0,
+) -> float:
+    """Take one step down a loss.
+
+    Parameters
+    ----------
+    optimiser
+        Changes the `weights`, whose gradients are none before and after.
+    weights
+        Those whose gradients have together a norm of at most `clip`.
+    loss
+        The loss, a number.
+    rate
+        The learning rate of all groups of weights.
+    clip
+        Largest norm; longer gradients are shortened to it.
+
+    Returns
+    -------
+    float
+        The loss.
+    """
+    import torch  # takes seconds
+
+    torch.autograd.backward(loss)
+    torch.nn.utils.clip_grad_norm_(weights, clip)
+    for group in optimiser.param_groups:
+        group["lr"] = rate
+    optimiser.step()
+    optimiser.zero_grad()
+    return loss.item()
+
+
+@dataclass(eq=False)
+class BestWeights:
+    """The weights of the lowest perplexity so far, for early stopping.
+
+    Attributes
+    ----------
+    perplexity
+        Their perplexity.
+    stale
+        How many evaluations since have found none lower.
+    weights
+        The weights by name; none before the first evaluation.
+    """
+
+    perplexity: float = math.inf
+    stale: int = 0
+    weights: dict[str, torch.Tensor] = field(default_factory=dict)
+
+    def offer(self, perplexity: float, weights: Mapping[str, torch.Tensor]) -> bool:
+        """Keep a copy of `weights` if their perplexity is the lowest; return whether it is."""
+        self.stale += 1
+        lowest = perplexity < self.perplexity
+        if lowest:
+            self.perplexity, self.stale = perplexity, 0
+            self.weights = {name: tensor.detach().clone() for name, tensor in weights.items()}
+        return lowest
