@@ -184,6 +184,10 @@ class Cover:
         self.names = [name for own in limits for name in own.names]
         self.units = np.hstack([own.units for own in limits])
 
+    def least_sum(self, chosen: IntArray) -> float:
+        """Return the sum over some candidates for the two models for which it is least."""
+        return float(self.terms[chosen].sum(axis=0).min())
+
     def _sums(self, unit: float = 1.0) -> tuple[csr_array, csr_array]:
         """Return rows of the model pairs' sums in units less t, and of what must be kept."""
         models = self.terms.shape[1]

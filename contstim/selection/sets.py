@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 from itertools import combinations, islice, product
 from typing import Any, Literal
 
@@ -141,17 +142,7 @@ def select_set(
     smallest rank difference is largest. Without constraints they are chosen one at a time
     (`Cover.levelled`), and HiGHS is asked only where that stays more than 2 % below the bound.
     """
-    for name, value, fewest in (("n", n, 1), ("seed", seed, 0), ("uses", uses, 1)):
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < fewest:
-            raise InputError(f"{name} is {value!r}; give a whole number of at least {fewest}")
-    if criterion not in CRITERIA:
-        raise UnknownNameError.among("criterion", criterion, CRITERIA)
-    if not 0 <= margin < 1:
-        raise InputError(f"margin is {margin}; rank differences lie from 0 to below 1")
-    if criterion == "log-bf" and margin:
-        raise InputError(f"margin is {margin}, but the criterion 'log-bf' has none; leave it out")
-    if criterion != "log-bf" and people is not None:
-        raise InputError(f"how people answer is of no use for {criterion!r}; choose 'log-bf'")
+    _refuse(n, seed, uses, criterion, margin, people)
     ranked = rank_scores(log_probs)
     keep, excluded = eligible_rows(ranked, eligible)
     given = _given(pairs, ranked)
@@ -166,42 +157,10 @@ def select_set(
     asked = (people or People()) if criterion == "log-bf" else None
     measure = PairMeasure(log_probs, ranked, keep if len(keep) > 1 else rows, margin, asked)
     bound = measure.bound(rows, n, uses)
-    complete = len(keep) <= _ALL_PAIRS_UP_TO
-    rng = np.random.default_rng(seed)
-    found = [given]
-    chosen, solver = None, "one pair at a time"
-    if complete:
-        found += [keep[np.column_stack(np.triu_indices(len(keep), 1))]]
-    elif asked is None and not _all_splits_are_tried(len(ranked.models)):
-        even = keep[even_pairs(ranked.fractions[keep], n, margin)]
-        if not constraints:
-            problem = Cover(measure, np.concatenate([given, even]), (), n, uses)
-            with waiting("choosing pairs"):
-                chosen = problem.levelled(bound)
-        found += [even[: _EVEN * n]]
-    reached = 0.0 if chosen is None else problem.terms[chosen].sum(axis=0).min()
-    if chosen is None or reached < _NEAR * bound:
-        if not complete:
-            found += [keep[_promising_pairs(ranked.fractions[keep], n, rng)]]
-        if constraints:
-            kept = kept_pairs(ranked, rows, constraints, n, uses, rng)
-            found += [] if complete else [kept[np.isin(kept, keep).all(axis=1)]]
-        wider = Cover(measure, np.concatenate(found), constraints, n, uses)
-        if asked is not None and not complete:
-            with waiting("looking for pairs"):
-                for _ in range(_ROUNDS):
-                    more = _priced_pairs(measure, keep, wider.prices(), n)
-                    both = np.concatenate([wider.pairs, more])
-                    wider = Cover(measure, both, constraints, n, uses)
-        with waiting("choosing pairs", time_limit):
-            other, proven = wider.choose(bound, time_limit)
-        if complete:
-            bound = min(bound, proven)
-        if chosen is None or wider.terms[other].sum(axis=0).min() > reached:
-            problem, chosen, solver = wider, other, "scipy milp (HiGHS)"
+    choice = _Choice(measure, keep, given, constraints, n, uses, time_limit)
+    problem, chosen, bound, solver = choice.made(bound, np.random.default_rng(seed))
     table, separations = _told(measure, problem, chosen)
-    totals = problem.terms[chosen].sum(axis=0)
-    objective = float(totals.min())
+    objective = problem.least_sum(chosen)
     if bound < objective <= bound * (1 + 1e-6):  # but for rounding
         bound = objective
     if asked is None:
@@ -221,6 +180,91 @@ def select_set(
         "excluded": excluded,
     }
     return table
+
+
+def _refuse(
+    n: int, seed: int, uses: int, criterion: str, margin: float, people: People | None
+) -> None:
+    """Refuse arguments of `select_set` that cannot be used, or do not go together."""
+    for name, value, fewest in (("n", n, 1), ("seed", seed, 0), ("uses", uses, 1)):
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < fewest:
+            raise InputError(f"{name} is {value!r}; give a whole number of at least {fewest}")
+    if criterion not in CRITERIA:
+        raise UnknownNameError.among("criterion", criterion, CRITERIA)
+    if not 0 <= margin < 1:
+        raise InputError(f"margin is {margin}; rank differences lie from 0 to below 1")
+    if criterion == "log-bf" and margin:
+        raise InputError(f"margin is {margin}, but the criterion 'log-bf' has none; leave it out")
+    if criterion != "log-bf" and people is not None:
+        raise InputError(f"how people answer is of no use for {criterion!r}; choose 'log-bf'")
+
+
+@dataclass(frozen=True, eq=False)
+class _Choice:
+    """The choice of `n` pairs: what they are measured by, and what they may be.
+
+    `keep` are the rows that may be put together, `given` the pairs that are candidates besides; the
+    rest is as for `select_set`.
+    """
+
+    measure: PairMeasure
+    keep: IntArray
+    given: IntArray
+    constraints: Sequence[SelectionConstraint]
+    n: int
+    uses: int
+    time_limit: float
+
+    def made(self, bound: float, rng: np.random.Generator) -> tuple[Cover, IntArray, float, str]:
+        """Return the candidates, those chosen, a bound at most `bound`, and what chose."""
+        ranks, margin = self.measure.ranked.fractions[self.keep], self.measure.margin
+        found = [self.given]
+        levelled: tuple[Cover, IntArray] | None = None
+        complete = len(self.keep) <= _ALL_PAIRS_UP_TO
+        if complete:
+            found += [self.keep[np.column_stack(np.triu_indices(len(self.keep), 1))]]
+        elif self.measure.people is None and not _all_splits_are_tried(ranks.shape[1]):
+            even = self.keep[even_pairs(ranks, self.n, margin)]
+            levelled = None if self.constraints else self._levelled([self.given, even], bound)
+            found += [even[: _EVEN * self.n]]
+        reached = 0.0 if levelled is None else levelled[0].least_sum(levelled[1])
+        if levelled is not None and reached >= _NEAR * bound:
+            return *levelled, bound, "one pair at a time"
+        wider = self._wider(found, complete, rng)
+        with waiting("choosing pairs", self.time_limit):
+            chosen, proven = wider.choose(bound, self.time_limit)
+        if complete:
+            bound = min(bound, proven)
+        if levelled is not None and wider.least_sum(chosen) <= reached:
+            return *levelled, bound, "one pair at a time"
+        return wider, chosen, bound, "scipy milp (HiGHS)"
+
+    def _among(self, pairs: Sequence[IntArray]) -> Cover:
+        return Cover(self.measure, np.concatenate(pairs), self.constraints, self.n, self.uses)
+
+    def _levelled(self, pairs: Sequence[IntArray], bound: float) -> tuple[Cover, IntArray] | None:
+        """Choose one pair at a time among all the even ones, if sentences suffice for that."""
+        problem = self._among(pairs)
+        with waiting("choosing pairs"):
+            chosen = problem.levelled(bound)
+        return None if chosen is None else (problem, chosen)
+
+    def _wider(self, found: list[IntArray], complete: bool, rng: np.random.Generator) -> Cover:
+        """Return the candidates of the integer programme: those found, and promising ones."""
+        ranked, keep, n = self.measure.ranked, self.keep, self.n
+        if not complete:
+            found = [*found, keep[_promising_pairs(ranked.fractions[keep], n, rng)]]
+        if self.constraints:
+            rows = np.union1d(keep, self.given)
+            kept = kept_pairs(ranked, rows, self.constraints, n, self.uses, rng)
+            found = found if complete else [*found, kept[np.isin(kept, keep).all(axis=1)]]
+        wider = self._among(found)
+        if self.measure.people is not None and not complete:
+            with waiting("looking for pairs"):
+                for _ in range(_ROUNDS):
+                    more = _priced_pairs(self.measure, keep, wider.prices(), n)
+                    wider = self._among([wider.pairs, more])
+        return wider
 
 
 def triplet_pairs(triplets: pd.DataFrame) -> pd.DataFrame:
