@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -216,61 +216,39 @@ def select_triplets(
         raise InputError(
             f"per_pair is {per_pair}, not a multiple of {strata} strata; change one of them"
         )
-    check_objective(objective, ())
-    require_columns(triplets, ("model_1", "model_2", *_TEXTS, *_NUMBERS), "the triplets table")
-    if triplets.empty:
-        raise InfeasibleError("the triplets table has no row; synthesise triplets first")
-    unnamed = np.flatnonzero(triplets[["model_1", "model_2"]].isna().any(axis=1))
-    if len(unnamed):
-        raise InputError(
-            f"row {unnamed[0] + 1} of the triplets table lacks a model's name; give it, or leave "
-            "the row out"
-        )
-    first, second = (triplets[name].astype(str) for name in ("model_1", "model_2"))
-    _refuse_both_ways(list(zip(first, second, strict=True)))
-    check_objective(objective, [*first.unique(), *second.unique()])
-    chosen_by = OBJECTIVES[objective]
-    rule = {"ties": ties} if chosen_by.ties else {}
+    first, second = _models_of(triplets, objective)
+    sign = OBJECTIVES[objective].sign
     chosen: list[IntArray] = []
     reports: list[dict[str, object]] = []
     total = 0.0
     keys = [first.to_numpy(), second.to_numpy()]
     for key, rows in pd.Series(range(len(triplets))).groupby(keys, sort=False):
-        one, two = map(str, key)
-        places = rows.to_numpy()
-        table = triplets.iloc[places]
-        finite = np.isfinite(table[list(_NUMBERS)].to_numpy(dtype=np.float64)).all(axis=1)
-        scored = table[finite]
-        values = chosen_by.value(scored, **rule).to_numpy(dtype=np.float64)
-        costs = -chosen_by.sign * values
-        usable = _best_of_each_natural(scored, costs)
-        if not len(usable):
-            raise InfeasibleError(
-                f"model pair {one} and {two}: none of {len(table)} triplets has finite "
-                "log-probabilities; synthesise some or leave the pair out"
-            )
-        scored = scored.iloc[usable]
-        natural = (scored["natural_lp_1"], one), (scored["natural_lp_2"], two)
-        cells = [_strata(own, strata, _column(reference, model)) for own, model in natural]
-        grid = _Grid(costs[usable], np.column_stack(cells), strata, per_pair // strata)
+        pair, places = (str(key[0]), str(key[1])), rows.to_numpy(dtype=np.int64)
+        usable, costs, left_out = _usable(triplets.iloc[places], pair, objective, ties)
+        places = places[usable]
+        scored = triplets.iloc[places]
+        cells = [
+            _strata(scored[column], strata, _column(reference, model))
+            for column, model in zip(_NUMBERS[:2], pair, strict=True)
+        ]
+        grid = _Grid(costs, np.column_stack(cells), strata, per_pair // strata)
         with waiting("choosing triplets"):
             if most_use == 1:
                 picked = grid.solve()
             else:
                 picked = grid.solve_within(*_frequent(scored, 2 * per_pair, most_use))
-        value = float(values[usable][picked].sum())
+        value = float((-sign * costs[picked]).sum())
         total += value
-        chosen.append(places[finite][usable][picked])
+        chosen.append(places[picked])
         reports.append(
             {
-                "model_1": one,
-                "model_2": two,
-                "considered": len(table),
-                "not finite": int((~finite).sum()),
-                "repeated natural": int(finite.sum()) - len(usable),
+                "model_1": pair[0],
+                "model_2": pair[1],
+                "considered": len(rows),
+                **left_out,
                 "selected": len(picked),
                 "objective": value,
-                "unfilled": grid.unfilled(picked, (one, two)),
+                "unfilled": grid.unfilled(picked, pair),
             }
         )
     result = triplets.iloc[np.sort(np.concatenate(chosen))].copy()
@@ -285,14 +263,50 @@ def select_triplets(
     return result
 
 
-def _refuse_both_ways(pairs: Sequence[tuple[str, str]]) -> None:
-    for one, two in dict.fromkeys(pairs):
+def _models_of(triplets: pd.DataFrame, objective: str) -> tuple[pd.Series, pd.Series]:
+    """Return the names of the two models of each triplet; refuse a table that cannot be used."""
+    check_objective(objective, ())
+    require_columns(triplets, ("model_1", "model_2", *_TEXTS, *_NUMBERS), "the triplets table")
+    if triplets.empty:
+        raise InfeasibleError("the triplets table has no row; synthesise triplets first")
+    unnamed = np.flatnonzero(triplets[["model_1", "model_2"]].isna().any(axis=1))
+    if len(unnamed):
+        raise InputError(
+            f"row {unnamed[0] + 1} of the triplets table lacks a model's name; give it, or leave "
+            "the row out"
+        )
+    first, second = (triplets[name].astype(str) for name in ("model_1", "model_2"))
+    pairs = dict.fromkeys(zip(first, second, strict=True))
+    for one, two in pairs:
         if one == two:
             raise InputError(f"model {one!r} is paired with itself in the triplets table")
         if (two, one) in pairs:
             raise InputError(
                 f"the triplets table has {one} and {two} both ways round; turn one of them"
             )
+    check_objective(objective, [*first.unique(), *second.unique()])
+    return first, second
+
+
+def _usable(
+    table: pd.DataFrame, pair: tuple[str, str], objective: str, ties: str
+) -> tuple[IntArray, FloatArray, dict[str, int]]:
+    """Return the rows of a pair's triplets that can be chosen, their costs, and how many cannot."""
+    finite = np.isfinite(table[list(_NUMBERS)].to_numpy(dtype=np.float64)).all(axis=1)
+    scored, chosen_by = table[finite], OBJECTIVES[objective]
+    rule = {"ties": ties} if chosen_by.ties else {}
+    costs = -chosen_by.sign * chosen_by.value(scored, **rule).to_numpy(dtype=np.float64)
+    best = _best_of_each_natural(scored, costs)
+    if not len(best):
+        raise InfeasibleError(
+            f"model pair {pair[0]} and {pair[1]}: none of {len(table)} triplets has finite "
+            "log-probabilities; synthesise some or leave the pair out"
+        )
+    left_out = {
+        "not finite": int((~finite).sum()),
+        "repeated natural": int(finite.sum()) - len(best),
+    }
+    return np.flatnonzero(finite)[best], costs[best], left_out
 
 
 def _best_of_each_natural(own: pd.DataFrame, costs: FloatArray) -> IntArray:
