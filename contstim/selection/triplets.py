@@ -223,7 +223,7 @@ def select_triplets(
     total = 0.0
     keys = [first.to_numpy(), second.to_numpy()]
     for key, rows in pd.Series(range(len(triplets))).groupby(keys, sort=False):
-        pair, places = (str(key[0]), str(key[1])), rows.to_numpy(dtype=np.int64)
+        pair, places = (str(key[0]), str(key[1])), np.asarray(rows, dtype=np.int64)
         usable, costs, left_out = _usable(triplets.iloc[places], pair, objective, ties)
         places = places[usable]
         scored = triplets.iloc[places]
