@@ -25,8 +25,9 @@ $(BIN)/.installed: $(BIN)/.runs
 demo: $(BIN)/.runs  ## install, then see the tool at work: a minute, a page to look at
 	@$(BIN)/contstim demo --out demo-output
 
+# Two processes of one thread each: PyTorch's own threads would wait for each other on two cores.
 test: $(BIN)/.installed  ## run the tests, two files at a time
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 test-browser: $(BIN)/.installed page  ## play the experiment in Chromium (chromium and npm needed)
 	$(PIP) install -c constraints.txt -e ".[dev,browser]"
