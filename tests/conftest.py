@@ -1,6 +1,16 @@
-"""The order of the tests."""
+"""The order of the tests, and what all of a process share."""
+
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import TypeVar
 
 import pytest
+
+from contstim.models.ngram import model as ngram
+from contstim.models.registry import bundled_folder
+
+_Read = TypeVar("_Read")
 
 #: Files that take longest, which are begun first: none is left to one process at the end.
 LONGEST = ("tests/test_docs.py", "tests/pipeline/", "tests/test_own", "tests/cli/")
@@ -8,3 +18,17 @@ LONGEST = ("tests/test_docs.py", "tests/pipeline/", "tests/test_own", "tests/cli
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _bundled_ngrams_are_read_once() -> Iterator[None]:
+    """Keep what is read from the bundled n-gram files, of which hundreds of tests load a model."""
+
+    def kept(read: Callable[[Path], _Read]) -> Callable[[Path], _Read]:
+        again = cache(read)
+        return lambda path: again(path) if path.is_relative_to(bundled_folder()) else read(path)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ngram, "_load_kenlm", kept(ngram._load_kenlm))
+        patch.setattr(ngram, "read_arpa", kept(ngram.read_arpa))
+        yield

@@ -44,7 +44,8 @@ def test_the_commands_run(
     commands = [c for c in _commands(*_PAGES) if not _takes_minutes(c)]
     assert len(commands) >= 12
     for command in commands:
-        words, _, target = command.partition(" > ")
+        # Six sentences write as twenty do.
+        words, _, target = command.replace("--limit 20", "--limit 6").partition(" > ")
         if "metrics.csv" in words and not Path("metrics.csv").exists():
             # In place of what takes minutes: scores by two metrics, of the same form.
             scores = Path("scores.csv").read_text("utf-8")

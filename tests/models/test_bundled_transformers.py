@@ -30,7 +30,7 @@ def test_a_folder_is_at_most_ten_megabytes(name: str) -> None:
 
 def test_word_order_and_agreement_matter(model: SentenceModel) -> None:
     rng = np.random.default_rng(0)
-    natural = [s for s in pool() if len(s.split()) == 8][:6]
+    natural = [s for s in pool() if len(s.split()) == 8][:3]
     shuffled = []
     for sentence in natural:
         *words, last = sentence.split()

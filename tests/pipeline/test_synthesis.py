@@ -110,7 +110,7 @@ def test_an_interrupted_file_is_continued_to_the_same_bytes(
     _write(whole, request, every)
     keys = {task.key for task in every.given}
     assert len(keys) == len(every.given)
-    for stop_after in range(1, len(keys), 3):
+    for stop_after in range(1, len(keys), 3 * per_sentence):
         out = tmp_path / f"stopped{stop_after}.csv"
         first, second = Counting(stop_after), Counting()
         with pytest.raises(KeyboardInterrupt):

@@ -185,17 +185,21 @@ def test_an_interrupted_file_of_a_set_is_continued_to_the_same_bytes(
     assert out.read_bytes() == whole.read_bytes()
 
 
-def test_scales_come_from_bundled_sentences_where_few_are_given() -> None:
-    bundled = ["contstim:bigram", "contstim:trigram", "contstim:bigram?unknown=unk"]
-    options = SynthesisOptions(target="split", reject=tuple(bundled[:2]), accept=tuple(bundled[2:]))
+def test_scales_come_from_bundled_sentences_where_few_are_given(tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text("\n".join(pool()) + "\n", "utf-8")
+    vocabulary = Vocabulary.from_text(tmp_path / "text.txt", size=500)
+    bundled = ["contstim:bigram", "contstim:trigram", "contstim:unigram"]
+    sides = {"reject": tuple(bundled[:2]), "accept": tuple(bundled[2:])}
+    options = SynthesisOptions(target="split", strategy="exhaustive", **sides)
     start = "The ship left at dawn."
-    request = SynthesisRequest((), [start], options=options)
+    request = SynthesisRequest((), [start], vocabulary, options)
     (row,) = _rows(request)
     assert isinstance(row, Written)
     reject = [load_model(spec) for spec in bundled[:2]]
     scales = standard_deviations(reject, [start, *pool()[:30]])
     problem = problem_of(reject, [load_model(bundled[2])], scales=scales)
-    assert row.loss == synthesize(start, problem=problem).loss
+    expected = synthesize(start, problem=problem, vocabulary=vocabulary, strategy="exhaustive")
+    assert row.loss == expected.loss < 0
 
 
 def test_triplets_with_a_floor_carry_its_scores(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -163,11 +164,9 @@ def test_bounds_keep_to_their_price(tiny: Tiny, monkeypatch: pytest.MonkeyPatch)
 def test_guesses_continue_the_line_in_how_many_words_pass() -> None:
     rng = np.random.default_rng(1)
     trie = TokenTrie.of(sorted({tuple(rng.integers(0, 9, 4).tolist()) for _ in range(2000)}))
+    begins = Counter(tuple(w[:d]) for w in trie.path[trie.end].tolist() for d in range(5))
     every = np.array(
-        [
-            sum(w[:d] == tuple(p[:d]) for w in map(tuple, trie.path[trie.end]))
-            for p, d in zip(trie.path.tolist(), trie.depth, strict=True)
-        ]
+        [begins[tuple(p[:d])] for p, d in zip(trie.path.tolist(), trie.depth, strict=True)]
     )
     line = -1.0 + 1.5 * np.log(every) - 0.75 * np.log(every[trie.parent])
     chosen = trie.choose(np.zeros(9), (1.0, 0.0), 150.0)
