@@ -77,7 +77,7 @@ def test_optimum_equals_brute_force(data):
 )
 def test_every_promise_holds(sentences, models, n, margin):
     frame = scores(sentences, models)
-    table = select_set(frame, n, margin=margin, time_limit=10)
+    table = select_set(frame, n, margin=margin, time_limit=2)
     used = pd.concat([table["sentence_1"], table["sentence_2"]])
     assert len(table) == n
     assert used.is_unique
