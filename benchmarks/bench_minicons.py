@@ -33,8 +33,8 @@ import transformers
 from checkpoints import random_bert, sentences
 
 from contstim import load_model
+from contstim.models import ModelSpec
 from contstim.models.registry import bundled_models
-from contstim.models.spec import ModelSpec
 from contstim.text import split_word
 
 PACKAGES = ["minicons==0.3.39", "wonderwords==2.2.0"]

@@ -33,8 +33,8 @@ import numpy as np
 
 from contstim import bundled_vocabulary, load_model, pool, synthesize
 from contstim.arrays import BoolArray, FloatArray, IntArray
+from contstim.models import ModelSpec
 from contstim.models.base import Event, Replacements, SentenceModel, SentenceParts
-from contstim.models.spec import ModelSpec
 from contstim.search import strategy_called
 from contstim.search.candidates import WordReplacement
 from contstim.search.problem import Problem

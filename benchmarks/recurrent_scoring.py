@@ -17,9 +17,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from contstim.models import ModelSpec
 from contstim.models.recurrent import load_network
 from contstim.models.recurrent.model import RecurrentModel
-from contstim.models.spec import ModelSpec
 
 
 def plain_lstm(network):

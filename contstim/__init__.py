@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from contstim.evaluation.result import Evaluation
     from contstim.evaluation.simulate import Simulation, simulate_choices
     from contstim.evaluation.wording import answer_sentences
+    from contstim.models import ModelSpec
     from contstim.models.base import (
         Event,
         Hints,
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
     )
     from contstim.models.check import check_model
     from contstim.models.registry import load_model, register_family, score_sentences
-    from contstim.models.spec import ModelSpec
     from contstim.search import synthesize
     from contstim.search.check import check_strategy
     from contstim.search.problem import (
@@ -94,7 +94,7 @@ _PLACES = {
     "Layout": "selection.design",
     "LeastFall": "search.problem",
     "ModelPair": "search.triplets",
-    "ModelSpec": "models.spec",
+    "ModelSpec": "models",
     "Objective": "search.problem",
     "Problem": "search.problem",
     "Replacements": "models.base",

@@ -71,7 +71,7 @@ def test_a_metric(tmp_path: Path) -> None:
         tmp_path,
         "word_r2l",
         "models/hf",
-        "models/hf/options.py",
+        "models/hf/checkpoint.py",
         {
             "from contstim.models.hf.metrics import METRICS\n": (
                 "from contstim.models.hf.word_r2l import word_r2l\n"

@@ -42,7 +42,7 @@ from contstim.cli.parsing import (
 from contstim.errors import InputError
 from contstim.experiment.trials import write_record
 from contstim.files import is_stream
-from contstim.models.spec import ModelSpec
+from contstim.models import ModelSpec
 from contstim.tables import read_table
 from contstim.text import pool, read_sentences
 

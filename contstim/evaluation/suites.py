@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from contstim.arrays import BoolArray, FloatArray
 from contstim.errors import InputError
-from contstim.models.learnt.cola import PARTS, matthews_correlation, read_cola
+from contstim.models.learnt import PARTS, matthews_correlation, read_cola
 from contstim.tables import read_table
 
 #: A function from S sentences to S scores, such as the `score` method of a model.

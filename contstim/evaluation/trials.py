@@ -14,7 +14,7 @@ from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError, UnknownNameError
 from contstim.evaluation.choices import CATCH, require_aligned
 from contstim.evaluation.scores import log_ratios
-from contstim.models.spec import ModelSpec
+from contstim.models import ModelSpec
 from contstim.settings import Several, one_of, settings
 
 #: Which trials a model is scored on: all, or those made to target it in some role.

@@ -22,12 +22,12 @@ import torch
 from contstim.arrays import IntArray
 from contstim.errors import InputError
 from contstim.files import check_new_folder, replacing
+from contstim.models import ModelSpec
 from contstim.models.hf.checkpoint import Checkpoint
 from contstim.models.hf.encoding import Encoded
 from contstim.models.hf.masked import MaskedModel
 from contstim.models.hf.network import Network
 from contstim.models.registry import load_model
-from contstim.models.spec import ModelSpec
 from contstim.models.training import (
     AdaptOptions,
     BestWeights,

@@ -21,7 +21,7 @@ import numpy as np
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError
 from contstim.files import digest
-from contstim.models.spec import ModelSpec
+from contstim.models import ModelSpec
 from contstim.text import Sentence, WordList
 
 if TYPE_CHECKING:

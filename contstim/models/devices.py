@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from contstim.errors import InputError, SpecError
-from contstim.models.spec import ModelSpec
+from contstim.models import ModelSpec
 
 if TYPE_CHECKING:
     import torch

@@ -2,6 +2,10 @@
 
 A package is found by the metadata of its installation and never imported. What is made from its
 files is kept in a folder of the user's, whole or not at all.
+
+So is the English trigram of the package `pocketsphinx`, as ARPA. Its file (``en-us.lm.bin``, 72,547
+lower-case words) is a reversed trie: from the predicted word to ever older history. All numbers are
+little-endian and packed fields begin at the least significant bit.
 """
 
 from __future__ import annotations
@@ -9,15 +13,24 @@ from __future__ import annotations
 import glob
 import hashlib
 import importlib.metadata
+import importlib.util
 import os
 import sys
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import platformdirs
+from numpy.typing import NDArray
 
+from contstim.arrays import IntArray
 from contstim.errors import MissingExtraError, ModelFileError, OutputError
 from contstim.files import file_digest, lock, remove, replacing
+from contstim.models.ngram import Level, NgramTable, find
+from contstim.models.ngram.arpa import write_arpa
+from contstim.models.words import START, UNKNOWN
 
 
 def cache_folder() -> Path:
@@ -120,3 +133,145 @@ def convert_once(name: str, write: Callable[[Path], object]) -> Path:
             "CONTSTIM_CACHE to a folder that can be written"
         ) from error
     return target
+
+
+_MAGIC = b"Trie Language Model"
+_BASE = np.log10(1.0001)  # its logarithms are to the base 1.0001
+_BINS = 1 << 16  # probabilities and weights are 16-bit indices into tables
+_UNKNOWN_LOG10 = -7.0  # the file has no unknown-word class; the rarest of its words are near 1e-7
+
+
+def converted_trigram() -> Path:
+    """Return the trigram of the installed `pocketsphinx` as an ARPA file, converted if need be.
+
+    Raises
+    ------
+    MissingExtraError
+        If `pocketsphinx` is not installed.
+    ModelFileError
+        If it lacks the model, or the model is not laid out as expected.
+    OutputError
+        If the cache folder cannot be written.
+    """
+    found = importlib.util.find_spec("pocketsphinx")  # finds the package without importing it
+    if found is None or found.origin is None:
+        raise MissingExtraError(
+            "contstim:pocketsphinx-trigram is in the package pocketsphinx, which is not "
+            'installed; pip install "contstim[models]"'
+        )
+    source = Path(found.origin).parent / "model" / "en-us" / "en-us.lm.bin"
+    version = importlib.metadata.version("pocketsphinx")
+
+    def write(path: Path) -> None:
+        write_arpa(read_sphinx_trie(source), path, digits=4)
+
+    return convert_once(f"pocketsphinx-{version}-en-us.arpa", write)
+
+
+@dataclass
+class _Cursor:
+    """A place in the bytes of the file."""
+
+    data: bytes
+    path: Path
+    at: int = 0
+
+    def take(self, n_bytes: int) -> bytes:
+        """Return the next bytes."""
+        part = self.data[self.at : self.at + n_bytes]
+        if len(part) < n_bytes:
+            raise ModelFileError(f"{str(self.path)!r} is truncated at byte {len(self.data)}")
+        self.at += n_bytes
+        return part
+
+    def array(self, kind: str, count: int) -> NDArray[Any]:
+        """Return the next `count` values of a type."""
+        dtype = np.dtype(kind)
+        return np.frombuffer(self.take(count * dtype.itemsize), dtype=dtype)
+
+
+def _fields(packed: NDArray[np.uint8], count: int, widths: list[int]) -> list[IntArray]:
+    """Unpack `count` records of bit fields, each field at most 57 bits wide."""
+    words = np.ndarray((len(packed) - 7,), dtype="<u8", buffer=packed.data, strides=(1,))
+    first = np.arange(count, dtype=np.int64) * sum(widths)
+    fields = []
+    for width in widths:
+        shifted = words[first >> 3] >> (first & 7).astype(np.uint64)
+        fields.append((shifted & np.uint64((1 << width) - 1)).astype(np.int64))
+        first = first + width
+    return fields
+
+
+def read_sphinx_trie(path: Path) -> NgramTable:
+    """Read a trigram in the trie format of CMU Sphinx, and add an unknown-word class to it.
+
+    Raises
+    ------
+    ModelFileError
+        If the file is missing, truncated or not a trigram of this format.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ModelFileError(f"cannot read {str(path)!r}: {error.strerror}") from error
+    cursor = _Cursor(data, path)
+    if data[: len(_MAGIC)] != _MAGIC:
+        raise ModelFileError(f"{str(path)!r} is not a language model of CMU Sphinx")
+    cursor.take(len(_MAGIC))
+    order = cursor.take(1)[0]
+    if order != 3:
+        raise ModelFileError(f"{str(path)!r} is of order {order}; only trigrams can be converted")
+    n1, most2, most3 = cursor.array("<u4", 3).astype(np.int64).tolist()
+    cursor.take(4)
+    probs2, backoffs2, probs3 = (
+        cursor.array("<f4", _BINS).astype(np.float64) * _BASE for _ in range(3)
+    )
+    unigrams = cursor.array("<f4, <f4, <u4", n1 + 1)
+    word_bits, next_bits = int(n1).bit_length(), int(most3).bit_length()
+    widths2, widths3 = [word_bits, 16, 16, next_bits], [word_bits, 16]
+    packed2, packed3 = (
+        cursor.array("u1", ((count + 1) * sum(widths) + 7) // 8 + 8)
+        for count, widths in ((most2, widths2), (most3, widths3))
+    )
+    length = int(cursor.array("<u4", 1)[0])
+    words = tuple(cursor.take(length).decode(errors="replace").split("\0")[:n1])
+    if len(words) != n1 or START not in words:
+        raise ModelFileError(f"{str(path)!r} does not list its {n1} words; it is damaged")
+    # Header and records may disagree: the last unigram's bound says how many bigrams there are.
+    n2 = min(int(unigrams["f2"][-1]), most2)
+    before2, backoff2, prob2, next2 = _fields(packed2, n2 + 1, widths2)
+    n3 = min(int(next2[-1]), most3)
+    before3, prob3 = _fields(packed3, n3, widths3)
+    last2 = _parents(unigrams["f2"].astype(np.int64), n2, path)
+    parent3 = _parents(next2, n3, path)
+    size = n1 + 1
+    first = unigrams["f0"][:n1].astype(np.float64) * _BASE
+    weights = unigrams["f1"][:n1].astype(np.float64) * _BASE
+    words = (*words, UNKNOWN)
+    level1 = Level(
+        np.arange(size, dtype=np.int64),
+        np.append(np.minimum(first, 0.0), _UNKNOWN_LOG10),
+        np.append(weights, 0.0),
+    )
+    keys2 = before2[:n2] * size + last2
+    by_key = np.argsort(keys2)
+    logs2 = np.minimum(probs2[prob2[:n2]], 0.0)
+    level2 = Level(keys2[by_key], logs2[by_key], backoffs2[backoff2[:n2]][by_key])
+    contexts = find(level2.keys, before3 * size + before2[parent3])
+    if (contexts < 0).any():
+        raise ModelFileError(
+            f"{str(path)!r} has a trigram that begins with no bigram of its own; it is damaged"
+        )
+    keys3 = contexts * size + last2[parent3]
+    logs3 = np.minimum(probs3[prob3], 0.0)
+    by_key = np.argsort(keys3)
+    level3 = Level(keys3[by_key], logs3[by_key], np.zeros(len(keys3)))
+    return NgramTable(words, (level1, level2, level3))
+
+
+def _parents(following: IntArray, count: int, path: Path) -> IntArray:
+    """Return whose child each record is; those of i run from ``following[i]`` to the next's."""
+    sizes = np.diff(following)
+    if following[0] != 0 or (sizes < 0).any() or following[-1] != count:
+        raise ModelFileError(f"{str(path)!r} has its records out of order; it is damaged")
+    return np.repeat(np.arange(len(sizes)), sizes)

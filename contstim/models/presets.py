@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from contstim.errors import UnknownNameError
-from contstim.models.spec import ModelSpec
+from contstim.models import ModelSpec
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ import numpy as np
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError, UnknownNameError
+from contstim.models import ModelSpec
 from contstim.models.base import (
     Event,
     Replacements,
@@ -26,7 +27,6 @@ from contstim.models.base import (
     as_sentences,
     package_names,
 )
-from contstim.models.spec import ModelSpec
 from contstim.text import Sentence, WordList
 
 #: Names of the reductions and what each computes.

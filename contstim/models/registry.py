@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from contstim.errors import InputError, ModelFileError, SpecError, UnknownNameError
+from contstim.models import ModelSpec
 from contstim.models.base import ScoreKind, SentenceModel, as_sentences
-from contstim.models.spec import ModelSpec
 from contstim.progress import waiting
 
 if TYPE_CHECKING:

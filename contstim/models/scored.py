@@ -14,6 +14,7 @@ import pandas as pd
 from contstim.arrays import BoolArray, FloatArray
 from contstim.errors import InputError, ModelFileError, near_matches
 from contstim.files import file_digest
+from contstim.models import ModelSpec
 from contstim.models.base import (
     WHOLE,
     Event,
@@ -23,7 +24,6 @@ from contstim.models.base import (
     Totals,
     as_sentences,
 )
-from contstim.models.spec import ModelSpec
 from contstim.tables import read_table
 
 # What a value is worth in nats; None for a score that is no log-probability.

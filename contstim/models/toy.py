@@ -22,8 +22,8 @@ import numpy as np
 
 from contstim.arrays import BoolArray
 from contstim.errors import ValidationError
+from contstim.models import ModelSpec
 from contstim.models.base import Event, Replacements, SentenceModel, SentenceParts
-from contstim.models.spec import ModelSpec
 from contstim.models.words import WordTokenizer
 from contstim.text import Sentence, WordList
 

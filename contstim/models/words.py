@@ -10,8 +10,8 @@ import numpy as np
 
 from contstim.arrays import BoolArray, IntArray
 from contstim.errors import InputError, UnknownWordError
+from contstim.models import ModelSpec
 from contstim.models.base import Event
-from contstim.models.spec import ModelSpec
 from contstim.text import PUNCTUATION_POLICIES, Sentence, WordList, tokens_of_word
 
 #: Symbols of the beginning and the end of a sentence, and of unknown words.

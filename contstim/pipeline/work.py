@@ -27,10 +27,10 @@ import numpy as np
 
 from contstim.errors import ContstimError, InputError, OutputError
 from contstim.files import digest_of, file_digest, write_whole
+from contstim.models import ModelSpec
 from contstim.models.base import SentenceModel
 from contstim.models.cache import ScoreCache, describe_model, versions
 from contstim.models.registry import load_model
-from contstim.models.spec import ModelSpec
 from contstim.search.candidates import WordReplacement
 from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
 

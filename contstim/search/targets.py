@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from contstim.errors import InputError
+from contstim.models import ModelSpec
 from contstim.models.base import SentenceModel
 from contstim.models.registry import load_model
-from contstim.models.spec import ModelSpec
 from contstim.search.problem import (
     Accepted,
     Constraint,

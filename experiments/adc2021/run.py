@@ -8,8 +8,8 @@ from pathlib import Path
 import pandas as pd
 
 from contstim.evaluation.suites import LIAdger
+from contstim.models import ModelSpec
 from contstim.models.registry import bundled_models
-from contstim.models.spec import ModelSpec
 
 # Vazquez Martinez (2021), Tables 2.3 and 3.1; they give no correlations of the masked models.
 # The classifiers' scores were not published, so of those rows only the thesis's figures are known.

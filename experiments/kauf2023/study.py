@@ -13,9 +13,9 @@ from wordfreq import word_frequency
 from contstim import load_model
 from contstim.errors import InputError
 from contstim.evaluation.suites import blimp_accuracy
+from contstim.models import ModelSpec
 from contstim.models.base import SentenceModel, SentenceParts
 from contstim.models.hf.masked import MaskedModel
-from contstim.models.spec import ModelSpec
 from contstim.progress import track
 from contstim.text import Sentence
 

@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 
 from contstim.errors import InputError
-from contstim.models import base
+from contstim.models import ModelSpec, base
 from contstim.models.base import package_names
 from contstim.models.cache import ScoreCache, describe_model, model_identity
 from contstim.models.reductions import ReducedModel
 from contstim.models.registry import load_model
-from contstim.models.spec import ModelSpec
 from contstim.models.toy import TableModel
 
 WORDS = ["a", "b", "c", "d"]

@@ -13,11 +13,11 @@ from contstim.errors import (
     UnknownWordError,
     ValidationError,
 )
+from contstim.models import ModelSpec
 from contstim.models.base import Replacements, SentenceParts, Totals, as_sentences
 from contstim.models.check import check_model
 from contstim.models.reductions import ReducedModel, reduction_factor
 from contstim.models.registry import FAMILIES, load_model, register_family
-from contstim.models.spec import ModelSpec
 from contstim.models.toy import TableModel, check_normalisation
 from contstim.text import Sentence, WordList
 

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from contstim.errors import MissingExtraError, ModelFileError, OutputError
-from contstim.models import pocketsphinx
-from contstim.models.packages import cache_folder
-from contstim.models.pocketsphinx import converted_trigram, read_sphinx_trie
+from contstim.models import packages
+from contstim.models.packages import cache_folder, converted_trigram, read_sphinx_trie
 from contstim.models.registry import load_model
 
 WORDS = ["</s>", "<s>", "cat", "dog", "the"]
@@ -153,7 +152,7 @@ def test_damaged_files_are_refused(installed: Path) -> None:
 
 
 def test_says_how_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pocketsphinx.importlib.util, "find_spec", lambda _name: None)
+    monkeypatch.setattr(packages.importlib.util, "find_spec", lambda _name: None)
     with pytest.raises(MissingExtraError) as raised:
         load_model("contstim:pocketsphinx-trigram")
     assert str(raised.value) == (

@@ -3,7 +3,8 @@
 import pytest
 
 from contstim.errors import UnknownNameError
-from contstim.models.hf.options import (
+from contstim.models import ModelSpec
+from contstim.models.hf.checkpoint import (
     CAUSAL_OPTIONS,
     MASKED_OPTIONS,
     CausalOptions,
@@ -12,7 +13,6 @@ from contstim.models.hf.options import (
 )
 from contstim.models.presets import METRIC_PRESETS, preset
 from contstim.models.registry import bundled_models
-from contstim.models.spec import ModelSpec
 
 #: The masked models of Kauf & Ivanova (2023).
 MASKED = {

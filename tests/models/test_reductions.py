@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from contstim.errors import InputError, SpecError, UnknownNameError
+from contstim.models import ModelSpec
 from contstim.models.base import Event, Hints, Replacements, ScoreKind, SentenceParts
 from contstim.models.check import check_model
 from contstim.models.reductions import REDUCTIONS, ReducedModel, corpus_perplexity, surprisal
 from contstim.models.registry import FAMILIES, load_model, register_family, score_kind
-from contstim.models.spec import ModelSpec
 from contstim.models.toy import TableModel
 from contstim.search import synthesize
 from contstim.text import Sentence, WordList

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contstim.errors import SpecError
-from contstim.models.spec import ModelSpec
+from contstim.models import ModelSpec
 
 names = st.text(st.characters(codec="utf-8", exclude_categories=("C",)), min_size=1, max_size=10)
 keys = st.text(st.sampled_from("abcdefgh_"), min_size=1, max_size=6)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from contstim.arrays import IntArray
-from contstim.models.hf import metrics
+from contstim.models.hf.checkpoint import metrics
 
 if TYPE_CHECKING:
-    from contstim.models.hf.options import MaskedOptions
+    from contstim.models.hf.checkpoint import MaskedOptions
 
 
 def word_r2l(layout: tuple[int, ...], word_of: IntArray, options: MaskedOptions) -> metrics.Plan:

@@ -9,9 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from contstim.arrays import BoolArray
+from contstim.models import ModelSpec
 from contstim.models.base import Event, Replacements, SentenceModel, SentenceParts
 from contstim.models.registry import load_model, register_family
-from contstim.models.spec import ModelSpec
 from contstim.text import Sentence, WordList
 
 

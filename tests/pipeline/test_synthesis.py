@@ -12,8 +12,8 @@ from toy_corpus import WORDS, write_random
 from contstim import load_model
 from contstim.errors import InputError, OutputError
 from contstim.files import LockedError
+from contstim.models import ModelSpec
 from contstim.models.registry import FAMILIES, register_family
-from contstim.models.spec import ModelSpec
 from contstim.models.toy import TableModel
 from contstim.pipeline.engine import InProcess
 from contstim.pipeline.options import SynthesisOptions

@@ -21,8 +21,8 @@ from contstim import (
 )
 from contstim.cli import main
 from contstim.errors import InfeasibleError, InputError
+from contstim.models import ModelSpec
 from contstim.models.registry import FAMILIES, register_family
-from contstim.models.spec import ModelSpec
 from contstim.models.toy import TableModel
 from contstim.pipeline.engine import InProcess
 from contstim.pipeline.options import SynthesisOptions

@@ -19,9 +19,9 @@ from contstim import (
     synthesize,
 )
 from contstim.errors import InputError
+from contstim.models import ModelSpec
 from contstim.models.base import Replacements
 from contstim.models.reductions import ReducedModel
-from contstim.models.spec import ModelSpec
 from contstim.models.toy import TableModel
 from contstim.search.candidates import WordReplacement
 from contstim.search.sweeps import Search

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from contstim.models import ModelSpec
 from contstim.models.base import SentenceModel
-from contstim.models.spec import ModelSpec
 
 __all__ = ["load_hf"]
 
@@ -20,9 +20,8 @@ def load_hf(spec: ModelSpec) -> SentenceModel:
     """
     # torch and transformers take seconds to import and are needed only here.
     from contstim.models.hf.causal import CausalModel
-    from contstim.models.hf.checkpoint import open_checkpoint
+    from contstim.models.hf.checkpoint import CAUSAL_OPTIONS, MASKED_OPTIONS, open_checkpoint
     from contstim.models.hf.masked import MaskedModel
-    from contstim.models.hf.options import CAUSAL_OPTIONS, MASKED_OPTIONS
 
     spec.check_options({*CAUSAL_OPTIONS, *MASKED_OPTIONS})
     checkpoint = open_checkpoint(spec)

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError, SpecError
+from contstim.models import ModelSpec
 from contstim.models.base import Event, Hints, Replacements, SentenceParts
-from contstim.models.hf.checkpoint import Checkpoint
+from contstim.models.hf.checkpoint import CAUSAL_OPTIONS, CausalOptions, Checkpoint
 from contstim.models.hf.encoding import Encoded
 from contstim.models.hf.network import Before
-from contstim.models.hf.options import CAUSAL_OPTIONS, CausalOptions
 from contstim.models.hf.transformer import Frame, TransformerModel
 from contstim.models.hf.trie import (
     ROW_TOKENS,
@@ -27,7 +27,6 @@ from contstim.models.hf.trie import (
     takes_trees,
     tree_logits,
 )
-from contstim.models.spec import ModelSpec
 from contstim.text import Sentence, WordList
 
 #: The bounds of all candidates may cost as much as the scores of this many sentences like the

@@ -26,7 +26,7 @@ import numpy as np
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError, SpecError, UnknownWordError
-from contstim.models.hf.options import SharedOptions
+from contstim.models.hf.checkpoint import SharedOptions
 from contstim.models.hf.trie import TokenTrie
 from contstim.text import Sentence, WordList, split_word
 

@@ -25,14 +25,13 @@ import torch
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import SpecError, UnknownNameError
+from contstim.models import ModelSpec
 from contstim.models.base import Event, Hints, Replacements, SentenceParts
-from contstim.models.hf.checkpoint import Checkpoint
+from contstim.models.hf.checkpoint import MASKED_OPTIONS, Checkpoint, MaskedOptions
 from contstim.models.hf.encoding import Encoded, check_length
 from contstim.models.hf.metrics import LARGEST_EXACT, METRICS, Plan, masked_rows, merge, plan_for
 from contstim.models.hf.network import Normaliser
-from contstim.models.hf.options import MASKED_OPTIONS, MaskedOptions
 from contstim.models.hf.transformer import Frame, TransformerModel
-from contstim.models.spec import ModelSpec
 from contstim.text import Sentence, WordList
 
 #: The bounds of all candidates cost at most as much as this many inputs of the present sentence.

@@ -29,7 +29,7 @@ import numpy as np
 from contstim.arrays import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
-    from contstim.models.hf.options import MaskedOptions
+    from contstim.models.hf.checkpoint import MaskedOptions
 
 #: Most rows of an exact plan; words of very many tokens are sampled beyond it.
 LARGEST_EXACT = 65_536

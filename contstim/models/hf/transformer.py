@@ -12,13 +12,12 @@ import numpy as np
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError
 from contstim.files import file_digest
+from contstim.models import ModelSpec
 from contstim.models.base import Event, Replacements, SentenceModel, SentenceParts, as_sentences
-from contstim.models.hf.checkpoint import Checkpoint
+from contstim.models.hf.checkpoint import Checkpoint, SharedOptions
 from contstim.models.hf.encoding import Encoded, SubwordTokenizer, check_length
 from contstim.models.hf.network import PACKAGES
-from contstim.models.hf.options import SharedOptions
 from contstim.models.registry import bundled_folder
-from contstim.models.spec import ModelSpec
 from contstim.progress import track
 from contstim.tables import numbered_lines
 from contstim.text import Sentence, WordList

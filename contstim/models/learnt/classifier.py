@@ -10,10 +10,10 @@ import numpy as np
 
 from contstim.arrays import FloatArray, IntArray
 from contstim.errors import ModelFileError, SpecError
+from contstim.models import ModelSpec
 from contstim.models.base import Event, ScoreKind
 from contstim.models.learnt import classifier_kind, read_record
 from contstim.models.learnt.model import LEARNT_OPTIONS, FirstTokenModel
-from contstim.models.spec import ModelSpec
 
 #: Options of a classifier's spec and their defaults.
 CLASSIFIER_OPTIONS = {**LEARNT_OPTIONS, "output": "confidence", "members": "best"}

@@ -17,10 +17,10 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_N
 
 from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InputError, ModelFileError, UnknownNameError
+from contstim.models import ModelSpec
 from contstim.models.devices import torch_device
 from contstim.models.hf.checkpoint import longest_input, read_from, source_of
 from contstim.models.registry import bundled_models, families
-from contstim.models.spec import ModelSpec
 from contstim.models.training import FitOptions, descend, length_batches, linear_rate
 from contstim.progress import track
 

@@ -19,6 +19,7 @@ from scipy.stats import pearsonr, spearmanr
 from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InputError, ModelFileError
 from contstim.files import check_new_folder
+from contstim.models import ModelSpec
 from contstim.models.base import Event, ScoreKind, SentenceModel
 from contstim.models.cache import ScoreCache, describe_model, versions
 from contstim.models.hf.network import PACKAGES
@@ -38,7 +39,6 @@ from contstim.models.learnt.model import (
     training_line,
     write_learnt,
 )
-from contstim.models.spec import ModelSpec
 from contstim.models.training import DISTILLING, FitOptions
 from contstim.progress import track
 

@@ -16,6 +16,7 @@ import numpy as np
 from contstim.arrays import BoolArray, FloatArray
 from contstim.errors import ModelFileError, UnknownWordError
 from contstim.files import file_digest
+from contstim.models import ModelSpec
 from contstim.models.base import (
     Event,
     Replacements,
@@ -26,7 +27,6 @@ from contstim.models.base import (
 )
 from contstim.models.ngram import BackOff, Level, NgramTable, Replacer
 from contstim.models.ngram.arpa import is_binary, read_arpa, read_unigrams, write_arpa
-from contstim.models.spec import ModelSpec
 from contstim.models.words import END, START, UNKNOWN, WORD_OPTIONS, Slot, WordTokenizer
 from contstim.text import Sentence, WordList, tokens_of_word
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import SpecError
+from contstim.models import ModelSpec
 from contstim.models.base import (
     Event,
     Hints,
@@ -19,7 +20,6 @@ from contstim.models.base import (
 )
 from contstim.models.devices import torch_device
 from contstim.models.recurrent import RecurrentNetwork, State, load_network
-from contstim.models.spec import ModelSpec
 from contstim.models.words import END, START, WORD_OPTIONS, EncodedWords, WordTokenizer
 from contstim.text import Sentence, WordList
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from contstim.models.hf.checkpoint import MaskedOptions
 from contstim.models.hf.metrics import LARGEST_EXACT, Plan, merge, plan_for, subset_weights
-from contstim.models.hf.options import MaskedOptions
 
 
 def _options(**changes: Any) -> MaskedOptions:

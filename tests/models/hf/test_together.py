@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from contstim.models import ModelSpec
 from contstim.models.check import check_model
 from contstim.models.reductions import corpus_perplexity, surprisal
 from contstim.models.registry import FAMILIES, load_model
-from contstim.models.spec import ModelSpec
 from contstim.search import synthesize
 from contstim.text import WordList
 from contstim.text.vocabulary import Vocabulary

@@ -12,11 +12,11 @@ from tiny_transformers import MASKED
 from transformers import AutoTokenizer
 
 from contstim.errors import InputError
+from contstim.models import ModelSpec
 from contstim.models.check import check_model
 from contstim.models.hf.transformer import TokenUnigram, read_word_counts
 from contstim.models.reductions import ReducedModel
 from contstim.models.registry import load_model
-from contstim.models.spec import ModelSpec
 from contstim.text import Sentence, WordList
 
 Tiny = Callable[[str], Path]

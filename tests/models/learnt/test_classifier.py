@@ -14,9 +14,8 @@ from tiny_transformers import SENTENCES
 from contstim import check_model, load_model, select_triplets
 from contstim.errors import InfeasibleError, InputError, ModelFileError, SpecError
 from contstim.evaluation.suites import blimp_criterion, z_scores
-from contstim.models.learnt import finetuning
+from contstim.models.learnt import finetuning, matthews_correlation, read_cola
 from contstim.models.learnt.classifier import graded, vote
-from contstim.models.learnt.cola import matthews_correlation, read_cola
 from contstim.models.learnt.finetuning import finetune
 from contstim.models.reductions import corpus_perplexity, surprisal
 from contstim.models.registry import score_kind
