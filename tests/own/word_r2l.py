@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from contstim.arrays import IntArray
-from contstim.models.hf.checkpoint import metrics
+from contstim.models.hf import metrics
 
 if TYPE_CHECKING:
     from contstim.models.hf.checkpoint import MaskedOptions
