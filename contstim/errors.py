@@ -8,7 +8,7 @@ which value, and what to do. The command line prints that line and exits with st
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 
 class ContstimError(Exception):
@@ -63,3 +63,15 @@ def near_matches(name: str, known: Iterable[str], all_of: str = "choose one of")
     if close:
         return "did you mean " + " or ".join(repr(c) for c in close) + "?"
     return f"{all_of} " + ", ".join(repr(c) for c in choices)
+
+
+def require_known(kind: str, name: str, known: Collection[str]) -> None:
+    """Refuse a name that is not among `known`, as an unknown `kind` of thing.
+
+    Raises
+    ------
+    UnknownNameError
+        Naming near matches or, failing those, all of `known`.
+    """
+    if name not in known:
+        raise UnknownNameError.among(kind, name, known)

@@ -13,7 +13,7 @@ from scipy.stats import norm
 from scipy.stats import t as student
 
 from contstim.arrays import FloatArray, IntArray
-from contstim.errors import UnknownNameError
+from contstim.errors import require_known
 from contstim.evaluation.contrasts import AnalysisValues, Contrast, Inferred, unit_means
 from contstim.evaluation.crossed import FEWEST
 from contstim.evaluation.options import LEVELS, EvaluationOptions
@@ -105,8 +105,7 @@ def draw(data: TrialData, levels: Sequence[str], n_draws: int, seed: int) -> Dra
     Owen (2007), doi 10.1214/07-AOAS122, for crossed resampling.
     """
     for level in levels:
-        if level not in LEVELS:
-            raise UnknownNameError.among("resampling level", level, LEVELS)
+        require_known("resampling level", level, LEVELS)
     rng = np.random.default_rng(seed)
     n_people, n_groups = len(data.participants), len(data.groups)
     people = np.ones((n_draws, n_people))

@@ -12,7 +12,7 @@ import pandas as pd
 from contstim.adaptive.preregister import plan_departures
 from contstim.adaptive.standing import study_standing
 from contstim.arrays import IntArray
-from contstim.errors import InputError, UnknownNameError
+from contstim.errors import InputError, require_known
 from contstim.evaluation.agreement import pair_tables, people_tables
 from contstim.evaluation.bootstrap import (
     RankTests,
@@ -114,8 +114,7 @@ def evaluate(
     choices, named = name_targets(study.choices, list(study.kinds))
     data = TrialData.of(choices, study.rising(study.scores))
     for name in {name for pair in options.planned for name in pair}:
-        if name not in data.models:
-            raise UnknownNameError.among("model", name, data.models)
+        require_known("model", name, data.models)
     notes = [*human.notes, *study.notes, *named, *check_targets(data.pairs, data.models)]
     levels = options.levels or default_levels(data, options.min_groups)
     if options.inference == "crossed":

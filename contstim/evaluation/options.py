@@ -9,7 +9,7 @@ from typing import Annotated, Any, cast
 from pydantic import Field
 
 from contstim.adaptive.conduct import AdaptivePlan
-from contstim.errors import InputError, UnknownNameError
+from contstim.errors import InputError, require_known
 from contstim.evaluation.crossed import POPULATIONS
 from contstim.evaluation.exclusion import ExclusionRules
 from contstim.evaluation.ranks import TEST_METHODS, ZERO_METHODS
@@ -146,12 +146,10 @@ def preset_options(preset: str, **changes: Any) -> EvaluationOptions:
     UnknownNameError
         If the preset or a field is unknown.
     """
-    if preset not in PRESETS:
-        raise UnknownNameError.among("preset", preset, PRESETS)
+    require_known("preset", preset, PRESETS)
     known = [f.name for f in fields(EvaluationOptions)]
     for name in changes:
-        if name not in known:
-            raise UnknownNameError.among("option", name, known)
+        require_known("option", name, known)
     return replace(PRESETS[preset], **changes)
 
 

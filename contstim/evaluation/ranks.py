@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from scipy.stats import false_discovery_control, norm, rankdata
 
 from contstim.arrays import FloatArray, IntArray
-from contstim.errors import InputError, UnknownNameError
+from contstim.errors import InputError, require_known
 
 #: The false discovery rate at which a difference is called significant.
 ALPHA = 0.05
@@ -230,10 +230,8 @@ def wilcoxon_signed_rank(
     Wilcoxon (1945); Pratt (1959), doi 10.1080/01621459.1959.10501526; Kerby (2014),
     doi 10.2466/11.IT.3.1, for the effect size.
     """
-    if zero_method not in ZERO_METHODS:
-        raise UnknownNameError.among("zero method", zero_method, ZERO_METHODS)
-    if method not in TEST_METHODS:
-        raise UnknownNameError.among("test method", method, TEST_METHODS)
+    require_known("zero method", zero_method, ZERO_METHODS)
+    require_known("test method", method, TEST_METHODS)
     given = np.asarray(differences, dtype=np.float64)
     if given.ndim != 1 or not len(given):
         raise InputError("a signed-rank test needs a vector with at least one difference")

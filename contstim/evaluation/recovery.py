@@ -11,7 +11,7 @@ import pandas as pd
 from scipy.special import expit
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
-from contstim.errors import InputError, UnknownNameError
+from contstim.errors import InputError, require_known
 from contstim.evaluation.choices import CATCH
 from contstim.evaluation.simulate import exact_interval
 from contstim.progress import track
@@ -147,8 +147,7 @@ def recovery(
     for name, value in numbers.items():
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise InputError(f"{name} is {value!r}; give a whole number of at least 1")
-    if decision not in DECISIONS:
-        raise UnknownNameError.among("decision", decision, DECISIONS)
+    require_known("decision", decision, DECISIONS)
     if not 0 < target < 1:
         raise InputError(f"target is {target}; give a share between 0 and 1")
     if log_probs.shape[1] < 2:

@@ -13,7 +13,7 @@ from pydantic import Field
 from scipy.stats import beta
 
 from contstim.arrays import FloatArray, IntArray
-from contstim.errors import InputError, UnknownNameError
+from contstim.errors import InputError, require_known
 from contstim.evaluation.choices import align_choices, check_choices
 from contstim.evaluation.options import UNITS
 from contstim.evaluation.ranks import wilcoxon_signed_rank
@@ -246,17 +246,14 @@ def power(
         If a number cannot be met by the design, a model has no scores, or the measure or unit is
         not offered.
     """
-    if measure not in MEASURES:
-        raise UnknownNameError.among("measure", measure, MEASURES)
-    if unit not in UNITS:
-        raise UnknownNameError.among("unit", unit, UNITS)
+    require_known("measure", measure, MEASURES)
+    require_known("unit", unit, UNITS)
     if n_simulations < 1:
         raise InputError(f"at least one simulation is needed, not {n_simulations}")
     pairs = design[~unscored_catch(design, scores)].reset_index(drop=True)
     wide = score_table(scores, [*pairs["sentence_1"], *pairs["sentence_2"]])
     for model in models:
-        if model not in wide:
-            raise UnknownNameError.among("model", model, [str(c) for c in wide.columns])
+        require_known("model", model, [str(c) for c in wide.columns])
     rng = np.random.default_rng(seed)
     pool = _Pool.of(pairs, wide, models, simulation)
     sizes = [

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
-from contstim.errors import UnknownNameError
+from contstim.errors import UnknownNameError, require_known
 from contstim.evaluation.crossed import FEWEST, CellDesign, accuracy_cells, cosine_cells
 from contstim.evaluation.ranks import SegmentRanks, square_sum, square_sum_slope
 from contstim.evaluation.trials import TrialData
@@ -225,8 +225,7 @@ class Subset:
 
     def ceilings(self, measure: str, min_others: int = 1, upper: str = "published") -> Ceilings:
         """Return the noise ceilings on the trials that at least `min_others` others saw."""
-        if upper not in UPPER_BOUNDS:
-            raise UnknownNameError.among("upper bound", upper, UPPER_BOUNDS)
+        require_known("upper bound", upper, UPPER_BOUNDS)
         seen = np.bincount(self.pair, minlength=self.data.n_pairs)
         enough = seen[self.pair] > min_others
         matched = self

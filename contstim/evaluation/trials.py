@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
-from contstim.errors import InputError, UnknownNameError
+from contstim.errors import InputError, require_known
 from contstim.evaluation.choices import CATCH, require_aligned
 from contstim.evaluation.scores import log_ratios
 from contstim.models import ModelSpec
@@ -164,8 +164,7 @@ def select(analysis: Analysis, pairs: pd.DataFrame, models: Sequence[str]) -> Bo
     """
     rows = np.ones(len(pairs), dtype=bool)
     for condition in analysis.conditions:
-        if not (pairs["condition"] == condition).any():
-            raise UnknownNameError.among("condition", condition, set(pairs["condition"]))
+        require_known("condition", condition, set(pairs["condition"]))
     if analysis.conditions:
         rows = pairs["condition"].isin(analysis.conditions).to_numpy()
     if analysis.target == "all":

@@ -11,7 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from contstim.errors import InputError, UnknownNameError
+from contstim.errors import InputError, require_known
 from contstim.experiment.options import AttentionCheck, PracticeTrial, StudySettings
 from contstim.experiment.presentations import (
     OwnModule,
@@ -70,8 +70,7 @@ def read_texts(path: Path) -> dict[str, str]:
     for key, text in read_toml(path).items():
         if _RETIRED.fullmatch(key):
             continue
-        if key not in texts:
-            raise UnknownNameError.among(f"text in {path}", key, texts)
+        require_known(f"text in {path}", key, texts)
         if not isinstance(text, str) or not text.strip():
             raise InputError(f"{path}: {key} is {text!r}; give a text, or leave the key out")
         if len(text) > _LONGEST_TEXT:

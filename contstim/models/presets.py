@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from contstim.errors import UnknownNameError
+from contstim.errors import require_known
 from contstim.models import ModelSpec
 
 
@@ -190,6 +190,5 @@ def preset(name: str) -> Preset:
     UnknownNameError
         If there is none; near matches are named.
     """
-    if name not in METRIC_PRESETS:
-        raise UnknownNameError.among("preset", name, METRIC_PRESETS)
+    require_known("preset", name, METRIC_PRESETS)
     return METRIC_PRESETS[name]

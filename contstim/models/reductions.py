@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
-from contstim.errors import InputError, UnknownNameError
+from contstim.errors import InputError, UnknownNameError, require_known
 from contstim.models import ModelSpec
 from contstim.models.base import (
     Event,
@@ -103,8 +103,7 @@ class ReducedModel(SentenceModel):
         unigram: SentenceModel | None = None,
     ) -> None:
         super().__init__(spec)
-        if name not in REDUCTIONS:
-            raise UnknownNameError.among("reduction", name, REDUCTIONS)
+        require_known("reduction", name, REDUCTIONS)
         if (name == "slor") != (unigram is not None):
             raise InputError(
                 f"reduction {name!r} got the unigram model {unigram!r}; slor needs one, and the "
@@ -274,8 +273,7 @@ def surprisal(
     InputError
         As the model's `score_words`, and for a model with a reduction.
     """
-    if unit not in _UNITS:
-        raise UnknownNameError.among("unit", unit, _UNITS)
+    require_known("unit", unit, _UNITS)
     _check_plain(model)
     # The sign of a zero is of no interest.
     return [0.0 - words / _UNITS[unit] for words in model.score_words(sentences)]
@@ -303,8 +301,7 @@ def corpus_perplexity(model: SentenceModel, sentences: Sequence[str], per: str =
     InputError
         As the model's own scores, for an empty corpus, and for a model with a reduction.
     """
-    if per not in ("token", "word"):
-        raise UnknownNameError.among("unit of perplexity", per, ("token", "word"))
+    require_known("unit of perplexity", per, ("token", "word"))
     _check_plain(model)
     listed = as_sentences(sentences)
     if not listed:

@@ -16,7 +16,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from contstim.errors import InputError, ModelFileError, SpecError, UnknownNameError
+from contstim.errors import InputError, ModelFileError, SpecError, UnknownNameError, require_known
 from contstim.models import ModelSpec
 from contstim.models.base import ScoreKind, SentenceModel, as_sentences
 from contstim.progress import waiting
@@ -201,8 +201,7 @@ def _brought(entry: EntryPoint) -> Family:
 def _bundled(spec: ModelSpec) -> ModelSpec:
     """Return what ``contstim:NAME`` stands for; options override the bundled ones."""
     models = bundled_models()
-    if spec.location not in models:
-        raise UnknownNameError.among("bundled model", spec.location, models)
+    require_known("bundled model", spec.location, models)
     entry = models[spec.location]
     alias = ModelSpec(spec.family, spec.location, entry.options)
     options = {**dict(entry.options), **dict(spec.options)}

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from contstim.errors import ContstimError, InputError, OutputError, UnknownNameError, near_matches
+from contstim.errors import ContstimError, InputError, OutputError, near_matches, require_known
 from contstim.files import holder_of, lock, write_whole
 from contstim.pipeline.engine import Engine, Executor
 from contstim.pipeline.options import SynthesisOptions
@@ -97,8 +97,7 @@ def stages_of(plan: StudyPlan, last: str | None = None) -> list[Stage]:
     if last is None:
         return there
     names = [stage.name for stage in there]
-    if last not in names:
-        raise UnknownNameError.among("stage of this study", last, names)
+    require_known("stage of this study", last, names)
     needed = {there[names.index(last)]}
     for stage in reversed(STAGES):
         if stage in needed:

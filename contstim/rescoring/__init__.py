@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from contstim.arrays import FloatArray
-from contstim.errors import MissingExtraError, UnknownNameError
+from contstim.errors import MissingExtraError, require_known
 
 
 class Measure(ABC):
@@ -165,8 +165,7 @@ def measure_named(name: str) -> Measure:
     MissingExtraError
         If the package it needs is not installed.
     """
-    if name not in RESCORING_MEASURES:
-        raise UnknownNameError.among("measure", name, RESCORING_MEASURES)
+    require_known("measure", name, RESCORING_MEASURES)
     return RESCORING_MEASURES[name]()
 
 

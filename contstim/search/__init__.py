@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import Field, fields
 from typing import Any, TypeVar, get_type_hints
 
-from contstim.errors import InputError, UnknownNameError
+from contstim.errors import InputError, require_known
 from contstim.models.base import SentenceModel
 from contstim.progress import waiting
 from contstim.search.beam import Beam
@@ -82,12 +82,10 @@ def strategy_called(name: str, **given: Any) -> Strategy:
     InputError
         If an option is given that the strategy does not have, or with a value that it refuses.
     """
-    if name not in STRATEGIES:
-        raise UnknownNameError.among("strategy", name, STRATEGIES)
+    require_known("strategy", name, STRATEGIES)
     chosen = {option: value for option, value in given.items() if value is not None}
     for option, value in chosen.items():
-        if option not in OPTION_OF:
-            raise UnknownNameError.among("option of a strategy", option, OPTION_OF)
+        require_known("option of a strategy", option, OPTION_OF)
         if option not in options(name):
             owners = " or ".join(map(repr, OPTION_OF[option]))
             raise InputError(

@@ -18,7 +18,7 @@ import pandas as pd
 from scipy.sparse import csr_array, hstack
 
 from contstim.arrays import FloatArray, IntArray
-from contstim.errors import InputError, UnknownNameError, near_matches
+from contstim.errors import InputError, UnknownNameError, near_matches, require_known
 from contstim.selection.assignment import ROLES, Role
 from contstim.text import split_word
 from contstim.text.features import sentence_features
@@ -386,8 +386,7 @@ def parse_constraints(
 def _parse(text: str) -> tuple[Callable[..., SelectionConstraint], str, dict[str, Any]]:
     """Return the class of a constraint, the column that it names and its values."""
     kind, _, rest = text.partition(":")
-    if kind not in CONSTRAINTS:
-        raise UnknownNameError.among("constraint", kind, CONSTRAINTS)
+    require_known("constraint", kind, CONSTRAINTS)
     made = CONSTRAINTS[kind]
     column, *given = rest.split(":")
     values = {}

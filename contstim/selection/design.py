@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from contstim.arrays import IntArray
-from contstim.errors import InfeasibleError, InputError, UnknownNameError, ValidationError
+from contstim.errors import InfeasibleError, InputError, ValidationError, require_known
 from contstim.selection.allocation import TrialCells, allocate, separate_words
 from contstim.settings import Count, Natural, Several, one_of, settings
 from contstim.tables import CHOICES, require_columns
@@ -126,8 +126,7 @@ def design_trials(
     number is odd), instead of a coin toss for each.
     """
     if isinstance(layout, str):
-        if layout not in LAYOUTS:
-            raise UnknownNameError.among("layout", layout, LAYOUTS)
+        require_known("layout", layout, LAYOUTS)
         layout = LAYOUTS[layout]
     rng = np.random.default_rng(seed)
     parts, starts = [], []

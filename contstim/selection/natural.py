@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from contstim.arrays import IntArray
-from contstim.errors import InfeasibleError, InputError, UnknownNameError
+from contstim.errors import InfeasibleError, InputError, require_known
 from contstim.progress import waiting
 from contstim.selection.assignment import ROLES, AssignmentProblem, Role, assign
 from contstim.selection.constraints import ConstraintRows, SelectionConstraint
@@ -162,8 +162,7 @@ def _wanted(
         raise InputError("per_pair names no model pair; name at least one")
     for (one, two), number in wanted.items():
         for model in (one, two):
-            if model not in models:
-                raise UnknownNameError.among("model", model, models)
+            require_known("model", model, models)
         if one == two:
             raise InputError(f"model {one!r} cannot be paired with itself")
         if (two, one) in wanted:

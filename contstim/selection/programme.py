@@ -20,7 +20,7 @@ from scipy.optimize import linprog
 from scipy.sparse import csr_array, diags_array, eye_array, hstack, vstack
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
-from contstim.errors import InfeasibleError, MissingExtraError, UnknownNameError
+from contstim.errors import InfeasibleError, MissingExtraError, require_known
 from contstim.selection.assignment import AssignmentProblem
 from contstim.selection.constraints import ConstraintRows
 
@@ -82,8 +82,7 @@ def make_solver(options: SolverOptions) -> Any:
     solver = options.solver
     if isinstance(solver, pulp.LpSolver):
         return solver
-    if solver not in SOLVERS:
-        raise UnknownNameError.among("solver", str(solver), SOLVERS)
+    require_known("solver", str(solver), SOLVERS)
     names, how = SOLVERS[solver]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # PuLP announces here what its next major will drop

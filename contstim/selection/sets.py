@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from contstim.arrays import FloatArray, IntArray
-from contstim.errors import InfeasibleError, InputError, UnknownNameError
+from contstim.errors import InfeasibleError, InputError, require_known
 from contstim.progress import waiting
 from contstim.selection.constraints import SelectionConstraint
 from contstim.selection.cover import Cover, PairMeasure, kept_pairs
@@ -189,8 +189,7 @@ def _refuse(
     for name, value, fewest in (("n", n, 1), ("seed", seed, 0), ("uses", uses, 1)):
         if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < fewest:
             raise InputError(f"{name} is {value!r}; give a whole number of at least {fewest}")
-    if criterion not in CRITERIA:
-        raise UnknownNameError.among("criterion", criterion, CRITERIA)
+    require_known("criterion", criterion, CRITERIA)
     if not 0 <= margin < 1:
         raise InputError(f"margin is {margin}; rank differences lie from 0 to below 1")
     if criterion == "log-bf" and margin:

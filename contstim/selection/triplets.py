@@ -15,7 +15,7 @@ from scipy.sparse import csr_array, vstack
 from scipy.stats import rankdata
 
 from contstim.arrays import FloatArray, IntArray
-from contstim.errors import InfeasibleError, InputError, UnknownNameError
+from contstim.errors import InfeasibleError, InputError, require_known
 from contstim.models.registry import score_kind
 from contstim.progress import waiting
 from contstim.tables import require_columns
@@ -111,8 +111,7 @@ def worst_ranks(triplets: pd.DataFrame, ties: str = "average") -> pd.Series:
     The published selection settles equal w by row order; averaging them, the default, makes the
     result independent of the order of rows.
     """
-    if ties not in TIES:
-        raise UnknownNameError.among("tie rule", ties, TIES)
+    require_known("tie rule", ties, TIES)
     require_columns(triplets, _NUMBERS, "the triplets table")
     loss_1 = triplets["synthetic_1_lp_2"] - triplets["natural_lp_2"]
     loss_2 = triplets["synthetic_2_lp_1"] - triplets["natural_lp_1"]
@@ -138,8 +137,7 @@ def check_objective(objective: str, models: Iterable[str]) -> None:
     InputError
         If it adds two models' falls in nats and a model's scores are no log-probabilities.
     """
-    if objective not in OBJECTIVES:
-        raise UnknownNameError.among("objective", objective, OBJECTIVES)
+    require_known("objective", objective, OBJECTIVES)
     for model in models:
         if OBJECTIVES[objective].adds_nats and not score_kind(str(model)).differs_in_nats:
             raise InputError(

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from contstim.errors import InfeasibleError, InputError, UnknownNameError
+from contstim.errors import InfeasibleError, InputError, UnknownNameError, require_known
 from contstim.tables import numbered_lines
 from contstim.text import Sentence, repeated, split_word
 from contstim.text.vocabulary import ENGLISH_REPEATABLE, Vocabulary
@@ -74,8 +74,7 @@ def corpus_sentences(source: str | PathLike[str], split: str = "lines") -> Itera
 
 def splitter_for(split: str) -> Callable[[str], list[str]]:
     """Return the function that splits a paragraph, for the names in `SPLITTERS` but ``lines``."""
-    if split not in SPLITTERS:
-        raise UnknownNameError.among("way to split sentences", split, SPLITTERS)
+    require_known("way to split sentences", split, SPLITTERS)
     if split == "rule":
         return split_sentences
     from nltk.tokenize.punkt import PunktTokenizer
@@ -234,8 +233,7 @@ class SentenceRules:
                 f"no sentence has {self.min_words} to {self.max_words} words; give the shortest "
                 "length first, at least 1"
             )
-        if self.punctuation not in PUNCTUATION:
-            raise UnknownNameError.among("punctuation rule", self.punctuation, PUNCTUATION)
+        require_known("punctuation rule", self.punctuation, PUNCTUATION)
         object.__setattr__(self, "block", frozenset(word.casefold() for word in self.block))
         folded = frozenset(word.casefold() for word in self.repeatable)
         object.__setattr__(self, "repeatable", folded)

@@ -19,7 +19,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from contstim.errors import InputError, UnknownNameError
+from contstim.errors import InputError, require_known
 from contstim.files import digest, replacing
 from contstim.tables import csv_header, csv_rows, numbered_lines
 from contstim.text import WordList, capitalize, split_word
@@ -79,8 +79,7 @@ class WordRules:
     repeatable: frozenset[str] = ENGLISH_REPEATABLE
 
     def __post_init__(self) -> None:
-        if self.characters not in CHARACTERS:
-            raise UnknownNameError.among("kind of characters", self.characters, CHARACTERS)
+        require_known("kind of characters", self.characters, CHARACTERS)
 
     @classmethod
     def for_language(cls, language: str) -> WordRules:
@@ -505,8 +504,7 @@ def check_language(language: str) -> None:
     import wordfreq
 
     languages = wordfreq.available_languages("best")
-    if language not in languages:
-        raise UnknownNameError.among("wordfreq language", language, languages)
+    require_known("wordfreq language", language, languages)
 
 
 def read_word_rows(path: str | PathLike[str]) -> tuple[list[dict[str, str]], list[str]]:

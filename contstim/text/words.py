@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from contstim.errors import InputError, UnknownNameError
+from contstim.errors import InputError, require_known
 from contstim.settings import Several, one_of, option, settings
 from contstim.text import Sentence, capitalize, read_words
 from contstim.text.vocabulary import ENGLISH_CAPITALS, Vocabulary, check_language, read_word_rows
@@ -252,8 +252,7 @@ def tags_of(names: Iterable[str]) -> frozenset[str]:
     """
     found: set[str] = set()
     for name in names:
-        if name not in CLASSES and name not in _CLASS_OF:
-            raise UnknownNameError.among("part of speech", name, [*CLASSES, *_CLASS_OF])
+        require_known("part of speech", name, [*CLASSES, *_CLASS_OF])
         found |= CLASSES.get(name, {name})
     return frozenset(found)
 

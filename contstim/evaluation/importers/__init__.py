@@ -14,7 +14,7 @@ from typing import Any
 
 import pandas as pd
 
-from contstim.errors import UnknownNameError
+from contstim.errors import require_known
 from contstim.evaluation.choices import (
     Cleaning,
     HumanData,
@@ -159,8 +159,7 @@ def read_choices(
     InputError
         If the format is unknown or the data cannot be used; the message names the rows.
     """
-    if format not in FORMATS:
-        raise UnknownNameError.among("format", format, FORMATS)
+    require_known("format", format, FORMATS)
     return finish(FORMATS[format](source, **options))
 
 

@@ -24,7 +24,7 @@ import numpy as np
 import torch
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
-from contstim.errors import SpecError, UnknownNameError
+from contstim.errors import SpecError, require_known
 from contstim.models import ModelSpec
 from contstim.models.base import Event, Hints, Replacements, SentenceParts
 from contstim.models.hf.checkpoint import MASKED_OPTIONS, Checkpoint, MaskedOptions
@@ -179,8 +179,7 @@ class MaskedModel(TransformerModel):
             For each metric what `parts` of a model with that metric gives.
         """
         for metric in metrics:
-            if metric not in METRICS:
-                raise UnknownNameError.among("metric", metric, METRICS)
+            require_known("metric", metric, METRICS)
         encoded = self.encode(sentences)
         plans = [[self.plan(e, metric) for metric in metrics] for e in encoded]
         merged = [merge(p) for p in plans]

@@ -16,7 +16,7 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer
 from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
 from contstim.arrays import FloatArray, IntArray
-from contstim.errors import InputError, ModelFileError, UnknownNameError
+from contstim.errors import InputError, ModelFileError, require_known
 from contstim.models import ModelSpec
 from contstim.models.devices import torch_device
 from contstim.models.hf.checkpoint import longest_input, read_from, source_of
@@ -81,8 +81,7 @@ def _location(base: str) -> ModelSpec:
         return ModelSpec("hf", base)
     spec = ModelSpec.parse(base)
     if spec.family == "contstim":
-        if spec.location not in bundled_models():
-            raise UnknownNameError.among("bundled model", spec.location, bundled_models())
+        require_known("bundled model", spec.location, bundled_models())
         entry = bundled_models()[spec.location]
         if entry.family == "hf":
             return ModelSpec("hf", str(entry.path()))

@@ -18,7 +18,7 @@ import pandas as pd
 import torch
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
-from contstim.errors import InfeasibleError, InputError, ModelFileError, UnknownNameError
+from contstim.errors import InfeasibleError, InputError, ModelFileError, require_known
 from contstim.files import check_new_folder, digest_of, write_whole
 from contstim.models.cache import versions
 from contstim.models.hf.checkpoint import digest_weights
@@ -253,8 +253,7 @@ def finetune(
     Warstadt and Bowman (2019), restarts of which degenerate ones do not count; Vazquez Martinez
     (2021), section 2.2, which trains on until enough are sound.
     """
-    if task not in TASKS:
-        raise UnknownNameError.among("task", task, TASKS)
+    require_known("task", task, TASKS)
     if restarts < 1:
         raise InputError(f"restarts must be at least 1, got {restarts}")
     check_new_folder(out)

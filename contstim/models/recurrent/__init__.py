@@ -22,7 +22,7 @@ from torch import Tensor
 from torch.func import functional_call
 
 from contstim.arrays import FloatArray, IntArray
-from contstim.errors import InputError, ModelFileError, UnknownNameError
+from contstim.errors import InputError, ModelFileError, require_known
 from contstim.files import digest, replacing
 from contstim.models.training import TrainingText
 from contstim.models.words import END, START, UNKNOWN
@@ -390,8 +390,7 @@ def save_network(
     OutputError
         If `path` cannot be written.
     """
-    if storage not in STORAGES:
-        raise UnknownNameError.among("storage type", storage, STORAGES)
+    require_known("storage type", storage, STORAGES)
     tensors: dict[str, Tensor] = {}
     for name, tensor in network.weights.items():
         values = tensor.detach().cpu()
