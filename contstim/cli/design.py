@@ -36,7 +36,7 @@ from contstim.cli.parsing import (
     number,
     output_file,
     positive,
-    resamples,
+    simulations,
     whole_number,
 )
 from contstim.errors import InputError
@@ -110,7 +110,7 @@ def _add_power(parser: CommandParser) -> None:
     what = "trials a group (default: all the pairs that a group has); with --scores (default: 20)"
     parser.add("--trials-each N ...", what, positive)
     what = "experiments that are simulated (default: 500; with --scores 2000)"
-    parser.add("--simulations N", what, resamples)
+    parser.add("--simulations N", what, simulations)
     many = parser.add_argument_group("with --scores")
     parser.add("--random N", "a design of N random pairs beside the others", positive, to=many)
     parser.add(

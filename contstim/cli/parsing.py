@@ -181,9 +181,9 @@ def whole_number(least: int, most: int = 10**9) -> Callable[[str], int]:
 #: Reads a whole number above 0.
 positive = whole_number(1)
 
-#: Read numbers of threads, of resamples or simulated experiments, and of a port.
+#: Read numbers of threads, of simulated experiments, and of a port.
 threads = whole_number(1, 1024)
-resamples = whole_number(1, 10**6)
+simulations = whole_number(1, 10**6)
 port = whole_number(0, 65_535)
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from contstim.cli.parsing import CommandParser, resamples
+from contstim.cli.parsing import CommandParser, given
 from contstim.models.cache import ScoreCache
 from contstim.models.registry import load_model
 from contstim.rescoring import RESCORING_MEASURES, measure_named
@@ -35,14 +35,13 @@ def configure(parser: CommandParser) -> None:
         choices=sorted(RESCORING_MEASURES),
         default="wer",
     )
-    parser.add("--length", "give the number of words a weight as well")
+    parser.add_fields(RescoringOptions, "length")
     form = parser.add_argument_group("how hypotheses are written for the models (errors: as given)")
-    parser.add("--capitalise", "first letter in upper case", to=form)
-    parser.add("--final MARK", "put this at the end, e.g. .", default="", to=form)
+    parser.add_fields(SentenceForm, to=form)
     what = "write words in lower case as they mostly stand in this text, one sentence a line"
     parser.add("--cases TEXT", what, to=form)
     parser.add_cache("keep and reuse the models' scores in this folder")
-    parser.add("--bootstrap N", "resamples for intervals", resamples, default=1000)
+    parser.add_fields(RescoringOptions, "n_bootstrap")
     parser.add_out_folder()
     parser.add_seed()
 
@@ -63,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
         model = load_model(spec)
         print(f"{model.spec}: {model.event}", file=sys.stderr)
         scores[model.spec] = score_hypotheses(nbest, model, form, cache)
-    options = RescoringOptions(args.length, args.bootstrap, args.seed)
+    options = RescoringOptions(**given(args, RescoringOptions))
     rescoring = rescore(nbest, scores, measure, options)
     rescoring.write(args.out)
     for name, weight in rescoring.weights.items():

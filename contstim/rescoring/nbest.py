@@ -17,6 +17,7 @@ from contstim.errors import InputError
 from contstim.models.base import SentenceModel
 from contstim.models.cache import ScoreCache
 from contstim.progress import track
+from contstim.settings import option
 from contstim.tables import numbered_lines
 from contstim.text import Sentence, capitalize
 
@@ -221,8 +222,8 @@ class SentenceForm:
         How words in lower case are written within a sentence, such as ``i`` to ``I``.
     """
 
-    capitalise: bool = False
-    final: str = ""
+    capitalise: bool = option(False, "first letter in upper case")
+    final: str = option("", "put this at the end, e.g. .", "MARK")
     cases: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:

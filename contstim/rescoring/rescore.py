@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
+from pydantic import Field
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError
@@ -16,6 +17,7 @@ from contstim.evaluation.bootstrap import intervals
 from contstim.files import write_whole
 from contstim.rescoring import Measure
 from contstim.rescoring.nbest import SPLITS, NBest, Utterance
+from contstim.settings import Seed, option, settings
 
 # Lines tried in each round besides the axes, where there are several weights.
 _N_DIRECTIONS = 20
@@ -264,7 +266,7 @@ LENGTH = "length"
 _SYSTEMS = ("first pass", "rescored", "oracle")
 
 
-@dataclass(frozen=True)
+@settings
 class RescoringOptions:
     """What is tuned, and how intervals are found.
 
@@ -278,9 +280,11 @@ class RescoringOptions:
         Seed of the resamples, and of the tuning's directions where there are several weights.
     """
 
-    length: bool = False
-    n_bootstrap: int = 1000
-    seed: int = 0
+    length: bool = option(False, "give the number of words a weight as well")
+    n_bootstrap: Annotated[int, Field(ge=1, le=10**6)] = option(
+        1000, "resamples for intervals", "N", name="bootstrap"
+    )
+    seed: Seed = 0
 
 
 @dataclass(frozen=True, eq=False)
