@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from scipy.stats import rankdata
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError
@@ -217,7 +216,7 @@ def fractional_ranks(log_probs: pd.DataFrame) -> pd.DataFrame:
     scored = ~(np.isnan(values) | np.isposinf(values)).any(axis=1)
     ranks = np.full(values.shape, np.nan)
     if scored.any():
-        ranks[scored] = rankdata(values[scored], axis=0) / scored.sum()
+        ranks[scored] = pd.DataFrame(values[scored]).rank() / scored.sum()
     return pd.DataFrame(ranks, index=log_probs.index, columns=log_probs.columns)
 
 
@@ -236,9 +235,7 @@ def rank_scores(log_probs: pd.DataFrame) -> RankedScores:
     values = values[~missing]
     labels = log_probs.index[~missing]
     infinite: BoolArray = np.asarray(np.isneginf(values).any(axis=1))
-    doubled = np.empty(values.shape, dtype=np.int64)
-    for column in range(values.shape[1]):
-        doubled[:, column] = np.rint(2.0 * rankdata(values[:, column]))
+    doubled = (2 * pd.DataFrame(values).rank()).to_numpy(np.int64)
     order = _canonical_order(doubled, labels)
     excluded = {"missing score": int(missing.sum()), "infinite score": int(infinite.sum())}
     return RankedScores(labels[order], tuple(names), doubled[order], ~infinite[order], excluded)

@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 from scipy.optimize import Bounds, LinearConstraint, linear_sum_assignment, milp
 from scipy.sparse import csr_array, vstack
-from scipy.stats import rankdata
 
 from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InfeasibleError, InputError, require_known
@@ -115,9 +114,8 @@ def worst_ranks(triplets: pd.DataFrame, ties: str = "average") -> pd.Series:
     require_columns(triplets, _NUMBERS, "the triplets table")
     loss_1 = triplets["synthetic_1_lp_2"] - triplets["natural_lp_2"]
     loss_2 = triplets["synthetic_2_lp_1"] - triplets["natural_lp_1"]
-    worse = np.maximum(rankdata(loss_1), rankdata(loss_2))
-    ranks = rankdata(worse, method="average" if ties == "average" else "ordinal")
-    return pd.Series(ranks, index=triplets.index, dtype=np.float64)
+    ranks = pd.DataFrame({1: loss_1, 2: loss_2}).rank()
+    return ranks.max(axis=1).rank(method="average" if ties == "average" else "first")
 
 
 def check_objective(objective: str, models: Iterable[str]) -> None:
