@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
+import scipy  # which loads `optimize` at its first use
 from scipy.sparse import csr_array
-from scipy.sparse.csgraph import maximum_bipartite_matching
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InfeasibleError
@@ -173,7 +172,7 @@ def _solve(problem: AssignmentProblem, rows: IntArray) -> list[IntArray] | None:
         return None
     costs = problem.costs(rows)
     try:
-        _, columns = linear_sum_assignment(costs[place_role])
+        _, columns = scipy.optimize.linear_sum_assignment(costs[place_role])
     except ValueError:  # SciPy's way to say that no complete assignment exists
         return None
     chosen = [rows[columns[place_role == a]] for a in range(len(problem.roles))]
@@ -194,6 +193,8 @@ def _shortage(problem: AssignmentProblem, rows: IntArray) -> str:
     """Find roles that have fewer sentences among them than places (Hall's condition)."""
     allowed = np.isfinite(problem.costs(rows))
     place_role = np.repeat(np.arange(len(problem.roles)), [s.count for s in problem.roles])
+    from scipy.sparse.csgraph import maximum_bipartite_matching  # few need it, and it loads much
+
     match = maximum_bipartite_matching(csr_array(allowed[place_role]), perm_type="column")
     role_of = np.full(len(rows), -1)
     role_of[match[match >= 0]] = place_role[match >= 0]

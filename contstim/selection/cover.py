@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.optimize import Bounds, LinearConstraint, linprog, milp
+import scipy  # which loads `optimize` at its first use
 from scipy.sparse import csr_array, diags_array, hstack, vstack
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
@@ -208,8 +208,8 @@ class Cover:
         rows = vstack(self._sums(unit), format="csr")
         return {
             "c": np.append(tie, -1.0),
-            "constraints": LinearConstraint(rows, lower, upper),
-            "bounds": Bounds(0, np.append(np.ones(count), np.ceil(unit * bound))),
+            "constraints": scipy.optimize.LinearConstraint(rows, lower, upper),
+            "bounds": scipy.optimize.Bounds(0, np.append(np.ones(count), np.ceil(unit * bound))),
         }
 
     def prices(self) -> FloatArray:
@@ -220,7 +220,7 @@ class Cover:
         below = vstack([-sums, kept[up], -kept[low]], format="csr")
         limits = np.hstack([np.zeros(models), self.upper[up], -self.lower[low]])
         ends = [(0, 1)] * count + [(0, None)]
-        solve: Any = linprog  # its type stubs know nothing of sparse matrices
+        solve: Any = scipy.optimize.linprog  # its type stubs know nothing of sparse matrices
         answer = solve(np.append(np.zeros(count), -1.0), below, limits, bounds=ends, method="highs")
         if answer.status != 0:  # the candidates keep no constraint: any prices will do
             return np.full(models, 1 / models)
@@ -303,20 +303,20 @@ class Cover:
             "integrality": np.ones(count + 1, dtype=int),
             "options": {"time_limit": time_limit, "mip_rel_gap": gap},
         }
-        relaxed: Any = None if self.counted else milp(**programme)
+        relaxed: Any = None if self.counted else scipy.optimize.milp(**programme)
         answer: Any = None
         if relaxed is not None and relaxed.x is not None and count > _DIVE_ABOVE:
             # Few pairs are fractions in the relaxation; the others stay, so that little is left.
             fixed = np.append(relaxed.x[:count] > 1 - 1e-6, False)
-            bounds = Bounds(fixed.astype(np.float64), programme["bounds"].ub)
-            answer = milp(**{**programme, "bounds": bounds}, **whole)
+            bounds = scipy.optimize.Bounds(fixed.astype(np.float64), programme["bounds"].ub)
+            answer = scipy.optimize.milp(**{**programme, "bounds": bounds}, **whole)
         if answer is None or answer.x is None:
-            answer = milp(**programme, **whole)
+            answer = scipy.optimize.milp(**programme, **whole)
             relaxed = None
         if answer.status == 2:
             raise InfeasibleError(self._shortfall(time_limit))
         if answer.x is None:  # out of time: round the linear relaxation
-            answer = milp(**programme)
+            answer = scipy.optimize.milp(**programme)
         chosen = self._rounded(answer.x[:count])
         sums = self.rows[:, chosen].sum(axis=1)
         slack = 1e-6 * np.maximum(1.0, abs(self.rows[:, chosen]).sum(axis=1))
@@ -350,11 +350,15 @@ class Cover:
         where = (soft, np.arange(len(soft)))
         missing = csr_array((np.ones(len(soft)), where), shape=(len(self.lower), len(soft)))
         rows = hstack([diags_array(1 / scale) @ self.rows, missing, -missing], format="csr")
-        answer: Any = milp(
+        answer: Any = scipy.optimize.milp(
             # Missing pairs cost more, so that constraints are named where either could be.
             np.hstack([np.zeros(count), 10.0, np.ones(2 * len(soft) - 1)]),
-            constraints=LinearConstraint(rows, self.lower / scale, self.upper / scale),
-            bounds=Bounds(0, np.hstack([np.ones(count), np.full(2 * len(soft), np.inf)])),
+            constraints=scipy.optimize.LinearConstraint(
+                rows, self.lower / scale, self.upper / scale
+            ),
+            bounds=scipy.optimize.Bounds(
+                0, np.hstack([np.ones(count), np.full(2 * len(soft), np.inf)])
+            ),
             integrality=np.repeat([1, 0], [count, 2 * len(soft)]),
             options={"time_limit": time_limit},
         )

@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.optimize import linprog
+import scipy  # which loads `optimize` at its first use
 from scipy.sparse import csr_array, diags_array, eye_array, hstack, vstack
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
@@ -330,7 +330,7 @@ class _Relaxation:
             )
             costs = np.repeat([0.0, 10.0, 1.0], [len(costs), n_roles, n_sides])
         limits = np.hstack([np.ones(len(rows)), self.limits / scale])
-        solve: Any = linprog  # its type stubs know nothing of sparse matrices
+        solve: Any = scipy.optimize.linprog  # its type stubs know nothing of sparse matrices
         answer = solve(costs, below, limits, equal, self.wanted, method="highs")
         if answer.status != 0:
             raise InfeasibleError(f"the linear relaxation was not solved: {answer.message}")

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
-from scipy.optimize import Bounds, LinearConstraint, linear_sum_assignment, milp
+import scipy  # which loads `optimize` at its first use
 from scipy.sparse import csr_array, vstack
 
 from contstim.arrays import FloatArray, IntArray
@@ -390,7 +390,7 @@ class _Grid:
         fits_2 = self.cells[rows, 1][:, None] == place_stratum[None, :]
         table[places:, :places] = np.where(fits_2, 0.0, np.inf)
         np.fill_diagonal(table[places:, places:], 0.0)
-        _, columns = linear_sum_assignment(table)
+        _, columns = scipy.optimize.linear_sum_assignment(table)
         columns_of_places = columns[:places]
         return np.asarray(rows[np.sort(columns_of_places[columns_of_places >= places] - places)])
 
@@ -409,11 +409,11 @@ class _Grid:
         chosen = np.zeros(n)
         for costs in (-np.ones(n), self.costs):
             lower = np.append(np.zeros(len(upper) - 1), chosen.sum())
-            answer: Any = milp(
+            answer: Any = scipy.optimize.milp(
                 costs,
                 integrality=np.ones(n, dtype=np.int64),
-                bounds=Bounds(0, 1),
-                constraints=LinearConstraint(rows, lower, upper),
+                bounds=scipy.optimize.Bounds(0, 1),
+                constraints=scipy.optimize.LinearConstraint(rows, lower, upper),
                 options={"mip_rel_gap": 0.0},
             )
             if answer.status != 0:
