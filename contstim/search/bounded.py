@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cache
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+import scipy  # which loads `special` at its first use
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.search.candidates import SLACK, Candidates
@@ -343,7 +343,9 @@ class _WordSearch:
             if name != but:
                 mean, deviation = self.posteriors[name].predict(index)
                 unknown = np.isnan(self.candidates.known[name][index])
-                probability *= np.where(unknown, ndtr((mean - minimum) / deviation), 1.0)
+                probability *= np.where(
+                    unknown, scipy.special.ndtr((mean - minimum) / deviation), 1.0
+                )
         return np.maximum(probability, 1e-300)
 
     def _improvement(self, index: IntArray, beyond: FloatArray | float = 0.0) -> FloatArray:
@@ -429,4 +431,4 @@ def _normals(n: int) -> FloatArray:
     """Return draws (n, 2^k) of n independent standard normal variables, always the same."""
     from scipy.stats.qmc import Sobol  # takes as long to load as a search; few need it
 
-    return np.asarray(ndtri(Sobol(n, seed=0).random_base2(_LOG_DRAWS)).T)
+    return np.asarray(scipy.special.ndtri(Sobol(n, seed=0).random_base2(_LOG_DRAWS)).T)

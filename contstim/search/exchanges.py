@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from scipy.special import ndtr
+import scipy  # which loads `special` at its first use
 
 from contstim.arrays import FloatArray, IntArray
 from contstim.search.bounded import Bounded, Memory, likely
@@ -131,7 +131,7 @@ class _Guess:
         }
         feasible = np.ones((len(ones), len(twos)))
         for name, minimum in first.minimum.items():
-            feasible *= ndtr((means[name] - minimum) / deviations[name])
+            feasible *= scipy.special.ndtr((means[name] - minimum) / deviations[name])
         losses = first.objective.loss(means, first.natural)
         spread = np.max([deviations[name] for name in first.objective.models], axis=0)
         return feasible * expected_improvement(first.target, losses, spread), ones, twos

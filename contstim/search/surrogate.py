@@ -20,7 +20,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.special import ndtr
+import scipy  # which loads `special` at its first use
 
 from contstim.arrays import FloatArray, IntArray
 from contstim.models.base import Replacements
@@ -157,4 +157,4 @@ def expected_improvement(
     safe = np.maximum(deviation, 1e-12)
     t = (best - mean) / safe
     density = np.exp(-0.5 * t**2) / np.sqrt(2 * np.pi)
-    return np.asarray((best - mean) * ndtr(t) + safe * density)
+    return np.asarray((best - mean) * scipy.special.ndtr(t) + safe * density)
