@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from contstim.adaptive.preregister import plan_departures
-from contstim.adaptive.standing import study_standing
+from contstim.adaptive.standing import Standing, study_standing
 from contstim.arrays import IntArray
 from contstim.errors import InputError, require_known
 from contstim.evaluation.agreement import pair_tables, people_tables
@@ -101,8 +101,8 @@ def evaluate(
     fixed = {} if plan is None else read_plan(plan)
     planned = preset_options(preset, **fixed)
     options = preset_options(preset, **(fixed | changes))
-    departed = None if plan is None else departures(options, planned)
     human = choices if isinstance(choices, HumanData) else finish(RawChoices(choices))
+    departed = None if plan is None else departures(options, planned)
     if departed is not None and planned.adaptive is not None:
         departed = (*departed, *plan_departures(human.choices, planned.adaptive))
     if isinstance(scores, Sequence):
@@ -116,31 +116,14 @@ def evaluate(
     for name in {name for pair in options.planned for name in pair}:
         require_known("model", name, data.models)
     notes = [*human.notes, *study.notes, *named, *check_targets(data.pairs, data.models)]
-    levels = options.levels or default_levels(data, options.min_groups)
-    if options.inference == "crossed":
-        levels, options = (), replace(options, n_bootstrap=0)
-    n_draws = affordable_draws(data, levels, options.n_bootstrap)
-    if n_draws != options.n_bootstrap:
-        notes.append(
-            f"{n_draws} bootstrap samples were drawn instead of {options.n_bootstrap:,}, because "
-            "participants saw different trials and each sample ranks them all again."
-        )
-    options = replace(options, n_bootstrap=n_draws)
+    inference, options, levels = _inference(data, options, notes)
     analyses = options.analyses or default_analyses(_with_targets(data))
     notes += _conditions_left_out(data, options, analyses)
     shown = track(analyses, len(analyses), "evaluating")
     outcomes = (outcome for a in shown for outcome in analyse(data, a, options))
-    inference: Inference = CrossedTests(options.population, options.margin)
-    if options.inference != "crossed":
-        inference = RankTests.of(data, options, levels)
     compared, comparisons, details = result_tables(outcomes, inference, options)
     people = people_tables(data, options.seed)
-    standing = None
-    if options.adaptive is not None and study.kinds:
-        try:
-            standing = study_standing(kept, study.rising(study.whole()), options.adaptive)
-        except InputError as error:
-            notes.append(f"Belief, fit and verdict of the adaptive study are missing: {error}.")
+    standing = _standing(kept, study, options, notes)
     return Evaluation(
         models=compared,
         comparisons=comparisons,
@@ -162,6 +145,37 @@ def evaluate(
         ),
         standing=standing,
     )
+
+
+def _inference(
+    data: TrialData, options: EvaluationOptions, notes: list[str]
+) -> tuple[Inference, EvaluationOptions, tuple[str, ...]]:
+    """Return how means are tested, the options with the samples drawn for it, and their levels."""
+    if options.inference == "crossed":
+        tests = CrossedTests(options.population, options.margin)
+        return tests, replace(options, n_bootstrap=0), ()
+    levels = options.levels or default_levels(data, options.min_groups)
+    n_draws = affordable_draws(data, levels, options.n_bootstrap)
+    if n_draws != options.n_bootstrap:
+        notes.append(
+            f"{n_draws} bootstrap samples were drawn instead of {options.n_bootstrap:,}, because "
+            "participants saw different trials and each sample ranks them all again."
+        )
+    options = replace(options, n_bootstrap=n_draws)
+    return RankTests.of(data, options, levels), options, levels
+
+
+def _standing(
+    kept: pd.DataFrame, study: _Scored, options: EvaluationOptions, notes: list[str]
+) -> Standing | None:
+    """Return how an adaptive study stands; why it cannot be said is added to the notes."""
+    if options.adaptive is None or not study.kinds:
+        return None
+    try:
+        return study_standing(kept, study.rising(study.whole()), options.adaptive)
+    except InputError as error:
+        notes.append(f"Belief, fit and verdict of the adaptive study are missing: {error}.")
+        return None
 
 
 @dataclass(frozen=True, eq=False)

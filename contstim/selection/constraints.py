@@ -48,13 +48,20 @@ class ConstraintRows:
         By what messages divide a shortfall, shape (number of rows,).
     """
 
-    def __init__(self, roles: Sequence[Role], labels: pd.Index) -> None:
+    def __init__(
+        self,
+        roles: Sequence[Role],
+        labels: pd.Index,
+        constraints: Iterable[SelectionConstraint] = (),
+    ) -> None:
         self.roles = roles
         self.labels = labels
         self.names: list[str] = []
         self._weights = [[csr_array((len(labels), 0))] for _ in roles]
         self.lower: FloatArray = np.empty(0)
         self.upper = self.units = self.lower
+        for constraint in constraints:
+            constraint.add_rows(self)
 
     def add(
         self,

@@ -393,9 +393,7 @@ def kept_pairs(
     everywhere = np.ones((len(sentences), 2), dtype=bool)
     roles = _roles(("sentences 1", "sentences 2"), n)
     problem = AssignmentProblem(ranked.doubled[sentences][:, :2], everywhere, everywhere, roles)
-    limits = ConstraintRows(roles, ranked.labels[sentences])
-    for constraint in constraints:
-        constraint.add_rows(limits)
+    limits = ConstraintRows(roles, ranked.labels[sentences], constraints)
     one, two = (sentences[own] for own in feasible_choices(problem, limits))
     shuffled = [
         np.column_stack([rng.permutation(one)[:size], rng.permutation(two)[:size]])
@@ -425,14 +423,13 @@ def _pair_limits(
     """
     labels = ranked.labels[used]
     one, two = place.T
-    plain = ConstraintRows(_roles(("sentences 1", "sentences 2"), n), labels)
+    own = [constraint for constraint in constraints if not constraint.between_sides]
+    plain = ConstraintRows(_roles(("sentences 1", "sentences 2"), n), labels, own)
+    between = [constraint for constraint in constraints if constraint.between_sides]
     sides = [
-        ConstraintRows(_roles((f"what {name} prefers", "what it does not"), n), labels)
+        ConstraintRows(_roles((f"what {name} prefers", "what it does not"), n), labels, between)
         for name in ranked.models
     ]
-    for constraint in constraints:
-        for limits in sides if constraint.between_sides else [plain]:
-            constraint.add_rows(limits)
     matrices = [plain.weights[0][one] + plain.weights[1][two]]
     for sign, limits in zip(signs.T, sides, strict=True):
         first, second = limits.weights

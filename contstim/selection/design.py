@@ -129,23 +129,7 @@ def design_trials(
         require_known("layout", layout, LAYOUTS)
         layout = LAYOUTS[layout]
     rng = np.random.default_rng(seed)
-    parts, starts = [], []
-    tables = (
-        ("the table of natural pairs", natural, CONDITIONS[:1], ("sentence_1", "sentence_2")),
-        ("the table of triplets", triplets, CONDITIONS[1:4], ("model_1", "model_2", *_OF_TRIPLET)),
-    )
-    for what, frame, conditions, columns in tables:
-        wanted = [condition for condition in conditions if condition in layout.conditions]
-        if frame is None or not wanted:
-            continue
-        require_columns(frame, columns, what)
-        if "model_1" not in frame:  # pairs for a set of models
-            frame = frame.assign(model_1=None, model_2=None)
-        table = _sentences(frame, [c for c in columns if c not in ("model_1", "model_2")], what)
-        made = [_items(table, condition, _SIDES[condition]) for condition in wanted]
-        number = _order(made[0], layout.groups, wanted[0], rng)
-        parts += made
-        starts += [(number + k) % layout.groups for k in range(len(made))]
+    parts, starts = _selected(natural, triplets, layout, rng)
     used = {s for part in parts for name in ("sentence_1", "sentence_2") for s in part[name]}
     fillers = _fillers(pool, used, layout, rng)
     parts += fillers
@@ -175,6 +159,33 @@ def design_trials(
         "word_repeats": repeats,
     }
     return trials
+
+
+def _selected(
+    natural: pd.DataFrame | None,
+    triplets: pd.DataFrame | None,
+    layout: Layout,
+    rng: np.random.Generator,
+) -> tuple[list[pd.DataFrame], list[IntArray]]:
+    """Return the stimuli of each condition of the selections, and the groups they begin in."""
+    parts, starts = [], []
+    tables = (
+        ("the table of natural pairs", natural, CONDITIONS[:1], ("sentence_1", "sentence_2")),
+        ("the table of triplets", triplets, CONDITIONS[1:4], ("model_1", "model_2", *_OF_TRIPLET)),
+    )
+    for what, frame, conditions, columns in tables:
+        wanted = [condition for condition in conditions if condition in layout.conditions]
+        if frame is None or not wanted:
+            continue
+        require_columns(frame, columns, what)
+        if "model_1" not in frame:  # pairs for a set of models
+            frame = frame.assign(model_1=None, model_2=None)
+        table = _sentences(frame, [c for c in columns if c not in ("model_1", "model_2")], what)
+        made = [_items(table, condition, _SIDES[condition]) for condition in wanted]
+        number = _order(made[0], layout.groups, wanted[0], rng)
+        parts += made
+        starts += [(number + k) % layout.groups for k in range(len(made))]
+    return parts, starts
 
 
 def _sentences(frame: pd.DataFrame, columns: Sequence[str], what: str) -> pd.DataFrame:

@@ -127,9 +127,7 @@ def select_natural_pairs(
     proven, used = True, ASSIGNMENT
     if constraints or solver is not None:
         options = SolverOptions("cbc" if solver is None else solver, time_limit, relative_gap)
-        rows = ConstraintRows(problem.roles, labels)
-        for constraint in constraints:
-            constraint.add_rows(rows)
+        rows = ConstraintRows(roles, labels, constraints)
         with waiting("choosing pairs", time_limit):
             chosen, relaxation, proven = solve_programme(problem, rows, options)
         used, cost = str(options), _check(problem, chosen, rows)
