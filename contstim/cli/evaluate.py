@@ -31,12 +31,7 @@ from contstim.evaluation.exclusion import exclude, leave_out_unknown
 from contstim.evaluation.importers import FORMATS, ColumnMapping, read_choices, read_mapped
 from contstim.evaluation.importers.exports import read_recognised
 from contstim.evaluation.mixed import write_mixed_models
-from contstim.evaluation.options import (
-    PRESETS,
-    EvaluationOptions,
-    preset_options,
-    read_plan,
-)
+from contstim.evaluation.options import PRESETS, EvaluationOptions, preset_options, read_plan
 from contstim.evaluation.report import write_report
 from contstim.evaluation.scores import model_scores, score_kinds, score_table, unscored_catch
 from contstim.evaluation.trials import TrialData

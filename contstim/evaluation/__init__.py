@@ -22,13 +22,7 @@ from contstim.evaluation.ranks import (
 from contstim.evaluation.result import Evaluation
 from contstim.evaluation.scores import score_table
 from contstim.evaluation.simulate import Simulation, power, simulate_choices
-from contstim.evaluation.suites import (
-    LIAdger,
-    blimp_accuracy,
-    read_blimp,
-    run_blimp,
-    run_cola,
-)
+from contstim.evaluation.suites import LIAdger, blimp_accuracy, read_blimp, run_blimp, run_cola
 from contstim.evaluation.syntaxgym import run_syntaxgym
 from contstim.evaluation.trials import Analysis
 from contstim.text.features import sentence_features

@@ -15,13 +15,7 @@ from typing import Protocol
 import numpy as np
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
-from contstim.evaluation.crossed import (
-    POPULATIONS,
-    STEP,
-    CellDesign,
-    SampledMean,
-    difference_of,
-)
+from contstim.evaluation.crossed import POPULATIONS, STEP, CellDesign, SampledMean, difference_of
 from contstim.evaluation.options import EvaluationOptions
 from contstim.evaluation.ranks import wilcoxon_signed_rank
 from contstim.evaluation.subset import Ceilings, Subset

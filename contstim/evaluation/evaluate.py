@@ -14,23 +14,14 @@ from contstim.adaptive.standing import Standing, study_standing
 from contstim.arrays import IntArray
 from contstim.errors import InputError, require_known
 from contstim.evaluation.agreement import pair_tables, people_tables
-from contstim.evaluation.bootstrap import (
-    RankTests,
-    affordable_draws,
-    default_levels,
-    pairs_apart,
-)
+from contstim.evaluation.bootstrap import RankTests, affordable_draws, default_levels, pairs_apart
 from contstim.evaluation.choices import HumanData, RawChoices, finish, stack_exclusions
 from contstim.evaluation.contrasts import CrossedTests, Inference, analyse
 from contstim.evaluation.controls import control_tables
 from contstim.evaluation.exclusion import catch_accuracy, exclude, leave_out_unknown
 from contstim.evaluation.importers import ColumnMapping, read_choices, read_mapped
 from contstim.evaluation.options import EvaluationOptions, departures, preset_options, read_plan
-from contstim.evaluation.result import (
-    Evaluation,
-    Provenance,
-    Summary,
-)
+from contstim.evaluation.result import Evaluation, Provenance, Summary
 from contstim.evaluation.scores import (
     ScoreSource,
     aside_note,

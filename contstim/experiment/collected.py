@@ -16,13 +16,7 @@ import pandas as pd
 
 from contstim.experiment.messages import read_responses
 from contstim.experiment.presentations import TwoSentences, is_right, read_detail
-from contstim.experiment.schema import (
-    code_suffix,
-    data_path,
-    open_data,
-    read_salt,
-    session_code,
-)
+from contstim.experiment.schema import code_suffix, data_path, open_data, read_salt, session_code
 from contstim.experiment.study import Study
 from contstim.experiment.trials import ISSUED_WITH, Trial, filled, rating_of
 from contstim.files import digest

@@ -13,12 +13,7 @@ from typing import TYPE_CHECKING
 
 from contstim.errors import InputError, require_known
 from contstim.experiment.options import AttentionCheck, PracticeTrial, StudySettings
-from contstim.experiment.presentations import (
-    OwnModule,
-    Presentation,
-    TwoSentences,
-    presentation_of,
-)
+from contstim.experiment.presentations import OwnModule, Presentation, TwoSentences, presentation_of
 from contstim.experiment.trials import Design, Trial, practice_trials, read_design
 from contstim.files import digest
 from contstim.settings import build, read_toml

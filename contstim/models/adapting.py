@@ -28,13 +28,7 @@ from contstim.models.hf.encoding import Encoded
 from contstim.models.hf.masked import MaskedModel
 from contstim.models.hf.network import Network
 from contstim.models.registry import load_model
-from contstim.models.training import (
-    AdaptOptions,
-    BestWeights,
-    descend,
-    length_batches,
-    linear_rate,
-)
+from contstim.models.training import AdaptOptions, BestWeights, descend, length_batches, linear_rate
 from contstim.progress import Progress
 
 # Of the hidden tokens these shares become the mask token and a random token; the others stay.

@@ -4,13 +4,7 @@ Natural pairs and triplets are chosen exactly; a design allocates them to groups
 Nothing here needs torch.
 """
 
-from contstim.selection.constraints import (
-    AtMost,
-    Balance,
-    Linear,
-    Recurring,
-    SelectionConstraint,
-)
+from contstim.selection.constraints import AtMost, Balance, Linear, Recurring, SelectionConstraint
 from contstim.selection.design import CONDITIONS, LAYOUTS, Layout, check_design, design_trials
 from contstim.selection.natural import select_natural_pairs
 from contstim.selection.people import DesignPlan, People, plan_design

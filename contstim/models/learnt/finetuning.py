@@ -24,12 +24,7 @@ from contstim.models.cache import versions
 from contstim.models.hf.checkpoint import digest_weights
 from contstim.models.hf.encoding import check_length
 from contstim.models.hf.network import PACKAGES
-from contstim.models.learnt import (
-    PARTS,
-    LabelledSentences,
-    matthews_correlation,
-    read_cola_folder,
-)
+from contstim.models.learnt import PARTS, LabelledSentences, matthews_correlation, read_cola_folder
 from contstim.models.learnt.classifier import graded, vote
 from contstim.models.learnt.encoder import (
     Encoder,

@@ -10,14 +10,7 @@ from pydantic import Field
 
 from contstim.errors import InputError
 from contstim.pipeline.options import SynthesisOptions
-from contstim.pipeline.stages import (
-    SCORE,
-    Run,
-    Stage,
-    StageOptions,
-    StudyPlan,
-    notes_of,
-)
+from contstim.pipeline.stages import SCORE, Run, Stage, StageOptions, StudyPlan, notes_of
 from contstim.pipeline.stages.synthesize import SYNTHESIZE, searches_of
 from contstim.pipeline.work import frame_text
 from contstim.selection.triplets import (
