@@ -33,7 +33,13 @@ from contstim.evaluation.importers.exports import read_recognised
 from contstim.evaluation.mixed import write_mixed_models
 from contstim.evaluation.options import PRESETS, EvaluationOptions, preset_options, read_plan
 from contstim.evaluation.report import write_report
-from contstim.evaluation.scores import model_scores, score_kinds, score_table, unscored_catch
+from contstim.evaluation.scores import (
+    model_scores,
+    rising,
+    score_kinds,
+    score_table,
+    unscored_catch,
+)
 from contstim.evaluation.trials import TrialData
 from contstim.evaluation.wording import answer_sentences
 from contstim.models.registry import load_model
@@ -124,11 +130,13 @@ def run(args: argparse.Namespace) -> int:
         if note not in human.notes:
             print(note, file=sys.stderr)
     write_report(result, folder)
-    if args.mixed_models:
+    source = human.scores if scores is None else scores
+    if args.mixed_models and source is not None:
         included, _ = exclude(human.choices, result.provenance.options.exclusions)
         wide = result.provenance.scores.set_index("sentence")
         included = included[~unscored_catch(included, wide)]
-        write_mixed_models(TrialData.of(included, wide), folder)
+        kinds = score_kinds(source, result.summary.models)
+        write_mixed_models(TrialData.of(included, rising(wide, kinds)), folder)
     options = result.provenance.options
     if len(result.models) and options.inference == "signed-rank":
         print(unit_sentence(result.summary.n_groups, options.min_groups), file=sys.stderr)

@@ -164,7 +164,7 @@ def refuse_rows(bad: pd.Series, message: str, values: pd.Series | None = None) -
         Of all rows, for the message.
     """
     if bad.any():
-        value = None if values is None else values[bad].iloc[0]
+        value = None if values is None else values[bad].tolist()[0]
         raise InputError(message.format(rows=name_rows(bad), value=value))
 
 
@@ -231,9 +231,10 @@ def check_choices(table: pd.DataFrame, scale: str | None = None) -> pd.DataFrame
     Raises
     ------
     InputError
-        For missing columns or sentences, unknown rating values, mixed rating scales, a
-        participant with one pair twice, one pair under two conditions or two pairs of models,
-        and two identical sentences in a pair. The message names the rows.
+        For missing columns or sentences, unknown rating values, mixed rating scales, an `expected`
+        sentence that is neither 1 nor 2, a participant with one pair twice, one pair under two
+        conditions or two pairs of models, and two identical sentences in a pair. The message
+        names the rows.
     """
     require_columns(table, _REQUIRED, "the choices table")
     if table.empty:
@@ -266,6 +267,11 @@ def check_choices(table: pd.DataFrame, scale: str | None = None) -> pd.DataFrame
     same = out["model_1"].notna() & (out["model_1"] == out["model_2"])
     refuse_rows(same, "model_1 and model_2 of a pair are the same ({rows})")
     out["rt_ms"] = pd.to_numeric(out["rt_ms"], errors="coerce")
+    if "expected" in out:
+        given = out["expected"]
+        out["expected"] = pd.to_numeric(given, errors="coerce")
+        odd = given.notna() & ~out["expected"].isin([1, 2])
+        refuse_rows(odd, "expected must be 1 or 2, not {value!r} ({rows})", given)
     groups = out.groupby("participant")["group"].nunique()
     if (groups > 1).any():
         who = groups.index[groups > 1][0]

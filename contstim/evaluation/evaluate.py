@@ -26,6 +26,7 @@ from contstim.evaluation.scores import (
     ScoreSource,
     aside_note,
     model_scores,
+    rising,
     score_kinds,
     score_table,
     token_table,
@@ -103,7 +104,7 @@ def evaluate(
     kept, removed = exclude(human.choices, options.exclusions)
     study = _Scored.of(kept, human.scores if scores is None else scores)
     choices, named = name_targets(study.choices, list(study.kinds))
-    data = TrialData.of(choices, study.rising(study.scores))
+    data = TrialData.of(choices, rising(study.scores, study.kinds))
     for name in {name for pair in options.planned for name in pair}:
         require_known("model", name, data.models)
     notes = [*human.notes, *study.notes, *named, *check_targets(data.pairs, data.models)]
@@ -163,7 +164,7 @@ def _standing(
     if options.adaptive is None or not study.kinds:
         return None
     try:
-        return study_standing(kept, study.rising(study.whole()), options.adaptive)
+        return study_standing(kept, rising(study.whole(), study.kinds), options.adaptive)
     except InputError as error:
         notes.append(f"Belief, fit and verdict of the adaptive study are missing: {error}.")
         return None
@@ -186,8 +187,6 @@ class _Scored:
         Numbers of tokens, shape (S, M), if they are known.
     kinds
         Of each model the unit of its scores, and ``higher`` or ``lower`` for which is the better.
-    falling
-        Models of whose scores the lower one is the better.
     notes
         On what was decided.
     """
@@ -197,32 +196,28 @@ class _Scored:
     scores: pd.DataFrame
     tokens: pd.DataFrame | None
     kinds: dict[str, tuple[str, str]]
-    falling: list[str]
     notes: list[str]
 
     @classmethod
     def of(cls, choices: pd.DataFrame, source: ScoreSource | None) -> _Scored:
         if source is None:
-            return cls(choices, {}, pd.DataFrame(), None, {}, [], [])
+            return cls(choices, {}, pd.DataFrame(), None, {}, [])
         unscored = unscored_catch(choices, source)
         notes = [aside_note(unscored, choices)] if unscored.any() else []
         choices = choices[~unscored]
         table = score_table(source, [*choices["sentence_1"], *choices["sentence_2"]])
         tokens = token_table(source, list(table.index))
         kinds = score_kinds(source, list(table.columns))
-        falling = [model for model, (_, better) in kinds.items() if better == "lower"]
         notes += [
-            f"Of two sentences {model} is taken to prefer the lower score." for model in falling
+            f"Of two sentences {model} is taken to prefer the lower score."
+            for model, (_, better) in kinds.items()
+            if better == "lower"
         ]
-        return cls(choices, source, table, tokens, kinds, falling, notes)
+        return cls(choices, source, table, tokens, kinds, notes)
 
     def whole(self) -> pd.DataFrame:
         """Return the scores of the sentences of the choices and of all others."""
         return whole_table(self.source, self.scores)
-
-    def rising(self, scores: pd.DataFrame) -> pd.DataFrame:
-        """Return scores of which the higher is the better: those of some models are negated."""
-        return scores.assign(**{model: -scores[model] for model in self.falling})
 
 
 def evaluate_file(

@@ -59,13 +59,22 @@ def read_votes(choices: pd.DataFrame, scores: pd.DataFrame) -> list[Votes]:
     Raises
     ------
     InputError
-        If a column or the score of a sentence is missing.
+        If a column or the score of a sentence is missing, a sentence has two, or there is nothing
+        to arrange: no model, or no choice but in catch trials.
     """
     columns = ("participant", "group", "condition", "sentence_1", "sentence_2", "rating")
     require_columns(choices, columns, "the table of choices")
-    rows = choices[(choices["condition"] != "catch") & (choices["rating"] != 0)]
+    rows = choices[(choices["condition"] != "catch") & choices["rating"].fillna(0).ne(0)]
+    if rows.empty:
+        raise InputError("nobody preferred a sentence but in catch trials; there is no vote")
+    if not len(scores.columns):
+        raise InputError("the scores are of no model; give those of one or more")
+    twice = scores.index[scores.index.duplicated()]
+    if len(twice):
+        raise InputError(f"{twice[0]!r} has two rows of scores; keep one")
+    scored = set(scores.index[scores.notna().all(axis=1)])
     for sentence in pd.unique(pd.concat([rows["sentence_1"], rows["sentence_2"]])):
-        if sentence not in scores.index:
+        if sentence not in scored:
             raise InputError(f"there is no score of {sentence!r}; score all sentences of the study")
     votes = []
     for _, own in rows.groupby("group", sort=False):

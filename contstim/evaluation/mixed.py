@@ -72,7 +72,7 @@ def fit_bradley_terry(choices: pd.DataFrame) -> BradleyTerry:
     MissingExtraError
         If statsmodels is not installed.
     InputError
-        If no trial targets models.
+        If no trial targets models, or every choice is of the same side in code-point order.
 
     Source
     ------
@@ -103,6 +103,8 @@ def fit_bradley_terry(choices: pd.DataFrame) -> BradleyTerry:
     fixed = np.setdiff1d(np.arange(len(labels)), np.unique(labels, return_index=True)[1])
     random, kinds = _random_effects(table, signs)
     y = np.asarray(table["rating"] > 0, dtype=np.float64)
+    if np.ptp(y) == 0:
+        raise InputError("every choice is of the same side of its pair; the mixed model needs both")
     model = library.BinomialBayesMixedGLM(
         y, signs[:, fixed], random, kinds, vcp_p=_LOG_SD_PRIOR, fe_p=_ABILITY_PRIOR
     )

@@ -161,6 +161,11 @@ def recovery(
     values = log_probs.to_numpy(dtype=np.float64, na_value=np.nan)
     scaled = values / log_ratio_scale(values)
     usable = np.flatnonzero(np.isfinite(values).all(axis=1))
+    twice = log_probs.index[log_probs.index.astype(str).duplicated()]
+    if len(twice):
+        raise InputError(f"{str(twice[0])!r} has two rows of scores; keep one")
+    if not designs:
+        raise InputError("no design is given; name one or more")
     place = pd.Series(np.arange(len(values)), index=[str(label) for label in log_probs.index])
     made = [_design(name, given, place, usable) for name, given in designs.items()]
     rngs = [np.random.default_rng([seed, number]) for number in range(len(made))]

@@ -178,6 +178,12 @@ def score_kinds(scores: ScoreSource, models: Sequence[str]) -> dict[str, tuple[s
     return kinds
 
 
+def rising(wide: pd.DataFrame, kinds: Mapping[str, tuple[str, str]]) -> pd.DataFrame:
+    """Return scores of which the higher is the better: those of some `kinds` are negated."""
+    falling = [model for model, (_, better) in kinds.items() if better == "lower"]
+    return wide.assign(**{model: -wide[model] for model in falling})
+
+
 def log_ratios(wide: pd.DataFrame, pairs: pd.DataFrame) -> FloatArray:
     """Return log p(sentence 2) - log p(sentence 1) of P pairs under M models, shape (P, M), nats.
 

@@ -93,9 +93,12 @@ def read_blimp(
             try:
                 entry = json.loads(lines[i])
                 pair = (entry["sentence_good"], entry["sentence_bad"])
-            except (json.JSONDecodeError, KeyError) as error:
+            except (json.JSONDecodeError, KeyError, TypeError) as error:
                 raise InputError(f"line {i + 1} of {uid}.jsonl is not a BLiMP pair") from error
-            rows.append((uid, entry.get("field", ""), entry.get("linguistics_term", ""), *pair))
+            if not all(isinstance(sentence, str) for sentence in pair):
+                raise InputError(f"line {i + 1} of {uid}.jsonl is not a BLiMP pair")
+            kind = (entry.get(key) or "" for key in ("field", "linguistics_term"))
+            rows.append((uid, *kind, *pair))
     if not rows:
         raise InputError(f"{str(source)!r} holds none of the BLiMP paradigms asked for")
     return pd.DataFrame(rows, columns=["uid", "field", "term", "sentence_good", "sentence_bad"])
@@ -112,8 +115,8 @@ def blimp_accuracy(pairs: pd.DataFrame, scorer: Scorer) -> pd.DataFrame:
         `uid`, `field`, `term`, `accuracy`, `n_tied`, `n_pairs`.
     """
     values = _scored(scorer, [*pairs["sentence_good"], *pairs["sentence_bad"]])
-    delta = pair_deltas(values[: len(pairs)], values[len(pairs) :])
-    scored = pairs.assign(accuracy=delta > 0, n_tied=delta == 0, n_pairs=1)
+    good, bad = values[: len(pairs)], values[len(pairs) :]  # two may be minus infinity, and tied
+    scored = pairs.assign(accuracy=good > bad, n_tied=good == bad, n_pairs=1)
     by_paradigm = scored.groupby(["uid", "field", "term"], sort=False)
     figures = {"accuracy": "mean", "n_tied": "sum", "n_pairs": "sum"}
     return by_paradigm.agg(figures).reset_index()
@@ -310,7 +313,7 @@ def overlap_table(
     Raises
     ------
     InputError
-        If the baseline is not among the models.
+        If the baseline is not among the models, or one has no pair in common with it.
 
     Source
     ------
@@ -325,6 +328,8 @@ def overlap_table(
         if model == baseline:
             continue
         known = ~np.isnan(people) & ~np.isnan(own) & ~np.isnan(other)
+        if not known.any():
+            raise InputError(f"model {model!r} has no pair in common with ratings and baseline")
         for delta in deltas:
             met = acceptability_delta_criterion(people[known], own[known], delta)
             base = acceptability_delta_criterion(people[known], other[known], delta)

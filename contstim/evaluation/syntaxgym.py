@@ -83,9 +83,9 @@ def _read(file: Path) -> dict[str, list[dict[str, object]]]:
         suite = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise InputError(f"there is no file {str(file)!r}") from error
-    except json.JSONDecodeError as error:
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
         raise InputError(f"{str(file)!r} is not JSON: {error}") from error
-    if not {"items", "predictions"} <= set(suite):
+    if not (isinstance(suite, dict) and {"items", "predictions"} <= set(suite)):
         raise InputError(f"{str(file)!r} is not a SyntaxGym suite; it has no items or predictions")
     return dict(suite)
 

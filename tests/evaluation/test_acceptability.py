@@ -88,6 +88,9 @@ def test_tables_by_hand():
     assert full["note"] == "the baseline meets every pair"
     with pytest.raises(InputError, match="baseline 'c'"):
         overlap_table(human, models, "c")
+    none = {**models, "c": np.full(4, np.nan)}
+    with pytest.raises(InputError, match="model 'c' has no pair in common with ratings and base"):
+        overlap_table(human, none, "b")
 
 
 def test_li_adger_runner(tmp_path):
@@ -143,6 +146,8 @@ def test_blimp_runner(tmp_path, zipped):
     row = run_blimp(source, length).iloc[0]
     assert (row["uid"], row["accuracy"], row["n_tied"], row["n_pairs"]) == ("one", 1 / 3, 1, 3)
     assert run_blimp(source, length, most=1)["accuracy"].tolist() == [1]
+    row = run_blimp(source, lambda texts: [-np.inf if len(t) > 1 else 0.0 for t in texts]).iloc[0]
+    assert (row["accuracy"], row["n_tied"]) == (0, 2)
     with pytest.raises(InputError, match="none of the BLiMP paradigms"):
         run_blimp(source, length, paradigms=["two"])
     with pytest.raises(InputError, match="no number for 'aaa'"):
@@ -152,9 +157,10 @@ def test_blimp_runner(tmp_path, zipped):
 
 
 def test_blimp_files_that_are_none(tmp_path):
-    (tmp_path / "x.jsonl").write_text("{}")
-    with pytest.raises(InputError, match=r"line 1 of x\.jsonl is not a BLiMP pair"):
-        run_blimp(tmp_path, len)
+    for text in ("{}", "[1]", "3", '{"sentence_good": 1, "sentence_bad": "a"}'):
+        (tmp_path / "x.jsonl").write_text(text)
+        with pytest.raises(InputError, match=r"line 1 of x\.jsonl is not a BLiMP pair"):
+            run_blimp(tmp_path, len)
     with pytest.raises(InputError, match="neither a folder nor a zip file"):
         run_blimp(tmp_path / "none.zip", len)
 
@@ -253,6 +259,13 @@ def test_syntaxgym_runner(tmp_path):
     (tmp_path / "t.json").write_text("[")
     with pytest.raises(InputError, match="is not JSON"):
         run_syntaxgym(tmp_path / "t.json", scorer)
+    (tmp_path / "t.json").write_bytes(b'"\xff"')
+    with pytest.raises(InputError, match="is not JSON"):
+        run_syntaxgym(tmp_path / "t.json", scorer)
+    for text in ("{}", "3", '[{"items": 1}]'):
+        (tmp_path / "t.json").write_text(text)
+        with pytest.raises(InputError, match="is not a SyntaxGym suite"):
+            run_syntaxgym(tmp_path / "t.json", scorer)
     (tmp_path / "t.json").write_text("{}")
     with pytest.raises(InputError, match="not a SyntaxGym suite"):
         run_syntaxgym(tmp_path / "t.json", scorer)

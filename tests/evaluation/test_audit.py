@@ -198,6 +198,23 @@ def test_votes_are_read_as_choices_say() -> None:
     scores = pd.DataFrame({"m": np.arange(24.0)}, index=names)
     (votes,) = read_votes(table, scores)
     assert (votes.prefers == 1).all()
+    for own, of_models, message in (
+        (
+            table,
+            scores.where(scores["m"] != 3),
+            "there is no score of 'one 4'; score all sentences of the study",
+        ),
+        (table, pd.concat([scores, scores[:1]]), "'one 1' has two rows of scores; keep one"),
+        (table, scores[[]], "the scores are of no model; give those of one or more"),
+        (
+            table.assign(rating=0.0),
+            scores,
+            "nobody preferred a sentence but in catch trials; there is no vote",
+        ),
+    ):
+        with pytest.raises(InputError) as caught:
+            read_votes(own, of_models)
+        assert str(caught.value) == message
     assert np.isnan(votes.chose_2).sum() == 1
     right = (table["rating"] > 0).sum() - (table.loc[0, "rating"] > 0)
     assert np.nansum(votes.chose_2) == right

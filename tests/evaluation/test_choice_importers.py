@@ -151,6 +151,33 @@ def test_jspsych_errors(tmp_path):
         read_choices(broken, "jspsych")
 
 
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"null", "'{}' holds None where a trial should be"),
+        (b'{"trials": 3}', "'{}' holds 3 where a trial should be"),
+        (
+            b'[{"a": "\xe9"}]',
+            "{}, line 1 is not UTF-8 text (invalid continuation byte); save the file as UTF-8",
+        ),
+    ],
+)
+def test_json_that_holds_no_trials_is_refused(data, message, tmp_path):
+    path = tmp_path / "data.json"
+    path.write_bytes(data)
+    with pytest.raises(InputError) as caught:
+        read_choices(path, "jspsych")
+    assert str(caught.value) == message.format(path)
+
+
+def test_json_may_begin_with_a_byte_order_mark_and_hold_any_line_separator(tmp_path):
+    path = tmp_path / "data.jsonl"
+    trial = {"participant": "p", "sentence_1": "a\u2028b", "sentence_2": "c", "rating": 2.5}
+    lines = [json.dumps({**trial, "sentence_2": word}, ensure_ascii=False) for word in "cd"]
+    path.write_text("\ufeff" + "\r\n".join(lines), encoding="utf-8", newline="")
+    assert read_choices(path, "jspsych").choices["sentence_2"].tolist() == ["c", "d"]
+
+
 def test_jspsych_buttons_are_counted_or_refused():
     frame = pd.DataFrame(jspsych_trials()).drop(columns=["n_choices", "swapped"])
     frame["response"] = frame["response"].clip(upper=1)
@@ -292,6 +319,16 @@ def test_column_mapping_of_any_file():
     assert choices["note"].tolist() == [5, 6]
     with pytest.raises(InputError, match="the file has no column 'who'"):
         read_mapped(raw.drop(columns="who"), mapping)
+
+
+def test_a_mapping_that_says_half_is_refused():
+    table = pd.DataFrame(
+        {"participant": ["p"], "sentence_1": ["a"], "sentence_2": ["b"], "rating": [2.5]}
+    )
+    with pytest.raises(InputError, match="^a scale has two ends; give both --low and --high$"):
+        read_mapped(table, ColumnMapping.of({}, low=1))
+    with pytest.raises(InputError, match="^the file has no column 'best'; it has "):
+        read_mapped(table, ColumnMapping.of({}, expected="best"))
 
 
 def test_sprouse_and_blimp_are_mappings():

@@ -76,12 +76,27 @@ def test_a_minimal_table_gets_all_columns_and_defaults():
             {"model_1": ["x", "x", "x"], "model_2": ["y", "x", "y"]},
             "model_1 and model_2 of a pair are the same (row 2)",
         ),
+        (
+            {"expected": [1, 0, 2]},
+            "expected must be 1 or 2, not 0 (row 2)",
+        ),
+        (
+            {"expected": [None, 2, "left"]},
+            "expected must be 1 or 2, not 'left' (row 3)",
+        ),
     ],
 )
 def test_what_is_wrong_is_named_with_its_rows(columns, message):
     with pytest.raises(InputError) as caught:
         check_choices(table(**columns))
     assert str(caught.value) == message
+
+
+def test_the_expected_sentence_may_be_written_as_text():
+    # JSON data of a browser hold texts, and nothing in trials without one.
+    out = align_choices(check_choices(table(expected=["1", None, "2"])))
+    assert out["expected"].tolist()[::2] == [2, 1]
+    assert np.isnan(out["expected"][1])
 
 
 def test_missing_column_and_empty_table():

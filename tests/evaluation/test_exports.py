@@ -161,6 +161,13 @@ def test_the_time_of_pcibex_counts_from_the_start_of_the_trial(tmp_path: Path) -
     assert sorted(table["rt_ms"]) == [900, 900, 901, 901]
 
 
+def test_a_time_that_pcibex_does_not_know_is_missing(tmp_path: Path) -> None:
+    path = pcibex(tmp_path / "results.csv")
+    path.write_text(path.read_text("utf-8").replace("1901", "NULL"), "utf-8")
+    table = read_choices(path).choices
+    assert sorted(table["rt_ms"].dropna()) == [900, 900]
+
+
 def test_what_was_taken_for_what_is_said() -> None:
     notes = read_choices(gorilla()).notes
     assert "participant from 'Participant Private ID'" in notes[0]
@@ -211,6 +218,25 @@ def test_what_was_taken_for_what_is_said() -> None:
             "an export of Qualtrics holds answers by question, not the sentences; give them as "
             "--trials CSV, with the columns question (such as Q3), sentence_1 and sentence_2",
         ),
+        (
+            lambda: gorilla().assign(Kind="catch"),
+            {"columns": {"conditon": "Kind"}},
+            "unknown column 'conditon'; did you mean 'condition'?",
+        ),
+        (
+            lambda: pd.DataFrame({"ResponseId": ["R_1"], "Q1": ["Good one."]}),
+            {"trials": pd.DataFrame(columns=["question", "sentence_1", "sentence_2"])},
+            "the table of questions has no rows; give one for each question",
+        ),
+        (
+            lambda: pd.DataFrame({"ResponseId": ["R_1"], "Q1": ["Good one."]}),
+            {
+                "trials": pd.DataFrame([["Q1", *PAIRS[0]], [None, *PAIRS[1]]]).set_axis(
+                    ["question", "sentence_1", "sentence_2"], axis=1
+                )
+            },
+            "the table of questions has no question in row 2",
+        ),
     ],
 )
 def test_what_a_file_cannot_say_is_asked(change, options: dict[str, str], message: str) -> None:
@@ -228,6 +254,20 @@ def test_graded_answers_turn_round_with_the_side() -> None:
     ratings = (table["rating"] * good_2).groupby([table["participant"], table["trial"]]).first()
     # Positive: sure of the good sentence.
     assert ratings.tolist() == [2.5, -1.5, 2.5, 1.5]
+
+
+def test_codes_in_a_column_of_ratings_are_mapped_too() -> None:
+    graded = jspsych().drop(columns="response").assign(Rating=[1, 2, 6, 5])
+    table = read_choices(graded, low=1, high=6).choices
+    ratings = read_choices(jspsych().assign(response=[1, 2, 6, 5]), low=1, high=6).choices["rating"]
+    assert table["rating"].tolist() == ratings.tolist()
+
+
+def test_the_expected_sentence_of_catch_trials_is_read_by_its_column() -> None:
+    table = read_choices(gorilla().assign(Best=1), columns={"expected": "Best"}).choices
+    good = table["sentence_2"].str.startswith("Good").map({True: 2, False: 1})
+    assert table["expected"].tolist() == good.tolist()
+    assert "expected" not in read_choices(gorilla().assign(expected="a note")).choices
 
 
 def test_the_command_reads_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

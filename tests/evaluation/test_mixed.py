@@ -71,6 +71,17 @@ def test_models_that_never_meet_are_not_compared():
     assert fit.comparisons["difference"].iloc[0] > 0 > fit.comparisons["difference"].iloc[1]
 
 
+def test_choices_of_one_side_alone_are_refused():
+    pytest.importorskip("statsmodels", reason="an optional package, of the extra 'mixed'")
+    one = choices({"x": 0.0, "y": 1.0}, 3, 4).assign(sentence_1="a", rating=2.5)
+    one["sentence_2"] = [f"b {trial}" for trial in range(len(one))]
+    with pytest.raises(InputError) as caught:
+        fit_bradley_terry(one)
+    assert str(caught.value) == (
+        "every choice is of the same side of its pair; the mixed model needs both"
+    )
+
+
 def test_sides_do_not_matter():
     pytest.importorskip("statsmodels", reason="an optional package, of the extra 'mixed'")
     table = choices({"x": 0.0, "y": 1.0}, 6, 10)

@@ -37,6 +37,19 @@ def test_the_table_and_the_scripts(make_study, tmp_path):
     assert text.count("(") == text.count(")")
 
 
+def test_of_a_model_whose_lower_scores_are_better_the_ratios_rise_too(make_study, tmp_path):
+    study, scores = make_study(n_people=3)
+    study.to_csv(tmp_path / "choices.csv", index=False)
+    found = []
+    for better, sign in (("higher", 1), ("lower", -1)):
+        long = scores.assign(a=sign * scores["a"]).melt("sentence", ["a"], "model", "log_prob")
+        long.assign(unit="nats", better=better).to_csv(tmp_path / "scores.csv", index=False)
+        files = [str(tmp_path / "choices.csv"), "--scores", str(tmp_path / "scores.csv")]
+        assert main(["evaluate", *files, "--mixed-models", "--out", str(tmp_path / better)]) == 0
+        found.append(pd.read_csv(tmp_path / better / "mixed_models.csv"))
+    pd.testing.assert_frame_equal(*found)
+
+
 def test_without_models_there_is_nothing_to_write(make_study, tmp_path, capsys):
     study, _ = make_study(n_people=6)
     study.to_csv(tmp_path / "choices.csv", index=False)

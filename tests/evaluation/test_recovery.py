@@ -159,6 +159,12 @@ def test_refusals(design, options, message):
     with pytest.raises(InputError) as caught:
         recovery({"mine": 5}, scores(models=1))
     assert str(caught.value) == "1 model cannot be told from others; give two or more"
+    with pytest.raises(InputError) as caught:
+        recovery({}, scores())
+    assert str(caught.value) == "no design is given; name one or more"
+    with pytest.raises(InputError) as caught:
+        recovery({"mine": 5}, pd.concat([scores(), scores()[:1]]))
+    assert str(caught.value) == f"{str(scores().index[0])!r} has two rows of scores; keep one"
 
 
 def test_the_command(tmp_path, capsys):

@@ -14,13 +14,12 @@ from typing import Any
 
 import pandas as pd
 
-from contstim.errors import require_known
+from contstim.errors import InputError, require_known
 from contstim.evaluation.choices import (
     Cleaning,
     HumanData,
     RawChoices,
     finish,
-    refuse_rows,
     rescale,
 )
 from contstim.evaluation.importers.exports import read_export, read_recognised
@@ -98,8 +97,10 @@ def map_columns(source: str | Path | pd.DataFrame, mapping: ColumnMapping) -> Ra
     Raises
     ------
     InputError
-        If a mapped column is absent, a rating is off its scale, or `expected` is not 1 or 2.
+        If a mapped column is absent, a rating is off its scale, or one end of it is not given.
     """
+    if (mapping.low is None) != (mapping.high is None):
+        raise InputError("a scale has two ends; give both --low and --high")
     raw = source if isinstance(source, pd.DataFrame) else read_table(source, cells="guessed")
     renames = {source: name for name, source in mapping.columns}
     require_columns(raw, renames, "the file")
@@ -110,10 +111,8 @@ def map_columns(source: str | Path | pd.DataFrame, mapping: ColumnMapping) -> Ra
     if mapping.expected in ("1", "2"):
         data["expected"] = int(mapping.expected)
     elif mapping.expected:
+        require_columns(data, [mapping.expected], "the file")
         data = data.rename(columns={mapping.expected: "expected"})
-    if "expected" in data:
-        odd = data["expected"].notna() & ~data["expected"].isin([1, 2])
-        refuse_rows(odd, "expected must be 1 or 2, not {value!r} ({rows})", data["expected"])
     return RawChoices(data, mapping.cleaning, mapping.scale)
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from contstim.errors import InputError
-from contstim.evaluation.choices import Cleaning, RawChoices, name_rows, rescale
+from contstim.errors import InputError, require_known
+from contstim.evaluation.choices import Cleaning, RawChoices, name_rows, refuse_rows, rescale
 from contstim.evaluation.importers.jspsych import TRUTH, read_jspsych, read_trials
 from contstim.tables import numbered_lines, read_table, require_columns
 
@@ -38,6 +38,7 @@ _NAMES = {
     "response": ("response", "answer", "choice", "value"),
     "rt_ms": ("rtms", "rt", "reactiontime"),
     "n_choices": ("nchoices",),
+    "expected": (),  # of other programs' columns of this name nothing is known
 }
 # The columns that only a program's exports have.
 _PROGRAMS = {
@@ -112,6 +113,9 @@ def read_export(
     data = data.reset_index(drop=True)
     taken = _taken(data, columns or {}, side)
     data = data[list(taken.values())].set_axis(list(taken), axis=1)
+    if low is not None or high is not None:  # the answers are codes, whatever their column is named
+        data = data.rename(columns={} if "response" in data else {"rating": "response"})
+        data = data.drop(columns="rating", errors="ignore")
     if n_choices is not None:
         low, high = 0, n_choices - 1
     both = _sentences(data, kind)
@@ -190,12 +194,14 @@ def _rows_of_pcibex(lines: list[str], name: str) -> pd.DataFrame:
     require_columns(table, ("PennElementName", "Parameter", "Value"), f"the PCIbex file {name}")
     who = [c for c in ("Results reception time", "Order number of item") if c in table]
     who += [c for c in table.columns if c.startswith("MD5 hash")]
+    if "EventTime" in table:
+        table["EventTime"] = pd.to_numeric(table["EventTime"], errors="coerce")
     started = table[table["Value"].eq("Start") | table["Parameter"].eq("Start")]
     answers = table[table["Parameter"].isin(("Selection", "Choice", "PressedKey"))]
     if "EventTime" in table and who:
-        first = started.drop_duplicates(who).set_index(who)["EventTime"].astype(float)
+        first = started.drop_duplicates(who).set_index(who)["EventTime"]
         begun = answers[who].merge(first.rename("begun"), left_on=who, right_index=True, how="left")
-        answers = answers.assign(rt=answers["EventTime"].astype(float) - begun["begun"].to_numpy())
+        answers = answers.assign(rt=answers["EventTime"] - begun["begun"].to_numpy())
     return answers.replace("", pd.NA)
 
 
@@ -208,6 +214,9 @@ def _rows_of_questions(raw: pd.DataFrame, trials: str | Path | pd.DataFrame | No
         )
     table = trials if isinstance(trials, pd.DataFrame) else read_table(trials, cells="text")
     require_columns(table, ("question", "sentence_1", "sentence_2"), "the table of questions")
+    refuse_rows(table["question"].isna(), "the table of questions has no question in {rows}")
+    if table.empty:
+        raise InputError("the table of questions has no rows; give one for each question")
     require_columns(raw, table["question"].astype(str), "the Qualtrics export")
     people = raw[_first_answer(raw) :]
     parts = [
@@ -238,6 +247,8 @@ def _first_answer(raw: pd.DataFrame) -> int:
 
 def _taken(data: pd.DataFrame, given: dict[str, str], side: str | None) -> dict[str, str]:
     """Return, by our names, the columns that are used."""
+    for ours in given:
+        require_known("column", ours, _NAMES)
     require_columns(data, [*given.values(), *([] if side is None else [side])], "the file")
     plain = {re.sub(r"[^a-z0-9]", "", str(c).lower()): str(c) for c in reversed(data.columns)}
     taken = {}
@@ -347,7 +358,7 @@ def _by_code(
         if ratings.isna().any():
             bad = ratings.isna()
             raise InputError(
-                f"the answer {answers[bad].iloc[0]!r} is neither {low!r} nor {high!r} "
+                f"the answer {answers[bad].tolist()[0]!r} is neither {low!r} nor {high!r} "
                 f"({name_rows(bad)}); leave such rows out, or name other codes"
             )
         return ratings, f"The answers are {low!r} and {high!r}"

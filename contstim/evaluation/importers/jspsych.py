@@ -10,7 +10,7 @@ import pandas as pd
 
 from contstim.errors import InputError
 from contstim.evaluation.choices import Cleaning, RawChoices, refuse_rows, rescale
-from contstim.tables import read_table
+from contstim.tables import numbered_lines, read_table
 
 # Names that experiments give to what we need, the first one found being taken.
 _NAMES = {
@@ -147,24 +147,21 @@ def read_trials(path: Path) -> pd.DataFrame:
         return pd.concat([read_trials(p) for p in files], ignore_index=True)
     if path.suffix not in (".json", ".jsonl", ".txt"):
         return read_table(path, cells="guessed")
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError as error:
-        raise InputError(f"there is no file {str(path)!r}") from error
-    return pd.DataFrame(list(_trials(text, path)))
+    return pd.DataFrame(list(_trials(path)))
 
 
-def _trials(text: str, path: Path) -> Iterator[dict[str, object]]:
+def _trials(path: Path) -> Iterator[dict[str, object]]:
+    lines = [line for _, line in numbered_lines(path)]
     try:
-        blocks = [json.loads(text)]
+        blocks = [json.loads("\n".join(lines))]
     except json.JSONDecodeError:
         try:
-            blocks = [json.loads(line) for line in text.splitlines() if line.strip()]
+            blocks = [json.loads(line) for line in lines if line.strip()]
         except json.JSONDecodeError as error:
             raise InputError(f"{str(path)!r} is not JSON: {error}") from error
     for block in blocks:
         entries = block.get("trials", [block]) if isinstance(block, dict) else block
-        for entry in entries:
+        for entry in entries if isinstance(entries, list) else [entries]:
             inner = entry if isinstance(entry, list) else [entry]
             for trial in inner:
                 if not isinstance(trial, dict):
