@@ -83,10 +83,9 @@ def read_vocabulary(path: str | None, options: WordOptions | None = None) -> Voc
         ]
         if left_out:
             shown = ", ".join(map(repr, left_out[:3])) + (" ..." if len(left_out) > 3 else "")
-            print(
+            tell(
                 f"{path}: {len(left_out)} words left out, which are no bare words or may stand "
                 f"nowhere: {shown}",
-                file=sys.stderr,
             )
     return vocabulary if options is None else options.choose(vocabulary, Path())
 
@@ -120,10 +119,9 @@ def approved(args: argparse.Namespace, table: pd.DataFrame) -> pd.DataFrame:
 
     left = reviewed(table, decisions, score, args.reviewers or 1)
     counts = left.attrs.pop("review")
-    print(
+    tell(
         f"review: {counts['approved']} of {counts['rows']} rows have approved sentences alone, "
         f"{counts['edited']} of them edited ones, scored again",
-        file=sys.stderr,
     )
     return left
 
@@ -239,8 +237,8 @@ def executor_of(args: argparse.Namespace) -> Executor:
 def tell_failed(failed: Sequence[tuple[Task, str]]) -> None:
     """List the tasks that failed on standard error, each with its error."""
     for task, error in failed:
-        print(f"failed: {task}: {error}", file=sys.stderr)
-    print(f"{len(failed)} tasks failed; the same command tries them again", file=sys.stderr)
+        tell(f"failed: {task}: {error}")
+    tell(f"{len(failed)} tasks failed; the same command tries them again")
 
 
 #: Named as the fields of `contstim.evaluation.exclusion.ExclusionRules`.
@@ -263,3 +261,8 @@ def add_exclusions(parser: CommandParser, title: str) -> None:
 def given_rules(args: argparse.Namespace) -> dict[str, Any]:
     """Return the rules that were given, as fields of `ExclusionRules`."""
     return {name: value for name in _EXCLUSIONS if (value := getattr(args, name)) is not None}
+
+
+def tell(line: object) -> None:
+    """Print a line for people, on standard error: standard output is for tables."""
+    print(line, file=sys.stderr, flush=True)

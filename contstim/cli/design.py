@@ -21,14 +21,13 @@ from __future__ import annotations
 import argparse
 import math
 import os
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from contstim.cli.common import add_decisions, add_people, approved, people_of, write_rows
+from contstim.cli.common import add_decisions, add_people, approved, people_of, tell, write_rows
 from contstim.cli.parsing import (
     CommandParser,
     given,
@@ -210,7 +209,7 @@ def _power_of_many(args: argparse.Namespace) -> int:
         axes = sheet(1 + found.curve["design"].nunique())
         recovery_figure(found.curve, found.model_pairs, found.target, axes)
         save_figure(axes[0], args.figure)
-    print(found, file=sys.stderr)
+    tell(found)
     return 0
 
 
@@ -299,9 +298,9 @@ def _trials(args: argparse.Namespace) -> int:
     if args.out != "-" and not is_stream(Path(args.out)):
         write_record(Path(args.out), {"layout": asdict(resolved), "seed": args.seed})
     models = {*trials["model_1"].dropna(), *trials["model_2"].dropna()}
-    print(f"{trials.attrs['trials']} trials a participant", file=sys.stderr)
+    tell(f"{trials.attrs['trials']} trials a participant")
     if len(models) > 1:
         comparisons = len(list(combinations(models, 2)))
         plan = plan_design(resolved.groups, comparisons, participants=resolved.participants)
-        print(plan, file=sys.stderr)
+        tell(plan)
     return 0

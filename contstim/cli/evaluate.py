@@ -16,13 +16,12 @@ Examples:
 from __future__ import annotations
 
 import argparse
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 
-from contstim.cli.common import add_exclusions, given_rules
+from contstim.cli.common import add_exclusions, given_rules, tell
 from contstim.cli.parsing import CommandParser, given, number, whole_number
 from contstim.errors import InputError
 from contstim.evaluation.choices import HumanData
@@ -109,7 +108,7 @@ def run(args: argparse.Namespace) -> int:
     if args.model:
         models = [load_model(spec) for spec in dict.fromkeys(args.model)]
         for model in models:
-            print(f"{model.spec}: {model.event}", file=sys.stderr)
+            tell(f"{model.spec}: {model.event}")
         human = leave_out_unknown(human, [m for m in models if m.event.unknown == "error"])
         choices = human.choices
         if scores is not None:
@@ -117,7 +116,7 @@ def run(args: argparse.Namespace) -> int:
         scored = model_scores(models, choices, args.cache)
         scores = scored if scores is None else _joined(scores, scored)
     for note in human.notes:
-        print(note, file=sys.stderr)
+        tell(note)
     planned = {} if args.plan is None else read_plan(args.plan)
     seed = args.seed or planned.get("seed", 0)
     changes = given(args, EvaluationOptions) | {"seed": seed}
@@ -128,7 +127,7 @@ def run(args: argparse.Namespace) -> int:
     result = evaluate(human, scores, args.preset, plan=args.plan, **changes)
     for note in result.provenance.notes:
         if note not in human.notes:
-            print(note, file=sys.stderr)
+            tell(note)
     write_report(result, folder)
     source = human.scores if scores is None else scores
     if args.mixed_models and source is not None:
@@ -139,7 +138,7 @@ def run(args: argparse.Namespace) -> int:
         write_mixed_models(TrialData.of(included, rising(wide, kinds)), folder)
     options = result.provenance.options
     if len(result.models) and options.inference == "signed-rank":
-        print(unit_sentence(result.summary.n_groups, options.min_groups), file=sys.stderr)
+        tell(unit_sentence(result.summary.n_groups, options.min_groups))
     for sentence in answer_sentences(result):
         print(sentence)
     columns = ["analysis", "measure", "model", "value", "ci_low", "ci_high", "ceiling_lower"]

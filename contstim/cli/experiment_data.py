@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from contstim.cli.common import add_exclusions, given_rules, write_rows
+from contstim.cli.common import add_exclusions, given_rules, tell, write_rows
 from contstim.cli.parsing import CommandParser, new_file, number
 from contstim.errors import InputError
 from contstim.experiment.schema import PILOT_FILE, backup_data
@@ -101,7 +100,7 @@ def _import(args: argparse.Namespace) -> int:
 
     found = import_logs(read_study(args.study), map(Path, args.logs), data_file(args))
     for note in found.notes:
-        print(note, file=sys.stderr)
+        tell(note)
     print(
         f"{found.sessions} sessions, {found.added} new answers, of which {found.conflicts} "
         "conflict with earlier ones"
@@ -119,7 +118,7 @@ def _pay(args: argparse.Namespace) -> int:
     table = pay_table(collected, recruiter_ids(study, data_file(args)), bonus)
     write_rows(table, args.out)
     counts = table["pay"].value_counts()
-    print(", ".join(f"{name} {n}" for name, n in counts.items()) or "no session", file=sys.stderr)
+    tell(", ".join(f"{name} {n}" for name, n in counts.items()) or "no session")
     return 0
 
 
@@ -134,7 +133,7 @@ def _replace(args: argparse.Namespace) -> int:
     if args.release:
         why = dict.fromkeys(table["session"], "excluded")
         done = release_sessions(study, why, data=data_file(args))
-        print(f"{len(done)} assignments released", file=sys.stderr)
+        tell(f"{len(done)} assignments released")
     return 0
 
 
@@ -162,7 +161,7 @@ def _release(args: argparse.Namespace) -> int:
     done = release_sessions(read_study(args.study), why, args.idle, data_file(args))
     for session in done:
         print(session)
-    print(f"{len(done)} assignments released", file=sys.stderr)
+    tell(f"{len(done)} assignments released")
     return 0
 
 

@@ -13,8 +13,8 @@ Examples:
 from __future__ import annotations
 
 import argparse
-import sys
 
+from contstim.cli.common import tell
 from contstim.cli.parsing import CommandParser, given
 from contstim.models.cache import ScoreCache
 from contstim.models.registry import load_model
@@ -52,15 +52,15 @@ def run(args: argparse.Namespace) -> int:
     nbest = read_nbest(args.nbest)
     shared = nbest.shared_references
     if shared:
-        print(f"{shared} references stand in both parts, dev and test", file=sys.stderr)
+        tell(f"{shared} references stand in both parts, dev and test")
     cases = {} if args.cases is None else learn_cases(read_sentences(args.cases))
     form = SentenceForm(args.capitalise, args.final, cases)
-    print(f"hypotheses are scored {form}", file=sys.stderr)
+    tell(f"hypotheses are scored {form}")
     cache = None if args.cache is None else ScoreCache(args.cache)
     scores = {}
     for spec in dict.fromkeys(args.model):
         model = load_model(spec)
-        print(f"{model.spec}: {model.event}", file=sys.stderr)
+        tell(f"{model.spec}: {model.event}")
         scores[model.spec] = score_hypotheses(nbest, model, form, cache)
     options = RescoringOptions(**given(args, RescoringOptions))
     rescoring = rescore(nbest, scores, measure, options)

@@ -15,12 +15,11 @@ Examples:
 from __future__ import annotations
 
 import argparse
-import sys
 import webbrowser
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from contstim.cli.common import refuse_overwriting
+from contstim.cli.common import refuse_overwriting, tell
 from contstim.cli.parsing import CommandParser, new_file, port, positive
 from contstim.errors import InputError
 from contstim.files import lock, write_whole
@@ -61,11 +60,11 @@ def run(args: argparse.Namespace) -> int:
     refuse_overwriting(path, [args.table])
     with lock(path.with_name(f".{path.name}.lock"), str(path)):
         server = ReviewServer(Review(table, path, args.reviewer), args.port)
-        _say(f"{len(server.review.places)} sentences; decisions go to {path}")
-        _say(f"the page is at {server.address} (on this machine alone; Ctrl+C ends)")
+        tell(f"{len(server.review.places)} sentences; decisions go to {path}")
+        tell(f"the page is at {server.address} (on this machine alone; Ctrl+C ends)")
         if not args.no_browser:
             webbrowser.open(server.address)
-        serve_review(server, _say)
+        serve_review(server, tell)
     return 0
 
 
@@ -91,7 +90,3 @@ def _appendix(args: argparse.Namespace, table: pd.DataFrame, path: Path) -> int:
     )
     write_whole(Path(args.appendix), page)
     return 0
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)

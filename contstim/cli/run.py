@@ -24,7 +24,7 @@ import sys
 import time
 from pathlib import Path
 
-from contstim.cli.common import add_executor, executor_of, resumable, tell_failed
+from contstim.cli.common import add_executor, executor_of, resumable, tell, tell_failed
 from contstim.cli.parsing import CommandParser, output_folder, whole_number
 from contstim.pipeline.running import STAGES, read_study_plan, run_status, run_study, slurm_script
 from contstim.pipeline.stages import StudyPlan
@@ -82,15 +82,15 @@ def _run(args: argparse.Namespace, plan: StudyPlan) -> int:
             shard=args.shard,
         )
     for path in report.kept:
-        print(f"{_shown(path)}: up to date", file=sys.stderr)
+        tell(f"{_shown(path)}: up to date")
     for path in report.made:
-        print(f"{_shown(path)}: written", file=sys.stderr)
+        tell(f"{_shown(path)}: written")
     if report.blocked is not None:
-        print(f"stopped at {report.blocked}", file=sys.stderr)
+        tell(f"stopped at {report.blocked}")
     if not report.complete:
         tell_failed(report.failed)
         return 1
-    print(f"done in {time.monotonic() - started:.0f} s", file=sys.stderr)
+    tell(f"done in {time.monotonic() - started:.0f} s")
     return 0
 
 

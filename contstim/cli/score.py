@@ -13,11 +13,10 @@ from __future__ import annotations
 
 import argparse
 import csv
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import IO, TypeVar
 
-from contstim.cli.common import write_output
+from contstim.cli.common import tell, write_output
 from contstim.cli.parsing import CommandParser
 from contstim.errors import InputError
 from contstim.models.base import SentenceModel
@@ -45,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     sentences = read_sentences(args.file)
     models = [load_model(spec) for spec in dict.fromkeys(args.model)]
     for model in models:
-        print(f"{model.spec}: {model.event}", file=sys.stderr)
+        tell(f"{model.spec}: {model.event}")
     write = _write_words if args.by == "word" else _write_sentences
     with write_output(args.out, [args.file]) as out:
         write(out, sentences, models)

@@ -18,11 +18,10 @@ Examples:
 from __future__ import annotations
 
 import argparse
-import sys
 
 import pandas as pd
 
-from contstim.cli.common import add_decisions, add_people, approved, people_of, write_rows
+from contstim.cli.common import add_decisions, add_people, approved, people_of, tell, write_rows
 from contstim.cli.parsing import CommandParser, number, positive, whole_number
 from contstim.errors import InputError
 from contstim.text import read_words
@@ -154,39 +153,35 @@ def run(args: argparse.Namespace) -> int:
     attrs = chosen.attrs
     if "synthetic_1" in chosen:
         written = [*chosen["synthetic_1"].astype(str), *chosen["synthetic_2"].astype(str)]
-        print(diversity_line(written, chosen["natural"].astype(str)), file=sys.stderr)
+        tell(diversity_line(written, chosen["natural"].astype(str)))
     for name in ("ranked", "candidates", "excluded"):
         if name in attrs:
-            print(f"{name}: {attrs[name]}", file=sys.stderr)
+            tell(f"{name}: {attrs[name]}")
     for pair in attrs.get("pairs", ()):
         left_out = {name: pair[name] for name in ("not finite", "repeated natural") if pair[name]}
         if pair["unfilled"] or left_out:
-            print(
+            tell(
                 f"{pair['model_1']} and {pair['model_2']}: {pair['selected']} of "
                 f"{pair['considered']} selected; left out {left_out or 'none'}; strata not "
                 f"filled: {pair['unfilled'] or 'none'}",
-                file=sys.stderr,
             )
     if "separations" in attrs:
         least = min(attrs["separations"], key=lambda pair: pair["separated"])
-        print(
+        tell(
             f"separated least: {least['model_1']} and {least['model_2']}, by "
             f"{least['separated'] / len(chosen):.1%} of the pairs; a pair separates "
             f"{attrs['mean']:.2f} of {len(attrs['separations'])} model pairs on average",
-            file=sys.stderr,
         )
         if "log_bayes_factor" in chosen:
             least = min(attrs["separations"], key=lambda pair: pair["log_bayes_factor"])
-            print(
+            tell(
                 f"told apart least: {least['model_1']} and {least['model_2']}, by "
                 f"{least['log_bayes_factor'] / len(chosen):.4f} nats an answer; "
                 f"{chosen['log_bayes_factor'].mean():.4f} on average over model pairs",
-                file=sys.stderr,
             )
-    print(
+    tell(
         f"{len(chosen)} rows, {attrs['status']}: objective {attrs['objective']:.10g}, bound "
         f"{attrs['bound']:.10g}, gap {attrs['gap']:.3g} ({attrs['solver']})",
-        file=sys.stderr,
     )
     return 0
 

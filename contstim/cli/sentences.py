@@ -16,7 +16,7 @@ import sys
 from itertools import chain
 from pathlib import Path
 
-from contstim.cli.common import word_options, write_output
+from contstim.cli.common import tell, word_options, write_output
 from contstim.cli.parsing import CommandParser, positive
 from contstim.errors import InputError
 from contstim.text import length_range, pool
@@ -85,5 +85,5 @@ def run(args: argparse.Namespace) -> int:
     lists = [args.vocabulary, *args.block, *(args.allow or ())]
     with write_output(args.out, [*args.text, *lists]) as out:
         out.writelines(sentence + "\n" for sentence in sample)
-    print(report, file=sys.stderr)
+    tell(report)
     return 0

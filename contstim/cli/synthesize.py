@@ -28,7 +28,6 @@ from __future__ import annotations
 import argparse
 import csv
 import itertools
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO
@@ -40,6 +39,7 @@ from contstim.cli.common import (
     read_vocabulary,
     refuse_overwriting,
     resumable,
+    tell,
     tell_failed,
     word_options,
     write_output,
@@ -169,11 +169,10 @@ def _tell_foreign(sentences: Sequence[str], vocabulary: Vocabulary | None) -> No
     known = vocabulary or bundled_vocabulary()
     shared = own & {word.casefold() for word in (*known.first, *known.elsewhere)}
     if len(shared) < _SHARED * len(own):
-        print(
+        tell(
             f"the vocabulary has {len(shared):,} of the {len(own):,} different words of the "
             "sentences; if they are in another language, make one of it with 'contstim "
             "vocabulary' and give it as --vocabulary",
-            file=sys.stderr,
         )
 
 
@@ -234,11 +233,10 @@ def _write(request: SynthesisRequest, rows: Iterator[Row]) -> int:
         return 1
     if request.options.target == "pair":
         opposed = sum(isinstance(row, Triplet) and row.opposed for row in made)
-        print(
+        tell(
             f"{len(made)} triplets of {request.n_asked} asked for; in {opposed} the models order "
             "the two synthetic sentences oppositely",
-            file=sys.stderr,
         )
     if len(made) > 1:
-        print(diversity_line(*written_and_natural(made)), file=sys.stderr)
+        tell(diversity_line(*written_and_natural(made)))
     return 0

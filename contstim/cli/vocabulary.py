@@ -12,10 +12,9 @@ Examples:
 from __future__ import annotations
 
 import argparse
-import sys
 from dataclasses import replace
 
-from contstim.cli.common import write_output
+from contstim.cli.common import tell, write_output
 from contstim.cli.parsing import CommandParser, positive
 from contstim.text.vocabulary import Vocabulary, WordRules
 
@@ -52,9 +51,8 @@ def run(args: argparse.Namespace) -> int:
             words, unknown = words.restrict(map(load_model, args.model))
         out.write(words.table())
     for spec, number in unknown.items():
-        print(f"{number:,} words left out that {spec} does not know", file=sys.stderr)
-    print(
+        tell(f"{number:,} words left out that {spec} does not know")
+    tell(
         f"{len(words.first):,} words may open a sentence, {len(words.elsewhere):,} stand elsewhere",
-        file=sys.stderr,
     )
     return 0
