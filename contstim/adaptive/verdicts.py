@@ -207,11 +207,16 @@ class _Look:
         )
         worse = np.union1d(second[low > 0], first[high < 0])
         left = np.setdiff1d(np.arange(self.n_models), worse)
-        names = tuple(models[k] for k in left)
+        refuted = bool((low > high).any()) or not len(left)  # only running intersections can be
+        names = tuple(models) if refuted else tuple(models[k] for k in left)
 
         def told(kind: str, text: str) -> Verdict:
             return Verdict(kind, names, text, n, pairs)
 
+        if refuted:
+            changed = "models' differences change from participant to participant"
+            said = f"{changed}, so intervals contradict one another"
+            return told("go on", f"go on: {said}; give stopping.constant = false")
         if len(left) == 1:
             unsettled = ~apart & ((first == left[0]) | (second == left[0]))
             if not unsettled.any():

@@ -79,3 +79,15 @@ def test_what_makes_no_sense_is_refused():
         verdicts(np.array([0, 2]), np.zeros((2, 2)), ["a", "b"], Stopping())
     with pytest.raises(InputError, match=r"alpha is 1.0; give less than 1"):
         Stopping(alpha=1.0)
+
+
+@pytest.mark.parametrize("ahead", [[0] * 12 + [1] * 400, [0] * 60 + [1] * 80 + [2] * 200])
+def test_constant_intervals_that_contradict_one_another_are_said_and_name_nobody(ahead):
+    models = ["a", "b", "c"][: max(ahead) + 1]
+    scores = np.eye(len(models))[ahead]
+    last = verdicts(np.arange(len(ahead)), scores, models, Stopping(constant=True), every=False)[0]
+    assert (last.kind, last.models) == ("go on", tuple(models))
+    assert last.text == (
+        "go on: models' differences change from participant to participant, so intervals "
+        "contradict one another; give stopping.constant = false"
+    )
