@@ -109,7 +109,11 @@ COMMANDS = {
     "rescore": ("nbest.jsonl", "--model ngram:2.arpa?unknown=unk --bootstrap 5 --out new"),
 }
 #: Commands that work until they are stopped or for minutes, and what they print when they do.
-LONG = {"demo": "Which language model ", "experiment serve": "participants: "}
+LONG = {
+    "demo": "Which language model ",
+    "experiment serve": "participants: ",
+    "watch": " answers of ",
+}
 #: The run of a command with nothing absurd, which must do its work.
 PLAIN = "nothing"
 #: From so many runs on, what the plain ones import is imported once, before all others.
