@@ -122,7 +122,7 @@ def _read(
         parts = sorted(path.glob("*.csv"))
         if not parts:
             raise InputError(f"the folder {path} has no study.toml and no .csv; name a study's")
-        tables = [read_table(part) for part in parts]
+        tables = [read_table(part, cells="guessed") for part in parts]
         return _tidy(pd.concat(tables, ignore_index=True)), None, None
     if kind == "tidy":
         return _tidy(path), None, None

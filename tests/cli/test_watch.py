@@ -72,6 +72,12 @@ def test_blinded_says_nothing_else(files, capsys):
 
 def test_a_folder_of_parts_is_one_study(files, capsys):
     table = pd.read_csv("choices.csv")
+    # Cells that are empty in one part, or in all of it, are so in the whole as well.
+    named = table["trial"] > 3
+    table["model_1"], table["model_2"] = (np.where(named, name, None) for name in ("good", "bad"))
+    table["expected"] = np.where(table.index == 280, 1, np.nan)
+    table["rt_ms"] = np.where(table.index < 90, 900, np.nan)
+    table.to_csv("choices.csv", index=False)
     (files / "parts").mkdir()
     for k in range(3):
         table.iloc[96 * k : 96 * (k + 1)].to_csv(files / "parts" / f"{k}.csv", index=False)
