@@ -375,7 +375,13 @@ class SentenceModel(ABC):
 
         Every word must be one that the model knows. This general version bounds every candidate
         by the highest score, estimates all alike, and scores on demand.
+
+        Raises
+        ------
+        InputError
+            If `position` is outside the sentence.
         """
+        sentence.check_position(position)
 
         def score(index: IntArray) -> FloatArray:
             return self.score([str(sentence.replace(position, words.words[i])) for i in index])

@@ -7,7 +7,7 @@ from itertools import compress
 
 import numpy as np
 
-from contstim.arrays import FloatArray
+from contstim.arrays import BoolArray, FloatArray
 from contstim.errors import ContstimError, InputError, UnknownWordError, ValidationError
 from contstim.models.base import SentenceModel
 from contstim.text import Sentence, WordList, pool
@@ -85,7 +85,7 @@ def _sentences_for(model: SentenceModel) -> list[str]:
     for sentence in pool():
         words = sentence.split()
         same = found.setdefault(len(words), [])
-        if len(same) < _PER_LENGTH and model.knows(words).all():
+        if len(same) < _PER_LENGTH and _known(model, words).all():
             same.append(sentence)
     return [sentence for same in found.values() for sentence in same]
 
@@ -183,16 +183,28 @@ def _check_unknown(model: SentenceModel, sentences: list[str]) -> str:
     )
 
 
+def _known(model: SentenceModel, words: Sequence[str]) -> BoolArray:
+    """Return which of V words the model knows, (V,)."""
+    known = np.asarray(model.knows(words))
+    if known.dtype != np.bool_ or known.shape != (len(words),):
+        raise _fail(
+            model,
+            f"knows gives {known.dtype} of shape {known.shape}, expected bool of "
+            f"shape ({len(words)},)",
+        )
+    return known
+
+
 def _known_words(model: SentenceModel, sentences: list[str]) -> list[str]:
     words = list(dict.fromkeys(w for s in sentences for w in Sentence.parse(s).words))
-    return list(compress(words, model.knows(words)))[:50]
+    return list(compress(words, _known(model, words)))[:50]
 
 
 def _check_replacements(
     model: SentenceModel, sentence: Sentence, words: WordList, tolerance: float
 ) -> None:
     for position in range(len(sentence)):
-        known = model.knows([sentence.surface(position, word) for word in words])
+        known = _known(model, [sentence.surface(position, word) for word in words])
         if not known.any():
             continue
         subset = WordList(tuple(compress(words, known)))

@@ -156,10 +156,7 @@ class WordTokenizer:
         UnknownWordError
             If a word of the sentence or a candidate is unknown.
         """
-        if not 0 <= position < len(sentence):
-            raise InputError(
-                f"position {position} is outside the {len(sentence)} words of {str(sentence)!r}"
-            )
+        sentence.check_position(position)
         left = sentence.before[position] if self.punctuation == "keep" else ""
         right = sentence.after[position] if self.punctuation == "keep" else ""
         by_affix = self._candidates.setdefault(words, {})

@@ -138,17 +138,27 @@ class Sentence:
     def __len__(self) -> int:
         return len(self.words)
 
+    def check_position(self, position: int) -> None:
+        """Refuse, by `InputError`, a position at which there is no word."""
+        if not 0 <= position < len(self.words):
+            raise InputError(
+                f"position {position} is outside the {len(self.words)} words of {str(self)!r}"
+            )
+
     def surface(self, position: int, word: str | None = None) -> str:
         """Return the word at `position`, or `word` put there, with its punctuation."""
         core = self.words[position] if word is None else word
         return self.before[position] + core + self.after[position]
 
     def replace(self, position: int, word: str) -> Sentence:
-        """Return the sentence with the core at `position` replaced by `word`."""
-        if not 0 <= position < len(self.words):
-            raise InputError(
-                f"position {position} is outside a sentence of {len(self.words)} words"
-            )
+        """Return the sentence with the core at `position` replaced by `word`.
+
+        Raises
+        ------
+        InputError
+            If there is no such position.
+        """
+        self.check_position(position)
         words = (*self.words[:position], word, *self.words[position + 1 :])
         return Sentence(words, self.before, self.after)
 

@@ -1,11 +1,12 @@
 """The contract itself: that the public check passes sound models and finds planted faults."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from contstim.arrays import FloatArray
+from contstim.arrays import BoolArray, FloatArray
 from contstim.errors import (
     InputError,
     SpecError,
@@ -97,6 +98,13 @@ class _Lenient(TableModel):
         return super().parts([s.replace("qzxqvqzxq", "dog") for s in sentences])
 
 
+class _Sweeping(TableModel):
+    """Answers once for all words."""
+
+    def knows(self, words: Sequence[str]) -> BoolArray:
+        return super().knows(words)[:1]
+
+
 @pytest.mark.parametrize(
     ("faulty", "message"),
     [
@@ -107,6 +115,7 @@ class _Lenient(TableModel):
         (_Uncomputed, "scores nan on demand"),
         (_Unbounded, "above its bound nan"),
         (_Totalled, "totals gives"),
+        (_Sweeping, "knows gives bool of shape"),
         (_Lenient, "though its event makes unknown words errors"),
     ],
 )
@@ -121,6 +130,15 @@ def test_normalisation_over_the_toy_language() -> None:
     closed.log_probs[:, 0] += 0.1
     with pytest.raises(ValidationError, match="strings of 1 words have mass"):
         check_normalisation(closed, opened, WORDS[:3], length=4)
+
+
+@pytest.mark.parametrize("exact", ["all", "bound", "none"])
+def test_a_position_outside_the_sentence_is_refused(exact: str) -> None:
+    model, words = TableModel(WORDS, 1, exact=exact), WordList(("cat",))
+    for position in (-1, 2):
+        with pytest.raises(InputError) as error:
+            model.replacements(Sentence.parse("the dog"), position, words)
+        assert str(error.value) == f"position {position} is outside the 2 words of 'the dog'"
 
 
 def test_unknown_words_are_named() -> None:

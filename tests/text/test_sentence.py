@@ -64,7 +64,7 @@ def test_replacing_a_word_keeps_its_punctuation() -> None:
     sentence = Sentence.parse('He said, "Stop!"')
     assert str(sentence.replace(2, "Go")) == 'He said, "Go!"'
     assert sentence.surface(1, "cried") == "cried,"
-    with pytest.raises(InputError, match="position 3 is outside a sentence of 3 words"):
+    with pytest.raises(InputError, match="position 3 is outside the 3 words of "):
         sentence.replace(3, "x")
 
 

@@ -364,6 +364,7 @@ class CausalModel(TransformerModel):
         token. Exact scores of chosen candidates start from the cached keys and values of the
         words before.
         """
+        sentence.check_position(position)
         encoded, values = self.base(str(sentence))
         candidates = self.tokenizer.candidates(sentence, position, words)
         n_tokens = candidates.n_tokens

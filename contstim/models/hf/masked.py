@@ -233,6 +233,7 @@ class MaskedModel(TransformerModel):
         the terms that do see it as 0, their largest value; the estimate takes the present
         sentence's values for those of other words.
         """
+        sentence.check_position(position)
         encoded, values = self.base(str(sentence))
         frame = Frame.of(encoded, position)
         assert frame is not None, "every word of a masked model's sentence has scored tokens"

@@ -331,6 +331,7 @@ class TokenUnigram(SentenceModel):
 
     def replacements(self, sentence: Sentence, position: int, words: WordList) -> Replacements:
         """Score candidates, all at once: they change the units of one word alone."""
+        sentence.check_position(position)
         parts = self.parts([str(sentence)])[0]
         own = parts.word_of == position
         rest = parts.log_probs[~own].sum()

@@ -155,10 +155,7 @@ def first_order_estimate(
     InputError
         If `position` is outside the sentence.
     """
-    if not 0 <= position < len(sentence):
-        raise InputError(
-            f"position {position} is outside the {len(sentence)} words of {str(sentence)!r}"
-        )
+    sentence.check_position(position)
     encoded = model.encode([str(sentence)])[0]
     places = encoded.scored[encoded.word_of == position]
     candidates = model.tokenizer.candidates(sentence, position, words).tokens

@@ -8,12 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from contstim.errors import InputError
 from contstim.models import ModelSpec
 from contstim.models.check import check_model
 from contstim.models.reductions import corpus_perplexity, surprisal
 from contstim.models.registry import FAMILIES, load_model
 from contstim.search import synthesize
-from contstim.text import WordList
+from contstim.text import Sentence, WordList
 from contstim.text.vocabulary import Vocabulary
 
 Tiny = Callable[[str], Path]
@@ -40,6 +41,16 @@ def test_reduced_models_keep_the_contract(tiny: Tiny, name: str, reduction: str)
     model = load_model(f"hf:{tiny(name)}?reduction={reduction}{other}")
     check_model(model, SENTENCES, words=["dog", "unhappy", "us"])
     assert load_model(model.spec).event == model.event
+
+
+@pytest.mark.parametrize("name", ["bert", "gpt2", "no-bos"])
+def test_a_position_outside_the_sentence_is_refused(tiny: Tiny, name: str) -> None:
+    model, words = load_model(f"hf:{tiny(name)}"), WordList.of(["dog"])
+    for scorer in (model, model.own_unigram()):
+        for position in (-1, 3):
+            with pytest.raises(InputError) as error:
+                scorer.replacements(Sentence.parse("a dog ran"), position, words)
+            assert str(error.value) == f"position {position} is outside the 3 words of 'a dog ran'"
 
 
 @pytest.mark.parametrize(
