@@ -213,28 +213,19 @@ def select_triplets(
             f"per_pair is {per_pair}, not a multiple of {strata} strata; change one of them"
         )
     first, second = _models_of(triplets, objective)
-    sign = OBJECTIVES[objective].sign
     chosen: list[IntArray] = []
-    reports: list[dict[str, object]] = []
-    total = 0.0
+    reports: list[dict[str, Any]] = []
     keys = [first.to_numpy(), second.to_numpy()]
     for key, rows in pd.Series(range(len(triplets))).groupby(keys, sort=False):
         pair, places = (str(key[0]), str(key[1])), np.asarray(rows, dtype=np.int64)
         usable, costs, left_out = _usable(triplets.iloc[places], pair, objective, ties)
         places = places[usable]
         scored = triplets.iloc[places]
-        cells = [
-            _strata(scored[column], strata, _column(reference, model))
-            for column, model in zip(_NUMBERS[:2], pair, strict=True)
-        ]
-        grid = _Grid(costs, np.column_stack(cells), strata, per_pair // strata)
+        cells = _cells(scored, pair, strata, reference)
+        grid = _Grid(costs, cells, strata, per_pair // strata)
         with waiting("choosing triplets"):
-            if most_use == 1:
-                picked = grid.solve()
-            else:
-                picked = grid.solve_within(*_frequent(scored, 2 * per_pair, most_use))
-        value = float((-sign * costs[picked]).sum())
-        total += value
+            words = None if most_use == 1 else _frequent(scored, 2 * per_pair, most_use)
+            picked = grid.solve() if words is None else grid.solve_within(*words)
         chosen.append(places[picked])
         reports.append(
             {
@@ -243,11 +234,12 @@ def select_triplets(
                 "considered": len(rows),
                 **left_out,
                 "selected": len(picked),
-                "objective": value,
+                "objective": float((-OBJECTIVES[objective].sign * costs[picked]).sum()),
                 "unfilled": grid.unfilled(picked, pair),
             }
         )
     result = triplets.iloc[np.sort(np.concatenate(chosen))].copy()
+    total = sum(report["objective"] for report in reports)
     result.attrs = {
         "objective": total,
         "bound": total,
@@ -340,22 +332,21 @@ def _frequent(
     return matrix, np.array(list(limits.values()), dtype=np.float64)
 
 
-def _column(reference: pd.DataFrame | None, model: str) -> FloatArray | None:
-    if reference is None:
-        return None
-    require_columns(reference, [model], "the reference table")
-    values = reference[model].to_numpy(dtype=np.float64)
-    values = values[~np.isnan(values)]
-    if not len(values):
-        raise InputError(f"the reference table has no score of model {model!r}")
-    return np.asarray(values)
-
-
-def _strata(values: pd.Series, strata: int, reference: FloatArray | None) -> IntArray:
-    numbers = values.to_numpy(dtype=np.float64)
-    of = numbers if reference is None else reference
-    edges = np.quantile(of[np.isfinite(of)], np.linspace(0, 1, strata + 1)[1:-1])
-    return np.searchsorted(edges, numbers, side="left").astype(np.int64)
+def _cells(
+    scored: pd.DataFrame, pair: tuple[str, str], strata: int, reference: pd.DataFrame | None
+) -> IntArray:
+    """Return the strata of the natural sentences under both models, shape (T, 2)."""
+    cells = []
+    for column, model in zip(_NUMBERS[:2], pair, strict=True):
+        values = of = scored[column].to_numpy(dtype=np.float64)
+        if reference is not None:
+            require_columns(reference, [model], "the reference table")
+            of = reference[model].to_numpy(dtype=np.float64)
+            if not np.isfinite(of).any():
+                raise InputError(f"the reference table has no score of model {model!r}")
+        edges = np.quantile(of[np.isfinite(of)], np.linspace(0, 1, strata + 1)[1:-1])
+        cells.append(np.searchsorted(edges, values, side="left").astype(np.int64))
+    return np.column_stack(cells)
 
 
 @dataclass(frozen=True, eq=False)
