@@ -254,8 +254,10 @@ def test_refusals():
         select_triplets(table.assign(model_2="m1"))
     with pytest.raises(InputError, match="the reference table has no column 'm2'"):
         select_triplets(table, reference=pd.DataFrame({"m1": [1.0, 2.0]}))
-    with pytest.raises(InputError, match="the reference table has no score of model 'm1'"):
-        select_triplets(table, reference=pd.DataFrame({"m1": [np.nan], "m2": [1.0]}))
+    for missing in (np.nan, -np.inf):
+        empty = pd.DataFrame({"m1": [missing], "m2": [1.0]})
+        with pytest.raises(InputError, match="the reference table has no score of model 'm1'"):
+            select_triplets(table, reference=empty)
 
 
 def test_one_function_and_one_line_are_a_new_objective(monkeypatch, tmp_path, capsys):
