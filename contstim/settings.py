@@ -55,6 +55,7 @@ _WANTED = {
     "tuple_type": "a list",
     "dict_type": "a table",
     "dataclass_type": "a table",
+    "dataclass_exact_type": "an instance of {class_name}",
     "finite_number": "a finite number",
     "too_short": "at least {min_length}",
     "greater_than": "more than {gt:g}",

@@ -57,6 +57,7 @@ def test_what_is_accepted() -> None:
         (lambda: Options(name=1), "name is 1; give text"),
         (lambda: Options(), "name is missing; give text"),
         (lambda: Options("a", n=0), "n is 0; give at least 1"),
+        (lambda: Options("a", codes={}), "codes is {}; give an instance of Codes"),
         (lambda: Options("a", n="2"), "n is '2'; give a whole number"),
         (lambda: Options("a", n=True), "n is True; give a whole number"),
         (lambda: Options("a", n=2.5), "n is 2.5; give a whole number"),

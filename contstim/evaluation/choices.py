@@ -237,6 +237,9 @@ def check_choices(table: pd.DataFrame, scale: str | None = None) -> pd.DataFrame
         names the rows.
     """
     require_columns(table, _REQUIRED, "the choices table")
+    twice = table.columns[table.columns.duplicated()]
+    if len(twice):
+        raise InputError(f"the choices table has two columns {twice[0]!r}; keep one")
     if table.empty:
         raise InputError("the choices table has no rows; nothing can be evaluated")
     out = table.copy()
@@ -296,7 +299,7 @@ def align_choices(table: pd.DataFrame) -> pd.DataFrame:
     InputError
         If one pair has two conditions or two pairs of models.
     """
-    out = table.copy()
+    out = table.rename(columns=str)
     turn = (out["sentence_1"].astype(object) > out["sentence_2"].astype(object)).to_numpy(bool)
     for column in [c for c in out.columns if c.endswith("_1")]:
         partner = column[:-2] + "_2"

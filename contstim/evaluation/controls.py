@@ -42,9 +42,10 @@ def control_tables(
     columns = NORMALISATION_COLUMNS, TOKEN_COLUMNS, FEATURE_COLUMNS
     normalisation, counts, of_features = (pd.DataFrame(columns=list(c)) for c in columns)
     if tokens is not None:
-        normalisation = normalisation_control(data, scores, tokens)
         counts = token_counts(data, tokens)
-    if features is not None:
+        if data.rating.any():  # else no choice can be predicted
+            normalisation = normalisation_control(data, scores, tokens)
+    if features is not None and len(features.columns):
         of_features = feature_control(data, features)
     return ControlTables(normalisation, counts, of_features)
 
@@ -89,10 +90,21 @@ def feature_control(data: TrialData, features: pd.DataFrame) -> pd.DataFrame:
     half widths of 95 % intervals; a one-sample t-test of the difference of the two; `q`
     adjusted over models for each feature.
 
+    Raises
+    ------
+    InputError
+        If a sentence has no features or two rows of them, or a feature is not of numbers.
+
     Source
     ------
     Golan et al. (2023), Supplementary Section 7.3.
     """
+    twice = features.index[features.index.duplicated()]
+    if len(twice):
+        raise InputError(f"{twice[0]!r} has two rows of features; keep one")
+    for feature, kind in features.dtypes.items():
+        if not pd.api.types.is_numeric_dtype(kind):
+            raise InputError(f"the feature {feature!r} is not of numbers; leave it out")
     names = {*data.pairs["sentence_1"], *data.pairs["sentence_2"]}
     lacking = names - set(features.index)
     if lacking:

@@ -105,6 +105,8 @@ class SampledMean:
     ) -> tuple[float, float]:
         """Return the interval found on Fisher's scale; within it no value passes `top`.
 
+        Where that scale does not hold the value, it is the plain one as far as values are possible.
+
         Parameters
         ----------
         chance, top
@@ -120,7 +122,9 @@ class SampledMean:
             of c t^2 moves both ends by c (t^2 - 1).
         """
         if not self.inside(chance, top):
-            return self.interval(level)
+            low, high = self.interval(level)
+            low = max(low, min(2 * chance - top, self.value))  # which may be off by rounding
+            return low, min(high, max(top, self.value))
         z = self.on_z(chance, top)
         ends = np.array(z.interval(level))
         reach = float(ends[1] - z.value)

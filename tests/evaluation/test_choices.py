@@ -99,6 +99,15 @@ def test_the_expected_sentence_may_be_written_as_text():
     assert np.isnan(out["expected"][1])
 
 
+def test_names_of_columns_may_be_numbers_and_stand_once():
+    assert align_choices(check_choices(table(**{"a_1": [1, 2, 3]}).rename(columns={"a_1": 7})))[
+        "7"
+    ].tolist() == [1, 2, 3]
+    with pytest.raises(InputError) as caught:
+        check_choices(pd.concat([table(), table()[["rating"]]], axis=1))
+    assert str(caught.value) == "the choices table has two columns 'rating'; keep one"
+
+
 def test_missing_column_and_empty_table():
     with pytest.raises(InputError, match="has no column 'rating'"):
         check_choices(table().drop(columns="rating"))

@@ -5,7 +5,13 @@ from scipy import stats
 from scipy.optimize import minimize
 
 from contstim.errors import InputError
-from contstim.evaluation import align_choices, benjamini_hochberg, check_choices, score_table
+from contstim.evaluation import (
+    align_choices,
+    benjamini_hochberg,
+    check_choices,
+    evaluate,
+    score_table,
+)
 from contstim.evaluation.controls import (
     feature_control,
     normalisation_control,
@@ -140,3 +146,18 @@ def test_feature_control_by_loop(data_and_tables):
     assert (row["t"], row["p"]) == pytest.approx((test.statistic, test.pvalue))
     with pytest.raises(InputError, match="28 sentences have no features"):
         feature_control(data, features.iloc[:0])
+    with pytest.raises(InputError, match="has two rows of features; keep one$"):
+        feature_control(data, pd.concat([features, features]))
+    with pytest.raises(InputError, match="^the feature 'f' is not of numbers; leave it out$"):
+        feature_control(data, features.astype(str))
+
+
+def test_choices_that_all_tie_and_no_feature_leave_nothing_to_control(make_study, tmp_path):
+    study, scores = make_study(n_people=3)
+    long = scores.melt("sentence", var_name="model", value_name="log_prob").assign(n_tokens=5)
+    features = pd.DataFrame(index=long["sentence"].unique())
+    result = evaluate(study.assign(rating=0.0), long, features=features)
+    assert result.controls.normalisation.empty
+    assert result.controls.features.empty
+    result.report(tmp_path)
+    assert (tmp_path / "report.html").exists()

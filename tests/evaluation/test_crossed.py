@@ -175,6 +175,15 @@ def test_perfect_and_sure_values_have_plain_intervals() -> None:
     assert SampledMean(0.7, 0.0, 20.0).p_chance(0.5) == 0.0
 
 
+def test_an_interval_stays_within_what_is_possible() -> None:
+    # People who contradict each other wholly, whose ties leave a lowest ceiling of -0.8.
+    low, high = SampledMean(-0.8, 0.3, 3.0).bounded_interval(0.0, top=0.8)
+    assert (low, high) == (-0.8, pytest.approx(-0.8 + 0.3 * t.ppf(0.975, 3)))
+    low, high = SampledMean(0.8, 0.3, 3.0).bounded_interval(0.0, top=0.8)
+    assert (low, high) == (pytest.approx(0.8 - 0.3 * t.ppf(0.975, 3)), 0.8)
+    assert np.isnan(SampledMean(0.8, np.nan, np.nan).bounded_interval(0.0, top=0.8)).all()
+
+
 def test_a_bent_interval_is_that_of_the_value_along_the_bend() -> None:
     """Of value = tanh(x / 4 - c x^2), x of standard error 1: its ends, less the mean of c x^2."""
     bend = 0.02
