@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import secrets
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -264,10 +265,6 @@ def appendix(
     sentences = sentences_of(table)
     known = {sentence: shown.get(sentence) for sentence in sentences}
     counts = counts_of(known)
-    why: dict[str, list[str]] = {}
-    for d in decisions:
-        if d.decision != "approve":
-            why.setdefault(d.sentence, []).append(f"{d.reviewer}: {d.decision}, {d.reason}")
     page = Page("Stimuli and how they were reviewed")
     page.heading("Summary")
     names = sorted({d.reviewer for d in decisions})
@@ -294,26 +291,39 @@ def appendix(
             *(f"{name}: {use}" for name, use in lists),
         ]
     )
-    final = list(dict.fromkeys(text for text in known.values() if text is not None))
-    shown_flags = [(text, "; ".join(sentence_flags(text))) for text in final]
-    reasons = {s: "; ".join(sorted(why.get(s, ()))) for s in known}
-    changed = [(s, text, reasons[s]) for s, text in known.items() if text not in (None, s)]
-    removed = [
-        (s, reasons[s] or _unsettled(s, decisions)) for s, text in known.items() if text is None
-    ]
-    for title, columns, rows in (
-        ("Sentences that are shown", ("sentence", "flags"), shown_flags),
-        ("Sentences that were changed", ("sentence", "shown instead", "why"), changed),
-        ("Sentences that were removed", ("sentence", "why"), removed),
-    ):
+    for title, rows in _outcomes(known, decisions).items():
         page.heading(title)
-        page.table(pd.DataFrame(rows, columns=list(columns)))
+        page.table(rows)
     return str(page)
 
 
-def _unsettled(sentence: str, decisions: Sequence[Decision]) -> str:
-    n = sum(decision.sentence == sentence for decision in decisions)
-    return "reviewed by nobody" if not n else f"approved by {n} only, or in another form"
+def _outcomes(
+    known: Mapping[str, str | None], decisions: Sequence[Decision]
+) -> dict[str, pd.DataFrame]:
+    """Return, by their titles, the tables of the sentences that are shown, changed and removed."""
+    judged = defaultdict[str, list[Decision]](list)
+    for one in decisions:
+        judged[one.sentence].append(one)
+
+    def why(sentence: str) -> str:
+        against = (d for d in judged[sentence] if d.decision != "approve")
+        said = "; ".join(sorted(f"{d.reviewer}: {d.decision}, {d.reason}" for d in against))
+        if said or known[sentence] is not None:
+            return said
+        n = len(judged[sentence])
+        return f"approved by {n} only, or in another form" if n else "reviewed by nobody"
+
+    final = dict.fromkeys(text for text in known.values() if text is not None)
+    shown = [(text, "; ".join(sentence_flags(text))) for text in final]
+    changed = [(s, text, why(s)) for s, text in known.items() if text not in (None, s)]
+    removed = [(s, why(s)) for s, text in known.items() if text is None]
+    return {
+        "Sentences that are shown": pd.DataFrame(shown, columns=["sentence", "flags"]),
+        "Sentences that were changed": pd.DataFrame(
+            changed, columns=["sentence", "shown instead", "why"]
+        ),
+        "Sentences that were removed": pd.DataFrame(removed, columns=["sentence", "why"]),
+    }
 
 
 def serve_review(server: ReviewServer, say: Callable[[str], None]) -> None:
