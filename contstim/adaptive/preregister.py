@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from contstim.adaptive.conduct import AdaptivePlan
+from contstim.adaptive.posterior import Link
 from contstim.adaptive.standing import NOT_COUNTED
 
 _POLICIES = {
@@ -33,25 +34,62 @@ def plan_paragraphs(plan: AdaptivePlan) -> dict[str, str]:
     They state policy, epsilon, priors, link, stopping rule and looks, each with every number that
     the analysis uses.
     """
-    choosing, link, people, stop = plan.choosing, plan.link, plan.link.people, plan.stopping
+    return {
+        "Trials": _trials_said(plan),
+        "Link and priors": _link_said(plan.link),
+        "Stopping rule": _stopping_said(plan),
+        "Looks": f"Results are looked at {plan.looks}.",
+        "What is reported": (
+            "The posterior weights of the models by the first answer to each pair; log e-values "
+            "against each model with this link, by universal inference, the alternatives being the "
+            "models and their mean; and the confidence sequences above. If no model is right, the "
+            "posterior goes to the one that is closest on the pairs that were asked."
+        ),
+    }
+
+
+def _trials_said(plan: AdaptivePlan) -> str:
+    choosing = plan.choosing
     policy = _POLICIES.get(choosing.policy, f"by the policy {choosing.policy}")
-    drawn = "Each trial is drawn from the pairs that nobody was asked"
-    if choosing.policy in ("random", "fixed"):
-        how = f"{drawn}, {policy}."
-    else:
+    how = f"Each trial is drawn from the pairs that nobody was asked, {policy}."
+    if choosing.policy not in ("random", "fixed"):
         how = (
             f"With probability {choosing.epsilon:g} a trial is drawn from all pairs that nobody "
             f"was asked, alike; otherwise {policy}: from the {choosing.shortlist} pairs of "
             f"greatest value v, with probability proportional to exp(v / "
-            f"{choosing.temperature:g}). Within "
-            f"a block values are those of the block's answers together, and fall by "
-            f"{choosing.repeats:.0%} of the share of a pair's words that the block has already."
+            f"{choosing.temperature:g}). Within a block values are those of the block's answers "
+            f"together, and fall by {choosing.repeats:.0%} of the share of a pair's words that "
+            "the block has already."
         )
+    return (
+        f"Each participant is asked {plan.trials} chosen trials in blocks of {choosing.block}, "
+        f"and {plan.anchors} anchors, the same for everybody. A pair is asked once, anchors "
+        f"aside. {how} The propensity of every trial is stored with it, and the seed is "
+        f"{plan.seed}. Answers are taken in by the order in which their blocks were issued; a "
+        f"block without all its answers is passed over after {plan.patience} later ones."
+    )
+
+
+def _link_said(link: Link) -> str:
+    people = link.people
     answers = "Only the side that is chosen is used."
     if link.thresholds:
         cuts = f"± {_list(link.thresholds)} and 0"
         answers = f"Ratings are used, with thresholds at {cuts} (cumulative link)."
     slopes = _weighted([f"{s:g}" for s in link.slopes], link.slope_weights)
+    prior = f"prior weights {_list(link.prior)}" if link.prior else "equal prior weights"
+    return (
+        "If a model is right, a participant chooses sentence 2 with probability lapse / 2 + (1 "
+        "- lapse) sigma(beta g + b + u), where g is the difference of the model's "
+        f"log-probabilities in standard deviations over sentences, cut off at ±{people.most:g}; "
+        f"log beta ~ N(log slope, {people.slope_sd:g}²) and b ~ N(0, {people.side_sd:g}²) over "
+        f"participants, u ~ N(0, {people.item_sd:g}²) over pairs, lapse {people.lapse:g}. "
+        f"The slope is each model's own: {slopes}. {answers} Models have {prior}."
+    )
+
+
+def _stopping_said(plan: AdaptivePlan) -> str:
+    stop = plan.stopping
     rule = (
         "betting confidence sequences (Waudby-Smith and Ramdas 2024)"
         if stop.constant
@@ -62,44 +100,18 @@ def plan_paragraphs(plan: AdaptivePlan) -> dict[str, str]:
         "log-score": "mean log-probability of the answers, predicted by the link as it stands "
         "below, a tenth of it a coin",
     }[stop.measure]
-    return {
-        "Trials": (
-            f"Each participant is asked {plan.trials} chosen trials in blocks of {choosing.block}, "
-            f"and {plan.anchors} anchors, the same for everybody. A pair is asked once, anchors "
-            f"aside. {how} The propensity of every trial is stored with it, and the seed is "
-            f"{plan.seed}. Answers are taken in by the order in which their blocks were issued; a "
-            f"block without all its answers is passed over after {plan.patience} later ones."
-        ),
-        "Link and priors": (
-            "If a model is right, a participant chooses sentence 2 with probability lapse / 2 + (1 "
-            "- lapse) sigma(beta g + b + u), where g is the difference of the model's "
-            f"log-probabilities in standard deviations over sentences, cut off at "
-            f"±{people.most:g}; log beta ~ N(log slope, {people.slope_sd:g}²) and b ~ N(0, "
-            f"{people.side_sd:g}²) "
-            f"over participants, u ~ N(0, {people.item_sd:g}²) over pairs, lapse {people.lapse:g}. "
-            f"The slope is each model's own: {slopes}. {answers} Models have "
-            + ("equal prior weights." if not link.prior else f"prior weights {_list(link.prior)}.")
-        ),
-        "Stopping rule": (
-            f"Models are compared by {measure}, over {_OVER[stop.over]}. Participants are the "
-            "units, in the order in which they entered, up to the first who has not finished (who "
-            f"has not when {plan.together} more have entered is taken to have left); chosen trials "
-            f"count, anchors and catch trials do not. For each two of M models, {rule} of their "
-            f"difference fail on either side with probability {stop.alpha:g} / M. The study stops "
-            "when one model's differences from all others are above 0 (best), when all differences "
-            f"among the models that may still be best are within ±{stop.margin:g} (equivalent), or "
-            f"when neither is to be expected within {stop.participants} participants (futile), and "
-            f"at {stop.participants} participants. The probability that a model is ever called "
-            f"best that is not is at most {stop.alpha:g}, however often one looks."
-        ),
-        "Looks": f"Results are looked at {plan.looks}.",
-        "What is reported": (
-            "The posterior weights of the models by the first answer to each pair; log e-values "
-            "against each model with this link, by universal inference, the alternatives being the "
-            "models and their mean; and the confidence sequences above. If no model is right, the "
-            "posterior goes to the one that is closest on the pairs that were asked."
-        ),
-    }
+    return (
+        f"Models are compared by {measure}, over {_OVER[stop.over]}. Participants are the "
+        "units, in the order in which they entered, up to the first who has not finished (who "
+        f"has not when {plan.together} more have entered is taken to have left); chosen trials "
+        f"count, anchors and catch trials do not. For each two of M models, {rule} of their "
+        f"difference fail on either side with probability {stop.alpha:g} / M. The study stops "
+        "when one model's differences from all others are above 0 (best), when all differences "
+        f"among the models that may still be best are within ±{stop.margin:g} (equivalent), or "
+        f"when neither is to be expected within {stop.participants} participants (futile), and "
+        f"at {stop.participants} participants. The probability that a model is ever called "
+        f"best that is not is at most {stop.alpha:g}, however often one looks."
+    )
 
 
 def plan_departures(choices: pd.DataFrame, plan: AdaptivePlan) -> list[str]:
