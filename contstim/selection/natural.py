@@ -14,7 +14,7 @@ from contstim.progress import waiting
 from contstim.selection.assignment import ROLES, AssignmentProblem, Role, assign
 from contstim.selection.constraints import ConstraintRows, SelectionConstraint
 from contstim.selection.programme import Solver, SolverOptions, solve_programme
-from contstim.selection.scores import eligible_rows, rank_scores
+from contstim.selection.scores import RankedScores, eligible_rows, rank_scores
 
 ASSIGNMENT = "scipy linear_sum_assignment"
 
@@ -111,14 +111,10 @@ def select_natural_pairs(
         if value is not None and not 0 < value <= 1:
             raise InputError(f"{name} is {value}; fractional ranks lie above 0 and up to 1")
     keep, excluded = eligible_rows(ranked, eligible)
-    high = ranked.fractions[keep] >= accept_from
-    split = high.any(axis=1) & ~high.all(axis=1)
-    excluded["no two models on different sides of the threshold"] = int((~split).sum())
-    keep, high = keep[split], high[split]
-    labels = ranked.labels[keep]
-    below = ranked.fractions[keep] < (np.inf if reject_below is None else reject_below)
     roles = _roles(ranked.models, wanted)
-    problem = AssignmentProblem(ranked.doubled[keep], high, below, roles)
+    problem, split = _problem(ranked, keep, roles, accept_from, reject_below)
+    excluded["no two models on different sides of the threshold"] = len(keep) - len(split)
+    labels = ranked.labels[split]
     unit = 2.0 * max(1, len(ranked.labels))
     # Also before a programme: it says what is impossible without the constraints, and their cost.
     with waiting("choosing pairs"):
@@ -180,6 +176,21 @@ def _roles(models: tuple[str, ...], wanted: Mapping[tuple[str, str], int]) -> tu
             columns = models.index(reject), models.index(accept)
             roles.append(Role(one, two, role, *columns, number))
     return tuple(sorted(roles, key=lambda role: (role.reject, role.accept)))
+
+
+def _problem(
+    ranked: RankedScores,
+    keep: IntArray,
+    roles: tuple[Role, ...],
+    accept_from: float,
+    reject_below: float | None,
+) -> tuple[AssignmentProblem, IntArray]:
+    """Return the problem, and its rows: those kept on which models are on different sides."""
+    high = ranked.fractions[keep] >= accept_from
+    split = high.any(axis=1) & ~high.all(axis=1)
+    keep, high = keep[split], high[split]
+    below = ranked.fractions[keep] < (np.inf if reject_below is None else reject_below)
+    return AssignmentProblem(ranked.doubled[keep], high, below, roles), keep
 
 
 def _check(

@@ -156,8 +156,8 @@ def select_set(
     rows = np.union1d(keep, given)
     asked = (people or People()) if criterion == "log-bf" else None
     measure = PairMeasure(log_probs, ranked, keep if len(keep) > 1 else rows, margin, asked)
-    bound = measure.bound(rows, n, uses)
     choice = _Choice(measure, keep, given, constraints, n, uses, time_limit)
+    bound = measure.bound(rows, n, uses)
     problem, chosen, bound, solver = choice.made(bound, np.random.default_rng(seed))
     table, separations = _told(measure, problem, chosen)
     objective = problem.least_sum(chosen)
