@@ -3,9 +3,9 @@
 A package is found by the metadata of its installation and never imported. What is made from its
 files is kept in a folder of the user's, whole or not at all.
 
-So is the English trigram of the package `pocketsphinx`, as ARPA. Its file (``en-us.lm.bin``, 72,547
-lower-case words) is a reversed trie: from the predicted word to ever older history. All numbers are
-little-endian and packed fields begin at the least significant bit.
+Here too: the English trigram of the package `pocketsphinx`, converted to ARPA. Its file
+(``en-us.lm.bin``, 72,547 lower-case words) is a reversed trie: from the predicted word to ever
+older history. All numbers are little-endian and packed fields begin at the least significant bit.
 """
 
 from __future__ import annotations
