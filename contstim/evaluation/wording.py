@@ -225,8 +225,10 @@ def _best(best: pd.Series) -> str:
             f"{best['ceiling_upper']:.3f}"
         )
     if best["p_ceiling"] == best["p_ceiling"]:
-        effect = best["effect_ceiling"]
-        side = "above" if effect > 0 else "below" if effect < 0 else "different from"
+        # Of means, which the effect, one of ranks, may not follow; a rank test is of the ranks.
+        gap = round(best["value"] - best["ceiling_lower"], 12)
+        gap = gap if best["test"] == "crossed" else best["effect_ceiling"]
+        side = "above" if gap > 0 else "below" if gap < 0 else "different from"
         sentence += (
             f"; the model is {'' if best['q_ceiling'] < ALPHA else 'not '}significantly {side} its "
             f"lower bound ({_TEST_NAMES.get(best['test'], 'signed-rank test')}: "

@@ -302,7 +302,7 @@ def test_models_that_tie_are_not_called_best(study):
 
 
 @pytest.mark.parametrize(
-    ("effect", "q", "words"),
+    ("gap", "q", "words"),
     [
         (0.8, 0.01, "significantly above"),
         (0.8, 0.2, "not significantly above"),
@@ -311,11 +311,15 @@ def test_models_that_tie_are_not_called_best(study):
         (0.0, 1.0, "not significantly different from"),
     ],
 )
-def test_the_test_against_the_ceiling_says_its_direction(evaluation, effect, q, words):
-    models = evaluation.models.assign(effect_ceiling=effect, p_ceiling=0.004, q_ceiling=q)
+@pytest.mark.parametrize("test", ["crossed", "exact"])
+def test_the_test_against_the_ceiling_says_its_direction(evaluation, gap, q, words, test):
+    models = evaluation.models.assign(p_ceiling=0.004, q_ceiling=q, test=test)
+    # Of means and of ranks, which need not agree: said is what was tested.
+    of_means, of_ranks = (gap, -gap) if test == "crossed" else (-gap, gap)
+    models = models.assign(ceiling_lower=models["value"] - of_means, effect_ceiling=of_ranks)
     said = result_sentences(replace(evaluation, models=models), "all", "accuracy")[0]
-    end = f"; the model is {words} its lower bound (test over people and sentences: p = 0.004, "
-    end += f"q = {q:g})."
+    name = "test over people and sentences" if test == "crossed" else "signed-rank test"
+    end = f"; the model is {words} its lower bound ({name}: p = 0.004, q = {q:g})."
     assert said.endswith(end)
 
 
