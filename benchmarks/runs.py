@@ -14,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from contstim.pipeline.engine import Executor, InProcess
+from contstim.pipeline import Executor, InProcess
 from contstim.pipeline.executors import LocalWorkers
 from contstim.pipeline.running import read_study_plan, run_study
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from contstim.arrays import FloatArray
-    from contstim.pipeline.engine import Executor
+    from contstim.pipeline import Executor
     from contstim.pipeline.work import Task
     from contstim.selection.people import People
     from contstim.text.vocabulary import Vocabulary
@@ -229,7 +229,7 @@ def executor_of(args: argparse.Namespace) -> Executor:
         from contstim.pipeline.executors import LocalWorkers
 
         return LocalWorkers(args.workers, devices)
-    from contstim.pipeline.engine import InProcess
+    from contstim.pipeline import InProcess
 
     return InProcess()
 

@@ -47,7 +47,7 @@ from contstim.cli.common import (
 from contstim.cli.parsing import CommandParser, given, positive, reader, threads
 from contstim.errors import InfeasibleError, InputError
 from contstim.files import is_stream
-from contstim.pipeline.engine import Executor
+from contstim.pipeline import Executor
 from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.synthesis import FailedTasksError, SynthesisRequest, write_synthesis
 from contstim.search import OPTION_OF, STRATEGIES, options

@@ -24,7 +24,7 @@ from types import FrameType
 from typing import Any, Self
 
 from contstim.errors import InputError, MissingExtraError, OutputError
-from contstim.pipeline.engine import Executor, TaskResults
+from contstim.pipeline import Executor, TaskResults
 from contstim.pipeline.work import TRIES, RunContext, RunStore, Task, TaskResult, Worker
 
 #: The environment of a worker: one thread.

@@ -17,7 +17,7 @@ from typing import Any
 
 from contstim.errors import ContstimError, InputError, OutputError, near_matches, require_known
 from contstim.files import holder_of, lock, write_whole
-from contstim.pipeline.engine import Engine, Executor
+from contstim.pipeline import Engine, Executor
 from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.searches import check_listed
 from contstim.pipeline.stages import (

@@ -22,7 +22,7 @@ from contstim.files import digest, lock, remove
 from contstim.models.base import WHOLE
 from contstim.models.cache import versions
 from contstim.models.registry import load_model
-from contstim.pipeline.engine import Engine, Executor
+from contstim.pipeline import Engine, Executor
 from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.searches import Searches, check_listed, starts_of
 from contstim.pipeline.tasks import score_tasks

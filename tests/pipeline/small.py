@@ -12,7 +12,7 @@ import numpy as np
 
 from contstim import Vocabulary, pool
 from contstim.models.ngram.training import train_ngram
-from contstim.pipeline.engine import InProcess, TaskResults
+from contstim.pipeline import InProcess, TaskResults
 from contstim.pipeline.stages import Run, StudyPlan
 from contstim.pipeline.stages.synthesize import searches_of
 from contstim.pipeline.work import RunContext, RunStore, Task

@@ -9,7 +9,7 @@ import pytest
 from small import make_study, marked, run_alone, tables
 
 from contstim.errors import InputError, MissingExtraError
-from contstim.pipeline.engine import InProcess, TaskResults
+from contstim.pipeline import InProcess, TaskResults
 from contstim.pipeline.executors import DaskWorkers
 from contstim.pipeline.running import read_study_plan, run_study
 from contstim.pipeline.stages import StudyPlan

@@ -13,7 +13,7 @@ from contstim.errors import InputError, UnknownNameError
 from contstim.models.base import _distributions
 from contstim.models.cache import describe_model
 from contstim.models.registry import score_kind
-from contstim.pipeline.engine import InProcess
+from contstim.pipeline import InProcess
 from contstim.pipeline.running import read_study_plan, run_study
 
 

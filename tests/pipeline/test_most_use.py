@@ -9,7 +9,7 @@ from contstim import load_model, synthesize_triplets
 from contstim.errors import InputError
 from contstim.models.registry import FAMILIES, register_family
 from contstim.models.toy import TableModel
-from contstim.pipeline.engine import InProcess
+from contstim.pipeline import InProcess
 from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.synthesis import FailedTasksError, SynthesisRequest, write_synthesis
 from contstim.pipeline.tasks import SynthesisTask

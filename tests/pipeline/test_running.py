@@ -17,7 +17,7 @@ from contstim import load_model, synthesize
 from contstim.cli import main
 from contstim.errors import InfeasibleError, InputError, OutputError
 from contstim.files import LockedError
-from contstim.pipeline.engine import InProcess, TaskResults
+from contstim.pipeline import InProcess, TaskResults
 from contstim.pipeline.executors import LocalWorkers
 from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.running import _alone, read_study_plan, run_status, run_study

@@ -15,7 +15,7 @@ from contstim.files import LockedError
 from contstim.models import ModelSpec
 from contstim.models.registry import FAMILIES, register_family
 from contstim.models.toy import TableModel
-from contstim.pipeline.engine import InProcess
+from contstim.pipeline import InProcess
 from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.synthesis import FailedTasksError, SynthesisRequest, write_synthesis
 from contstim.search import synthesize

@@ -24,7 +24,7 @@ from contstim.errors import InfeasibleError, InputError
 from contstim.models import ModelSpec
 from contstim.models.registry import FAMILIES, register_family
 from contstim.models.toy import TableModel
-from contstim.pipeline.engine import InProcess
+from contstim.pipeline import InProcess
 from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.running import read_study_plan, run_status, run_study
 from contstim.pipeline.synthesis import SynthesisRequest, write_synthesis

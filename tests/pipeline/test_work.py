@@ -11,7 +11,7 @@ from small import begin, make_study
 
 from contstim import load_model
 from contstim.models.devices import torch_threads
-from contstim.pipeline.engine import InProcess
+from contstim.pipeline import InProcess
 from contstim.pipeline.running import read_study_plan, run_study
 from contstim.pipeline.stages.synthesize import SYNTHESIZE
 from contstim.pipeline.work import ModelRecord, RunContext, Worker
