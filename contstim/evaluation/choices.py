@@ -205,7 +205,7 @@ def clean_choices(table: pd.DataFrame, cleaning: Cleaning) -> tuple[pd.DataFrame
         bad = _missing_text(sieve.kept)
         sieve.take_out(bad, "missing sentence", "a sentence has no text in the file")
     if cleaning.identical_sentences == "exclude":
-        bad = sieve.kept["sentence_1"] == sieve.kept["sentence_2"]
+        bad = _single_spaced(sieve.kept["sentence_1"]) == _single_spaced(sieve.kept["sentence_2"])
         sieve.take_out(bad, "identical sentences", "both sentences of the pair are the same")
     if cleaning.repeated_trial == "keep_first":
         bad = _repeated(sieve.kept)
@@ -251,7 +251,7 @@ def check_choices(table: pd.DataFrame, scale: str | None = None) -> pd.DataFrame
         "a sentence is missing ({rows}); fill it in or read with missing_sentence='exclude'",
     )
     for column in ("sentence_1", "sentence_2"):
-        out[column] = out[column].astype("str").str.split().str.join(" ")
+        out[column] = _single_spaced(out[column])
     same = out["sentence_1"] == out["sentence_2"]
     refuse_rows(same, "both sentences of a pair are {value!r} ({rows})", out["sentence_1"])
     out["rating"] = _checked_ratings(out, scale)
@@ -349,6 +349,12 @@ def require_aligned(table: pd.DataFrame) -> None:
         raise ValidationError("the choices table is not aligned; call align_choices first")
 
 
+def _single_spaced(texts: pd.Series) -> pd.Series:
+    """Return texts with single spaces between words, and none around them."""
+    spaced: pd.Series = texts.astype("str").str.split().str.join(" ")
+    return spaced
+
+
 def _missing_text(table: pd.DataFrame) -> pd.Series:
     texts = table[["sentence_1", "sentence_2"]]
     blank = texts.astype("str").apply(lambda column: column.str.strip() == "")
@@ -358,7 +364,7 @@ def _missing_text(table: pd.DataFrame) -> pd.Series:
 
 def _repeated(table: pd.DataFrame) -> pd.Series:
     """Return in which rows a participant has a pair again, in whatever order its sentences are."""
-    texts = table[["sentence_1", "sentence_2"]].astype(object).fillna("").map(str)
+    texts = table[["sentence_1", "sentence_2"]].apply(_single_spaced).astype(object).fillna("")
     keys = pd.DataFrame(np.sort(texts.to_numpy(), axis=1), index=table.index)
     return keys.assign(participant=table["participant"].astype("str")).duplicated()
 

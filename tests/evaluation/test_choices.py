@@ -214,6 +214,17 @@ def test_cleaning_reports_every_row_it_takes_out():
     assert np.isfinite(kept["rating"]).all()
 
 
+def test_spaces_make_no_other_pair():
+    given = table(
+        participant=["p1", "p1", "p1"],
+        sentence_1=["B  b.", "C c.", "B b. "],
+        sentence_2=["A a.", "C  c.", "A  a."],
+    )
+    kept, left_out = clean_choices(given, Cleaning("error", "exclude", "keep_first"))
+    assert left_out["rule"].tolist() == ["identical sentences", "repeated trial"]
+    assert check_choices(kept)["sentence_1"].tolist() == ["B b."]
+
+
 def test_the_table_of_exclusions_has_the_same_types_with_rows_and_without():
     _, none = clean_choices(table(), Cleaning())
     _, some = clean_choices(table(sentence_1=None), Cleaning(missing_sentence="exclude"))
