@@ -157,12 +157,10 @@ def select_set(
     asked = (people or People()) if criterion == "log-bf" else None
     measure = PairMeasure(log_probs, ranked, keep if len(keep) > 1 else rows, margin, asked)
     choice = _Choice(measure, keep, given, constraints, n, uses, time_limit)
-    bound = measure.bound(rows, n, uses)
-    problem, chosen, bound, solver = choice.made(bound, np.random.default_rng(seed))
+    problem, chosen, bound, solver = choice.made(measure.bound(rows, n, uses), seed)
     table, separations = _told(measure, problem, chosen)
     objective = problem.least_sum(chosen)
-    if bound < objective <= bound * (1 + 1e-6):  # but for rounding
-        bound = objective
+    bound = objective if bound < objective <= bound * (1 + 1e-6) else bound  # but for rounding
     if asked is None:
         objective, bound = int(objective), int(bound)
     table.attrs = {
@@ -214,7 +212,7 @@ class _Choice:
     uses: int
     time_limit: float
 
-    def made(self, bound: float, rng: np.random.Generator) -> tuple[Cover, IntArray, float, str]:
+    def made(self, bound: float, seed: int) -> tuple[Cover, IntArray, float, str]:
         """Return the candidates, those chosen, a bound at most `bound`, and what chose."""
         ranks, margin = self.measure.ranked.fractions[self.keep], self.measure.margin
         found = [self.given]
@@ -229,7 +227,7 @@ class _Choice:
         reached = 0.0 if levelled is None else levelled[0].least_sum(levelled[1])
         if levelled is not None and reached >= _NEAR * bound:
             return *levelled, bound, "one pair at a time"
-        wider = self._wider(found, complete, rng)
+        wider = self._wider(found, complete, np.random.default_rng(seed))
         with waiting("choosing pairs", self.time_limit):
             chosen, proven = wider.choose(bound, self.time_limit)
         if complete:

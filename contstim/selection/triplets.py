@@ -144,6 +144,16 @@ def check_objective(objective: str, models: Iterable[str]) -> None:
             )
 
 
+def check_per_pair(per_pair: int, strata: int, name: str = "per_pair") -> None:
+    """Refuse a number of triplets, called `name`, that strata cannot share equally."""
+    if per_pair > MOST_PER_PAIR:
+        raise InputError(f"{name} is {per_pair}; give at most {MOST_PER_PAIR}")
+    if strata < 1 or per_pair < 1 or per_pair % strata:
+        raise InputError(
+            f"{name} is {per_pair}, not a multiple of {strata} strata; change one of them"
+        )
+
+
 def select_triplets(
     triplets: pd.DataFrame,
     per_pair: int = 10,
@@ -206,12 +216,7 @@ def select_triplets(
     is an integer programme, solved to the optimum as well.
     """
     check_share(most_use)
-    if per_pair > MOST_PER_PAIR:
-        raise InputError(f"per_pair is {per_pair}; give at most {MOST_PER_PAIR}")
-    if strata < 1 or per_pair < 1 or per_pair % strata:
-        raise InputError(
-            f"per_pair is {per_pair}, not a multiple of {strata} strata; change one of them"
-        )
+    check_per_pair(per_pair, strata)
     first, second = _models_of(triplets, objective)
     chosen: list[IntArray] = []
     reports: list[dict[str, Any]] = []

@@ -18,6 +18,7 @@ from contstim.selection.triplets import (
     OBJECTIVES,
     TIES,
     check_objective,
+    check_per_pair,
     select_triplets,
 )
 from contstim.settings import Count, one_of, settings
@@ -43,11 +44,7 @@ class TripletOptions(StageOptions):
     most_use: Annotated[float, Field(ge=1e-6, le=1)] = 1.0
 
     def __post_init__(self) -> None:
-        if self.per_pair % self.strata:
-            raise InputError(
-                f"triplets.per_pair is {self.per_pair}, not a multiple of {self.strata} strata; "
-                "change one of them"
-            )
+        check_per_pair(self.per_pair, self.strata, "triplets.per_pair")
 
     def check(self, plan: StudyPlan) -> None:
         """Refuse a choice without triplets, or by what the models' scores are not for."""
