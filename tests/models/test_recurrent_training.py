@@ -441,6 +441,33 @@ def test_bad_input_is_refused_in_one_line(tmp_path):
             TrainingOptions(**options)
 
 
+@pytest.mark.parametrize("value", [1e5, math.nan])
+def test_a_training_that_comes_apart(tmp_path, monkeypatch, value):
+    text = write_text(tmp_path / "text.txt")
+    advance, sound = Trainer.advance, [0]
+
+    def wild(trainer):
+        loss = advance(trainer)
+        if trainer.step > sound[0]:
+            with torch.no_grad():  # as after a step that is far too large
+                trainer.network.weights["output_bias"][0] = value
+        return loss
+
+    monkeypatch.setattr(Trainer, "advance", wild)
+    with pytest.raises(InputError) as refused:
+        train(tmp_path, [text])
+    assert str(refused.value) == (
+        "the training has come apart: at no evaluation was the held-out perplexity finite; "
+        "lower the learning rate"
+    )
+    assert list(tmp_path.iterdir()) == [text]
+    # What was good before is kept.
+    sound[0] = SMALL.interval
+    record = train(tmp_path, [text])
+    assert record["heldout_perplexity"] < 100
+    assert not any(entry["perplexity"] < 100 for entry in record["log"][1:])
+
+
 def test_the_unknown_class_is_learnt_from_rare_words(tmp_path):
     text = tmp_path / "text.txt"
     text.write_text("".join(f"the rare{i} sees .\n" for i in range(300)), encoding="utf-8")

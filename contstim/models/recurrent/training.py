@@ -115,7 +115,10 @@ def cross_entropy(
 
 
 def perplexity(network: RecurrentNetwork, corpus: TokenCorpus) -> float:
-    """Return exp of the mean negative log-probability per token, ends of sentences counted."""
+    """Return exp of the mean negative log-probability per token, ends of sentences counted.
+
+    Infinite where it is too large for a float64.
+    """
     vocabulary = network.vocabulary
     inputs, targets = [], []
     for s in range(len(corpus)):
@@ -123,7 +126,10 @@ def perplexity(network: RecurrentNetwork, corpus: TokenCorpus) -> float:
         inputs.append(first[:, 0])
         targets.append(second[:, 0])
     log_probs = np.concatenate(network.log_probs(inputs, targets))
-    return math.exp(-float(log_probs.mean()))
+    try:
+        return math.exp(-float(log_probs.mean()))
+    except OverflowError:
+        return math.inf
 
 
 class Trainer:
@@ -301,7 +307,8 @@ def train_recurrent(
     Raises
     ------
     InputError
-        If text is missing, empty or not UTF-8, or the state belongs to another training.
+        If text is missing, empty or not UTF-8, the state belongs to another training, or the
+        training diverges.
     OutputError
         If `out` cannot be written, or exists and is not of this training.
     """
@@ -408,7 +415,13 @@ class _Training:
     _clock: float = field(default_factory=time.monotonic)
 
     def run(self, progress: bool) -> None:
-        """Train to the end, evaluating and saving on the way; leave the best weights in place."""
+        """Train to the end, evaluating and saving on the way; leave the best weights in place.
+
+        Raises
+        ------
+        InputError
+            If no evaluation finds a finite perplexity: steps were far too large.
+        """
         trainer, options = self.trainer, self.trainer.options
         with Progress(trainer.total_steps, trainer.step, progress) as shown:
             while not trainer.finished:
@@ -427,6 +440,12 @@ class _Training:
                     network = trainer.network
                     best = RecurrentNetwork(network.config, network.vocabulary, self.best.weights)
                     save_network(self.out, best, self.record, self.storage)
+        if not self.best.weights:
+            self.state.unlink(missing_ok=True)  # nothing to go on from
+            raise InputError(
+                "the training has come apart: at no evaluation was the held-out perplexity finite; "
+                "lower the learning rate"
+            )
         trainer.network.load(self.best.weights)
 
     def _evaluate(self, shown: Progress) -> bool:
