@@ -58,7 +58,7 @@ class MissingExtraError(ContstimError, ImportError):
 
 def near_matches(name: str, known: Iterable[str], all_of: str = "choose one of") -> str:
     """Say which of `known` resemble `name`, or list them all, after `all_of`, when none does."""
-    choices = sorted(known)
+    choices = sorted({*known})
     close = difflib.get_close_matches(name, choices, n=3, cutoff=0.6)
     if close:
         return "did you mean " + " or ".join(repr(c) for c in close) + "?"

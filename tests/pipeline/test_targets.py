@@ -376,6 +376,10 @@ SENTENCE = "The dog saw the cat."
             [*ONE, "--words-at", "1"],
             "--words-at '1' lists no words; write POSITION=WORD,WORD",
         ),
+        (
+            [*ONE, "--words-at", "1=dog", "--words-at", "2=saw", "--words-at", "1=cat"],
+            "--words-at lists words for position 1 twice; list them once, 1=dog,cat",
+        ),
     ],
 )
 def test_what_cannot_be_done_is_one_line_and_status_2(

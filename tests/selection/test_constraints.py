@@ -397,6 +397,12 @@ def test_texts_that_are_no_constraint(text, message):
     assert str(caught.value) == message
 
 
+def test_a_column_that_another_constraint_has_worked_out_is_offered_once():
+    with pytest.raises(InputError) as caught:
+        parse_constraints(["balance:words:1", "balance:word:1"], pd.Index(["a", "b"]))
+    assert str(caught.value).endswith("no column of the features; did you mean 'words'?")
+
+
 def test_a_column_of_text_cannot_be_balanced():
     frame = scores(60, 2)
     table = pd.DataFrame({"source": "book"}, index=frame.index)
