@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from urllib.parse import parse_qsl, quote, unquote
 
 from contstim.errors import SpecError, near_matches
@@ -44,9 +45,13 @@ class ModelSpec:
         Raises
         ------
         SpecError
-            If family or location is missing, the location holds a NUL character, or an option has
-            no ``=`` or comes twice.
+            If family or location is missing, the location holds a NUL character, an option has
+            no ``=`` or comes twice, or bytes are no UTF-8 text.
         """
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise SpecError(f"{text!r} is no UTF-8 text; rename the file it names") from error
         family, colon, rest = text.partition(":")
         path, _, query = rest.partition("?")
         if not colon or not family or not path:
@@ -66,6 +71,15 @@ class ModelSpec:
             if keys.count(key) > 1:
                 raise SpecError(f"option {key!r} is given twice in {text!r}")
         return cls(family, unquote(path), tuple(sorted(pairs)))
+
+    @property
+    def path(self) -> Path:
+        """The location as a path; ``~`` is the user's home folder."""
+        path = Path(self.location)
+        try:
+            return path.expanduser()
+        except RuntimeError:  # the home of nobody
+            return path
 
     def __str__(self) -> str:
         if self.alias is not None:

@@ -28,8 +28,9 @@ if TYPE_CHECKING:
     from contstim.models.ngram import BackOff
 
 
-#: The units of an event whose model knows whole sentences, and no others than those it holds.
-WHOLE = "sentences"
+#: What an event says where only whoever made a table of scores could. Its model knows whole
+#: sentences, and no others than those it holds.
+UNSTATED = "not stated"
 
 
 @dataclass(frozen=True)

@@ -194,7 +194,7 @@ class ReducedModel(SentenceModel):
         """Score sentences, and count the units."""
         if self.unigram is not None:
             return super().totals(sentences)
-        inner = self.model.totals(sentences)
+        inner = _counted(self.model, sentences)
         if self.name == "ppl":
             values = np.exp(-inner.score / inner.n_tokens)
             # First order: the derivative of exp(-LP / T) is the value over T.
@@ -235,6 +235,17 @@ class ReducedModel(SentenceModel):
             # Whole sentences are scored.
             hints=replace(inner.hints, cost=np.maximum(inner.hints.cost, 1.0)),
         )
+
+
+def _counted(model: SentenceModel, sentences: Sequence[str]) -> Totals:
+    """Score sentences, and count their units; refuse a model that cannot tell them."""
+    totals = model.totals(sentences)
+    if not totals.n_tokens.all():
+        raise InputError(
+            f"{model.spec!r} does not tell how many units a sentence has, which reductions and "
+            "perplexities need; take its scores as they are"
+        )
+    return totals
 
 
 def _above_unigram(parts: SentenceParts, unigram: FloatArray) -> SentenceParts:
@@ -307,7 +318,7 @@ def corpus_perplexity(model: SentenceModel, sentences: Sequence[str], per: str =
     if not listed:
         raise InputError("a corpus needs at least one sentence, got none")
     if per == "token":
-        totals = model.totals(listed)
+        totals = _counted(model, listed)
         return float(np.exp(-totals.score.sum() / totals.n_tokens.sum()))
     # A word that is not predicted counts neither above nor below.
     words = np.concatenate(model.score_words(listed))

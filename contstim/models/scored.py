@@ -6,7 +6,6 @@ For selection, evaluation and the planning of designs, which need no new sentenc
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -16,7 +15,7 @@ from contstim.errors import InputError, ModelFileError, near_matches
 from contstim.files import file_digest
 from contstim.models import ModelSpec
 from contstim.models.base import (
-    WHOLE,
+    UNSTATED,
     Event,
     ScoreKind,
     SentenceModel,
@@ -58,7 +57,7 @@ class ScoredSentences(SentenceModel):
     def __init__(self, spec: ModelSpec) -> None:
         spec.check_options(_OPTIONS)
         super().__init__(spec.canonical({"unit": "nats"}))
-        path = Path(spec.location).expanduser()
+        path = spec.path
         if not path.is_file():
             raise ModelFileError(f"{str(spec)!r}: there is no file {spec.location}; check the path")
         self._unit = spec.choice("unit", _UNITS, "nats")
@@ -83,7 +82,7 @@ class ScoredSentences(SentenceModel):
     @property
     def event(self) -> Event:
         """Whole sentences; the rest is for whoever made the table to say."""
-        return Event(WHOLE, *(["not stated"] * 5))
+        return Event("sentences", *([UNSTATED] * 5))
 
     @property
     def kind(self) -> ScoreKind:

@@ -19,7 +19,7 @@ from typing import Any
 
 from contstim.errors import ContstimError, InfeasibleError, InputError, OutputError
 from contstim.files import digest, lock, remove
-from contstim.models.base import WHOLE
+from contstim.models.base import UNSTATED
 from contstim.models.cache import versions
 from contstim.models.registry import load_model
 from contstim.pipeline import Engine, Executor
@@ -111,7 +111,7 @@ class SynthesisRequest:
         specs = (*self.models, *itertools.chain(*self.pairs), *self.options.further)
         models = executor.describe(dict.fromkeys(specs))
         for spec, model in models.items():
-            if model.description["event"]["units"] == WHOLE:
+            if model.description["event"]["start"] == UNSTATED:
                 raise InputError(
                     f"{spec!r} scores the sentences it holds and no others, so that none can be "
                     "written for it; use a model that can be loaded"

@@ -180,6 +180,18 @@ def test_an_unknown_word_is_refused_by_name_or_counted_as_unk(
     assert not lenient.knows(["zebra"])[0]
 
 
+@pytest.mark.parametrize("family", ["trigram", "lstm"])
+def test_a_file_may_lie_in_the_home_folder(
+    specs: dict[str, str], family: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = load_model(specs[family])
+    kind, _, rest = specs[family].partition(":")
+    path, _, options = rest.partition("?")
+    monkeypatch.setenv("HOME", str(Path(path).parent))
+    at_home = load_model(f"{kind}:~/{Path(path).name}?{options}")
+    assert at_home.fingerprint == model.fingerprint
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_position_outside_the_sentence_is_refused(specs: dict[str, str], family: str) -> None:
     model, words = load_model(specs[family]), WordList.of(["dog"])

@@ -11,6 +11,7 @@ import pytest
 from contstim import datasets
 from contstim.cli import main
 from contstim.errors import ContstimError, InputError
+from contstim.models.reductions import corpus_perplexity
 from contstim.models.registry import load_model, score_kind
 
 
@@ -76,6 +77,20 @@ def test_sentences_it_lacks_are_named(file: Path) -> None:
         "the sentences it holds and no others: score these where its scores come from and add "
         "them, or use a model that can be loaded"
     )
+
+
+def test_what_needs_numbers_of_units_is_refused(file: Path) -> None:
+    said = (
+        f"'table:{file}' does not tell how many units a sentence has, which reductions and "
+        "perplexities need; take its scores as they are"
+    )
+    for reduction in ("mean", "pen", "ppl"):
+        with pytest.raises(InputError) as error:
+            load_model(f"table:{file}?reduction={reduction}").score(["The dog slept."])
+        assert str(error.value) == said
+    with pytest.raises(InputError) as error:
+        corpus_perplexity(load_model(f"table:{file}"), ["The dog slept."])
+    assert str(error.value) == said
 
 
 def test_it_serves_where_no_new_sentences_are_needed(

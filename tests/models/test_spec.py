@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -47,6 +49,19 @@ def test_what_is_no_spec(text: str) -> None:
     assert str(error.value) == (
         f"{text!r} is not a model spec; write FAMILY:LOCATION, for example contstim:trigram"
     )
+
+
+def test_a_name_that_is_no_text_is_refused() -> None:
+    # What Python makes of a command line's byte that is no UTF-8.
+    with pytest.raises(SpecError) as error:
+        ModelSpec.parse("ngram:\udcff.arpa")
+    assert str(error.value) == ("'ngram:\\udcff.arpa' is no UTF-8 text; rename the file it names")
+
+
+def test_a_location_may_begin_with_the_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/me")
+    assert ModelSpec.parse("ngram:~/my.arpa").path == Path("/home/me/my.arpa")
+    assert ModelSpec.parse("ngram:~nobody-of-this-name/a").path == Path("~nobody-of-this-name/a")
 
 
 def test_bad_options() -> None:

@@ -251,7 +251,7 @@ def open_checkpoint(spec: ModelSpec) -> Checkpoint:
     device = torch_device(spec.get("device", SHARED_OPTIONS["device"]), spec)
     dtype = getattr(torch, spec.choice("dtype", DTYPES, SHARED_OPTIONS["dtype"]))
     revision = spec.get("revision", SHARED_OPTIONS["revision"])
-    path = Path(spec.location).expanduser()
+    path = spec.path
     stamp = ""
     if path.is_dir():
         stamp = " ".join(f"{f.name}:{f.stat().st_mtime_ns}" for f in sorted(path.iterdir()))

@@ -58,7 +58,7 @@ def student_kind(spec: ModelSpec) -> ScoreKind:
     Of its teacher nothing is known where the folder is not to be read, as on another machine.
     """
     try:
-        teacher = read_record(Path(spec.location).expanduser(), "student")["teacher"]
+        teacher = read_record(spec.path, "student")["teacher"]
     except (KeyError, ModelFileError):
         teacher = {}
     highest = teacher.get("highest")

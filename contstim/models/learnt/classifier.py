@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
@@ -98,7 +97,7 @@ class ClassifierModel(FirstTokenModel):
         spec.check_options(CLASSIFIER_OPTIONS)
         members = spec.choice("members", ("best", "majority"), CLASSIFIER_OPTIONS["members"])
         self.output = spec.choice("output", _OUTPUTS, CLASSIFIER_OPTIONS["output"])
-        record = read_record(Path(spec.location).expanduser(), "classifier")
+        record = read_record(spec.path, "classifier")
         try:
             names = [record["best"]] if members == "best" else list(record["majority"])
         except (KeyError, TypeError) as error:

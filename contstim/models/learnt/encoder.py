@@ -113,7 +113,7 @@ def open_encoder(base: str, device: str = "cpu") -> Encoder:
     """
     spec = _location(base)
     where = torch_device(device)
-    source = source_of(spec, Path(spec.location).expanduser(), spec.get("revision", "main"))
+    source = source_of(spec, spec.path, spec.get("revision", "main"))
 
     def read(options: dict[str, Any]) -> tuple[Any, Any, Any]:
         _check_kind(AutoConfig.from_pretrained(source.name, **options), base)

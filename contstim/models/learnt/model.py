@@ -247,7 +247,7 @@ class FirstTokenModel(SentenceModel):
         self, spec: ModelSpec, members: Sequence[str], defaults: Mapping[str, str] = LEARNT_OPTIONS
     ) -> None:
         super().__init__(spec.canonical(defaults))
-        self.folder = Path(spec.location).expanduser()
+        self.folder = spec.path
         self.encoder, self.members, self._fingerprint = _read_members(
             self.folder, members, spec.get("device", defaults["device"])
         )

@@ -152,7 +152,7 @@ class StudentModel(FirstTokenModel):
 
     def __init__(self, spec: ModelSpec) -> None:
         spec.check_options(LEARNT_OPTIONS)
-        record = read_record(Path(spec.location).expanduser(), "student")
+        record = read_record(spec.path, "student")
         super().__init__(spec, ["student"])
         try:
             self.teacher: dict[str, Any] = dict(record["teacher"])

@@ -116,7 +116,7 @@ class NgramModel(SentenceModel):
     def __init__(self, spec: ModelSpec) -> None:
         spec.check_options(WORD_OPTIONS)
         super().__init__(spec.canonical(WORD_OPTIONS))
-        self.path = Path(spec.location)
+        self.path = spec.path
         self.scores_end = spec.choice("end", ("scored", "none"), WORD_OPTIONS["end"]) == "scored"
         self.binary = is_binary(self.path)
         unknown: int | None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 
@@ -189,7 +188,7 @@ def load_recurrent(spec: ModelSpec) -> RecurrentModel:
         If the file is missing, damaged or of another kind.
     """
     spec.check_options(_OPTIONS)
-    network, _, digest = load_network(Path(spec.location))
+    network, _, digest = load_network(spec.path)
     if network.config.cell != spec.family:
         raise SpecError(
             f"{spec.location!r} holds a network of kind {network.config.cell!r}; "

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from labelled import WORDS, sentences
@@ -15,6 +16,7 @@ from tiny_transformers import SENTENCES, save_checkpoint
 from transformers import AutoModel, AutoTokenizer
 
 from contstim import Sentence, WordList, check_model, load_model
+from contstim.cli import main
 from contstim.errors import InputError, ModelFileError, OutputError, SpecError
 from contstim.models.cache import ScoreCache
 from contstim.models.learnt.encoder import open_encoder
@@ -22,6 +24,21 @@ from contstim.models.learnt.student import distill
 from contstim.models.registry import score_kind
 from contstim.models.toy import TableModel
 from contstim.models.training import FitOptions
+
+
+@pytest.mark.parametrize("kind", ["student", "classifier"])
+def test_sentences_are_written_for_it(
+    kind: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    words, out = tmp_path / "words.txt", tmp_path / "out.csv"
+    words.write_text("The\nA\nthe\na\ndog\ndogs\ncat\nsaw\nran\nold\nman\nwoman\nfast\n")
+    spec = f"{kind}:{request.getfixturevalue(kind)}"
+    sides = ["--reject", spec, "--accept", "contstim:bigram", "--vocabulary", str(words)]
+    assert main(["synthesize", *sides, "The old man saw the cat.", "--out", str(out)]) == 0
+    (row,) = pd.read_csv(out).to_dict("records")
+    fresh = load_model(spec).score([row["natural"], row["synthetic"]])
+    assert fresh[1] < fresh[0]
+    assert row["synthetic_lp_accept"] >= row["natural_lp_accept"]
 
 
 def test_the_contract(student: Path) -> None:
