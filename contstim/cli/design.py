@@ -215,7 +215,7 @@ def _power_of_many(args: argparse.Namespace) -> int:
 
 def _power_of_two(args: argparse.Namespace) -> int:
     from contstim.evaluation.scores import unscored_catch
-    from contstim.evaluation.simulate import power
+    from contstim.evaluation.simulate import power, require_pairs
     from contstim.models.registry import load_model
 
     if len(args.trials) > 1:
@@ -227,11 +227,7 @@ def _power_of_two(args: argparse.Namespace) -> int:
         raise InputError(f"--compare names {compared[0].spec!r} twice; give two models")
     models |= {model.spec: model for model in compared}
     design = read_table(trials, cells="text")
-    for column in ("sentence_1", "sentence_2"):
-        if column not in design:
-            raise InputError(
-                f"{trials} has no column {column!r}; give trials or pairs of sentences"
-            )
+    require_pairs(design, str(trials))
     design = design[~unscored_catch(design, models)]
     columns = [c for c in ("sentence_1", "sentence_2", "group") if c in design]
     table = power(

@@ -202,7 +202,7 @@ def clean_choices(table: pd.DataFrame, cleaning: Cleaning) -> tuple[pd.DataFrame
     require_columns(table, _REQUIRED, "the choices table")
     sieve = Sieve(table)
     if cleaning.missing_sentence == "exclude":
-        bad = _missing_text(sieve.kept)
+        bad = missing_text(sieve.kept)
         sieve.take_out(bad, "missing sentence", "a sentence has no text in the file")
     if cleaning.identical_sentences == "exclude":
         bad = _single_spaced(sieve.kept["sentence_1"]) == _single_spaced(sieve.kept["sentence_2"])
@@ -247,7 +247,7 @@ def check_choices(table: pd.DataFrame, scale: str | None = None) -> pd.DataFrame
         out = out.reset_index(drop=True)
     refuse_rows(out["participant"].isna(), "a row has no participant ({rows})")
     refuse_rows(
-        _missing_text(out),
+        missing_text(out),
         "a sentence is missing ({rows}); fill it in or read with missing_sentence='exclude'",
     )
     for column in ("sentence_1", "sentence_2"):
@@ -355,7 +355,8 @@ def _single_spaced(texts: pd.Series) -> pd.Series:
     return spaced
 
 
-def _missing_text(table: pd.DataFrame) -> pd.Series:
+def missing_text(table: pd.DataFrame) -> pd.Series:
+    """Return in which rows one of the two sentences has no text."""
     texts = table[["sentence_1", "sentence_2"]]
     blank = texts.astype("str").apply(lambda column: column.str.strip() == "")
     missing: pd.Series = (texts.isna() | blank).any(axis=1)

@@ -221,7 +221,13 @@ def _design(
             f"design {name}: sentence {sentence!r} has no finite score under every model; score it "
             "or leave its pair out"
         )
-    distinct = np.unique(pairs, axis=0)
+    same = np.flatnonzero(pairs[:, 0] == pairs[:, 1])
+    if len(same):
+        sentence = str(given["sentence_1"].iloc[same[0]])
+        raise InputError(f"design {name} pairs {sentence!r} with itself; leave such pairs out")
+    # A pair is the same whichever of its sentences is named first.
+    once = np.unique(np.sort(pairs, axis=1), axis=0, return_index=True)[1]
+    distinct = np.unique(pairs[once], axis=0)
     if not len(distinct):
         raise InputError(f"design {name} has no pair; give some")
     return _Design(name, distinct, 0, usable)

@@ -14,7 +14,7 @@ from scipy.stats import beta
 
 from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InputError, require_known
-from contstim.evaluation.choices import align_choices, check_choices
+from contstim.evaluation.choices import align_choices, check_choices, missing_text, name_rows
 from contstim.evaluation.options import UNITS
 from contstim.evaluation.ranks import wilcoxon_signed_rank
 from contstim.evaluation.scores import ScoreSource, log_ratios, score_table, unscored_catch
@@ -136,7 +136,7 @@ def simulate_choices(
     """
     if participants_per_group < 1:
         raise InputError(f"a group needs at least one participant, not {participants_per_group}")
-    require_columns(design, ("sentence_1", "sentence_2"), "the design")
+    require_pairs(design)
     rows = _people(design.reset_index(drop=True), participants_per_group)
     unscored = np.zeros(len(rows), dtype=np.bool_)
     if scores is None:
@@ -160,6 +160,29 @@ def simulate_choices(
     rng = np.random.default_rng(seed)
     rows = rows.assign(rating=answers(latent, simulation, rng))
     return align_choices(check_choices(rows))
+
+
+def require_pairs(design: pd.DataFrame, what: str = "the design") -> None:
+    """Refuse a design without trials, or with one that lacks a sentence.
+
+    Parameters
+    ----------
+    design
+        A row a trial or pair.
+    what
+        What it is, for the message.
+
+    Raises
+    ------
+    InputError
+        If a column or a sentence is missing, or every row; the message names the rows.
+    """
+    require_columns(design, ("sentence_1", "sentence_2"), what)
+    if design.empty:
+        raise InputError(f"{what} has no rows; give trials or pairs of sentences")
+    missing = missing_text(design.reset_index(drop=True))
+    if missing.any():
+        raise InputError(f"{what} lacks a sentence ({name_rows(missing)}); fill it in")
 
 
 def answers(latent: FloatArray, simulation: Simulation, rng: np.random.Generator) -> FloatArray:
@@ -250,6 +273,7 @@ def power(
     require_known("unit", unit, UNITS)
     if n_simulations < 1:
         raise InputError(f"at least one simulation is needed, not {n_simulations}")
+    require_pairs(design)
     pairs = design[~unscored_catch(design, scores)].reset_index(drop=True)
     wide = score_table(scores, [*pairs["sentence_1"], *pairs["sentence_2"]])
     for model in models:

@@ -110,6 +110,17 @@ def test_models_of_one_preference_share_their_studies():
     assert apart["m0", "m2"] == pytest.approx(0, abs=1e-12)
 
 
+def test_a_pair_is_the_same_whichever_sentence_comes_first():
+    pairs = pd.DataFrame({"sentence_1": ["s1", "s5"], "sentence_2": ["s2", "s4"]})
+    turned = pairs.rename(columns={"sentence_1": "sentence_2", "sentence_2": "sentence_1"})
+    sizes = {"n_participants": 4, "trials_each": 3, "n_studies": 60}
+    once, twice = (
+        recovery({"mine": table}, scores(), **sizes).curve
+        for table in (pairs, pd.concat([pairs, turned]))
+    )
+    pd.testing.assert_frame_equal(once, twice)
+
+
 def test_what_is_needed_is_where_the_curve_stays_above():
     frame = scores(models=4)
     found = recovery(
@@ -144,6 +155,11 @@ def test_what_is_needed_is_where_the_curve_stays_above():
             {},
             "design mine: sentence 'gone' has no finite score under every model; score it or "
             "leave its pair out",
+        ),
+        (
+            pd.DataFrame({"sentence_1": ["s1", "s2"], "sentence_2": ["s3", "s2"]}),
+            {},
+            "design mine pairs 's2' with itself; leave such pairs out",
         ),
         (
             pd.DataFrame({"sentence_1": ["s1"]}),

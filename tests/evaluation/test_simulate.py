@@ -164,6 +164,14 @@ def test_groups_have_their_own_pairs():
         (lambda d, s: simulate_choices(d, s, Simulation.of("z")), "names 'z', which has no"),
         (lambda d, s: simulate_choices(d, s, Simulation.of("a"), 0), "at least one participant"),
         (lambda d, s: simulate_choices(d[["trial"]], s, Simulation()), "column 'sentence_1'"),
+        (
+            lambda d, s: simulate_choices(d[:0], s, Simulation()),
+            "the design has no rows; give trials or pairs of sentences",
+        ),
+        (
+            lambda d, s: power(d.assign(sentence_2=None), s, ("a", "b"), Simulation()),
+            "the design lacks a sentence (rows 1, 2, 3, 4 and 5); fill it in",
+        ),
         (lambda d, s: power(d, s, ("a", "b"), Simulation(), [0]), "at least one group"),
         (lambda d, s: power(d, s, ("a", "b"), Simulation(), [1], [0]), "are no experiment"),
         (lambda d, s: power(d, s, ("a", "b"), Simulation(), n_simulations=0), "at least one sim"),
