@@ -42,14 +42,12 @@ def default_source(language: str = "en") -> str:
     return (files("contstim.experiment") / name).read_text("utf-8")
 
 
+_parsed = cache(tomllib.loads)
+
+
 def default_texts() -> dict[str, str]:
     """Return the English texts by their keys."""
     return {key: text.strip() for key, text in _parsed(default_source()).items()}
-
-
-@cache
-def _parsed(source: str) -> dict[str, str]:
-    return tomllib.loads(source)
 
 
 def read_texts(path: Path) -> dict[str, str]:
