@@ -181,6 +181,12 @@ def _text(record: dict[str, Any], key: str, what: str) -> str:
     words = " ".join(value.split())
     if not words:
         raise InputError(f"{key!r} of {what} is empty; fill it or leave that out")
+    try:
+        words.encode()
+    except UnicodeEncodeError as error:  # JSON can name half of a pair, which is no character
+        raise InputError(
+            f"{key!r} of {what} is {value!r}, which holds half of a character; write it whole"
+        ) from error
     return words
 
 

@@ -39,6 +39,9 @@ FAULTS = {
     "{": "this is not JSON",
     '"u1"': 'this is "u1", not an object',
     json.dumps({**GOOD, "id": 3}): "'id' of an utterance is 3, not text; put it in quotes",
+    json.dumps({**GOOD, "reference": "a \ud83d"}): (
+        r"'reference' of the utterance 'u1' is 'a \ud83d', which holds half of a character; write"
+    ),
     json.dumps({**GOOD, "split": "train"}): "the utterance 'u1' has the split 'train'",
     json.dumps({**GOOD, "reference": None}): "the utterance 'u1' has no 'reference'; add it",
     json.dumps({**GOOD, "reference": "  "}): "'reference' of the utterance 'u1' is empty",
