@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 from contstim.arrays import IntArray
-from contstim.errors import InputError
+from contstim.errors import InputError, ModelFileError
 from contstim.files import check_new_folder, replacing
 from contstim.models import ModelSpec
 from contstim.models.hf.checkpoint import Checkpoint
@@ -334,7 +334,15 @@ def _evaluate(
 
 def _perplexity(model: MaskedModel, sentences: Sequence[str], step: int) -> tuple[float, float]:
     """Return the pseudo-perplexity per token and per word, from one scoring."""
-    totals = model.totals(list(sentences))
+    try:
+        totals = model.totals(list(sentences))
+    except ModelFileError:
+        if step == 0:
+            raise
+        raise InputError(
+            f"the training has come apart: after {step} steps the network computes no numbers; "
+            "lower the learning rate"
+        ) from None
     logs = -totals.score.sum() / np.array([totals.n_tokens.sum(), totals.n_words.sum()])
     if not (logs < _LARGEST_LOG).all():
         raise InputError(

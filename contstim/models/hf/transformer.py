@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
-from contstim.errors import InputError
+from contstim.errors import InputError, ModelFileError
 from contstim.files import file_digest
 from contstim.models import ModelSpec
 from contstim.models.base import Event, Replacements, SentenceModel, SentenceParts, as_sentences
@@ -157,10 +157,17 @@ class TransformerModel(SentenceModel):
     def parts(self, sentences: Sequence[str]) -> list[SentenceParts]:
         """Score every token of each sentence. See the class for what is scored.
 
-        Raises as the contract says, and `InputError` for a sentence longer than the network takes.
+        Raises as the contract says, `InputError` for a sentence longer than the network takes, and
+        `ModelFileError` where the network computes NaN, as some do in 16 bits.
         """
         encoded = self.encode(sentences)
         values = self.values(encoded)
+        for sentence, own in zip(sentences, values, strict=True):
+            if np.isnan(own).any():
+                raise ModelFileError(
+                    f"{self.spec} computes no number for {sentence!r} but NaN; ask for "
+                    "dtype=float32, or take a checkpoint that is not damaged"
+                )
         if len(encoded) == 1:
             # A search goes on from the sentence that it has just verified.
             self._last = (sentences[0], encoded[0], values[0])

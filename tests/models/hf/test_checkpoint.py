@@ -41,6 +41,23 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def test_a_network_that_computes_no_number_is_found_out(tiny: Tiny, tmp_path: Path) -> None:
+    for name in ("bert", "gpt2"):
+        folder = tmp_path / name
+        shutil.copytree(tiny(name), folder)
+        network = load_model(f"hf:{folder}").network.model
+        with torch.no_grad():
+            network.get_input_embeddings().weight.fill_(torch.nan)
+        network.save_pretrained(folder)
+        for options in ("", "?reduction=ppl"):
+            with pytest.raises(ModelFileError) as error:
+                load_model(f"hf:{folder}{options}").score(["the dog ran"])
+            assert str(error.value) == (
+                f"hf:{folder} computes no number for 'the dog ran' but NaN; ask for "
+                "dtype=float32, or take a checkpoint that is not damaged"
+            )
+
+
 def test_the_configuration_decides_what_a_checkpoint_is(tiny: Tiny, folder: Path) -> None:
     assert isinstance(load_model(f"hf:{tiny('bert')}"), MaskedModel)
     assert isinstance(load_model(f"hf:{tiny('gpt2')}"), CausalModel)
