@@ -121,6 +121,16 @@ class EvaluationOptions:
     seed: Seed = 0
     adaptive: AdaptivePlan | None = None
 
+    def __post_init__(self) -> None:
+        names = [analysis.name for analysis in self.analyses]
+        for what, given in (("analyses", names), ("measures", self.measures)):
+            for name in given:
+                if given.count(name) > 1:  # one row of the tables would be another's namesake
+                    raise InputError(f"{what} has {name!r} twice; name each once")
+        for one, two in self.planned:
+            if one == two:
+                raise InputError(f"planned compares {one!r} with itself; give two models")
+
 
 #: Options by name. ``golan2023`` is the published analysis of Golan et al. (2023): SciPy 1.7's
 #: choice between exact and normal p-values, one false-discovery family of comparisons and

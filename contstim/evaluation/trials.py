@@ -127,7 +127,8 @@ def default_analyses(pairs: pd.DataFrame, most: int = 12) -> tuple[Analysis, ...
     target it) if any do; ``catch`` if there are catch trials; and if there are several but no
     more than `most` conditions, each of them by name (every model on all its trials), and
     where its trials target models ``NAME/targeted``, or for pairs of a natural and a synthetic
-    sentence ``NAME/accept`` and ``NAME/reject``.
+    sentence ``NAME/accept`` and ``NAME/reject``; a condition that is called ``all`` or
+    ``targeted`` itself as ``condition all`` and so on.
     """
     chosen = [Analysis("all")]
     targets = pairs["model_1"].notna()
@@ -143,14 +144,15 @@ def default_analyses(pairs: pd.DataFrame, most: int = 12) -> tuple[Analysis, ...
         if condition in catch:
             continue
         here = pairs["condition"] == condition
-        chosen.append(Analysis(condition, (condition,)))
+        name = f"condition {condition}" if condition in ("all", "targeted") else condition
+        chosen.append(Analysis(name, (condition,)))
         if not (here & targets).any():
             continue
         if _mixed(pairs)[here.to_numpy()].any():
             for role in ("accept", "reject"):
-                chosen.append(Analysis(f"{condition}/{role}", (condition,), role))
+                chosen.append(Analysis(f"{name}/{role}", (condition,), role))
         elif (here & targets).sum() < targets.sum():
-            chosen.append(Analysis(f"{condition}/targeted", (condition,), "either"))
+            chosen.append(Analysis(f"{name}/targeted", (condition,), "either"))
     return tuple(chosen)
 
 

@@ -335,6 +335,16 @@ def test_instructive_trials_have_most_people_against_the_model():
     assert table[["n_preferred", "n_rejected"]].to_numpy().tolist() == [[0, 4], [1, 3]]
 
 
+def test_conditions_named_as_analyses_are_have_rows_of_their_own(make_study):
+    study, scores = make_study(n_people=4)
+    pairs = study.groupby(["sentence_1", "sentence_2"]).ngroup()
+    study["condition"] = np.where(pairs % 2, "all", "targeted")
+    table = evaluate(study, scores, measures=("accuracy",)).models
+    assert not table.duplicated(["analysis", "model"]).any()
+    rows = table[table["model"] == "a"].set_index("analysis")["n_trials"]
+    assert rows["condition all"] + rows["condition targeted"] == rows["all"]
+
+
 def test_a_significant_difference_from_the_ceiling_says_its_direction(make_study):
     """A model that knows every choice lies above the bound that the other people set."""
     study, scores = make_study(n_people=40, n_pairs=30, noise=2.0)
