@@ -262,7 +262,8 @@ def _models_of(triplets: pd.DataFrame, objective: str) -> tuple[pd.Series, pd.Se
     require_columns(triplets, ("model_1", "model_2", *_TEXTS, *_NUMBERS), "the triplets table")
     if triplets.empty:
         raise InfeasibleError("the triplets table has no row; synthesise triplets first")
-    unnamed = np.flatnonzero(triplets[["model_1", "model_2"]].isna().any(axis=1))
+    names = triplets[["model_1", "model_2"]]
+    unnamed = np.flatnonzero((names.isna() | (names == "")).any(axis=1))
     if len(unnamed):
         raise InputError(
             f"row {unnamed[0] + 1} of the triplets table lacks a model's name; give it, or leave "

@@ -247,6 +247,8 @@ def test_refusals():
     unnamed = table.assign(model_2=["m2", None, *["m2"] * (len(table) - 2)])
     with pytest.raises(InputError, match="row 2 of the triplets table lacks a model's name"):
         select_triplets(unnamed)
+    with pytest.raises(InputError, match="row 2 of the triplets table lacks a model's name"):
+        select_triplets(unnamed.fillna(""), 2, strata=1)  # as read_triplets has it
     both = pd.concat([table, table.assign(model_1="m2", model_2="m1")])
     with pytest.raises(InputError, match="both ways round; turn one of them"):
         select_triplets(both)
