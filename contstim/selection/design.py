@@ -178,14 +178,25 @@ def _selected(
         if frame is None or not wanted:
             continue
         require_columns(frame, columns, what)
-        if "model_1" not in frame:  # pairs for a set of models
-            frame = frame.assign(model_1=None, model_2=None)
-        table = _sentences(frame, [c for c in columns if c not in ("model_1", "model_2")], what)
+        named = _named(frame, what)
+        table = _sentences(named, [c for c in columns if c not in ("model_1", "model_2")], what)
         made = [_items(table, condition, _SIDES[condition]) for condition in wanted]
         number = _order(made[0], layout.groups, wanted[0], rng)
         parts += made
         starts += [(number + k) % layout.groups for k in range(len(made))]
     return parts, starts
+
+
+def _named(frame: pd.DataFrame, what: str) -> pd.DataFrame:
+    """Return a table with two models' names in each row, or none: pairs for a set of models."""
+    names = frame.reindex(columns=["model_1", "model_2"]).astype(object)
+    unnamed = (names.isna() | (names == "")).to_numpy()
+    if (half := unnamed[:, 0] != unnamed[:, 1]).any():
+        raise InputError(
+            f"row {int(half.argmax()) + 1} of {what} names one model but not the other; name both, "
+            "or neither for a set of models"
+        )
+    return frame.assign(**names.mask(unnamed, None)) if unnamed.any() else frame
 
 
 def _sentences(frame: pd.DataFrame, columns: Sequence[str], what: str) -> pd.DataFrame:

@@ -273,6 +273,16 @@ def test_arguments_that_make_no_sense():
         "the table of triplets has no column 'natural'; it has 'model_1', 'model_2', "
         "'synthetic_1', 'synthetic_2'"
     )
+    for half in (natural.assign(model_1=""), natural.drop(columns="model_2")):
+        assert refusal(InputError, half, layout=Layout(3, 1)) == (
+            "row 1 of the table of natural pairs names one model but not the other; name both, or "
+            "neither for a set of models"
+        )
+    unnamed = triplets.assign(model_1=["m1", None, *["m1"] * (len(triplets) - 2)])
+    assert refusal(InputError, None, unnamed, layout=Layout(3, 1)) == (
+        "row 2 of the table of triplets names one model but not the other; name both, or neither "
+        "for a set of models"
+    )
     with pytest.raises(InputError) as caught:
         Layout(groups=0)
     assert str(caught.value) == "groups is 0; give at least 1"
