@@ -36,13 +36,18 @@ def pair_tables(data: TrialData, scores: pd.DataFrame, trials: pd.DataFrame) -> 
 
 
 def _by_condition(data: TrialData) -> Iterator[tuple[str, BoolArray]]:
-    """Yield each condition and which pairs are of it, shape (P,); all of several ones first."""
+    """Yield each condition and which pairs are of it, shape (P,); all of several ones first.
+
+    One of several that is called ``all`` itself is ``condition all``, as among the analyses.
+    """
     condition = data.pairs["condition"].to_numpy(dtype=object)
     distinct = list(dict.fromkeys(condition))
-    if len(distinct) > 1:
+    several = len(distinct) > 1
+    if several:
         yield "all", np.ones(data.n_pairs, dtype=np.bool_)
     for name in distinct:
-        yield name, np.asarray(condition == name, dtype=np.bool_)
+        own = "condition all" if several and name == "all" else name
+        yield own, np.asarray(condition == name, dtype=np.bool_)
 
 
 def trial_table(data: TrialData) -> pd.DataFrame:

@@ -339,8 +339,13 @@ def test_conditions_named_as_analyses_are_have_rows_of_their_own(make_study):
     study, scores = make_study(n_people=4)
     pairs = study.groupby(["sentence_1", "sentence_2"]).ngroup()
     study["condition"] = np.where(pairs % 2, "all", "targeted")
-    table = evaluate(study, scores, measures=("accuracy",)).models
+    result = evaluate(study, scores, measures=("accuracy",))
+    table = result.models
     assert not table.duplicated(["analysis", "model"]).any()
+    people, models = result.people.agreement, result.pairs.model_agreement
+    assert people["condition"].tolist()[0] == "all"
+    assert sorted(people["condition"]) == ["all", "condition all", "targeted"]
+    assert not models.duplicated(["condition", "model_1", "model_2"]).any()
     rows = table[table["model"] == "a"].set_index("analysis")["n_trials"]
     assert rows["condition all"] + rows["condition targeted"] == rows["all"]
 
