@@ -332,7 +332,7 @@ class Subset:
         ranked = self._ranked(others)
         lower = self._against_ranked(ranked, own) * defined
         cells = cosine_cells(human, ranked)
-        cells = cells + self._on_others(self._mean_effect(others, own))
+        cells = cells + self._on_others(self._mean_effect(others, own), ~np.isnan(cells))
         if upper == "optimum":
             best = self._ranked(self._optimum_order(own))
             high = self._against_ranked(best, own) * defined
@@ -376,14 +376,20 @@ class Subset:
         gained = own * (at_pair[0] - slope) - (at_pair[1] - slope * others)
         return np.asarray(gained / np.maximum(self._seen - 1, 1))
 
-    def _on_others(self, effect: FloatArray) -> FloatArray:
+    def _on_others(self, effect: FloatArray, there: BoolArray | None = None) -> FloatArray:
         """Return what effects on others' ceilings add to cells: around 0 at each pair, (R,).
+
+        `there` are the cells of participants whose own ceiling is defined; by default all.
 
         A participant's choices are part of what the others' lower ceilings are made of, and so
         move its mean more than by their own part. The upper one is made to be the greatest, so that
         to first order no choice moves it for others.
         """
-        mean = _sums(self.pair, effect, self.data.n_pairs)[self.pair] / self._seen
+        seen = self._seen
+        if there is not None:
+            effect = np.where(there, effect, 0.0)
+            seen = _sums(self.pair, there.astype(np.float64), self.data.n_pairs)[self.pair]
+        mean = _sums(self.pair, effect, self.data.n_pairs)[self.pair] / np.maximum(seen, 1.0)
         return np.asarray(np.bincount(self.person)[self.person] * (effect - mean))
 
     @cached_property

@@ -218,6 +218,26 @@ def test_cells_of_ceilings_have_the_ceilings_as_their_mean(make_study, measure, 
         assert design.mean(cells).value == pytest.approx(np.nanmean(mean))
 
 
+@pytest.mark.parametrize("measure", ["accuracy", "signed_rank_cosine"])
+def test_the_mean_stays_where_others_tie_and_leave_somebody_without_a_ceiling(measure):
+    # The first two contradict each other, which leaves the third nobody's mean to be judged by.
+    ratings = {"p": (2.5, -1.5), "q": (-2.5, 1.5), "r": (0.5, 1.5)}
+    rows = [
+        (who, f"a {k}", f"b {k}", rating)
+        for who, given in ratings.items()
+        for k, rating in enumerate(given)
+    ]
+    names = ["participant", "sentence_1", "sentence_2", "rating"]
+    choices = align_choices(check_choices(pd.DataFrame(rows, columns=names)))
+    subset = everything(TrialData.of(choices))
+    ceilings = subset.ceilings(measure)
+    assert np.isnan(ceilings.lower).tolist() == [False, False, measure != "accuracy"]
+    cells = ceilings.lower_cells
+    there = ~np.isnan(cells)
+    mean = subset.design(there).weight @ cells[there]
+    assert mean == pytest.approx(np.nanmean(ceilings.lower))
+
+
 def study_of(choices):
     """Ratings (N, P) of everybody on every pair, as trials."""
     n, p = choices.shape
