@@ -319,9 +319,14 @@ class CellDesign:
         p2, i2, _ = self._squares
         return 1 / p2, 1 / i2
 
+    def average(self, cells: FloatArray) -> float:
+        """Return the mean of `cells` (C,) over participants; exactly theirs if all are alike."""
+        alike = cells.size > 0 and np.ptp(cells) == 0
+        return float(cells[0] if alike else self.weight @ cells)
+
     def deviations(self, cells: FloatArray) -> FloatArray:
         """Return w (x - mean) of each cell, shape (C,), which `mean_of` takes."""
-        return np.asarray(self.weight * (cells - self.weight @ cells))
+        return np.asarray(self.weight * (cells - self.average(cells)))
 
     def lean(self, cells: FloatArray, stderr: float) -> FloatArray:
         """Return by how much each cell's pair is to weigh more to raise the mean, shape (C,).
@@ -334,7 +339,7 @@ class CellDesign:
     def mean(self, cells: FloatArray, population: str = POPULATIONS[0]) -> SampledMean:
         """Return the mean of `cells` (C,) over participants and its standard error."""
         return mean_of(
-            float(self.weight @ cells),
+            self.average(cells),
             self.deviations(cells),
             self.person,
             self.pair,
@@ -431,7 +436,7 @@ def difference_of(
         leaves the plain difference.
     """
     sides = [first, second]
-    values = [float(design.weight @ cells) for _, design, cells in sides]
+    values = [design.average(cells) for _, design, cells in sides]
     deviations = [design.deviations(cells) for _, design, cells in sides]
     difference = values[0] - values[1]
     plain = _apart(difference, deviations, sides, person, pair, population)

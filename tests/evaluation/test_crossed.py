@@ -263,6 +263,16 @@ def test_enough_people_and_sentences_are_enough_whatever_rounding_makes_of_their
         assert crossed(k, n).mean(rng.normal(size=n * k), SUCH).stderr > 0 or min(k, n) < 4
 
 
+def test_rounding_makes_no_difference_of_cells_that_are_all_alike() -> None:
+    for n in range(4, 30):  # of some of these the sum of weights is 1 less the last bit
+        design = crossed(n, 7)
+        mean = design.mean(np.full(7 * n, 0.5))
+        assert (mean.value, mean.stderr, mean.p_chance(0.5)) == (0.5, 0.0, 1.0)
+        side = (np.arange(7 * n), design, np.full(7 * n, 0.7))
+        apart = difference_of(side, side, design.person, design.pair)
+        assert (apart.value, apart.p()) == (0.0, 1.0)
+
+
 def test_cells_that_are_all_alike_leave_no_doubt() -> None:
     design = crossed(5, 6)
     same = design.mean(np.zeros(30))
