@@ -60,6 +60,23 @@ def word_options(args: argparse.Namespace) -> WordOptions:
     return WordOptions(**given(args, WordOptions))
 
 
+def words_at_positions(texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Read the words of ``--words-at``, by position."""
+    found: dict[str, tuple[str, ...]] = {}
+    for text in texts:
+        position, equals, words = text.partition("=")
+        if not equals or not words:
+            raise InputError(f"--words-at {text!r} lists no words; write POSITION=WORD,WORD")
+        if position in found:
+            together = ",".join([*found[position], words])
+            raise InputError(
+                f"--words-at lists words for position {position} twice; list them once, "
+                f"{position}={together}"
+            )
+        found[position] = tuple(words.split(","))
+    return found
+
+
 def read_vocabulary(path: str | None, options: WordOptions | None = None) -> Vocabulary:
     """Read the vocabulary given by ``--vocabulary``, or the bundled one, and choose of its words.
 

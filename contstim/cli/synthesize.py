@@ -42,6 +42,7 @@ from contstim.cli.common import (
     tell,
     tell_failed,
     word_options,
+    words_at_positions,
     write_output,
 )
 from contstim.cli.parsing import CommandParser, given, positive, reader, threads
@@ -126,7 +127,7 @@ def run(args: argparse.Namespace) -> int:
     words = word_options(args)
     own = args.vocabulary or words.given
     vocabulary = read_vocabulary(args.vocabulary, words) if own else None
-    words_at = _words_at(args.words_at or ())
+    words_at = words_at_positions(args.words_at or ())
     words.refuse((word for listed in words_at.values() for word in listed), Path())
     pairs = args.pair or (itertools.combinations(args.model, 2) if target == "pair" else ())
     request = SynthesisRequest(
@@ -193,23 +194,6 @@ def _target(args: argparse.Namespace) -> str:
             "--target with --model"
         )
     return str(target)
-
-
-def _words_at(texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Read positions and their words."""
-    found: dict[str, tuple[str, ...]] = {}
-    for text in texts:
-        position, equals, words = text.partition("=")
-        if not equals or not words:
-            raise InputError(f"--words-at {text!r} lists no words; write POSITION=WORD,WORD")
-        if position in found:
-            together = ",".join([*found[position], words])
-            raise InputError(
-                f"--words-at lists words for position {position} twice; list them once, "
-                f"{position}={together}"
-            )
-        found[position] = tuple(words.split(","))
-    return found
 
 
 def _print_rows(request: SynthesisRequest, executor: Executor, out: IO[str]) -> Iterator[Row]:

@@ -153,7 +153,7 @@ class SentenceParts:
 
 @dataclass(frozen=True)
 class Totals:
-    """One row a sentence: what the `scores` table holds (DESIGN, section 4).
+    """One row a sentence: what the `scores` table holds.
 
     Attributes
     ----------

@@ -69,7 +69,7 @@ class MaskedEvent(Event):
 class MaskedModel(TransformerModel):
     """A masked language model with one scoring metric.
 
-    The metrics (DESIGN, section 3) are weighted sums of log p(token | visible tokens); special
+    The metrics are weighted sums of log p(token | visible tokens); special
     tokens are always visible and never scored.
 
     ``pll``
