@@ -19,6 +19,10 @@ class InputError(ContstimError, ValueError):
     """A value, sentence or file given by the user cannot be used."""
 
 
+class NoDataError(InputError):
+    """Data that are not there, or not yet: no file, an empty one, a study without answers."""
+
+
 class UnknownNameError(InputError):
     """A name (model, metric, strategy, column ...) that is not among those offered."""
 

@@ -18,7 +18,7 @@ from os import PathLike
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Literal, cast
 
-from contstim.errors import InputError, MissingExtraError, near_matches
+from contstim.errors import InputError, MissingExtraError, NoDataError, near_matches
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -137,7 +137,7 @@ def _read_parquet(path: str | PathLike[str]) -> pd.DataFrame:
             f"reading {path} needs pyarrow; pip install pyarrow, or save the table as CSV"
         ) from error
     except FileNotFoundError:
-        raise InputError(f"there is no file {path}; check the path") from None
+        raise NoDataError(f"there is no file {path}; check the path") from None
     except (OSError, ValueError) as error:
         raise InputError(f"cannot read {path}: {' '.join(str(error).split())}") from error
 
@@ -149,7 +149,7 @@ def _parse(
 
     text = "\n".join(line for _, line in numbered_lines(path))
     if not text.strip():
-        raise InputError(f"{name} is empty; give a table with a header and rows")
+        raise NoDataError(f"{name} is empty; give a table with a header and rows")
     source, separator = io.StringIO(text), "\t" if ".tsv" in Path(path).suffixes else ","
     try:
         if cells == "guessed":
@@ -282,7 +282,7 @@ def numbered_lines(path: str | PathLike[str]) -> Iterator[tuple[int, str]]:
             f"{name}, line {number} is not UTF-8 text ({error.reason}); save the file as UTF-8"
         ) from None
     except FileNotFoundError:
-        raise InputError(f"there is no file {name}; check the path") from None
+        raise NoDataError(f"there is no file {name}; check the path") from None
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise InputError(f"{name} is not a whole gzip file ({error}); make it again") from None
     except OSError as error:

@@ -13,7 +13,7 @@ from contstim.adaptive.posterior import ModelPosterior, Nodes, softmax
 from contstim.adaptive.sequences import fit_e_value
 from contstim.adaptive.verdicts import Verdict, verdicts
 from contstim.arrays import BoolArray, FloatArray, IntArray
-from contstim.errors import InputError
+from contstim.errors import InputError, NoDataError
 
 #: Conditions whose trials say nothing of the models.
 NOT_COUNTED = ("anchor", "catch", "attention", "practice")
@@ -137,7 +137,7 @@ def _chosen(choices: pd.DataFrame) -> BoolArray:
 def _trials(choices: pd.DataFrame, log_probs: pd.DataFrame, plan: AdaptivePlan) -> _Trials:
     rows = np.flatnonzero(_chosen(choices))
     if not len(rows):
-        raise InputError("there are no answers to chosen trials; wait for some")
+        raise NoDataError("there are no answers to chosen trials; wait for some")
     if "block" in choices:
         block = pd.to_numeric(choices["block"], errors="coerce").to_numpy(dtype=np.float64)[rows]
         if np.isnan(block).any():

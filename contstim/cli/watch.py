@@ -6,7 +6,7 @@ of a study of `contstim experiment`, which has scores and plan of its own if it 
 views: belief (posterior weights of the models), fit (e-values against each model), and a verdict
 that may be asked for after every answer: best, equivalent, futile or go on, with what would help.
 Without a plan, trials without propensities are taken for a fixed design. Exit status 0, whatever
-the verdict.
+the verdict; 2 if there are no answers, for which --every waits.
 
 Examples:
   contstim watch choices.csv --scores scores.csv
@@ -17,6 +17,7 @@ Examples:
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -26,7 +27,7 @@ import pandas as pd
 from contstim.adaptive import POLICIES, AdaptivePlan
 from contstim.adaptive.standing import most_trials, replay, study_standing
 from contstim.cli.parsing import CommandParser, number, positive
-from contstim.errors import InputError
+from contstim.errors import InputError, NoDataError
 from contstim.evaluation import FORMATS, check_choices, read_choices, score_table
 from contstim.evaluation.choices import clean_choices
 from contstim.evaluation.options import read_adaptive_plan
@@ -51,51 +52,65 @@ def configure(parser: CommandParser) -> None:
     what = "ask for the answers of a finished study again, chosen by this policy"
     parser.add("--replay", what, choices=sorted(POLICIES))
     parser.add("--blinded", "say stop or go on, nothing else")
-    what = "look again until the study may stop (default: once)"
+    what = "look again until the study may stop, and wait for the first answer (default: once)"
     parser.add("--every SECONDS", what, number(1, 1e6))  # each look reads the whole study again
 
 
 def run(args: argparse.Namespace) -> int:
     """Look, and say what is seen."""
-    given = None if args.scores is None else read_scores(args.scores)
+    # What no answer mends is refused before any is waited for.
+    given = None if args.scores is None else _of_models(read_scores(args.scores), args.model)
+    plan = None if args.plan is None else read_adaptive_plan(args.plan)
     before = None
     while True:
-        choices, own, planned = _read(Path(args.choices), args.format, given is None)
-        scores = own if given is None else given
-        if scores is None:
-            raise InputError(f"{args.choices} holds no scores; give --scores")
-        for name in args.model:
-            if name not in scores:
-                known = ", ".join(map(str, scores.columns))
-                raise InputError(f"--model {name!r} has no scores; there are {known}")
-        scores = scores[args.model] if args.model else scores
-        plan = _plan(args, choices, planned)
-        if args.replay is not None:
-            _, found = replay(choices, scores, plan)
-        else:
-            found = study_standing(choices, scores, plan, every=not args.blinded)
-        said = ("stop" if found.stops else "go on") if args.blinded else str(found)
+        stops, out = False, sys.stdout
+        try:
+            stops, said = _look(args, given, plan)
+        except NoDataError as error:
+            if args.every is None:
+                raise
+            said, out = f"no answers yet ({error}); looking every {args.every:g} s", sys.stderr
         if said != before:
-            print(said, flush=True)
+            print(said, file=out, flush=True)
         before = said
-        if args.every is None or found.stops:
+        if args.every is None or stops:
             return 0
         time.sleep(args.every)
+
+
+def _look(
+    args: argparse.Namespace, given: pd.DataFrame | None, plan: AdaptivePlan | None
+) -> tuple[bool, str]:
+    """Return whether the study may stop, and what is to be said of it."""
+    choices, scores, planned = _read(Path(args.choices), args.format, given)
+    scores = _of_models(scores, args.model)
+    plan = _plan(args, choices, plan or planned)
+    if args.replay is not None:
+        _, found = replay(choices, scores, plan)
+    else:
+        found = study_standing(choices, scores, plan, every=not args.blinded)
+    return found.stops, ("stop" if found.stops else "go on") if args.blinded else str(found)
+
+
+def _of_models(scores: pd.DataFrame, names: list[str]) -> pd.DataFrame:
+    """Return the scores of the models that are named; of all if none is."""
+    for name in names:
+        if name not in scores:
+            known = ", ".join(map(str, scores.columns))
+            raise InputError(f"--model {name!r} has no scores; there are {known}")
+    return scores[names] if names else scores
 
 
 def _plan(
     args: argparse.Namespace, choices: pd.DataFrame, planned: AdaptivePlan | None
 ) -> AdaptivePlan:
     plan = planned or AdaptivePlan()
-    if args.plan is not None:
-        plan = read_adaptive_plan(args.plan)
-    elif planned is not None:
-        pass
-    elif "propensity" not in choices and args.replay in (None, "fixed", "random"):
-        fixed = replace(plan.choosing, policy="fixed")
-        plan = replace(plan, choosing=fixed, stopping=replace(plan.stopping, constant=True))
+    fixed = "propensity" not in choices and args.replay in (None, "fixed", "random")
+    if planned is None and fixed:
+        choosing = replace(plan.choosing, policy="fixed")
+        plan = replace(plan, choosing=choosing, stopping=replace(plan.stopping, constant=True))
     trials = args.trials
-    if trials is None and args.plan is None and planned is None:
+    if trials is None and planned is None:
         trials = most_trials(choices)
     if args.replay is not None:
         plan = replace(plan, choosing=replace(plan.choosing, policy=args.replay))
@@ -103,35 +118,40 @@ def _plan(
 
 
 def _read(
-    path: Path, kind: str, with_scores: bool
-) -> tuple[pd.DataFrame, pd.DataFrame | None, AdaptivePlan | None]:
-    """Return choices, and the scores and the plan that come with them."""
-    if path.is_dir():
-        if (path / "study.toml").exists():
-            from contstim.experiment.collected import read_collected
-            from contstim.experiment.study import read_study
+    path: Path, kind: str, scores: pd.DataFrame | None
+) -> tuple[pd.DataFrame, pd.DataFrame, AdaptivePlan | None]:
+    """Return choices, the scores that are given or else come with them, and the plan that does."""
+    if path.is_dir() and (path / "study.toml").exists():
+        from contstim.experiment.collected import read_collected
+        from contstim.experiment.study import read_study
 
-            study = read_study(path)
-            choices = _tidy(read_collected(study).choices)
-            if study.adaptive is None:
-                return choices, None, None
+        study = read_study(path)
+        if scores is None and study.adaptive is not None:
             from contstim.experiment.adaptive import scores_path
 
-            scores = read_scores(scores_path(study)) if with_scores else None
-            return choices, scores, study.adaptive
-        parts = sorted(path.glob("*.csv"))
+            scores = read_scores(scores_path(study))
+        scores = _required(scores, path)
+        return _tidy(read_collected(study).choices), scores, study.adaptive
+    if path.is_dir():
+        scores, parts = _required(scores, path), sorted(path.glob("*.csv"))
         if not parts:
-            raise InputError(f"the folder {path} has no study.toml and no .csv; name a study's")
+            raise NoDataError(f"the folder {path} has no study.toml and no .csv; name a study's")
         tables = [read_table(part, cells="guessed") for part in parts]
-        return _tidy(pd.concat(tables, ignore_index=True)), None, None
+        return _tidy(pd.concat(tables, ignore_index=True)), scores, None
     if kind == "tidy":
-        return _tidy(path), None, None
+        scores = _required(scores, path)
+        return _tidy(path), scores, None
     human = read_choices(path, kind)
     table = human.choices
-    if human.scores is None:
-        return table, None, None
-    own = score_table(human.scores, [*table["sentence_1"], *table["sentence_2"]])
-    return table, own, None
+    if scores is None and human.scores is not None:
+        scores = score_table(human.scores, [*table["sentence_1"], *table["sentence_2"]])
+    return table, _required(scores, path), None
+
+
+def _required(scores: pd.DataFrame | None, path: Path) -> pd.DataFrame:
+    if scores is None:
+        raise InputError(f"{path} holds no scores; give --scores")
+    return scores
 
 
 def _tidy(source: Path | pd.DataFrame) -> pd.DataFrame:

@@ -14,7 +14,7 @@ from typing import Annotated
 import numpy as np
 import pandas as pd
 
-from contstim.errors import InputError, UnknownNameError, ValidationError
+from contstim.errors import InputError, NoDataError, UnknownNameError, ValidationError
 from contstim.settings import one_of, settings
 from contstim.tables import CHOICES, require_columns
 
@@ -241,7 +241,7 @@ def check_choices(table: pd.DataFrame, scale: str | None = None) -> pd.DataFrame
     if len(twice):
         raise InputError(f"the choices table has two columns {twice[0]!r}; keep one")
     if table.empty:
-        raise InputError("the choices table has no rows; nothing can be evaluated")
+        raise NoDataError("the choices table has no rows; nothing can be evaluated")
     out = table.copy()
     if not (pd.api.types.is_integer_dtype(out.index) and out.index.is_unique):
         out = out.reset_index(drop=True)

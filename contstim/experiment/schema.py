@@ -10,7 +10,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from contstim.errors import InputError, OutputError
+from contstim.errors import InputError, NoDataError, OutputError
 from contstim.experiment.study import Study
 from contstim.files import digest, replacing
 
@@ -188,7 +188,7 @@ def open_data(path: Path, study: Study | None = None) -> sqlite3.Connection:
         If the file cannot be opened or written.
     """
     if study is None and not path.exists():
-        raise InputError(
+        raise NoDataError(
             f"there are no data {path}; run the study with `contstim experiment serve`"
         )
     try:

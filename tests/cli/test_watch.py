@@ -101,6 +101,64 @@ def test_watching_ends_when_the_study_may_stop(files, capsys, monkeypatch):
     assert capsys.readouterr().out == "go on\nstop\n"
 
 
+def test_watching_waits_for_the_first_answer(files, capsys, monkeypatch):
+    table = pd.read_csv("choices.csv")
+    table["condition"] = np.where(table["trial"] == 1, "catch", "test")
+    (files / "parts").mkdir()
+    states = ["", table.iloc[:0], table.iloc[:1], table]
+
+    def wait(seconds):
+        assert seconds == 5
+        state = states.pop(0)
+        text = state if isinstance(state, str) else state.to_csv(index=False)
+        (files / "parts" / "0.csv").write_text(text)
+
+    given = ["--scores", "scores.csv", "--every", "5", "--blinded"]
+    monkeypatch.setattr("time.sleep", wait)
+    assert main(["watch", "parts", *given]) == 0
+    said = capsys.readouterr()
+    assert said.out == "stop\n"
+    assert said.err.splitlines() == [
+        f"no answers yet ({why}); looking every 5 s"
+        for why in (
+            "the folder parts has no study.toml and no .csv; name a study's",
+            "parts/0.csv is empty; give a table with a header and rows",
+            "the choices table has no rows; nothing can be evaluated",
+            "there are no answers to chosen trials; wait for some",
+        )
+    ]
+
+
+def test_watching_waits_for_a_study_that_was_not_begun(tmp_path, capsys, monkeypatch):
+    study = make_adaptive(tmp_path)
+
+    def wait(seconds):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("time.sleep", wait)
+    assert main(["watch", str(study.folder), "--every", "5"]) == 130
+    assert "no answers yet (there are no data " in capsys.readouterr().err
+    Store(study).close()
+    assert main(["watch", str(study.folder), "--every", "5"]) == 130
+    assert "no answers yet (the choices table has no rows" in capsys.readouterr().err
+    assert main(["watch", str(study.folder)]) == 2  # asked once, there is nothing to be said
+    assert "the choices table has no rows" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ([], "none.csv holds no scores; give --scores"),
+        (["--scores", "none.csv"], "there is no file none.csv"),
+        (["--scores", "scores.csv", "--model", "ugly"], "--model 'ugly' has no scores"),
+        (["--scores", "scores.csv", "--plan", "none.toml"], "none.toml"),
+    ],
+)
+def test_what_no_answer_mends_is_not_waited_for(files, capsys, given, message):
+    assert main(["watch", "none.csv", "--every", "5", *given]) == 2
+    assert message in capsys.readouterr().err
+
+
 def test_a_finished_study_is_replayed_under_a_policy(files, capsys):
     given = ["--scores", "scores.csv", "--replay", "information", "--trials", "4"]
     assert main(["watch", "choices.csv", *given]) == 0
