@@ -96,8 +96,8 @@ class Counted(SentenceModel):
             self.n += len(index)
             if self.n > self.limit:
                 raise SpentError
-            price = np.broadcast_to(np.asarray(table.hints.cost), table.upper.shape)
-            self.inputs += list(self.inputs[-1] + np.cumsum(price[index]))
+            cost = np.broadcast_to(np.asarray(table.hints.cost), table.upper.shape)
+            self.inputs += list(self.inputs[-1] + np.cumsum(cost[index]))
             return table.score(index)
 
         return replace(table, score=score)
@@ -107,18 +107,18 @@ def trajectory(
     text: str,
     reject: SentenceModel,
     accept: SentenceModel,
-    dear: int,
+    costlier: int,
     proposal: WordReplacement,
     search_by: Strategy,
     limit: int,
 ) -> Run:
     """Return what happened in one search.
 
-    Scores of the dear model, of the other, and loss after every step; the inputs that the scores
-    asked for had cost in all, after each of them; and whether the search ended by itself.
+    Scores of the costlier model, of the other, and loss after every step; the inputs that the
+    scores asked for had cost in all, after each of them; and whether the search ended by itself.
     """
     models = [reject, accept]
-    counted = models[dear] = Counted(models[dear], limit)
+    counted = models[costlier] = Counted(models[costlier], limit)
     search = Search(Problem.pair(*models), proposal, Sentence.parse(text), seed=0)
     natural = float(reject.score([text])[0])
     ended = True
@@ -128,8 +128,8 @@ def trajectory(
         ended = False
     points = [(0, 0, 0.0)]
     for number, step in enumerate(search.steps, start=1):
-        spent = step.n_scores[dear] + number
-        points.append((spent, step.n_scores[1 - dear], step.scores[0] - natural))
+        spent = step.n_scores[costlier] + number
+        points.append((spent, step.n_scores[1 - costlier], step.scores[0] - natural))
     return points, counted.inputs, ended
 
 
@@ -175,12 +175,12 @@ def compare(
     sentence = Sentence.parse(starts[0])
     words = proposal.words(sentence, 3)
     tables = [model.replacements(sentence, 3, words) for model in (reject, accept)]
-    works = [table.hints.multiply_adds for table in tables]
-    prices = [
-        float(np.min(table.hints.cost)) * (1.0 if None in works else work)
-        for table, work in zip(tables, works, strict=True)
+    multiply_adds = [table.hints.multiply_adds for table in tables]
+    costs = [
+        float(np.min(table.hints.cost)) * (1.0 if None in multiply_adds else per_input)
+        for table, per_input in zip(tables, multiply_adds, strict=True)
     ]
-    dear = int(prices[1] > prices[0])
+    costlier = int(costs[1] > costs[0])
     limit, listed = max(budgets), proposal.vocabulary.elsewhere.words
     names_of = (reject.spec, accept.spec, reject.fingerprint, accept.fingerprint)
 
@@ -189,11 +189,11 @@ def compare(
         return kept(
             folder,
             (*names_of, *listed, limit, name, text),
-            lambda: trajectory(text, reject, accept, dear, proposal, by, limit),
+            lambda: trajectory(text, reject, accept, costlier, proposal, by, limit),
         )
 
     runs = {name: [run(name, text) for text in starts] for name in names}
-    role = ("rejecting", "accepting")[dear]
+    role = ("rejecting", "accepting")[costlier]
     print(f"\n{reject.spec} rejects, {accept.spec} accepts; scores counted: the {role} model's\n")
     print("| exact scores at most | strategy | mean loss, nats | scores of the other | inputs |")
     print("| ---: | --- | ---: | ---: | ---: |")

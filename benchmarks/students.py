@@ -5,7 +5,7 @@ Usage: python benchmarks/students.py --data FOLDER [--learn 4000]
        [--teacher SPEC] [--timed 300]
 
 With --data, a student of the teacher (contstim:bert?metric=pll) learns from sentences of 4 to 15
-words of ``FOLDER/sentences.txt.gz``, drawn by lot, and is measured on 2,000 of
+words of ``FOLDER/sentences.txt.gz``, drawn at random, and is measured on 2,000 of
 ``FOLDER/heldout.txt.gz``. With --student, one that `contstim models distill` made is used, with
 the teacher that it names. Teacher and student are timed in one run, on the pool's sentences of 4
 to 15 words.

@@ -168,7 +168,7 @@ def in_order(view: View) -> FloatArray:
     return np.where(np.arange(len(view.places)) == int(view.available.argmax()), 0.0, -np.inf)
 
 
-#: How much each pair is worth to a policy, by its name. A policy of your own is one more entry: a
+#: The value of each pair to a policy, by its name. A policy of your own is one more entry: a
 #: function of a `View` that returns a value for each pair, minus infinity for never.
 POLICIES: dict[str, Callable[[View], FloatArray]] = {
     "information": information,
@@ -224,7 +224,7 @@ def choose_block(
     choosing, view
         How, and by what.
     rng
-        Where chance comes from.
+        The generator of what is drawn at random.
     words
         Of each pair, for the penalty on repeats.
 
@@ -251,56 +251,59 @@ def choose_block(
     best = np.sort(np.argpartition(-values, size - 1)[:size]) if size else np.arange(0)
     near = values[best]
     outcomes = view.weights[None]
-    chances = view.curves[np.arange(len(view.weights)), :, view.places[best]] if joint else None
+    probabilities = (
+        view.curves[np.arange(len(view.weights)), :, view.places[best]] if joint else None
+    )
     for _ in range(min(choosing.block, int(available.sum()))):
         if chosen and choosing.policy == "fixed":
             best, near = np.array([available.argmax()]), np.zeros(1)
-        elif chosen and chances is not None:
+        elif chosen and probabilities is not None:
             outcomes = _outcomes(outcomes, view, chosen[-1])
-            near = _joint(outcomes, chances)
-        worth = near * (1 - choosing.repeats * _repeated(best, chosen, words))
+            near = _joint(outcomes, probabilities)
+        penalised = near * (1 - choosing.repeats * _repeated(best, chosen, words))
         left = available[best]
-        spread = np.zeros(len(best))
+        distribution = np.zeros(len(best))
         if left.any():
-            spread[left] = softmax(worth[left] / choosing.temperature)
+            distribution[left] = softmax(penalised[left] / choosing.temperature)
         share = epsilon if left.any() else 1.0
         if rng.random() < share:
             pair = int(rng.choice(np.flatnonzero(available)))
         else:
-            drawn = int(np.searchsorted(spread.cumsum(), rng.random()))
+            drawn = int(np.searchsorted(distribution.cumsum(), rng.random()))
             pair = int(best[min(drawn, len(best) - 1)])
         at = int(np.searchsorted(best, pair))
-        own = float(spread[at]) if at < len(best) and best[at] == pair else 0.0
+        in_best = at < len(best) and best[at] == pair
+        directed = float(distribution[at]) if in_best else 0.0
         chosen.append(pair)
-        propensities.append(share / int(available.sum()) + (1 - share) * own)
+        propensities.append(share / int(available.sum()) + (1 - share) * directed)
         available[pair] = False
     return chosen, propensities
 
 
 def _outcomes(outcomes: FloatArray, view: View, pair: int) -> FloatArray:
     """Return the joint weights of answers so far and models, shape (R, M), one answer later."""
-    chances = view.curves[np.arange(len(view.weights)), :, view.places[pair]]  # M, C
-    after = (outcomes[:, None, :] * chances.T[None]).reshape(-1, len(view.weights))
+    probabilities = view.curves[np.arange(len(view.weights)), :, view.places[pair]]  # M, C
+    after = (outcomes[:, None, :] * probabilities.T[None]).reshape(-1, len(view.weights))
     if len(after) > _MOST_OUTCOMES:
         kept = np.sort(np.argsort(-after.sum(axis=1), kind="stable")[:_MOST_OUTCOMES])
         after = after[kept] / after[kept].sum()
     return np.asarray(after)
 
 
-def _joint(outcomes: FloatArray, chances: Curves) -> FloatArray:
+def _joint(outcomes: FloatArray, probabilities: Curves) -> FloatArray:
     """Return the information of one more answer, given those before, of L pairs.
 
     Parameters
     ----------
     outcomes
         Shape (R, M).
-    chances
+    probabilities
         P(answer | model) of the pairs, shape (L, M, C), as the indexing of `Curves` gives it.
     """
     mass = outcomes.sum(axis=1)
-    after = np.einsum("rm,lmc->rlc", outcomes / mass[:, None], chances, optimize=True)
+    after = np.einsum("rm,lmc->rlc", outcomes / mass[:, None], probabilities, optimize=True)
     mixed = -(after * np.log(np.maximum(after, 1e-12))).sum(axis=2)
-    entropies = -(chances * np.log(chances)).sum(axis=2)  # L, M
+    entropies = -(probabilities * np.log(probabilities)).sum(axis=2)  # L, M
     within = entropies @ outcomes.sum(axis=0)
     return np.asarray(mass @ mixed - within, dtype=np.float64)
 

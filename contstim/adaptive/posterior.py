@@ -30,7 +30,7 @@ SIX_POINT = (2.2, 4.34)
 
 @settings
 class Link:
-    """How people answer if a model is right, and what is believed of it before there are answers.
+    """How people answer if a model is right, and the prior over models and slopes.
 
     A person chooses sentence 2 of a pair as `contstim.selection.People` says, with a slope of each
     model's own: no model is punished for the scale of its log-probabilities. A pair is asked once,
@@ -157,14 +157,14 @@ class Nodes:
         self._cuts = np.array([-t for t in reversed(link.thresholds)] + [0.0, *link.thresholds])
         self._curve = _logistic_normal(people.item_sd)
 
-    def chances(self, leaning: FloatArray) -> FloatArray:
+    def probabilities(self, leaning: FloatArray) -> FloatArray:
         """Return the probability of each answer, shape (..., C), at leanings, logits."""
         people, n = self.link.people, self.link.n_answers
         above = self._passes(leaning[..., None] - self._cuts)
         ends = np.ones((*above.shape[:-1], 1))
         both = np.concatenate([ends, above, 0 * ends], axis=-1)
-        chances = (1 - people.lapse) * -np.diff(both, axis=-1) + people.lapse / n
-        return np.asarray(np.maximum(chances, _TINY))
+        probabilities = (1 - people.lapse) * -np.diff(both, axis=-1) + people.lapse / n
+        return np.asarray(np.maximum(probabilities, _TINY))
 
     def _passes(self, leaning: FloatArray) -> FloatArray:
         """Return the tabled logistic function, averaged over effects of pairs."""
@@ -253,8 +253,8 @@ class Nodes:
     def _table(self) -> Curves:
         """Return P(answer) at each node and preference of the grid, shape (H K, C, G)."""
         leaning = self.slopes[..., None] * self.grid + self.leanings[:, None]
-        chances = self.chances(leaning.reshape(-1, _GRID))
-        return np.ascontiguousarray(chances.swapaxes(-1, -2), dtype=np.float32)
+        probabilities = self.probabilities(leaning.reshape(-1, _GRID))
+        return np.ascontiguousarray(probabilities.swapaxes(-1, -2), dtype=np.float32)
 
 
 @lru_cache(maxsize=8)
@@ -315,11 +315,11 @@ class ModelPosterior:
             Its number, from `Link.answer_of`, 0 for sure of the left-hand sentence.
         """
         before = self.log_evidence
-        state, log_chance = self.nodes.update(
+        state, log_probability = self.nodes.update(
             self.person(participant), np.asarray(preferences), np.asarray(answer)
         )
         self._people[participant] = state
-        self.log_likelihood = self.log_likelihood + log_chance
+        self.log_likelihood = self.log_likelihood + log_probability
         self.n_answers += 1
         return np.asarray(self.log_evidence - before)
 

@@ -145,11 +145,11 @@ def plan_departures(choices: pd.DataFrame, plan: AdaptivePlan) -> list[str]:
     if "propensity" not in chosen:
         found.append("the choices have no propensities; the plan stores that of every trial.")
     else:
-        chance = pd.to_numeric(chosen["propensity"], errors="coerce").to_numpy(dtype=np.float64)
+        propensity = pd.to_numeric(chosen["propensity"], errors="coerce").to_numpy(dtype=np.float64)
         epsilon = 0.0 if plan.choosing.policy == "fixed" else plan.choosing.epsilon
         available = pd.to_numeric(chosen.get("available", np.inf), errors="coerce")
         floor = epsilon / np.asarray(available, dtype=np.float64)
-        bad = int((~(chance >= floor * (1 - 1e-9))).sum())
+        bad = int((~(propensity >= floor * (1 - 1e-9))).sum())
         if bad:
             found.append(
                 f"{bad} trials have a propensity below epsilon / available pairs, or none; the "

@@ -1,4 +1,4 @@
-"""How a study stands: belief, fit and verdict from its choices so far; and its replay."""
+"""How a study stands: posterior, fit and verdict from its choices so far; and its replay."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Standing:
         model with this link"), `accuracy` (mean over the participants counted).
     verdicts
         After each participant counted; empty while there is none.
-    n_answers, n_believed
+    n_answers, n_counted
         Answers to chosen trials, and those of them that the posterior counts: the first to each
         pair.
     n_participants
@@ -41,7 +41,7 @@ class Standing:
     models: pd.DataFrame
     verdicts: list[Verdict]
     n_answers: int
-    n_believed: int
+    n_counted: int
     n_participants: int
 
     @property
@@ -61,15 +61,15 @@ class Standing:
 
     @property
     def sentences(self) -> list[str]:
-        """Belief, fit and verdict, a sentence each."""
+        """Posterior, fit and verdict, a sentence each."""
         weights = self.models.sort_values("posterior", ascending=False, kind="stable")
-        belief = zip(weights["model"], weights["posterior"], strict=True)
-        shown = ", ".join(f"{model} {weight:.3f}" for model, weight in belief)
+        posterior = zip(weights["model"], weights["posterior"], strict=True)
+        shown = ", ".join(f"{model} {weight:.3f}" for model, weight in posterior)
         against = zip(self.models["model"], self.models["log_e_against"], strict=True)
         fits = ", ".join(f"{model} {value:.1f}" for model, value in against)
         last = self.verdicts[-1].text if self.verdicts else "go on: nobody has finished"
         return [
-            f"belief: {shown} (by the first answers to {self.n_believed} pairs)",
+            f"posterior: {shown} (by the first answers to {self.n_counted} pairs)",
             f"fit: log e-values against each model with this link: {fits}",
             f"verdict: {last}",
         ]
@@ -234,13 +234,13 @@ def _scores(
     slopes = np.exp(nodes.log_prior)[None]
     state = np.broadcast_to(nodes.weights, (1, len(nodes.log_prior), len(nodes.weights)))
     curve = nodes.curves(state, slopes)[0].astype(np.float64)
-    chances = np.empty(g.shape)
+    predicted = np.empty(g.shape)
     for answer in range(len(curve)):
         own = answers == answer
-        chances[own] = np.interp(g[own], nodes.grid, curve[answer])
+        predicted[own] = np.interp(g[own], nodes.grid, curve[answer])
     coin = _COIN / len(curve)
     most = float(np.log((1 - _COIN + coin) / coin))
-    return np.log((1 - _COIN) * chances + coin), (-most, most)
+    return np.log((1 - _COIN) * predicted + coin), (-most, most)
 
 
 def _over_pool(
@@ -252,19 +252,19 @@ def _over_pool(
                 f"the choices have no column {column!r}, without which nothing can be said of the "
                 "pool; give stopping.over = 'asked'"
             )
-    chance, available, size = (
+    propensity, available, size = (
         pd.to_numeric(table[name], errors="coerce").to_numpy(dtype=np.float64)
         for name in ("propensity", "available", "pool")
     )
     epsilon = plan.choosing.epsilon
-    enough = chance >= epsilon / available * (1 - 1e-9)
+    enough = propensity >= epsilon / available * (1 - 1e-9)
     if not enough.all():
         row = int(np.argmin(enough))
         raise InputError(
-            f"propensity {chance[row]:g} is below choosing.epsilon / available = "
+            f"propensity {propensity[row]:g} is below choosing.epsilon / available = "
             f"{epsilon / available[row]:g}; give the epsilon that the study had"
         )
-    return pool_scores(scores, chance, size), (bounds[0] / epsilon, bounds[1] / epsilon)
+    return pool_scores(scores, propensity, size), (bounds[0] / epsilon, bounds[1] / epsilon)
 
 
 def pool_scores(
@@ -339,16 +339,16 @@ def replay(
             rng = np.random.default_rng([plan.seed, number])
             least = min(plan.choosing.block, plan.trials - done)
             pairs, propensities = choose_block(replace(plan.choosing, block=least), view, rng)
-            for pair, chance in zip(pairs, propensities, strict=True):
+            for pair, propensity in zip(pairs, propensities, strict=True):
                 t = row_of[pair]
                 if not asked[pair]:
                     answer = plan.link.answer_of(float(trials.rating[t]))
                     preferences = trials.sign[t] * trials.pool.preferences[pair]
                     posterior.add(person, preferences, answer)
                 asked[pair], answered[pair] = True, False
-                issued.append((int(trials.rows[t]), number, chance))
+                issued.append((int(trials.rows[t]), number, propensity))
             done += len(pairs)
             number += 1
-    rows, blocks, chances = (list(part) for part in zip(*issued, strict=True))
-    table = choices.iloc[rows].assign(block=blocks, propensity=chances)
+    rows, blocks, propensities = (list(part) for part in zip(*issued, strict=True))
+    table = choices.iloc[rows].assign(block=blocks, propensity=propensities)
     return table, study_standing(table, log_probs, plan)

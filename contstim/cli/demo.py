@@ -65,8 +65,8 @@ _KEPT = "contstim:gpt>=natural-5"
 _FLOOR = parse_floor(_KEPT)
 #: A pair of models, how many sentences it starts from, a floor, and what a sentence costs beside
 #: the others (the first use of a network loads it).
-Work = tuple[tuple[str, str], int, Floor | None, float]
-_WORK: tuple[Work, ...] = (
+WantedTriplets = tuple[tuple[str, str], int, Floor | None, float]
+_WANTED: tuple[WantedTriplets, ...] = (
     (PAIRS[0], 3, None, 1.0),
     (PAIRS[0], 1, _FLOOR, 5.0),
     (PAIRS[1], 2, None, 3.5),
@@ -126,7 +126,7 @@ def run(args: argparse.Namespace) -> int:
     natural = _natural_pair(scores[list(_REAL)])
     say(_told(natural))
     rows, written = [], []
-    for triplet, kept in write_triplets(scores, _WORK, args.seed):
+    for triplet, kept in write_triplets(scores, _WANTED, args.seed):
         rows.append(triplet.row())
         written.append((_pair_of(triplet, kept), kept))
         say(_told(written[-1][0]))
@@ -180,7 +180,7 @@ def over_the_range(scores: pd.DataFrame, number: int, seed: int) -> list[str]:
 
 
 def write_triplets(
-    scores: pd.DataFrame, wanted: Sequence[Work], seed: int
+    scores: pd.DataFrame, wanted: Sequence[WantedTriplets], seed: int
 ) -> Iterator[tuple[Triplet, bool]]:
     """Write triplets; yield each, and whether it kept a floor, as soon as it is there.
 
@@ -194,7 +194,7 @@ def write_triplets(
     seed
         Of what is left to chance.
     """
-    work = [
+    searches = [
         (pair, sentence, floor)
         for pair, number, floor, _ in wanted
         for sentence in over_the_range(scores[list(pair)], number, seed)
@@ -202,7 +202,7 @@ def write_triplets(
     costs = [cost for _, number, _, cost in wanted for _ in range(number)]
     words = common_words()
     load = cache(load_model)
-    for pair, sentence, floor in track(work, len(work), "writing sentences", weights=costs):
+    for pair, sentence, floor in track(searches, len(searches), "writing sentences", weights=costs):
         models = [load(spec) for spec in pair]
         floors = [] if floor is None else [floor]
         others = [load(floor.model) for floor in floors]

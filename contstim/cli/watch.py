@@ -3,7 +3,7 @@
 CHOICES is a tidy table of choices, one row a trial and participant, to which rows may be added
 while this runs; a folder of such tables, taken together in the order of their names; or the folder
 of a study of `contstim experiment`, which has scores and plan of its own if it is adaptive. Three
-views: belief (posterior weights of the models), fit (e-values against each model), and a verdict
+views: posterior (weights of the models), fit (e-values against each model), and a verdict
 that may be asked for after every answer: best, equivalent, futile or go on, with what would help.
 Without a plan, trials without propensities are taken for a fixed design. Exit status 0, whatever
 the verdict; 2 if there are no answers, for which --every waits.

@@ -22,7 +22,7 @@ from contstim.evaluation.subset import Subset
 from contstim.evaluation.trials import TrialData
 from contstim.selection.people import MIN_GROUPS, unit_of_tests
 
-_MOST_WORK = 500_000_000
+_MOST_COST = 500_000_000
 _FEWEST_DRAWS = 200
 # Up to so many sizes of ratings, ranks of many participants are found together.
 _MOST_SIZES = 16
@@ -76,16 +76,16 @@ def affordable_draws(data: TrialData, levels: Sequence[str], wanted: int) -> int
 
     All of them, unless pairs are resampled in a large study whose participants saw different
     trials or used a slider: everybody's ranks must then be found again in every resample, and
-    beyond a bound on the work (choices times models times resamples) 200 must do.
+    beyond a bound on the cost (choices times models times resamples) 200 must do.
     """
-    work = len(data.rating) * max(len(data.models), 1)
-    if "pair" not in levels or work * wanted <= _MOST_WORK:
+    cost = len(data.rating) * max(len(data.models), 1)
+    if "pair" not in levels or cost * wanted <= _MOST_COST:
         return wanted
     whole = Subset(data, np.arange(len(data.rating)), np.arange(len(data.models)))
     few_sizes = len(np.unique(np.abs(data.rating))) <= _MOST_SIZES
     if few_sizes and whole.shared.n <= max(4, whole.n_people // 8):
         return wanted
-    return min(wanted, max(_FEWEST_DRAWS, _MOST_WORK // work))
+    return min(wanted, max(_FEWEST_DRAWS, _MOST_COST // cost))
 
 
 def draw(data: TrialData, levels: Sequence[str], n_draws: int, seed: int) -> Draws:

@@ -24,13 +24,13 @@ from contstim.evaluation.options import EvaluationOptions, departures, preset_op
 from contstim.evaluation.result import Evaluation, Provenance, Summary
 from contstim.evaluation.scores import (
     ScoreSource,
-    aside_note,
     model_scores,
     rising,
     score_kinds,
     score_table,
     token_table,
     unscored_catch,
+    unscored_note,
     whole_table,
 )
 from contstim.evaluation.tables import result_tables
@@ -166,7 +166,7 @@ def _standing(
     try:
         return study_standing(kept, rising(study.whole(), study.kinds), options.adaptive)
     except InputError as error:
-        notes.append(f"Belief, fit and verdict of the adaptive study are missing: {error}.")
+        notes.append(f"Posterior, fit and verdict of the adaptive study are missing: {error}.")
         return None
 
 
@@ -203,7 +203,7 @@ class _Scored:
         if source is None:
             return cls(choices, {}, pd.DataFrame(), None, {}, [])
         unscored = unscored_catch(choices, source)
-        notes = [aside_note(unscored, choices)] if unscored.any() else []
+        notes = [unscored_note(unscored, choices)] if unscored.any() else []
         choices = choices[~unscored]
         table = score_table(source, [*choices["sentence_1"], *choices["sentence_2"]])
         tokens = token_table(source, list(table.index))

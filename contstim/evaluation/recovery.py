@@ -172,8 +172,8 @@ def recovery(
     studies = np.arange(n_studies) % len(models)
     parts = np.array_split(studies, -(-n_studies * n_participants * trials_each // _CHUNK))
     right = np.zeros((len(made), len(models), n_participants))
-    work = [(number, part) for number in range(len(made)) for part in parts]
-    for number, part in track(work, len(work), "simulating studies"):
+    parts_of_designs = [(number, part) for number in range(len(made)) for part in parts]
+    for number, part in track(parts_of_designs, len(parts_of_designs), "simulating studies"):
         sizes = n_participants, trials_each
         named = _studies(made[number], scaled, part, people, *sizes, decision, rngs[number])
         np.add.at(right[number], part, named)
@@ -258,7 +258,7 @@ def _studies(
     else:
         one, two = design.pairs.T
         differences = (scaled[two] - scaled[one])[None]
-    chances = people.probabilities(differences)
+    probabilities = people.probabilities(differences)
     which = np.arange(n) if design.n_random else np.zeros(n, dtype=np.int64)
     preferences = people.preferences(differences)[which, :, right]  # studies, pairs
     order = np.argsort(rng.random((n, k)), axis=1)
@@ -275,7 +275,7 @@ def _studies(
     count = np.zeros((n, n_participants))
     is_best = np.zeros((n, n_participants), dtype=bool)
     for model in range(scaled.shape[1]):
-        own = chances[which, :, model] if design.n_random else chances[:, :, model]
+        own = probabilities[which, :, model] if design.n_random else probabilities[:, :, model]
         score = _scores(own, order, second, decision).reshape(n, n_participants, trials_each)
         sums = np.round(score.sum(axis=2).cumsum(axis=1), 9)  # sums of the same terms are equal
         is_right = (right == model)[:, None]
@@ -286,14 +286,16 @@ def _studies(
     return np.asarray(is_best / count)
 
 
-def _scores(chances: FloatArray, order: IntArray, second: BoolArray, decision: str) -> FloatArray:
+def _scores(
+    probabilities: FloatArray, order: IntArray, second: BoolArray, decision: str
+) -> FloatArray:
     """Return a model's score of each answer, shape (studies, trials)."""
     if decision == "log-score":
-        yes, no = np.log(chances), np.log1p(-chances)
+        yes, no = np.log(probabilities), np.log1p(-probabilities)
     else:  # no preference is right half the time
-        yes = np.heaviside(np.round(chances - 0.5, 12), 0.5)
+        yes = np.heaviside(np.round(probabilities - 0.5, 12), 0.5)
         no = 1 - yes
-    if len(chances) == 1:
+    if len(probabilities) == 1:
         yes, no = yes[0][order], no[0][order]
     else:
         yes, no = (np.take_along_axis(values, order, axis=1) for values in (yes, no))

@@ -66,7 +66,7 @@ def _write(evaluation: Evaluation, place: Path) -> Path:
     if answer := " ".join(answer_sentences(evaluation)):
         page.paragraph(answer)
     if evaluation.standing is not None:
-        page.heading("The adaptive study: belief, fit and verdict")
+        page.heading("The adaptive study: posterior, fit and verdict")
         page.bullets(standing_sentences(evaluation))
         page.table(evaluation.standing.models)
         page.table(evaluation.standing.pairs)

@@ -197,7 +197,7 @@ class Evaluation:
     provenance
         What the tables were made from, and how.
     standing
-        Of an adaptive study, whose plan `EvaluationOptions.adaptive` has: belief, fit and verdict.
+        Of an adaptive study, whose plan `EvaluationOptions.adaptive` has: posterior, fit, verdict.
     """
 
     models: pd.DataFrame

@@ -108,8 +108,8 @@ def unscored_catch(trials: pd.DataFrame, scores: ScoreSource) -> BoolArray:
     return catch & both.isin(lacking).any(axis=1).to_numpy()
 
 
-def aside_note(unscored: BoolArray, trials: pd.DataFrame) -> str:
-    """Say that catch trials were set aside."""
+def unscored_note(unscored: BoolArray, trials: pd.DataFrame) -> str:
+    """Say that catch trials without scores are left out."""
     n = len(trials.loc[unscored, ["sentence_1", "sentence_2"]].drop_duplicates())
     return (
         f"{n} catch {'trial has' if n == 1 else 'trials have'} no scores under every model: "

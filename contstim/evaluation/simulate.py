@@ -289,9 +289,9 @@ def power(
         pool.check(groups, people, trials)
     significant = np.zeros((len(sizes), 2), dtype=np.int64)  # any way, for the first model
     units = [unit_of_tests(size[0], min_groups) if unit == "auto" else unit for size in sizes]
-    work = np.repeat(np.arange(len(sizes)), n_simulations)
+    numbers = np.repeat(np.arange(len(sizes)), n_simulations)
     weights = np.repeat([_COST + int(np.prod(size)) for size in sizes], n_simulations).tolist()
-    for number in track(work, len(work), "simulating experiments", weights=weights):
+    for number in track(numbers, len(numbers), "simulating experiments", weights=weights):
         difference = pool.experiment(*sizes[number], measure, rng)
         if units[number] == "group":
             difference = difference.reshape(sizes[number][:2]).mean(axis=1)

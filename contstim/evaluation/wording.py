@@ -128,7 +128,7 @@ def methods_sentences(evaluation: Evaluation) -> list[str]:
 
 
 def standing_sentences(evaluation: Evaluation) -> list[str]:
-    """Return belief, fit and verdict of an adaptive study, and when it could have ended."""
+    """Return posterior, fit and verdict of an adaptive study, and when it could have ended."""
     found = evaluation.standing
     if found is None:
         return []

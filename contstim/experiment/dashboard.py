@@ -79,7 +79,7 @@ def read_summary(path: Path, study: Study, counts: AnswerCounts, now: float) -> 
         ``session``, ``code``, ``seat``, ``group``, ``state`` (``active``, ``idle``, ``released`` or
         the outcome), ``answered``, ``trials``, ``minutes`` (from consent to the last message),
         ``silent`` (minutes since then), ``catch`` and ``checks`` (right and shown so far),
-        ``conflicts``, ``median_rt_ms``, ``seated`` (whether it has its assignment and may lose it).
+        ``conflicts``, ``median_rt_ms``, ``assigned`` (whether it has an assignment to lose).
 
     Raises
     ------
@@ -95,14 +95,14 @@ def read_summary(path: Path, study: Study, counts: AnswerCounts, now: float) -> 
         counted = counts.update(connection)
         rows = connection.execute("SELECT * FROM sessions ORDER BY started_at DESC, session")
         sessions = [_session(row, counted.get(row["session"]), study, now) for row in rows]
-        seats = connection.execute(
+        of_groups = connection.execute(
             "SELECT group_number AS 'group', count(*) AS seats, count(session) AS taken"
             " FROM seats GROUP BY group_number ORDER BY group_number"
         ).fetchall()
         known = dict(connection.execute("SELECT name, n FROM counts").fetchall())
         last = connection.execute("SELECT max(received_at) FROM answers").fetchone()[0]
     complete = Counter(one["group"] for one in sessions if one["state"] == "complete")
-    groups = [{**dict(row), "complete": complete[row["group"]]} for row in seats]
+    groups = [{**dict(row), "complete": complete[row["group"]]} for row in of_groups]
     return {
         "study": study.study.name,
         "seats": sum(group["seats"] for group in groups),
@@ -140,7 +140,7 @@ def _session(
         "group": row["group_number"],
         "state": _state(row, now),
         "ended": row["outcome"] is not None,
-        "seated": row["outcome"] is None and row["released_at"] is None,
+        "assigned": row["outcome"] is None and row["released_at"] is None,
         "answered": len(counted.choices),
         "trials": len(own),
         "minutes": round((row["last_at"] - row["started_at"]) / 60, 1),

@@ -337,12 +337,12 @@ def _agree(connection: sqlite3.Connection, about: Mapping[str, str], study: Stud
         design = {a: _content(study, a) for a in study.design.trials}
         return about["design"] == digest(_json(design))
     own = _digests(study)
-    seats = connection.execute("SELECT seat, digest FROM seats")
-    return all(own.get(seat) == known for seat, known in seats if known)
+    stored = connection.execute("SELECT seat, digest FROM seats")
+    return all(own.get(assignment) == known for assignment, known in stored if known)
 
 
 def _bring_up_to_date(connection: sqlite3.Connection, study: Study | None) -> None:
-    """Make tables that are not there, and give assignments that were added to the study a seat."""
+    """Make tables that are not there, and add the assignments that were added to the study."""
     about = "SELECT value FROM about WHERE key = 'format'"
     if study is None and connection.execute(about).fetchone()[0] == _FORMAT:
         return

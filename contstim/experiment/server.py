@@ -171,7 +171,7 @@ def make_app(store: Store, token: str, page: Path = PAGE) -> Starlette:
         The folder of the page's files: ``index.html`` is filled in and served at ``/``, all of
         them below ``/static/``.
     """
-    api, board = _Api(store), _Dashboard(store, token)
+    api, dashboard = _Api(store), _Dashboard(store, token)
 
     async def index(_: Request) -> Response:
         try:
@@ -202,12 +202,12 @@ def make_app(store: Store, token: str, page: Path = PAGE) -> Starlette:
         Route("/api/answers", _safely(api.answers), methods=["POST"]),
         Route("/api/events", _safely(api.events), methods=["POST"]),
         Route("/api/finish", _safely(api.finish), methods=["POST"]),
-        Route("/dashboard", board.guarded(board.page)),
-        Route("/dashboard", _safely(board.log_in), methods=["POST"]),
-        Route("/dashboard/release", board.guarded(board.release), methods=["POST"]),
-        Route("/dashboard/backup", board.guarded(board.backup), methods=["POST"]),
-        Route("/dashboard/export", board.guarded(board.export), methods=["POST"]),
-        Route("/api/dashboard", _safely(board.data)),
+        Route("/dashboard", dashboard.guarded(dashboard.page)),
+        Route("/dashboard", _safely(dashboard.log_in), methods=["POST"]),
+        Route("/dashboard/release", dashboard.guarded(dashboard.release), methods=["POST"]),
+        Route("/dashboard/backup", dashboard.guarded(dashboard.backup), methods=["POST"]),
+        Route("/dashboard/export", dashboard.guarded(dashboard.export), methods=["POST"]),
+        Route("/api/dashboard", _safely(dashboard.data)),
         *own,
         Mount(f"/static/{page_version(page)}", _Kept(directory=page, check_dir=False)),
     ]

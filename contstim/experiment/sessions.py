@@ -130,14 +130,14 @@ def return_to_assignment(connection: sqlite3.Connection, session: str, now: floa
 
     If somebody has, it goes on without one: its data are kept and its group has one session more.
     """
-    seat = session_row(connection, session)["seat"]
+    assignment = session_row(connection, session)["seat"]
     free = "UPDATE seats SET session = ? WHERE seat = ? AND session IS NULL"
-    if connection.execute(free, (session, seat)).rowcount:
+    if connection.execute(free, (session, assignment)).rowcount:
         connection.execute(
             "UPDATE sessions SET released_at = NULL, released_why = NULL WHERE session = ?",
             (session,),
         )
-        _note(connection, seat, session, now, "returned")
+        _note(connection, assignment, session, now, "returned")
 
 
 def release_stale(connection: sqlite3.Connection, before: float, now: float) -> list[str]:
@@ -153,7 +153,7 @@ def release_stale(connection: sqlite3.Connection, before: float, now: float) -> 
 
 
 def release_assignment(connection: sqlite3.Connection, session: str, why: str, now: float) -> bool:
-    """Release the assignment of a session; its data stay. Returns whether it had one."""
+    """Release the assignment of a session; whose data stay; return whether it had one."""
     row = connection.execute("SELECT seat FROM seats WHERE session = ?", (session,)).fetchone()
     if row is None:
         return False
@@ -167,9 +167,14 @@ def release_assignment(connection: sqlite3.Connection, session: str, why: str, n
 
 
 def _note(
-    connection: sqlite3.Connection, seat: int, session: str, now: float, action: str, why: str = ""
+    connection: sqlite3.Connection,
+    assignment: int,
+    session: str,
+    now: float,
+    action: str,
+    why: str = "",
 ) -> None:
-    row = {"at": now, "action": action, "seat": seat, "session": session, "why": why}
+    row = {"at": now, "action": action, "seat": assignment, "session": session, "why": why}
     insert(connection, "allocations", row)
 
 

@@ -93,7 +93,7 @@ def _session_step(
     return _step(known)
 
 
-def _aside(method: Callable[[Store], _Result]) -> Callable[[Store], Future[_Result]]:
+def _by_reader(method: Callable[[Store], _Result]) -> Callable[[Store], Future[_Result]]:
     """Have a method run by a thread that only reads; the writer is not asked."""
 
     @wraps(method)
@@ -315,7 +315,7 @@ class Store:
         """Count somebody who declined; nothing else is stored."""
         _count(connection, "declined")
 
-    @_aside
+    @_by_reader
     def summary(self) -> dict[str, Any]:
         """Return what the dashboard shows; see `read_summary`.
 
@@ -327,7 +327,7 @@ class Store:
             found["adaptive"] = self._standings.read(self.study, now)
         return found
 
-    @_aside
+    @_by_reader
     def backup(self) -> bytes:
         """Return a copy of the data as they are at one moment."""
         with tempfile.TemporaryDirectory() as folder:
@@ -335,7 +335,7 @@ class Store:
             backup_data(self.study, copy, self.path)
             return copy.read_bytes()
 
-    @_aside
+    @_by_reader
     def export(self) -> bytes:
         """Return the tables and the Psych-DS data set as a ZIP archive."""
         # Pandas takes longer to load than all else: a server that was killed is back without it.

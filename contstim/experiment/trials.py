@@ -123,11 +123,11 @@ class Design:
 
 
 def session_trials(
-    connection: sqlite3.Connection, design: Design, session: str, seat: int
+    connection: sqlite3.Connection, design: Design, session: str, assignment: int
 ) -> tuple[Trial, ...]:
     """Return the trials of a session, in order; those that are still to be chosen are blank."""
-    own = design.trials[seat]
-    if not design.n_blank(seat):
+    own = design.trials[assignment]
+    if not design.n_blank(assignment):
         return own
     blocks = connection.execute(
         "SELECT * FROM blocks WHERE session = ? ORDER BY number", (session,)

@@ -300,7 +300,7 @@ def extend_study(study: Study, trials: Path, data: Path | None = None) -> list[i
         write_trials(temporary, [*old, *rows], columns)
         check_places(study, read_design(temporary, study.attention, shown))
     if collected.exists():
-        # Opening the data gives the new assignments their seats.
+        # Opening the data adds the new assignments.
         open_data(collected, read_study(study.folder)).close()
     return sorted({int(row["participant"]) for row in rows})
 

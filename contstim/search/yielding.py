@@ -1,4 +1,4 @@
-"""The strategy whose constraints yield at first, at a price that rises as they are broken."""
+"""The strategy whose constraints yield at first, under a penalty that rises with each nat lost."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from contstim.search.problem import Objective
 from contstim.search.sweeps import Search
 from contstim.settings import Count, option, settings
 
-__all__ = ["Priced", "Yielding"]
+__all__ = ["Penalised", "Yielding"]
 
 # What a nat counts, in nats of the loss, where a constraint is just kept, and within how many nats
 # that changes by a factor of e, in the passes of a turn.
-_PRICE, _SOFTNESS = 1.5, (10.0, 5.0, 2.5)
+_PENALTY, _SOFTNESS = 1.5, (10.0, 5.0, 2.5)
 # What a missing nat counts at the end of a turn, and as how many nats more it counts that a
 # constraint is broken at all.
 _REPAIR, _BROKEN = 4.0, 5.0
@@ -31,16 +31,16 @@ _FARTHEST = 50.0
 
 @settings
 class Yielding(Bounded):
-    """Climb with constraints that yield at a price, then repair, then climb as ``bounded``.
+    """Climb with constraints that yield under a penalty, then repair, then climb as ``bounded``.
 
     A climb that keeps the constraints at every step ends where each of them is just kept and no
-    single word does better. Here the first passes through the sentence go by `Priced` in place of
-    the loss: what a constraint has to spare is worth something, little if it is much, and what it
-    lacks costs more and more, as in the method of exponential penalties (Cominetti & San Martin
+    single word does better. Here the first passes through the sentence go by `Penalised` in place
+    of the loss: what a constraint has to spare lowers it, little if it is much, and what it lacks
+    raises it more and more, as in the method of exponential penalties (Cominetti & San Martin
     1994, doi 10.1007/BF01582220). So a word may break a constraint and another mend it, or spare
-    what the next one spends. From pass to pass the price comes nearer to the constraint itself. A
-    last climb mends what is still broken; `turns` such turns begin from the natural sentence, each
-    in another order, and the search goes on from the best of them as ``bounded``.
+    what the next one spends. From pass to pass the penalty comes nearer to the constraint itself.
+    A last climb mends what is still broken; `turns` such turns begin from the natural sentence,
+    each in another order, and the search goes on from the best of them as ``bounded``.
 
     Attributes
     ----------
@@ -73,16 +73,16 @@ class Yielding(Bounded):
         parts = own.parts or [{}]
         # A loss in standard deviations is weighed against as many.
         unit = float(np.mean([sum(part.values()) or 1.0 for part in parts])) / len(search.minimum)
-        prices = [Priced.of(search, unit, softness) for softness in _SOFTNESS]
+        penalised = [Penalised.of(search, unit, softness) for softness in _SOFTNESS]
         few = _BUDGET if self.budget is None else min(self.budget, _BUDGET)
         hasty = replace(self, budget=few, first=min(self.first, few))
-        for price in (*prices, Priced.of(search, unit, None)):
-            here = here.branch(here.sentence, price, free=True)
+        for objective in (*penalised, Penalised.of(search, unit, None)):
+            here = here.branch(here.sentence, objective, free=True)
             # What was found to improve one objective says little of the next.
             memory.n_scores = 0.0
             here.sweep(
                 lambda candidates: hasty.look(candidates, memory),
-                passes=_REPAIRS if price.softness is None else 1,
+                passes=_REPAIRS if objective.softness is None else 1,
             )
             kept = all(here.now[name] >= least for name, least in search.minimum.items())
             if kept and search.loss(here.now) < search.loss(search.now):
@@ -90,8 +90,8 @@ class Yielding(Bounded):
 
 
 @dataclass(frozen=True)
-class Priced(Objective):
-    """A loss, and the price of what constraints have to spare or lack.
+class Penalised(Objective):
+    """A loss with penalties for what constraints lack, less for what they have to spare.
 
     Attributes
     ----------
@@ -99,7 +99,7 @@ class Priced(Objective):
         The loss.
     minimum
         By constrained model, the least score, nats.
-    price
+    penalty
         What a nat counts where a constraint is just kept, in units of the loss.
     softness
         Nats within which that changes by a factor of e; None: only what is missing counts, the same
@@ -108,29 +108,29 @@ class Priced(Objective):
 
     own: Objective
     minimum: Mapping[str, float]
-    price: float
+    penalty: float
     softness: float | None
 
     @classmethod
-    def of(cls, search: Search, unit: float, softness: float | None) -> Priced:
-        """Return the objective of a search, of which `unit` of the loss are worth a nat."""
+    def of(cls, search: Search, unit: float, softness: float | None) -> Penalised:
+        """Return the objective of a search; a nat of a constraint counts as `unit` of its loss."""
         own = search.problem.objective
         models = tuple(dict.fromkeys((*own.models, *search.minimum)))
-        price = unit * (_REPAIR * len(search.minimum) if softness is None else _PRICE)
-        return cls(models, own, search.minimum, price, softness)
+        penalty = unit * (_REPAIR * len(search.minimum) if softness is None else _PENALTY)
+        return cls(models, own, search.minimum, penalty, softness)
 
     def loss(self, scores: Mapping[str, FloatArray], natural: Mapping[str, float]) -> FloatArray:
-        """Return the loss with what constraints cost.
+        """Return the loss with the penalties.
 
-        That is the sum over them of price * softness * exp(-room / softness), or, at the end of a
-        turn, of price * (what is missing + 5) where anything is.
+        These are the sum over constraints of penalty * softness * exp(-room / softness), or, at
+        the end of a turn, of penalty * (what is missing + 5) where anything is.
         """
         total = self.own.loss(scores, natural)
         for name, minimum in self.minimum.items():
             missing = minimum - scores[name]
             if self.softness is None:
-                total = total + self.price * np.where(missing > 0, missing + _BROKEN, 0.0)
+                total = total + self.penalty * np.where(missing > 0, missing + _BROKEN, 0.0)
             else:
                 by = np.minimum(missing / self.softness, _FARTHEST)
-                total = total + self.price * self.softness * np.exp(by)
+                total = total + self.penalty * self.softness * np.exp(by)
         return np.asarray(total)

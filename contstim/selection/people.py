@@ -188,9 +188,11 @@ def log_bayes_factor_halves(people: People, apart: FloatArray) -> FloatArray:
 def _halves(people: People) -> tuple[FloatArray, FloatArray, float]:
     """Return values x, those of C(2 x) / 2 and c, as `log_bayes_factor_halves` defines them."""
     g = np.linspace(-people.most, people.most, _GRID)
-    chances = people.probabilities(g)
-    logits = np.log(chances) - np.log1p(-chances)
-    factors = np.subtract.outer(chances, chances) * np.subtract.outer(logits, logits) / 2
+    probabilities = people.probabilities(g)
+    logits = np.log(probabilities) - np.log1p(-probabilities)
+    factors = (
+        np.subtract.outer(probabilities, probabilities) * np.subtract.outer(logits, logits) / 2
+    )
     # Factors grow with the distance, so that values between points of the grid, and between those
     # of C, are within those of three steps more.
     steps = np.minimum(np.arange(_GRID) + 3, _GRID - 1)

@@ -417,8 +417,8 @@ def _priced_pairs(measure: PairMeasure, keep: IntArray, prices: FloatArray, n: i
     found = []
     for direction in directions:
         high, low = _ends(z @ direction, depth)
-        chances = measure.people.probabilities(z[high][:, None] - z[low][None])
-        found.append(_disjoint(log_bayes_factors(chances, matrix), high, low, each))
+        probabilities = measure.people.probabilities(z[high][:, None] - z[low][None])
+        found.append(_disjoint(log_bayes_factors(probabilities, matrix), high, low, each))
     return keep[np.concatenate(found)]
 
 

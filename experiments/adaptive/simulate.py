@@ -27,7 +27,7 @@ class Truth:
     link: str = "logistic"
     power: float = 1.0
 
-    def chances(self, leaning: Floats) -> Floats:
+    def probabilities(self, leaning: Floats) -> Floats:
         """Return the probability of the right-hand sentence."""
         curve = {
             "logistic": expit,
@@ -80,7 +80,7 @@ def identify(
     pool = nodes.grid[places]
     # P(right-hand sentence) at the grid's preferences, median slopes and nodes.
     leanings = nodes.slopes * nodes.grid[:, None, None] + nodes.leanings
-    second = nodes.chances(leanings)[..., 1]
+    second = nodes.probabilities(leanings)[..., 1]
     prior = np.log(link.weights_of(m) + 1e-300)
     new = np.broadcast_to(nodes.weights, (n_studies, m, len(link.slopes), len(nodes.weights)))
     likelihood = np.zeros((n_studies, m, len(link.slopes)))
@@ -111,7 +111,7 @@ def identify(
         turned = rng.random(n_studies) < 0.5
         leaning = slopes * felt[pair, right] + effects[rows, pair]
         leaning = np.where(turned, -leaning, leaning) + leaning_to_side
-        chose = rng.random(n_studies) < truth.chances(leaning)
+        chose = rng.random(n_studies) < truth.probabilities(leaning)
         shown = np.where(turned[:, None], len(nodes.grid) - 1 - places[pair], places[pair])
         chance = second[shown]
         joint = state * np.where(chose[:, None, None, None], chance, 1 - chance)

@@ -33,10 +33,12 @@ def make_view(n=40, models=3, thresholds=(), seed=0, weights=None):
 
 def joint_information(view, pairs):
     """Mutual information of several answers and the model, by listing all answers."""
-    chances = [view.curves[np.arange(len(view.weights)), :, view.places[pair]] for pair in pairs]
+    probabilities = [
+        view.curves[np.arange(len(view.weights)), :, view.places[pair]] for pair in pairs
+    ]
     total = 0.0
     for answers in itertools.product(range(view.curves.shape[1]), repeat=len(pairs)):
-        given = np.prod([c[:, y] for c, y in zip(chances, answers, strict=True)], axis=0)
+        given = np.prod([c[:, y] for c, y in zip(probabilities, answers, strict=True)], axis=0)
         mixed = view.weights @ given
         total += (view.weights * given * np.log(given / mixed)).sum()
     return total

@@ -73,11 +73,11 @@ def test_the_posterior_is_that_of_brute_force(thresholds):
 
 
 @pytest.mark.parametrize("thresholds", [(), (0.4,), SIX_POINT])
-def test_chances_of_answers_are_those_of_an_adaptive_integral(thresholds):
+def test_probabilities_of_answers_are_those_of_an_adaptive_integral(thresholds):
     link = Link(PEOPLE, thresholds=thresholds)
     cuts = [-t for t in reversed(thresholds)] + [0.0, *thresholds]
     for beta, g, b in ((0.8, 1.3, 0.2), (3.0, -3.0, -0.5), (9.0, 3.0, 0.0)):
-        own = Nodes(link).chances(np.array(beta * g + b))
+        own = Nodes(link).probabilities(np.array(beta * g + b))
         for answer in range(link.n_answers):
             brute = brute_chance(g, answer, beta, b, PEOPLE, cuts)
             assert own[answer] == pytest.approx(brute, abs=2e-7)
@@ -119,8 +119,8 @@ def test_curves_are_the_predictive_probabilities():
             again = ModelPosterior(Link(thresholds=SIX_POINT), 2)
             for g, given in (((1.0, -1.0), 5), ((2.0, 0.5), 4), ((-1.5, 0.3), 1)):
                 again.add("a", np.array(g), given)
-            log_chance = again.add("a", np.full(2, grid[place]), answer)
-            np.testing.assert_allclose(curves[:, answer, place], np.exp(log_chance), atol=1e-5)
+            log_probability = again.add("a", np.full(2, grid[place]), answer)
+            np.testing.assert_allclose(curves[:, answer, place], np.exp(log_probability), atol=1e-5)
 
 
 def test_the_right_model_wins_whatever_the_scale_of_its_slope():

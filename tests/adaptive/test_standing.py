@@ -41,7 +41,7 @@ def test_models_that_choose_alike_are_not_told_apart_and_the_third_is():
     assert all(verdict.kind != "best" for verdict in found.verdicts)
     last = found.verdicts[-1].pairs.set_index(["model_1", "model_2"])["apart"]
     assert last.to_dict() == {("a", "b"): True, ("a", "twin"): True, ("b", "twin"): False}
-    assert found.n_believed == 20
+    assert found.n_counted == 20
     assert "first apart: a and b after" in str(found)
     accuracy = found.models.set_index("model")["accuracy"]
     assert accuracy["b"] == accuracy["twin"] > 0.7
@@ -57,7 +57,7 @@ def test_fresh_pairs_are_believed_and_the_posterior_is_that_of_the_answers_one_b
         g = (scores.loc[row.sentence_2] - scores.loc[row.sentence_1]).to_numpy() / sd
         posterior.add(row.participant, np.clip(g, -3, 3), int(row.rating > 0))
     np.testing.assert_allclose(found.models["posterior"], posterior.weights, atol=1e-9)
-    assert found.n_believed == 48
+    assert found.n_counted == 48
     assert found.models["log_e_against"].iloc[0] > found.models["log_e_against"].iloc[1]
 
 
@@ -116,7 +116,7 @@ def test_a_replay_asks_what_was_answered_and_fresh_pairs_first():
         plan = AdaptivePlan(choosing=Choosing(policy=policy, block=2), link=LINK, trials=4)
         asked, found = replay(choices, scores, plan)
         assert len(asked) == 40
-        assert found.n_believed == 20
+        assert found.n_counted == 20
         assert not asked.duplicated(["participant", "sentence_1"]).any()
         assert not asked.head(20).duplicated("sentence_1").any()
         assert found.verdicts[-1].n_participants == 10

@@ -56,7 +56,7 @@ def test_watch_says_three_things(files, capsys):
     assert main(["watch", "choices.csv", "--scores", "scores.csv"]) == 0
     out = capsys.readouterr().out
     assert "288 answers of 24 participants" in out
-    assert "belief: good" in out
+    assert "posterior: good" in out
     assert "fit: log e-values against each model with this link: good" in out
     assert "verdict: good is best, apart from all others, after 24 participants" in out
     assert "could have stopped after" in out
@@ -188,7 +188,7 @@ def test_evaluate_says_where_the_data_depart_from_the_plan(files, capsys):
     assert "Departures from the analysis plan" in page
     assert "276 chosen trials repeat a pair; the plan asks each pair once." in page
     assert "the choices have no propensities; the plan stores that of every trial." in page
-    assert "The adaptive study: belief, fit and verdict" in page
+    assert "The adaptive study: posterior, fit and verdict" in page
 
 
 def test_the_report_of_an_adaptive_study_has_three_answers_and_its_design(tmp_path, capsys):
@@ -214,7 +214,7 @@ def test_the_report_of_an_adaptive_study_has_three_answers_and_its_design(tmp_pa
     page = html.unescape((results / "report.html").read_text())
     for line in watched.splitlines():
         kind = line.partition(":")[0]
-        if kind in ("belief", "fit", "verdict"):
+        if kind in ("posterior", "fit", "verdict"):
             assert line[1:] in page  # the same numbers, whichever way they are asked for
     assert "By its stopping rule the study could have ended: never." in page
     assert "8 chosen trials in blocks of 3, and 2 anchors" in page

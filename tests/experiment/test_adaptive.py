@@ -347,14 +347,14 @@ def test_the_dashboard_says_how_the_study_stands(study):
         assert sum(row["posterior"] for row in found["models"]) == pytest.approx(1)
         assert len(found["pairs"]) == 3
         page = client.get("/dashboard", headers=token).text
-        assert "<li>go on</li><li>belief: " in page
+        assert "<li>go on</li><li>posterior: " in page
         assert "16 answers to chosen trials" in page
         assert "log e-value against" in page
     with Store(study, blinded=True) as store, TestClient(make_app(store, "t" * 16)) as client:
         assert client.get("/api/dashboard", headers=token).json()["adaptive"] == {"stops": False}
         page = client.get("/dashboard", headers=token).text
         assert "<ul><li>go on</li></ul>" in page
-        assert "belief" not in page
+        assert "posterior: " not in page
 
 
 def test_blinding_is_for_adaptive_studies(template, capsys):

@@ -269,7 +269,7 @@ def test_the_dashboard_escapes_whatever_it_shows() -> None:
     nasty = "<img src=x onerror=alert(1)>"
     session = {"session": nasty, "seat": 1, "group": 1, "state": nasty, "answered": 0, "trials": 6}
     session |= {"minutes": 0.0, "catch": [0, 0], "checks": [1, 2], "conflicts": 0}
-    session |= {"code": nasty, "silent": 0.0, "seated": True}
+    session |= {"code": nasty, "silent": 0.0, "assigned": True}
     group = {"group": nasty, "seats": 1, "taken": 1, "complete": 0}
     summary = {"study": nasty, "seats": 1, "free": 0, "declined": 0, "outcomes": {nasty: 1}}
     summary |= {"funnel": {"consent": 1}, "disk_mb": 100, "failed_checks": 1, "last_answer": 2.5}

@@ -25,7 +25,7 @@ from contstim.models.reductions import ReducedModel
 from contstim.models.toy import TableModel
 from contstim.search.candidates import WordReplacement
 from contstim.search.sweeps import Search
-from contstim.search.yielding import Priced
+from contstim.search.yielding import Penalised
 from contstim.text import Sentence
 
 WORDS = ["ab", "cd", "ef", "gh", "ij", "kl"]
@@ -213,21 +213,21 @@ def test_others_are_asked_only_of_words_that_models_known_at_once_leave(strategy
                 assert (again.sentence, again.scores) == (found.sentence, found.scores)
 
 
-def test_what_a_constraint_has_to_spare_or_lacks_has_its_price() -> None:
+def test_what_a_constraint_has_to_spare_or_lacks_is_penalised() -> None:
     one, two = _models("all", "all")
     problem = Problem.pair(one, two)
     natural = {m.spec: float(m.score([NATURAL])[0]) for m in (one, two)}
     scores = {m.spec: m.score(ALL) for m in (one, two)}
     falls = {name: values - natural[name] for name, values in scores.items()}
     own, minimum = problem.objective, {two.spec: natural[two.spec]}
-    soft = Priced((one.spec, two.spec), own, minimum, price=1.5, softness=4.0)
+    soft = Penalised((one.spec, two.spec), own, minimum, penalty=1.5, softness=4.0)
     expected = falls[one.spec] + 6.0 * np.exp(-falls[two.spec] / 4.0)
     np.testing.assert_allclose(soft.loss(scores, natural), expected)
-    # A nat counts as much as the price says where the constraint is just kept.
+    # A nat counts as much as the penalty says where the constraint is just kept.
     ends = {one.spec: np.zeros(2), two.spec: minimum[two.spec] + np.array([-1e-5, 1e-5])}
     low, high = soft.loss(ends, natural)
     assert (low - high) / 2e-5 == pytest.approx(1.5)
-    hard = Priced((one.spec, two.spec), own, minimum, price=4.0, softness=None)
+    hard = Penalised((one.spec, two.spec), own, minimum, penalty=4.0, softness=None)
     missing = -falls[two.spec]
     expected = falls[one.spec] + 4.0 * np.where(missing > 0, missing + 5.0, 0.0)
     np.testing.assert_allclose(hard.loss(scores, natural), expected)
@@ -244,8 +244,8 @@ def test_a_free_branch_keeps_no_constraint_and_what_is_known_of_places() -> None
     here = search.candidates(position)
     here.scores(two.spec, np.arange(len(here.words)))
     spent = dict(search.spent.n_scores)
-    price = Priced((one.spec, two.spec), search.problem.objective, search.minimum, 1.0, None)
-    free = search.branch(search.sentence, price, free=True)
+    penalised = Penalised((one.spec, two.spec), search.problem.objective, search.minimum, 1.0, None)
+    free = search.branch(search.sentence, penalised, free=True)
     assert not free.minimum
     assert not free.problem.constraints
     there = free.candidates(position)

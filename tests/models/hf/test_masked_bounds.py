@@ -23,7 +23,7 @@ WORDS = WordList.of(["dog", "man", "dogs", "un", "unhappy", "slow", "zebra", "ha
 
 
 @pytest.mark.parametrize("metric", ["pll", "pll-word-l2r", "pll-sentence-l2r", "permutation"])
-def test_cheap_bounds_hold_and_exact_scores_stay_exact(
+def test_bounds_of_little_cost_hold_and_exact_scores_stay_exact(
     tiny: Tiny, metric: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = load_model(f"hf:{tiny('bert')}?metric={metric}&exact=5&orders=4")
@@ -32,20 +32,20 @@ def test_cheap_bounds_hold_and_exact_scores_stay_exact(
     scores = model.score([str(sentence.replace(2, word)) for word in WORDS])
     np.testing.assert_allclose(whole.score(np.arange(len(WORDS))), scores, atol=1e-4)
     monkeypatch.setattr(masked, "BOUND_COST_IN_INPUTS", 12)
-    cheap = model.replacements(sentence, 2, WORDS)
-    for table in (whole, cheap):
+    bounded = model.replacements(sentence, 2, WORDS)
+    for table in (whole, bounded):
         assert (scores <= table.upper + 1e-4).all()
-    assert (whole.upper <= cheap.upper + 1e-4).all()
+    assert (whole.upper <= bounded.upper + 1e-4).all()
     # What the bounds left out is computed for exact scores, in any order of asking.
-    assert cheap.score(np.array([4]))[0] == pytest.approx(scores[4], abs=1e-4)
-    np.testing.assert_allclose(cheap.score(np.arange(len(WORDS))), scores, atol=1e-4)
+    assert bounded.score(np.array([4]))[0] == pytest.approx(scores[4], abs=1e-4)
+    np.testing.assert_allclose(bounded.score(np.arange(len(WORDS))), scores, atol=1e-4)
     if metric == "permutation":
-        assert (whole.upper < cheap.upper - 0.1).any()
+        assert (whole.upper < bounded.upper - 0.1).any()
         # Estimates fill in what was left out.
-        assert np.abs(cheap.estimate - scores).max() < np.abs(cheap.upper - scores).max()
+        assert np.abs(bounded.estimate - scores).max() < np.abs(bounded.upper - scores).max()
 
 
-def test_bounds_keep_to_their_price(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bounds_keep_to_their_cost(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
     model = load_model(f"hf:{tiny('bert')}?metric=permutation")
     lengths = {len(t) for t in model.tokenizer.candidates(SENTENCE, 2, WORDS).tokens}
     assert len(lengths) >= 4

@@ -1,4 +1,4 @@
-"""Bounds of many candidates from a trie of their tokens: valid, tighter, and at their price."""
+"""Bounds of many candidates from a trie of their tokens: valid, tighter, and within their cost."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from contstim.text import Sentence, WordList
 Tiny = Callable[[str], Path]
 
 SENTENCE = Sentence.parse("The old dog saw a cat.")
-# More words than the price, of one to six tokens.
+# More words than the budget, of one to six tokens.
 STEMS = ["dog", "cat", "un", "bark", "slow", "th", "man", "wo", "old", "zu"]
 ENDS = ["", "s", "ed", "ly", "ing", "ers", "ish", "ness", "a", "ful", "y", "ook"]
 WORDS = WordList.of([a + b for a, b in itertools.product(STEMS, ENDS)])
@@ -52,15 +52,15 @@ def test_the_nodes_chosen_are_those_most_words_pass() -> None:
     words = [(1, 2), (1, 3), (1, 4, 5), (1, 4, 6), (7, 2), (8, 2), (9,)]
     trie = TokenTrie.of(words)
     first = np.log(np.array([1, 1, 1, 1, 1, 1, 1, 2, 3, 90]) / 102)
-    price = (0.5, 0.5)
+    cost = (0.5, 0.5)
     paths = [
-        [tuple(trie.path[n][: trie.depth[n]].tolist()) for n in trie.choose(first, price, budget)]
+        [tuple(trie.path[n][: trie.depth[n]].tolist()) for n in trie.choose(first, cost, budget)]
         for budget in (0.9, 1.0, 2.0, 3.0, 4.0, 99.0)
     ]
     # One is passed by four words, (1, 4) by two, eight and seven by one, eight the likelier.
     assert paths[:4] == [[], [(1,)], [(1,), (1, 4)], [(1,), (1, 4), (8,)]]
     assert [len(p) for p in paths[4:]] == [4, 4]
-    chosen = trie.choose(first, price, 2.0)
+    chosen = trie.choose(first, cost, 2.0)
     assert trie.covered(chosen).tolist() == [True, True, True, True, False, False, True]
 
 
@@ -117,7 +117,7 @@ def test_a_bound_is_the_probability_up_to_the_candidate(
     model = load_model(f"hf:{tiny(name)}")
     monkeypatch.setattr(causal, "_ONE_IN", 1)
     some = model.replacements(SENTENCE, 3, WORDS).upper
-    # A price that all nodes together do not reach.
+    # A cost that all nodes together do not reach.
     monkeypatch.setattr(model.network, "weights", (1, 0))
     every = model.replacements(SENTENCE, 3, WORDS).upper
     texts = [" ".join(["The old dog", word]) for word in WORDS]
@@ -125,7 +125,7 @@ def test_a_bound_is_the_probability_up_to_the_candidate(
     assert (every <= some + 1e-4).all()
 
 
-def test_bounds_keep_to_their_price(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bounds_keep_to_their_cost(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
     model = load_model(f"hf:{tiny('gpt2')}")
     few = WordList.of(MANY.words[:19])
     first_alone = model.replacements(SENTENCE, 3, few).upper

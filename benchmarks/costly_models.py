@@ -1,6 +1,6 @@
 """Losses of the strategies for networks at equal multiply-additions, from the same sentences.
 
-Usage: python benchmarks/dear_models.py [--model-1 SPEC] [--model-2 SPEC] [--starts 30] [--from 0]
+Usage: python benchmarks/costly_models.py [--model-1 SPEC] [--model-2 SPEC] [--starts 30] [--from 0]
        [--strategies bounded NAME:option=value ...] [--words N] [--one-way] [--save FOLDER]
 
 The first strategy sets the pace: every other one is stopped, sentence by sentence, when the
