@@ -94,7 +94,7 @@ def configure(parser: CommandParser) -> None:
     what = "also write mixed_models.csv and scripts for mixed models in lme4, brms and bambi"
     parser.add("--mixed-models", what)
     parser.add_out_folder()
-    parser.add_seed()
+    parser.add_seed(planned=True)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -118,8 +118,7 @@ def run(args: argparse.Namespace) -> int:
     for note in human.notes:
         tell(note)
     planned = {} if args.plan is None else read_plan(args.plan)
-    seed = args.seed or planned.get("seed", 0)
-    changes = given(args, EvaluationOptions) | {"seed": seed}
+    changes = given(args, EvaluationOptions)
     rules = given_rules(args)
     if rules:
         changes["exclusions"] = replace(preset_options(args.preset, **planned).exclusions, **rules)

@@ -45,6 +45,7 @@ from __future__ import annotations
 import argparse
 import os
 import tempfile
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -114,7 +115,7 @@ def _add_new(parser: CommandParser) -> None:
     parser.add("--catch N", what, whole_number(0, 1000))
     parser.add("--presentation", "of a trial", choices=PRESENTATIONS, default="choice")
     parser.add("--participants N", "to lay out --sentences for (default: 24)", positive)
-    parser.add_seed()
+    parser.add_seed(planned=True)
     what = "wording, limit and look of a published one"
     parser.add("--preset", what, choices=sorted(STUDY_PRESETS))
     parser.add("--language", "of the page's texts", choices=sorted(LANGUAGES), default="en")
@@ -177,12 +178,14 @@ def _new(args: argparse.Namespace) -> Study:
     if args.sentences is None:
         if args.participants is not None:
             raise InputError("--participants belongs to --sentences; --trials has its own")
+        if args.seed is not None:
+            raise InputError("--seed belongs to --sentences or --pool; --trials has its order")
         return new_study(args.study, args.trials, args.preset, args.language, args.presentation)
     if args.presentation == "choice":
         raise InputError("--sentences are for --presentation rating or reading; say which")
     with tempfile.TemporaryDirectory() as folder:
         trials = write_sentence_trials(
-            Path(args.sentences), Path(folder), args.participants or _PARTICIPANTS, args.seed
+            Path(args.sentences), Path(folder), args.participants or _PARTICIPANTS, args.seed or 0
         )
         return new_study(args.study, trials, args.preset, args.language, args.presentation)
 
@@ -196,14 +199,16 @@ def _new_adaptive(args: argparse.Namespace) -> Study:
         raise InputError(f"--pool holds pairs; leave out --presentation {args.presentation}")
     if args.scores is None:
         raise InputError("--pool needs the models' scores of its sentences; give --scores")
+    from contstim.adaptive import AdaptivePlan
     from contstim.evaluation.options import read_adaptive_plan
     from contstim.experiment.adaptive import new_adaptive_study
 
+    plan = AdaptivePlan() if args.plan is None else read_adaptive_plan(args.plan)
     return new_adaptive_study(
         Path(args.study),
         Path(args.pool),
         Path(args.scores),
-        None if args.plan is None else read_adaptive_plan(args.plan),
+        plan if args.seed is None else replace(plan, seed=args.seed),
         _CATCH if args.catch is None else args.catch,
         args.preset,
         args.language,

@@ -123,10 +123,14 @@ class CommandParser(argparse.ArgumentParser):
                 to=to,
             )
 
-    def add_seed(self) -> None:
-        """Add ``--seed``."""
+    def add_seed(self, planned: bool = False) -> None:
+        """Add ``--seed``; where a plan may have one (`planned`), it is None unless given."""
+        what = "seed of everything left to chance"
         seed = whole_number(0, 2**63 - 1)
-        self.add("--seed N", "seed of everything left to chance", seed, default=0)
+        if planned:
+            self.add("--seed N", f"{what} (default: the plan's, or 0)", seed)
+        else:
+            self.add("--seed N", what, seed, default=0)
 
     def add_out(self, metavar: str = "CSV") -> None:
         """Add ``--out``, a file, by default standard output."""

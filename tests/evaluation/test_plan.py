@@ -46,6 +46,21 @@ def test_without_a_plan_nothing_is_said_of_one(make_study, tmp_path):
     assert "analysis plan" not in result.report(tmp_path).read_text("utf-8")
 
 
+@pytest.mark.parametrize(("given", "seed"), [([], 7), (["--seed", "0"], 0), (["--seed", "3"], 3)])
+def test_a_seed_that_is_given_replaces_the_plans(make_study, tmp_path, given, seed):
+    study, scores = make_study()
+    study.to_csv(tmp_path / "choices.csv", index=False)
+    scores.to_csv(tmp_path / "scores.csv", index=False)
+    plan = tmp_path / "plan.toml"
+    plan.write_text('seed = 7\nmeasures = ["accuracy"]\nn_bootstrap = 100\n', "utf-8")
+    files = [str(tmp_path / "choices.csv"), "--scores", str(tmp_path / "scores.csv")]
+    out = tmp_path / "out"
+    assert main(["evaluate", *files, "--plan", str(plan), *given, "--out", str(out)]) == 0
+    page = (out / "report.html").read_text("utf-8")
+    assert f"; seed {seed}." in page
+    assert (f"seed is {seed}; the plan has 7." in page) == (seed != 7)
+
+
 def test_departures_are_listed(make_study, plan, tmp_path):
     study, scores = make_study()
     study.to_csv(tmp_path / "choices.csv", index=False)

@@ -313,6 +313,16 @@ def test_the_study_is_written_checked_and_refused_by_exports(tmp_path, capsys):
         (folder / "study.toml").write_text(edit_back)
 
 
+@pytest.mark.parametrize(("given", "seed"), [([], 5), (["--seed", "0"], 0), (["--seed", "8"], 8)])
+def test_a_seed_that_is_given_is_the_studys(tmp_path, given, seed):
+    pool, scores = write_tables(tmp_path)
+    plan = tmp_path / "plan.toml"
+    plan.write_text("[adaptive]\ntrials = 8\nanchors = 3\nseed = 5\n")
+    new = ["experiment", "new", str(tmp_path / "study"), "--pool", str(pool)]
+    assert main([*new, "--scores", str(scores), "--plan", str(plan), *given]) == 0
+    assert read_study(tmp_path / "study").adaptive.seed == seed
+
+
 def test_what_new_cannot_use_is_said_in_one_line(tmp_path, capsys):
     pool, scores = write_tables(tmp_path, 20)
     new = ["experiment", "new", str(tmp_path / "study")]
@@ -322,6 +332,7 @@ def test_what_new_cannot_use_is_said_in_one_line(tmp_path, capsys):
         (given[:2], "--pool needs the models' scores of its sentences; give --scores"),
         ([*trials, "--scores", str(scores)], "--scores belongs to --pool; leave it out"),
         ([*trials, "--catch", "1"], "--catch belongs to --pool; leave it out"),
+        ([*trials, "--seed", "1"], "--seed belongs to --sentences or --pool; --trials has its"),
         ([*given, "--presentation", "rating"], "--pool holds pairs; leave out --presentation"),
         ([*given, "--participants", "3"], "the plan has stopping.participants"),
         (given, "has 20 pairs, and one participant is asked 64; give more, or plan fewer"),
