@@ -38,6 +38,20 @@ def digest_of(value: Any) -> str:
     return digest(text)[:32]
 
 
+def json_value(text: str | bytes) -> Any:
+    """Return the value of a JSON text.
+
+    Raises
+    ------
+    ValueError
+        If it is none, or its values lie too deep within others to be read.
+    """
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("its values lie too deep within others") from None
+
+
 def file_digest(path: Path) -> str:
     """Return the SHA-256 of a file as 64 hexadecimal digits.
 

@@ -30,7 +30,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
-from itertools import takewhile
+from itertools import islice, takewhile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -110,9 +110,9 @@ COMMANDS = {
 }
 #: Commands that work until they are stopped or for minutes, and what they print when they do.
 LONG = {
-    "demo": "Which language model ",
-    "experiment serve": "participants: ",
-    "watch": " answers of ",
+    "demo": ("Which language model ", "participants: "),
+    "experiment serve": ("participants: ",),
+    "watch": (" answers of ",),
 }
 #: The run of a command with nothing absurd, which must do its work.
 PLAIN = "nothing"
@@ -419,8 +419,9 @@ class Child:
         pid, status = os.waitpid(self.pid, os.WNOHANG)
         if pid:
             return os.waitstatus_to_exitcode(status)
-        marker = LONG.get(self.run.command)
-        if not self.stopped and marker and marker in self.out.read_text("utf-8", "replace"):
+        printed = self.out.read_text("utf-8", "replace")
+        at_work = any(marker in printed for marker in LONG.get(self.run.command, ()))
+        if not self.stopped and at_work:
             self.stopped = "at work"
             time.sleep(0.3)  # the server says so just before it is
             os.kill(self.pid, signal.SIGTERM)
@@ -513,10 +514,8 @@ def perform(
     )
     alive: list[Child] = []
     while True:
-        for number, run in waiting:
+        for number, run in islice(waiting, jobs - len(alive)):
             alive.append(Child(run, inputs, shelf, whole(number)))
-            if len(alive) >= jobs:
-                break
         if not alive:
             return
         for child in [*alive]:

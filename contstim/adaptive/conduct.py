@@ -18,7 +18,7 @@ from contstim.adaptive.posterior import Link, ModelPosterior
 from contstim.adaptive.verdicts import Stopping
 from contstim.arrays import FloatArray
 from contstim.errors import InputError, OutputError
-from contstim.files import digest_of, lock
+from contstim.files import digest_of, json_value, lock
 from contstim.settings import Count, Natural, Seed, settings
 
 _AT_ONCE = 3  # blocks whose answers are taken in when another is issued
@@ -371,7 +371,7 @@ class Journal(ExitStack):
         lines = []
         for number, line in enumerate(whole.splitlines(), start=1):
             try:
-                lines.append(json.loads(line))
+                lines.append(json_value(line))
             except ValueError:
                 raise InputError(f"{self.path}, line {number} is not JSON; restore it") from None
         if lines and lines[0] != head:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from contstim.arrays import BoolArray, FloatArray
 from contstim.errors import InputError
+from contstim.files import json_value
 from contstim.models.learnt import PARTS, matthews_correlation, read_cola
 from contstim.tables import read_table
 
@@ -91,9 +91,9 @@ def read_blimp(
             numbers = np.sort(numbers[:most])
         for i in numbers:
             try:
-                entry = json.loads(lines[i])
+                entry = json_value(lines[i])
                 pair = (entry["sentence_good"], entry["sentence_bad"])
-            except (json.JSONDecodeError, KeyError, TypeError) as error:
+            except (ValueError, KeyError, TypeError) as error:
                 raise InputError(f"line {i + 1} of {uid}.jsonl is not a BLiMP pair") from error
             if not all(isinstance(sentence, str) for sentence in pair):
                 raise InputError(f"line {i + 1} of {uid}.jsonl is not a BLiMP pair")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import operator
 import re
 from collections.abc import Callable, Sequence
@@ -14,6 +13,7 @@ import pandas as pd
 
 from contstim.arrays import FloatArray
 from contstim.errors import InputError
+from contstim.files import json_value
 
 #: A function from S sentences to S arrays of word log-probabilities in nats, such as the
 #: `score_words` method of a model.
@@ -80,10 +80,10 @@ def run_syntaxgym(path: str | Path, scorer: WordScorer) -> pd.DataFrame:
 
 def _read(file: Path) -> dict[str, list[dict[str, object]]]:
     try:
-        suite = json.loads(file.read_text(encoding="utf-8"))
+        suite = json_value(file.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise InputError(f"there is no file {str(file)!r}") from error
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+    except ValueError as error:
         raise InputError(f"{str(file)!r} is not JSON: {error}") from error
     if not (isinstance(suite, dict) and {"items", "predictions"} <= set(suite)):
         raise InputError(f"{str(file)!r} is not a SyntaxGym suite; it has no items or predictions")

@@ -26,7 +26,7 @@ from contstim.experiment.options import OUTCOMES
 from contstim.experiment.presentations import OwnModule
 from contstim.experiment.study import Study
 from contstim.experiment.trials import record_path
-from contstim.files import write_whole
+from contstim.files import json_value, write_whole
 
 _NAME = re.compile(r"([a-z]+-[a-zA-Z0-9]+)(_[a-z]+-[a-zA-Z0-9]+)*_data\.csv")
 _REQUIRED = ("@context", "@type", "name", "description", "variableMeasured")
@@ -362,7 +362,7 @@ def check_psychds(folder: str | Path) -> dict[str, int]:
 def _described(path: Path) -> set[str]:
     """Return the columns that the description names."""
     try:
-        description: Any = json.loads(path.read_text("utf-8"))
+        description: Any = json_value(path.read_text("utf-8"))
     except FileNotFoundError:
         raise ValidationError(f"there is no {path}") from None
     except (OSError, ValueError) as error:

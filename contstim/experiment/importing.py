@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,7 +15,7 @@ from contstim.experiment import sessions
 from contstim.experiment.messages import keep_materials, materials_digest, parse_json
 from contstim.experiment.schema import data_path, writing
 from contstim.experiment.study import Study
-from contstim.files import digest
+from contstim.files import digest, json_value
 from contstim.tables import numbered_lines
 
 _SESSION = re.compile(r"[A-Za-z0-9-]{8,64}")
@@ -124,8 +123,8 @@ def _entries(file: Path) -> Iterable[tuple[str, Any]]:
     lines = [(number, line) for number, line in numbered_lines(file) if line.strip()]
     if lines and lines[0][1].lstrip().startswith("["):
         try:
-            array = json.loads("\n".join(line for _, line in lines))
-        except (ValueError, RecursionError):
+            array = json_value("\n".join(line for _, line in lines))
+        except ValueError:
             array = None
         if isinstance(array, list) and all(isinstance(entry, dict) for entry in array):
             yield from ((f"entry {number}", entry) for number, entry in enumerate(array, start=1))

@@ -27,7 +27,7 @@ from contstim.experiment.messages import (
 )
 from contstim.experiment.study import Study
 from contstim.experiment.vendor import PAGE, page_files, page_version
-from contstim.files import check_empty_folder, digest_of, replacing, write_whole
+from contstim.files import check_empty_folder, digest_of, json_value, replacing, write_whole
 
 #: Texts that the page shows before, or in place of, what its scripts do.
 _BEFORE_SCRIPTS = ("loading", "no_script", "not_loaded", "reload_button")
@@ -356,8 +356,8 @@ def check_jatos_archive(archive: str | Path | IO[bytes]) -> None:
             names = opened.namelist()
             study, folder = _layout(names)
             try:
-                table = json.loads(opened.read(study))
-            except (UnicodeDecodeError, json.JSONDecodeError) as error:
+                table = json_value(opened.read(study))
+            except ValueError as error:
                 raise ValidationError(f"{study} is not JSON: {error}") from None
     except zipfile.BadZipFile as error:
         raise ValidationError(f"the archive is no ZIP file: {error}") from None
@@ -417,8 +417,8 @@ def _check_part(part: Mapping[str, Any], what: str, texts: Iterable[str], entry:
     if value is not None and not isinstance(value, str):
         raise ValidationError(f"{entry} is {value!r}; JATOS takes JSON as text")
     try:
-        json.loads(value or "null")
-    except json.JSONDecodeError:
+        json_value(value or "null")
+    except ValueError:
         raise ValidationError(f"{entry} is {value!r}, which is not JSON") from None
 
 

@@ -6,7 +6,6 @@ Each is a module of the page's scripts (``page/presentations``; its interface is
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from math import isfinite
@@ -14,6 +13,7 @@ from typing import Any, ClassVar
 
 from contstim.errors import InputError
 from contstim.experiment.options import TrialOptions
+from contstim.files import json_value
 
 _YES_NO = {"yes": 1, "no": 2}
 _LONGEST_MS = 1e10
@@ -202,8 +202,8 @@ def is_right(choice: int, expected: str) -> bool:
 def read_detail(detail: str) -> dict[str, Any]:
     """Return the detail of an answer, a JSON object; empty if it is none."""
     try:
-        value = json.loads(detail)
-    except (ValueError, RecursionError):
+        value = json_value(detail)
+    except ValueError:
         value = None
     return value if isinstance(value, dict) else {}
 

@@ -19,7 +19,7 @@ from typing import Any
 import pandas as pd
 
 from contstim.errors import ContstimError, InputError, OutputError
-from contstim.files import digest
+from contstim.files import digest, json_value
 from contstim.report.page import Page
 from contstim.selection.review import (
     Decision,
@@ -173,7 +173,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, {"error": "the sentence is too long"})
             return
         try:
-            values = json.loads(self.rfile.read(int(length)))
+            values = json_value(self.rfile.read(int(length)))
             names = ("sentence", "decision", "edited", "reason")
             sentence, decision, edited, reason = (str(values.get(name, "")) for name in names)
             review.decide(Decision(sentence, review.reviewer, decision, edited, reason))

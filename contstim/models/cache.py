@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from contstim import __version__
 from contstim.errors import InputError
-from contstim.files import digest_of, write_whole
+from contstim.files import digest_of, json_value, write_whole
 from contstim.models.base import SentenceModel, Totals, package_names
 
 _PACKAGES = ("numpy", "scipy")
@@ -105,7 +105,7 @@ class ScoreCache:
             if path in self._seen:
                 continue
             try:
-                record = json.loads(path.read_text("utf-8"))
+                record = json_value(path.read_text("utf-8"))
                 rows = zip(*(record[name] for name in _KEYS), strict=True)
                 found = {
                     sentence: CachedScore(*row)

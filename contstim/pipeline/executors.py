@@ -383,7 +383,8 @@ class DaskWorkers(Executor):
                 number, task = of.pop(future.key)
                 del futures[future.key]
                 tries = _tries(context, task, run)
-                if future.status == "error" and isinstance(future.exception(), KilledWorker):
+                result, error = self._ended(future)
+                if isinstance(error, KilledWorker):
                     lost[task.key] += 1
                     begun = tries.stat().st_size if tries.exists() else 0
                     if begun < TRIES and lost[task.key] < _MOST_LOST:
@@ -391,7 +392,7 @@ class DaskWorkers(Executor):
                         futures[again.key] = again
                         waiting.add(again)
                         continue
-                yield self._result(future, task, context, tries)
+                yield result or self._given_up(task, context, error, tries)
                 tries.unlink(missing_ok=True)
         finally:
             self.client.cancel([*futures.values()])
@@ -399,14 +400,26 @@ class DaskWorkers(Executor):
                 _tries(context, task, run).unlink(missing_ok=True)
 
     @staticmethod
-    def _result(future: Any, task: Task, context: RunContext, tries: Path) -> TaskResult:
+    def _ended(future: Any) -> tuple[TaskResult | None, BaseException | None]:
+        """Return a task's result, or else its error; neither if Dask gave the task up."""
         from distributed import KilledWorker
 
-        if future.status == "finished":
-            result: TaskResult = future.result()
-            return result
+        error: BaseException | None = future.exception()
+        if error is not None or future.cancelled():
+            return None, error
+        try:
+            # What is lost with its worker before it is fetched is done again, as Dask does.
+            return future.result(), None
+        except KilledWorker as killed:
+            return None, killed
+
+    @staticmethod
+    def _given_up(
+        task: Task, context: RunContext, error: BaseException | None, tries: Path
+    ) -> TaskResult:
+        from distributed import KilledWorker
+
         store = RunStore(context.store, context.scores)
-        error = future.exception() if future.status == "error" else None
         if isinstance(error, OutputError):
             raise error
         if task.is_done(store):

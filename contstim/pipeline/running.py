@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from contstim.errors import ContstimError, InputError, OutputError, near_matches, require_known
-from contstim.files import holder_of, lock, write_whole
+from contstim.files import holder_of, json_value, lock, write_whole
 from contstim.pipeline import Engine, Executor
 from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.searches import check_listed
@@ -298,11 +298,16 @@ def run_status(
         If nothing was run yet.
     """
     store = _store(plan, out, scores)
+    path = store.folder / _PLAN
     try:
-        saved = json.loads((store.folder / _PLAN).read_text("utf-8"))
-        models, versions = saved["models"], saved["versions"]
+        saved = json_value(path.read_text("utf-8"))
+        models, versions = dict(saved["models"]), dict(saved["versions"])
     except FileNotFoundError:
         raise InputError(f"nothing was run in {store.folder} yet; run the file first") from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(
+            f"{path} does not say which models and versions the run has ({error}); run it again"
+        ) from None
     new = [spec for spec in (*plan.models, *plan.further) if spec not in models]
     if new:
         raise InputError(

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from contstim.errors import ContstimError, InputError, OutputError
-from contstim.files import digest_of, file_digest, write_whole
+from contstim.files import digest_of, file_digest, json_value, write_whole
 from contstim.models import ModelSpec
 from contstim.models.base import SentenceModel
 from contstim.models.cache import ScoreCache, describe_model, versions
@@ -223,24 +223,25 @@ class RunStore:
         InputError
             If there is none, or its file is damaged.
         """
-        path = self._path("tasks", key)
-        try:
-            record = json.loads(path.read_text("utf-8"))["result"]
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise InputError(f"{path} is no result of a task ({error}); remove it") from None
-        return dict(record)
+        return dict(self._read("tasks", key, "result"))
 
     def seconds(self, tasks: Iterable[Task]) -> list[float]:
         """Return how long the committed ones of `tasks` took."""
-        paths = [self._path("tasks", task.key) for task in tasks]
-        return [json.loads(p.read_text("utf-8"))["seconds"] for p in paths if p.is_file()]
+        there = [task.key for task in tasks if self._path("tasks", task.key).is_file()]
+        return [float(self._read("tasks", key, "seconds")) for key in there]
 
     def error(self, task: Task) -> str | None:
         """Return the one-line error of a task that was given up, or None."""
-        path = self._path("failed", task.key)
-        if not path.is_file():
+        if not self._path("failed", task.key).is_file():
             return None
-        return str(json.loads(path.read_text("utf-8"))["error"])
+        return str(self._read("failed", task.key, "error"))
+
+    def _read(self, kind: str, key: str, name: str) -> Any:
+        path = self._path(kind, key)
+        try:
+            return json_value(path.read_text("utf-8"))[name]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise InputError(f"{path} is no result of a task ({error}); remove it") from None
 
 
 @dataclass(frozen=True)
@@ -431,7 +432,7 @@ class StageTable:
     def holds(self, inputs: Any) -> bool:
         """Return whether the file is whole and was made from `inputs`, JSON values."""
         try:
-            meta = json.loads(self.meta.read_text("utf-8"))
+            meta = json_value(self.meta.read_text("utf-8"))
             same = meta["sha256"] == self.sha256 is not None
         except (OSError, ValueError, KeyError, TypeError):
             return False
@@ -448,7 +449,7 @@ class StageTable:
     def notes(self) -> dict[str, Any] | None:
         """What is noted beside it; None if that cannot be read."""
         try:
-            notes = json.loads(self.meta.read_text("utf-8"))["notes"]
+            notes = json_value(self.meta.read_text("utf-8"))["notes"]
         except (OSError, ValueError, KeyError, TypeError):
             return None
         return notes if isinstance(notes, dict) else None

@@ -14,6 +14,7 @@ from os import PathLike
 from typing import Any
 
 from contstim.errors import InputError
+from contstim.files import json_value
 from contstim.models.base import SentenceModel
 from contstim.models.cache import ScoreCache
 from contstim.progress import track
@@ -145,8 +146,8 @@ def read_nbest(path: str | PathLike[str]) -> NBest:
 
 def _utterance(line: str) -> Utterance:
     try:
-        record = json.loads(line)
-    except (ValueError, RecursionError) as error:
+        record = json_value(line)
+    except ValueError as error:
         raise InputError(f"this is not JSON ({error}); write one object a line") from None
     if not isinstance(record, dict):
         raise InputError(f"this is {_shown(record)}, not an object with the key 'id'")

@@ -4,6 +4,8 @@ import os
 import signal
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from small import make_study, marked, run_alone, tables
@@ -13,7 +15,7 @@ from contstim.pipeline import InProcess, TaskResults
 from contstim.pipeline.executors import DaskWorkers
 from contstim.pipeline.running import read_study_plan, run_study
 from contstim.pipeline.stages import StudyPlan
-from contstim.pipeline.work import RunContext, Task
+from contstim.pipeline.work import RunContext, Task, TaskResult
 
 
 def test_without_dask_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,6 +50,43 @@ def test_a_killed_dask_worker_changes_nothing(tmp_path: Path) -> None:
         assert run_study(study, executor, out=tmp_path / "dask").complete
         assert executor.killed == 1
     assert tables(tmp_path / "dask") == tables(tmp_path / "whole")
+
+
+def test_a_result_that_is_lost_before_it_is_fetched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    distributed = pytest.importorskip("distributed", reason="Dask is an optional extra")
+
+    class Client:
+        loop = None
+        submitted = 0
+
+        def submit(self, *_: object, key: str, **__: object) -> SimpleNamespace:
+            self.submitted += 1
+            # The worker dies when the first result is there, and another one when it is made anew.
+            lost = self.submitted == 1
+
+            def result() -> TaskResult:
+                if lost:
+                    raise distributed.KilledWorker(key, None, 0)
+                return TaskResult("ab")
+
+            ended = {"exception": lambda: None, "cancelled": lambda: False, "result": result}
+            return SimpleNamespace(key=key, status="finished", **ended)
+
+        def cancel(self, futures: Sequence[object]) -> None:
+            assert not futures
+
+    class Completed(list[Any]):
+        add = list[Any].append
+
+    monkeypatch.setattr("distributed.as_completed", lambda futures, loop: Completed(futures))
+    executor = DaskWorkers("local:1")
+    executor.client = Client()
+    task: Any = SimpleNamespace(key="ab")
+    context = RunContext(tmp_path, tmp_path, tmp_path)
+    assert [*executor.run(context, [task])] == [TaskResult("ab")]
+    assert executor.client.submitted == 2
 
 
 def test_a_scheduler_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:

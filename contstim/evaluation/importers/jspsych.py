@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import pandas as pd
 
 from contstim.errors import InputError
 from contstim.evaluation.choices import Cleaning, RawChoices, refuse_rows, rescale
+from contstim.files import json_value
 from contstim.tables import numbered_lines, read_table
 
 # Names that experiments give to what we need, the first one found being taken.
@@ -153,11 +153,11 @@ def read_trials(path: Path) -> pd.DataFrame:
 def _trials(path: Path) -> Iterator[dict[str, object]]:
     lines = [line for _, line in numbered_lines(path)]
     try:
-        blocks = [json.loads("\n".join(lines))]
-    except json.JSONDecodeError:
+        blocks = [json_value("\n".join(lines))]
+    except ValueError:
         try:
-            blocks = [json.loads(line) for line in lines if line.strip()]
-        except json.JSONDecodeError as error:
+            blocks = [json_value(line) for line in lines if line.strip()]
+        except ValueError as error:
             raise InputError(f"{str(path)!r} is not JSON: {error}") from error
     for block in blocks:
         entries = block.get("trials", [block]) if isinstance(block, dict) else block

@@ -7,7 +7,6 @@ that goes with those, which the evaluation takes too.
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from numpy.typing import ArrayLike
 
 from contstim.arrays import IntArray
 from contstim.errors import InputError, ModelFileError
+from contstim.files import json_value
 from contstim.models import ModelSpec
 from contstim.models.base import ScoreKind
 from contstim.tables import numbered_lines
@@ -37,7 +37,7 @@ def read_record(folder: Path, kind: str) -> dict[str, Any]:
         If there is no such folder, or it does not hold a learnt model of this `kind`.
     """
     try:
-        record = json.loads((folder / RECORD).read_text("utf-8"))
+        record = json_value((folder / RECORD).read_text("utf-8"))
     except OSError as error:
         raise ModelFileError(
             f"{str(folder)!r} is no folder of a {kind} ({RECORD}: {error.strerror}); check the path"

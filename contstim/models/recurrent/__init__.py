@@ -23,7 +23,7 @@ from torch.func import functional_call
 
 from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InputError, ModelFileError, require_known
-from contstim.files import digest, replacing
+from contstim.files import digest, json_value, replacing
 from contstim.models.training import TrainingText
 from contstim.models.words import END, START, UNKNOWN
 from contstim.progress import track
@@ -371,7 +371,7 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any], str]:
         raise ModelFileError(f"cannot read model file {str(path)!r}: {error}") from error
     try:
         tensors = load(data)
-        record = json.loads(tensors.pop("record").numpy().tobytes().decode())
+        record = json_value(tensors.pop("record").numpy().tobytes().decode())
     except (SafetensorError, KeyError, ValueError) as error:
         raise ModelFileError(
             f"{str(path)!r} is damaged or is no recurrent network of contstim; "
