@@ -9,7 +9,7 @@ import secrets
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,6 +30,14 @@ UNSIGNED = 10.0
 def digest(content: str | bytes) -> str:
     """Return the SHA-256 of bytes, or of a text's UTF-8, as 64 hexadecimal digits."""
     return hashlib.sha256(content.encode() if isinstance(content, str) else content).hexdigest()
+
+
+def digest_parts(parts: Iterable[bytes]) -> str:
+    """Return the SHA-256 of bytes that come in parts, as 64 hexadecimal digits."""
+    whole = hashlib.sha256()
+    for part in parts:
+        whole.update(part)
+    return whole.hexdigest()
 
 
 def digest_of(value: Any) -> str:

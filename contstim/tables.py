@@ -1,4 +1,4 @@
-"""Reading the text files and tables that people have, and the columns of tables.
+"""Reading the text files and tables that people have; the columns of tables, and their CSV.
 
 Text is UTF-8, with a byte-order mark or without, gzip-compressed by the file's ending, and ``-`` is
 standard input, wherever a file is read.
@@ -287,6 +287,20 @@ def numbered_lines(path: str | PathLike[str]) -> Iterator[tuple[int, str]]:
         raise InputError(f"{name} is not a whole gzip file ({error}); make it again") from None
     except OSError as error:
         raise InputError(f"cannot read {name}: {error.strerror or error}") from None
+
+
+def csv_text(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
+    """Return rows as CSV; floats are written so that they read back as the same float64."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows([repr(float(v)) if isinstance(v, float) else v for v in row] for row in rows)
+    return text.getvalue()
+
+
+def table_text(table: pd.DataFrame) -> str:
+    """Return a table as CSV, without its index; floats as `csv_text`, missing values are empty."""
+    return table.to_csv(index=False, lineterminator="\n")
 
 
 def _open(path: str | PathLike[str]) -> IO[bytes] | nullcontext[IO[bytes]]:

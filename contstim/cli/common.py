@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING, Any
 from contstim.cli.parsing import CommandParser, given, number, output_file, positive, whole_number
 from contstim.errors import InputError
 from contstim.files import is_stream, replacing
+from contstim.tables import table_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -208,7 +209,7 @@ def write_output(path: str, reading: Iterable[str | None] = ()) -> Iterator[IO[s
 def write_rows(table: pd.DataFrame, path: str, reading: Iterable[str | None] = ()) -> None:
     """Write a table as CSV; parameters and errors as of `write_output`."""
     with write_output(path, reading) as out:
-        table.to_csv(out, index=False, lineterminator="\n")
+        out.write(table_text(table))
 
 
 def add_executor(parser: CommandParser) -> None:

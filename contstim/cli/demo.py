@@ -51,6 +51,7 @@ from contstim.search.problem import Edits, Floor
 from contstim.search.results import Triplet
 from contstim.search.targets import parse_floor, problem_of
 from contstim.selection import select_natural_pairs
+from contstim.tables import table_text
 from contstim.text import Sentence, WordList
 from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
 from contstim.text.words import words_alike
@@ -133,7 +134,7 @@ def run(args: argparse.Namespace) -> int:
     if not rows:
         raise InputError(f"nothing was found from these sentences; try --seed {args.seed + 1}")
     table = pd.DataFrame(rows)
-    write_whole(folder / "triplets.csv", table.to_csv(index=False, lineterminator="\n"))
+    write_whole(folder / "triplets.csv", table_text(table))
     result = _evaluate(folder / "results")
     verdict = answer_sentences(result)
     say("\nWhich model people follow: choices of 30 simulated people, who come with contstim")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import warnings
 from dataclasses import dataclass
 from itertools import combinations
@@ -19,6 +18,7 @@ from contstim.errors import InputError, MissingExtraError
 from contstim.evaluation.choices import align_choices, check_choices
 from contstim.evaluation.trials import TrialData
 from contstim.files import write_whole
+from contstim.tables import table_text
 
 _ABILITY_PRIOR = 2.0
 _LOG_SD_PRIOR = 1.0
@@ -80,7 +80,7 @@ def fit_bradley_terry(choices: pd.DataFrame) -> BradleyTerry:
     Davidson and Bates (2008), doi 10.1016/j.jml.2007.12.005; fitted by `BinomialBayesMixedGLM`.
     """
     try:
-        library = importlib.import_module("statsmodels.genmod.bayes_mixed_glm")
+        from statsmodels.genmod.bayes_mixed_glm import BinomialBayesMixedGLM
     except ImportError as error:
         raise MissingExtraError(
             "the mixed model needs the package statsmodels; "
@@ -105,7 +105,7 @@ def fit_bradley_terry(choices: pd.DataFrame) -> BradleyTerry:
     y = np.asarray(table["rating"] > 0, dtype=np.float64)
     if np.ptp(y) == 0:
         raise InputError("every choice is of the same side of its pair; the mixed model needs both")
-    model = library.BinomialBayesMixedGLM(
+    model = BinomialBayesMixedGLM(
         y, signs[:, fixed], random, kinds, vcp_p=_LOG_SD_PRIOR, fe_p=_ABILITY_PRIOR
     )
     n_parameters = len(fixed) + 2 + random.shape[1]
@@ -292,7 +292,7 @@ def write_mixed_models(data: TrialData, folder: str | Path) -> list[Path]:
         "fits": ",\n".join(_GLMER_FIT.format(column=column) for column in columns),
     }
     texts = {
-        "mixed_models.csv": mixed_table(data).to_csv(index=False),
+        "mixed_models.csv": table_text(mixed_table(data)),
         "mixed_glmer.R": _GLMER.format(**words),
         "mixed_brms.R": _BRMS.format(**words),
         "mixed_bambi.py": _BAMBI.format(**words),

@@ -12,6 +12,7 @@ import pandas as pd
 from contstim.evaluation.options import EvaluationOptions
 from contstim.evaluation.wording import answer_sentences
 from contstim.files import write_whole
+from contstim.tables import table_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -229,7 +230,7 @@ class Evaluation:
         for name, table in self.tables().items():
             if len(table) or name in ("models", "comparisons", "excluded"):
                 written.append(place / f"{name}.csv")
-                write_whole(written[-1], table.to_csv(index=False))
+                write_whole(written[-1], table_text(table))
         return written
 
     def figure(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -11,10 +10,10 @@ import numpy as np
 import pandas as pd
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
-from contstim.errors import InputError, require_known
+from contstim.errors import require_known
 from contstim.evaluation.choices import CATCH, require_aligned
 from contstim.evaluation.scores import log_ratios
-from contstim.models import ModelSpec
+from contstim.models.scored import name_in_table
 from contstim.settings import Several, one_of, settings
 
 #: Which trials a model is scored on: all, or those made to target it in some role.
@@ -195,10 +194,8 @@ def name_targets(choices: pd.DataFrame, models: Sequence[str]) -> tuple[pd.DataF
     """
     called: dict[str, list[str]] = {}
     for model in models:
-        with suppress(InputError):
-            spec = ModelSpec.parse(model)
-            if spec.family == "table" and (name := spec.get("model", "") or spec.get("column", "")):
-                called.setdefault(name, []).append(model)
+        if name := name_in_table(model):
+            called.setdefault(name, []).append(model)
     columns = choices[["model_1", "model_2"]]
     lacking = {*columns["model_1"].dropna(), *columns["model_2"].dropna()} - set(models)
     names = {name: own[0] for name, own in called.items() if name in lacking and len(own) == 1}

@@ -26,7 +26,7 @@ from contstim.experiment.trials import CHOSEN, rating_of, write_record
 from contstim.files import digest_of
 from contstim.selection.design import Layout, design_trials
 from contstim.selection.scores import read_scores
-from contstim.tables import read_table
+from contstim.tables import read_table, table_text
 
 _PAIR = ("sentence_1", "sentence_2")
 _KINDS = (".csv", ".npz", ".parquet")  # of scores
@@ -80,7 +80,7 @@ def new_adaptive_study(
     table = lay_out(made, natural, plan, catch)
     with tempfile.TemporaryDirectory() as name:
         trials = Path(name) / "trials.csv"
-        table.to_csv(trials, index=False, lineterminator="\n")
+        trials.write_text(table_text(table), encoding="utf-8", newline="")
         write_record(trials, {"catch": catch, "seed": plan.seed, "pool": made.digest})
         text = "\n# How trials are chosen while the study runs; not to be changed once it does.\n"
         text += "\n".join(_toml("adaptive", plan)) + "\n"

@@ -27,6 +27,7 @@ from contstim.experiment.presentations import OwnModule
 from contstim.experiment.study import Study
 from contstim.experiment.trials import record_path
 from contstim.files import json_value, write_whole
+from contstim.tables import table_text
 
 _NAME = re.compile(r"([a-z]+-[a-zA-Z0-9]+)(_[a-z]+-[a-zA-Z0-9]+)*_data\.csv")
 _REQUIRED = ("@context", "@type", "name", "description", "variableMeasured")
@@ -312,7 +313,7 @@ def write_psychds(study: Study, collected: Collected, folder: Path) -> None:
 
 
 def _write_table(path: Path, table: pd.DataFrame) -> None:
-    write_whole(path, table.to_csv(index=False, lineterminator="\n"))
+    write_whole(path, table_text(table))
 
 
 def _readme(study: Study, files: Mapping[str, pd.DataFrame]) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,7 +15,7 @@ from contstim.errors import InputError
 from contstim.experiment.options import AttentionCheck, PracticeTrial, TrialOptions
 from contstim.experiment.presentations import Presentation, TwoSentences, presentation_of
 from contstim.files import file_digest, write_whole
-from contstim.tables import csv_rows, numbered_lines
+from contstim.tables import csv_rows, csv_text, numbered_lines
 
 _LAYOUT = ("participant", "group", "trial", "condition")
 _PAIR = ("sentence_1", "sentence_2", "side_1")
@@ -334,11 +332,7 @@ def write_trials(path: Path, rows: Iterable[Mapping[str, str]], columns: Sequenc
     OutputError
         If the place cannot be written to.
     """
-    stream = io.StringIO()
-    writer = csv.DictWriter(stream, columns, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    write_whole(path, stream.getvalue())
+    write_whole(path, csv_text(columns, ([row.get(name, "") for name in columns] for row in rows)))
 
 
 def record_path(trials: Path) -> Path:

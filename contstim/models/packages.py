@@ -11,7 +11,6 @@ older history. All numbers are little-endian and packed fields begin at the leas
 from __future__ import annotations
 
 import glob
-import hashlib
 import importlib.metadata
 import importlib.util
 import os
@@ -27,7 +26,7 @@ from numpy.typing import NDArray
 
 from contstim.arrays import IntArray
 from contstim.errors import MissingExtraError, ModelFileError, OutputError
-from contstim.files import file_digest, lock, remove, replacing
+from contstim.files import digest_parts, file_digest, lock, remove, replacing
 from contstim.models.ngram import Level, NgramTable, find
 from contstim.models.ngram.arpa import write_arpa
 from contstim.models.words import START, UNKNOWN
@@ -85,13 +84,13 @@ def digest_of_files(paths: Iterable[Path]) -> str:
     ModelFileError
         If a file cannot be read.
     """
-    whole = hashlib.sha256()
+    digests = []
     for path in paths:
         try:
-            whole.update(bytes.fromhex(file_digest(path)))
+            digests.append(bytes.fromhex(file_digest(path)))
         except OSError as error:
             raise ModelFileError(f"cannot read {str(path)!r}: {error.strerror}") from error
-    return whole.hexdigest()[:16]
+    return digest_parts(digests)[:16]
 
 
 def convert_once(name: str, write: Callable[[Path], object]) -> Path:

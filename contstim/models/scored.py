@@ -6,6 +6,7 @@ For selection, evaluation and the planning of designs, which need no new sentenc
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 import numpy as np
 import pandas as pd
@@ -25,7 +26,7 @@ from contstim.models.base import (
 )
 from contstim.tables import read_table
 
-# What a value is worth in nats; None for a score that is no log-probability.
+# A value of one, in nats; None for a score that is no log-probability.
 _UNITS = {"nats": 1.0, "bits": np.log(2), "log10": np.log(10), "score": None}
 _OPTIONS = ("column", "model", "unit")
 _SHOWN = 3
@@ -132,6 +133,15 @@ class ScoredSentences(SentenceModel):
             "a table scores the sentences it holds and no others: score these where its scores "
             "come from and add them, or use a model that can be loaded"
         )
+
+
+def name_in_table(spec: str) -> str:
+    """Return what the table of a spec ``table:FILE`` calls its model; empty for any other text."""
+    with suppress(InputError):
+        parsed = ModelSpec.parse(spec)
+        if parsed.family == "table":
+            return parsed.get("model", "") or parsed.get("column", "")
+    return ""
 
 
 def _column(table: pd.DataFrame, spec: ModelSpec) -> pd.Series:

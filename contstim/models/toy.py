@@ -14,7 +14,6 @@ at every step.
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 from collections.abc import Sequence
 
@@ -22,6 +21,7 @@ import numpy as np
 
 from contstim.arrays import BoolArray
 from contstim.errors import ValidationError
+from contstim.files import digest
 from contstim.models import ModelSpec
 from contstim.models.base import Event, Replacements, SentenceModel, SentenceParts
 from contstim.models.words import WordTokenizer
@@ -113,7 +113,7 @@ class TableModel(SentenceModel):
     @property
     def fingerprint(self) -> str:
         """Digest of the table."""
-        return hashlib.sha256(self.log_probs.tobytes()).hexdigest()
+        return digest(self.log_probs.tobytes())
 
     def knows(self, words: Sequence[str]) -> BoolArray:
         """Return which of `words` are in the table; shape (V,)."""

@@ -26,10 +26,11 @@ from contstim.pipeline import Engine, Executor
 from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.searches import Searches, check_listed, starts_of
 from contstim.pipeline.tasks import score_tasks
-from contstim.pipeline.work import RunContext, RunStore, StageTable, Task, csv_text
+from contstim.pipeline.work import RunContext, RunStore, StageTable, Task
 from contstim.search.problem import check_different
 from contstim.search.results import Row, Triplet, rows_from, written_and_natural
 from contstim.search.targets import check_several
+from contstim.tables import csv_text
 from contstim.text import pool
 from contstim.text.diversity import diversity
 from contstim.text.vocabulary import Vocabulary, bundled_vocabulary

@@ -10,8 +10,6 @@ store is the truth; what spreads the work can be replaced.
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import platform
 import time
@@ -21,7 +19,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -33,10 +31,6 @@ from contstim.models.cache import ScoreCache, describe_model, versions
 from contstim.models.registry import load_model
 from contstim.search.candidates import WordReplacement
 from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 #: How often a task is tried before it fails; faults of its input are certain at once.
 TRIES = 3
@@ -394,22 +388,6 @@ def _difference(there: Mapping[str, str], wanted: Mapping[str, str]) -> str:
         f"{name} {there.get(name, 'missing')} (the run: {wanted.get(name, 'none')})"
         for name in names
     )
-
-
-def csv_text(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
-    """Return rows as CSV; floats are written so that they read back as the same float64."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    for row in rows:
-        writer.writerow([repr(float(v)) if isinstance(v, float) else v for v in row])
-    return text.getvalue()
-
-
-def frame_text(frame: pd.DataFrame) -> str:
-    """Return a table as CSV, without its index; missing values are empty."""
-    plain = frame.astype(object).where(frame.notna(), "")
-    return csv_text([str(name) for name in frame.columns], plain.itertuples(index=False, name=None))
 
 
 def _plain(value: object) -> object:

@@ -18,6 +18,7 @@ from contstim.files import write_whole
 from contstim.rescoring import Measure
 from contstim.rescoring.nbest import SPLITS, NBest, Utterance
 from contstim.settings import Seed, option, settings
+from contstim.tables import table_text
 
 # Lines tried in each round besides the axes, where there are several weights.
 _N_DIRECTIONS = 20
@@ -343,7 +344,7 @@ class Rescoring:
             "summary.csv": self.summary,
         }
         for name, table in tables.items():
-            write_whole(Path(folder) / name, table.to_csv(index=False, lineterminator="\n"))
+            write_whole(Path(folder) / name, table_text(table))
 
 
 def rescore(

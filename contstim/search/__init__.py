@@ -37,7 +37,7 @@ STRATEGIES: dict[str, type[Strategy]] = {
     "yielding": Yielding,
 }
 
-#: The strategy of command line, experiment files and Python where none is named.
+#: The strategy of command line, study plans and Python where none is named.
 DEFAULT = "beam"
 
 

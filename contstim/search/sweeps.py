@@ -7,7 +7,6 @@ written by the exhaustive strategy is a local optimum under all single replaceme
 
 from __future__ import annotations
 
-import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from copy import copy
@@ -19,6 +18,7 @@ import numpy as np
 
 from contstim.arrays import BoolArray, FloatArray
 from contstim.errors import InfeasibleError
+from contstim.files import digest
 from contstim.models.base import Replacements
 from contstim.search.candidates import SLACK, Candidates, Spent, WordReplacement
 from contstim.search.problem import Edits, Objective, Problem, check_natural, most_broken
@@ -137,7 +137,7 @@ class Search:
         self._n_sweeps = 0
         # Chance depends on the task alone, so a task gives the same result in any order of tasks.
         key = "\n".join([str(self.sentence), *self._models])
-        entropy = np.frombuffer(hashlib.sha256(key.encode()).digest()[:16], dtype=np.uint32)
+        entropy = np.frombuffer(bytes.fromhex(digest(key))[:16], dtype=np.uint32)
         self._rng = np.random.default_rng([self.seed, self.attempt, *map(int, entropy)])
         check_natural(str(self.start), self.problem.constraints, self.natural)
         if self.problem.edits.changed:

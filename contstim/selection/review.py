@@ -14,7 +14,7 @@ import pandas as pd
 from contstim.arrays import FloatArray
 from contstim.errors import InputError
 from contstim.files import write_whole
-from contstim.tables import read_table
+from contstim.tables import read_table, table_text
 
 #: What a reviewer may decide about a sentence.
 VERDICTS = ("approve", "reject", "edit")
@@ -95,7 +95,7 @@ def write_decisions(path: str | Path, decisions: Iterable[Decision]) -> None:
     """Write decisions, sorted by reviewer and sentence, whole or not at all."""
     ordered = sorted(decisions, key=lambda d: (d.reviewer, d.sentence))
     table = pd.DataFrame([asdict(decision) for decision in ordered], columns=list(_COLUMNS))
-    write_whole(Path(path), table.to_csv(index=False, lineterminator="\n"))
+    write_whole(Path(path), table_text(table))
 
 
 def sentences_of(table: pd.DataFrame) -> list[str]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 import unicodedata
 from collections import Counter
@@ -17,11 +15,11 @@ from pathlib import Path
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from contstim.arrays import BoolArray
 from contstim.errors import InputError, require_known
 from contstim.files import digest, replacing
-from contstim.tables import csv_header, csv_rows, numbered_lines
+from contstim.tables import csv_header, csv_rows, csv_text, numbered_lines
 from contstim.text import WordList, capitalize, split_word
 
 #: English determiners and prepositions: the words that a sentence may hold twice (Golan et al.
@@ -124,7 +122,7 @@ _FLAGS = {"1": True, "yes": True, "true": True, "0": False, "no": False, "false"
 
 
 class _Knower(Protocol):
-    def knows(self, words: Sequence[str], /) -> NDArray[np.bool_]: ...
+    def knows(self, words: Sequence[str], /) -> BoolArray: ...
 
 
 def _may_open(word: str) -> bool:
@@ -440,9 +438,7 @@ class Vocabulary:
     def table(self) -> str:
         """Return the CSV that `save` writes: a row for each word first, then elsewhere."""
         used = {word.casefold() for word in (*self.first, *self.elsewhere)}
-        out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow((*_COLUMNS, "tags") if self.tags else _COLUMNS)
+        rows = []
         unused = sorted(self.repeatable - used)
         for words, place in ((self.first, (1, 0)), (self.elsewhere, (0, 1)), (unused, (0, 0))):
             for word in words:
@@ -451,8 +447,8 @@ class Vocabulary:
                 row = [word, *place, int(word.casefold() in self.repeatable), number]
                 if self.tags:
                     row.append(" ".join(self.tags.get(word.lower(), ())))
-                writer.writerow(row)
-        return out.getvalue()
+                rows.append(row)
+        return csv_text((*_COLUMNS, "tags") if self.tags else _COLUMNS, rows)
 
     @classmethod
     def read(cls, path: str | PathLike[str], *, rules: WordRules | None = None) -> Vocabulary:

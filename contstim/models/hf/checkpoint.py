@@ -5,7 +5,6 @@ A checkpoint is a folder, a GGUF file or a name on the Hugging Face hub.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import struct
@@ -28,6 +27,7 @@ from transformers.models.auto.modeling_auto import (
 from transformers.utils import logging as messages
 
 from contstim.errors import MissingExtraError, ModelFileError, SpecError
+from contstim.files import digest_parts
 from contstim.models import ModelSpec
 from contstim.models.devices import torch_device
 from contstim.models.hf.metrics import METRICS
@@ -216,16 +216,18 @@ class Checkpoint:
 
 def digest_weights(weights: Mapping[str, torch.Tensor], tokenizer: Any) -> str:
     """Return the SHA-256 of weights, by name, and of a tokenizer; hexadecimal."""
-    digest = hashlib.sha256()
-    for name, tensor in sorted(weights.items()):
-        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        raw = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
-        digest.update(raw.numpy().tobytes())
-    if tokenizer.is_fast:
-        digest.update(tokenizer.backend_tokenizer.to_str().encode())
-    else:
-        digest.update(json.dumps(sorted(tokenizer.get_vocab().items())).encode())
-    return digest.hexdigest()
+
+    def parts() -> Iterator[bytes]:
+        for name, tensor in sorted(weights.items()):
+            yield f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode()
+            raw = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
+            yield raw.numpy().tobytes()
+        if tokenizer.is_fast:
+            yield tokenizer.backend_tokenizer.to_str().encode()
+        else:
+            yield json.dumps(sorted(tokenizer.get_vocab().items())).encode()
+
+    return digest_parts(parts())
 
 
 _OPEN: weakref.WeakValueDictionary[tuple[str, ...], Checkpoint] = weakref.WeakValueDictionary()

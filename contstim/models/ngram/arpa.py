@@ -14,7 +14,7 @@ from typing import IO, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from contstim.arrays import FloatArray, IntArray
+from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import ModelFileError
 from contstim.files import replacing
 from contstim.models.ngram import Level, NgramTable, find
@@ -146,7 +146,7 @@ class _Block:
         hashes ^= hashes >> np.uint64(32)
         return hashes
 
-    def numbers(self, field: int, rows: NDArray[np.bool_] | None = None) -> FloatArray:
+    def numbers(self, field: int, rows: BoolArray | None = None) -> FloatArray:
         """Return a field as numbers, 0 in lines outside `rows`."""
         at = (self.first if rows is None else self.first[rows]) + field
         starts, length = self.starts[at], self.ends[at] - self.starts[at]

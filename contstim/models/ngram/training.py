@@ -130,9 +130,7 @@ def _refuse_reserved(paths: Sequence[Path], punctuation: str) -> None:
                     )
 
 
-def _bounded(
-    ids: NDArray[np.int32], lengths: NDArray[np.int64], start: int, end: int
-) -> NDArray[np.int32]:
+def _bounded(ids: NDArray[np.int32], lengths: IntArray, start: int, end: int) -> NDArray[np.int32]:
     """Put `start` and `end` around the sentences of the given `lengths`."""
     out = np.empty(len(ids) + 2 * len(lengths), dtype=np.int32)
     ends = np.cumsum(lengths + 2)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import time
 from collections.abc import Sequence
@@ -17,6 +16,7 @@ from torch.utils.checkpoint import checkpoint
 
 from contstim.arrays import IntArray
 from contstim.errors import InputError, ModelFileError, OutputError
+from contstim.files import digest_parts
 from contstim.models.devices import torch_device
 from contstim.models.recurrent import (
     STORAGES,
@@ -534,12 +534,9 @@ def _digest(
     decisive = asdict(options)
     for name in ("epochs", "full_epochs", "patience", "interval", "checkpoint_every"):
         del decisive[name]
-    digest = hashlib.sha256(repr((asdict(config), decisive, words.words)).encode())
-    for part in (corpus, unseen):
-        digest.update(part.ids.tobytes())
-        digest.update(part.offsets.tobytes())
-        digest.update(part.repeats.tobytes())
-    return digest.hexdigest()
+    settings = repr((asdict(config), decisive, words.words)).encode()
+    arrays = [a for part in (corpus, unseen) for a in (part.ids, part.offsets, part.repeats)]
+    return digest_parts([settings, *(array.tobytes() for array in arrays)])
 
 
 def _finished_record(out: Path, digest: str) -> dict[str, Any]:

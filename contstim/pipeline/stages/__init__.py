@@ -22,10 +22,10 @@ from contstim.errors import InputError
 from contstim.files import digest_of
 from contstim.models.cache import CachedScore, versions
 from contstim.pipeline.tasks import score_tasks
-from contstim.pipeline.work import ModelRecord, RunStore, StageTable, Task, csv_text
+from contstim.pipeline.work import ModelRecord, RunStore, StageTable, Task
 from contstim.selection.scores import read_features
 from contstim.settings import Count, Seed, matching, settings
-from contstim.tables import SCORES
+from contstim.tables import SCORES, csv_text
 from contstim.text import length_range, pool, read_sentences
 from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
 from contstim.text.words import WordOptions

@@ -13,10 +13,9 @@ from contstim.pipeline.stages import Run, Stage, StageOptions, StudyPlan, notes_
 from contstim.pipeline.stages.natural import NATURAL, NaturalOptions
 from contstim.pipeline.stages.set import SET, SetOptions
 from contstim.pipeline.stages.triplets import TRIPLETS_STAGE, TripletOptions
-from contstim.pipeline.work import frame_text
 from contstim.selection.design import CONDITIONS, LAYOUTS, Layout, design_trials
 from contstim.settings import Count, Natural, Several, one_of, settings
-from contstim.tables import read_table
+from contstim.tables import read_table, table_text
 from contstim.text import read_words
 
 
@@ -82,7 +81,7 @@ class _Design(Stage):
             common_words=self._common_words(run),
             seed=run.plan.study.seed,
         )
-        return frame_text(trials), notes_of(trials)
+        return table_text(trials), notes_of(trials)
 
     @staticmethod
     def _table(run: Run, stage: Stage) -> pd.DataFrame | None:

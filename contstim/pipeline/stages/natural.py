@@ -9,11 +9,11 @@ from pydantic import Field
 
 from contstim.files import digest_of
 from contstim.pipeline.stages import SCORE, Run, Stage, StudyPlan, notes_of
-from contstim.pipeline.work import frame_text
 from contstim.selection.constraints import check_constraints, parse_constraints
 from contstim.selection.natural import select_natural_pairs
 from contstim.selection.triplets import MOST_PER_PAIR
 from contstim.settings import Several, settings
+from contstim.tables import table_text
 from contstim.text.features import repeats_no_word
 
 
@@ -66,7 +66,7 @@ class _Natural(Stage):
             eligible=eligible,
             constraints=parse_constraints(options.constraints, scores.index, features),
         )
-        return frame_text(pairs), notes_of(pairs)
+        return table_text(pairs), notes_of(pairs)
 
 
 NATURAL = _Natural()

@@ -14,12 +14,12 @@ from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.stages import SCORE, Run, Stage, StageOptions, StudyPlan, notes_of
 from contstim.pipeline.stages.synthesize import SYNTHESIZE, searches_of
 from contstim.pipeline.tasks import score_tasks
-from contstim.pipeline.work import Task, frame_text
+from contstim.pipeline.work import Task
 from contstim.selection.constraints import check_constraints, parse_constraints
 from contstim.selection.people import People
 from contstim.selection.sets import CRITERIA, select_set, triplet_pairs
 from contstim.settings import Count, Several, one_of, settings
-from contstim.tables import TRIPLETS
+from contstim.tables import TRIPLETS, table_text
 from contstim.text.features import repeats_no_word
 
 
@@ -98,7 +98,7 @@ class _Set(Stage):
             time_limit=options.time_limit,
             seed=run.plan.study.seed,
         )
-        return frame_text(pairs), notes_of(pairs)
+        return table_text(pairs), notes_of(pairs)
 
     @staticmethod
     def _triplets(run: Run) -> pd.DataFrame:

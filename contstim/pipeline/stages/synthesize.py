@@ -9,9 +9,9 @@ from typing import Any
 from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.searches import Searches, starts_of
 from contstim.pipeline.stages import SCORE, Run, Stage, StudyPlan
-from contstim.pipeline.work import Task, csv_text
+from contstim.pipeline.work import Task
 from contstim.search.results import Triplet, written_and_natural
-from contstim.tables import TRIPLETS
+from contstim.tables import TRIPLETS, csv_text
 from contstim.text.diversity import diversity
 
 

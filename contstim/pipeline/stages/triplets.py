@@ -12,7 +12,6 @@ from contstim.errors import InputError
 from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.stages import SCORE, Run, Stage, StageOptions, StudyPlan, notes_of
 from contstim.pipeline.stages.synthesize import SYNTHESIZE, searches_of
-from contstim.pipeline.work import frame_text
 from contstim.selection.triplets import (
     MOST_PER_PAIR,
     OBJECTIVES,
@@ -22,7 +21,7 @@ from contstim.selection.triplets import (
     select_triplets,
 )
 from contstim.settings import Count, one_of, settings
-from contstim.tables import TRIPLETS
+from contstim.tables import TRIPLETS, table_text
 
 #: What the strata of triplets are quantiles of.
 REFERENCES = ("triplets", "sentences")
@@ -85,7 +84,7 @@ class _Triplets(Stage):
             reference=run.log_probs if options.reference == "sentences" else None,
             most_use=options.most_use,
         )
-        return frame_text(chosen), notes_of(chosen)
+        return table_text(chosen), notes_of(chosen)
 
 
 TRIPLETS_STAGE = _Triplets()
