@@ -6,6 +6,7 @@ import json
 import os
 import re
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -21,7 +22,7 @@ from contstim.experiment.trials import (
     write_record,
     write_trials,
 )
-from contstim.files import check_empty_folder, write_whole
+from contstim.files import check_empty_folder, replacing, write_whole
 from contstim.tables import numbered_lines
 
 _MOST_PARTICIPANTS = 10_000  # participants
@@ -199,13 +200,8 @@ def new_study(
     name = re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-_")[:64] or "study"
     template = (files("contstim.experiment") / "template.toml").read_text("utf-8")
     table = "".join(f"{line}\n" for _, line in numbered_lines(trials))
-    write_whole(folder / "trials.csv", table)
     record = record_path(trials)
-    if record.is_file():
-        write_whole(record_path(folder / "trials.csv"), record.read_text("utf-8"))
-    write_whole(folder / "consent.md", _CONSENT)
     texts = {key: json.dumps(text, ensure_ascii=False) for key, text in like.texts.items()}
-    write_whole(folder / "texts.toml", _changed(default_source(language), texts))
     own = {
         "language": f'"{language}"',
         "direction": f'"{LANGUAGES[language]}"',
@@ -215,9 +211,16 @@ def new_study(
     practice, title = _PRACTICE[presentation], _TITLES[presentation]
     template = _changed(template, own).replace("{practice}", practice, 1)
     template = template.replace("{title}", title, 1).replace("{name}", json.dumps(name), 1)
-    for target, source in (more or {}).items():
-        write_whole(folder / target, source.read_bytes())
-    write_whole(folder / "study.toml", template + tables)
+    # A folder that is there may be somebody's working folder, which cannot be replaced.
+    with nullcontext(folder) if folder.exists() else replacing(folder) as place:
+        write_whole(place / "trials.csv", table)
+        if record.is_file():
+            write_whole(record_path(place / "trials.csv"), record.read_text("utf-8"))
+        write_whole(place / "consent.md", _CONSENT)
+        write_whole(place / "texts.toml", _changed(default_source(language), texts))
+        for target, source in (more or {}).items():
+            write_whole(place / target, source.read_bytes())
+        write_whole(place / "study.toml", template + tables)
     return read_study(folder)
 
 

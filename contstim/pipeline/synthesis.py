@@ -12,7 +12,7 @@ import itertools
 import json
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -210,6 +210,8 @@ def write_synthesis(
     settings = json.loads(json.dumps(request.settings(searches)))
     table = None if out is None else StageTable(out.absolute())
     if table is not None and _is_there(table, settings):
+        with suppress(OSError):  # what a command left that was killed at its very end
+            remove(table.work)
         with table.path.open(encoding="utf-8", newline="") as file:
             yield from rows_from(csv.DictReader(file))
         return
@@ -304,8 +306,7 @@ def _work_folder(table: StageTable | None) -> Iterator[tuple[Path, Callable[[], 
         with tempfile.TemporaryDirectory(prefix="contstim-") as name:
             yield Path(name), lambda: None
         return
-    out = table.path
-    folder = out.with_name(f".{out.name}.run")
+    out, folder = table.path, table.work
     try:
         if out.is_dir():
             raise OutputError(f"cannot write {out}: it is a folder; give a file name")

@@ -24,7 +24,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from contstim.errors import ContstimError, InputError, OutputError
-from contstim.files import digest_of, file_digest, json_value, write_whole
+from contstim.files import digest, digest_of, file_digest, json_value, write_whole
 from contstim.models import ModelSpec
 from contstim.models.base import SentenceModel
 from contstim.models.cache import ScoreCache, describe_model, versions
@@ -407,6 +407,11 @@ class StageTable:
         """The file beside it."""
         return self.path.with_name(self.path.name + ".meta.json")
 
+    @property
+    def work(self) -> Path:
+        """The folder beside it in which a command of its own keeps what is finished."""
+        return self.path.with_name(f".{self.path.name}.run")
+
     def holds(self, inputs: Any) -> bool:
         """Return whether the file is whole and was made from `inputs`, JSON values."""
         try:
@@ -433,8 +438,8 @@ class StageTable:
         return notes if isinstance(notes, dict) else None
 
     def write(self, text: str, inputs: Any, notes: dict[str, Any]) -> None:
-        """Put the table in place; without its meta file, written last, it does not hold."""
+        """Put the table in place, after its meta file: what stops between them leaves no table."""
+        meta = {"inputs": digest_of(inputs), "sha256": digest(text), "notes": notes}
+        said = json.dumps(meta, indent=1, ensure_ascii=False, default=_plain) + "\n"
+        write_whole(self.meta, said)
         write_whole(self.path, text)
-        meta = {"inputs": digest_of(inputs), "sha256": self.sha256, "notes": notes}
-        text = json.dumps(meta, indent=1, ensure_ascii=False, default=_plain) + "\n"
-        write_whole(self.meta, text)

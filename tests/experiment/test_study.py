@@ -32,6 +32,7 @@ from contstim.experiment.study import (
 )
 from contstim.experiment.trials import rating_of, read_design
 from contstim.experiment.upkeep import pay_table
+from contstim.files import write_whole
 
 
 def test_a_new_study_is_read_back_as_the_design_says(study: Study, trials: pd.DataFrame) -> None:
@@ -303,6 +304,27 @@ def test_nothing_is_written_around_trials_that_cannot_be_used(tmp_path: Path) ->
     with pytest.raises(InputError, match="has no column 'participant'"):
         new_study(tmp_path / "study", path)
     assert not (tmp_path / "study").exists()
+
+
+def test_a_study_is_there_whole_or_not_at_all(
+    tmp_path: Path, trials: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trials.to_csv(tmp_path / "t.csv", index=False)
+
+    def write(path: Path, content: str) -> None:
+        if path.name == "texts.toml":
+            raise KeyboardInterrupt
+        write_whole(path, content)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("contstim.experiment.new.write_whole", write)
+        with pytest.raises(KeyboardInterrupt):
+            new_study(tmp_path / "study", tmp_path / "t.csv")
+    assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
+    (tmp_path / "study").mkdir()
+    monkeypatch.chdir(tmp_path / "study")
+    assert new_study(".", tmp_path / "t.csv").study.name == "study"  # who is there stays there
+    assert Path.cwd().samefile(tmp_path / "study")
 
 
 def test_the_preset_of_golan_2023(

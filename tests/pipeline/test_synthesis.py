@@ -11,7 +11,7 @@ from toy_corpus import WORDS, write_random
 
 from contstim import load_model
 from contstim.errors import InputError, OutputError
-from contstim.files import LockedError
+from contstim.files import LockedError, write_whole
 from contstim.models import ModelSpec
 from contstim.models.registry import FAMILIES, register_family
 from contstim.models.toy import TableModel
@@ -121,6 +121,32 @@ def test_an_interrupted_file_is_continued_to_the_same_bytes(
         assert len(second.given) == len(keys) - stop_after
         assert out.read_bytes() == whole.read_bytes()
         assert not (tmp_path / f".{out.name}.run").exists()
+
+
+def test_killed_between_its_two_files_it_is_continued(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, out = tmp_path / "whole.csv", tmp_path / "out.csv"
+    _write(whole)
+    written = []
+
+    def write(path: Path, text: str) -> None:
+        if path.parent == tmp_path and written:
+            raise KeyboardInterrupt
+        write_whole(path, text)
+        written.extend([path] if path.parent == tmp_path else [])
+
+    with monkeypatch.context() as patch:
+        patch.setattr("contstim.pipeline.work.write_whole", write)
+        with pytest.raises(KeyboardInterrupt):
+            _write(out)
+    _write(out)
+    assert out.read_bytes() == whole.read_bytes()
+    # Killed while the folder of the work was being removed: the next command removes it.
+    work = tmp_path / ".out.csv.run"
+    (work / "tasks").mkdir(parents=True)
+    _write(out)
+    assert not work.exists()
 
 
 def test_rows_come_as_soon_as_those_before_are_there(tmp_path: Path) -> None:
