@@ -75,6 +75,10 @@ def test_a_command_alone_may_share_its_names(repository: Path) -> None:
         ("\n\ndef unused():\n    pass\n", 15),
         ("\n\nunused = 3\n", 15),
         ("\n\nunused: int = 3\n", 15),
+        # What speaks of itself, or of something else by that name, is no caller either.
+        ("\n\ndef unused(n):\n    return unused(n - 1)\n", 15),
+        ("\n\nclass unused:\n    def of(self) -> unused: ...\n", 15),
+        ("\n\ndef unused(path):\n    return path\n\n\nprint(LIMIT.unused)\n", 15),
     ],
 )
 def test_a_public_name_without_a_caller(repository: Path, text: str, line: int) -> None:
@@ -92,7 +96,8 @@ def test_a_public_name_without_a_caller(repository: Path, text: str, line: int) 
 @pytest.mark.parametrize(
     ("place", "text"),
     [
-        ("contstim/two.py", "\nprint(contstim.one.unused)\n"),
+        ("contstim/two.py", "\nimport contstim.one\nprint(contstim.one.unused)\n"),
+        ("contstim/two.py", "\nfrom contstim import one as first\nprint(first.unused)\n"),
         ("contstim/two.py", '\nLOADER = "contstim.one:unused"\nprint(LOADER)\n'),
         ("pyproject.toml", 'unused = "contstim.one:unused"\n'),
     ],
@@ -103,14 +108,28 @@ def test_what_counts_as_a_use(repository: Path, place: str, text: str) -> None:
     assert checker.check(repository) == []
 
 
-@pytest.mark.parametrize("guide", ["README.md", "docs/glossary.md"])
-def test_what_a_guide_names_is_used_if_a_test_tries_it(repository: Path, guide: str) -> None:
+@pytest.mark.parametrize(
+    ("guide", "text"),
+    [
+        ("README.md", "`unused` is for you.\n"),
+        ("docs/glossary.md", "Call `contstim.one.unused()`.\n"),
+        ("README.md", "```python\nimport contstim\ncontstim.one.unused()\n```\n"),
+        ("README.md", "So:\n\n    contstim.one.unused()\n"),
+    ],
+)
+def test_what_a_guide_names_is_used_if_a_test_tries_it(
+    repository: Path, guide: str, text: str
+) -> None:
     _plant(repository / "contstim/one.py", "\n\ndef unused():\n    pass\n")
-    _plant(repository / guide, "`unused` is for you.\n")
+    _plant(repository / guide, text)
     (finding,) = checker.check(repository)
     assert finding.startswith("contstim/one.py:15: unused has no caller in contstim/, and not both")
-    (repository / "tests/test_one.py").write_text("contstim.one.unused()\n", "utf-8")
+    test = "from contstim.one import unused\nunused()\n"
+    (repository / "tests/test_one.py").write_text(test, "utf-8")
     assert checker.check(repository) == []
+    # In the prose of a guide it is a word like others.
+    (repository / guide).write_text("Words are unused. `Event` - ```\n```", "utf-8")
+    assert any("unused has no caller" in finding for finding in checker.check(repository))
 
 
 def test_a_circle_of_modules(repository: Path) -> None:

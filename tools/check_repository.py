@@ -20,6 +20,8 @@ from pathlib import Path
 COMMAND_NAMES = {"contstim/cli": {"configure", "run"}}
 #: A line of the glossary: ``- **term** (and its plural): meaning. `code` ``.
 TERM = re.compile(r"- \*\*(.+?)\*\*(.*)")
+#: Code in Markdown: a fenced block, a line set in by four spaces, or what stands in backticks.
+CODE = re.compile(r"^```.*?^```|^ {4}.*?$|`[^`]+`", re.MULTILINE | re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -94,23 +96,38 @@ def without_caller(
 
 
 def names_used(tree: ast.Module) -> Iterator[str]:
-    """Yield the names that a module reads, as such, as attributes or in ``module:name`` strings.
+    """Yield the names that a module reads: as such, of what it imports, or by ``module:name``.
 
-    An import alone is no use, nor is a line of ``__all__``.
+    An import alone is no use, nor is a line of ``__all__``, nor what a definition says of itself.
     """
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-            yield node.id
-        elif isinstance(node, ast.Attribute):
-            yield node.attr
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            yield from re.findall(r"^[\w.]+:(\w+)$", node.value)
+    nodes = list(ast.walk(tree))
+    imports = [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
+    aliases = [alias for node in imports for alias in node.names]
+    imported_names = {(alias.asname or alias.name).partition(".")[0] for alias in aliases}
+    for part in tree.body:
+        own = getattr(part, "name", None)
+        for node in ast.walk(part):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id != own:
+                yield node.id
+            elif isinstance(node, ast.Attribute) and _root(node) in imported_names:
+                yield node.attr
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield from re.findall(r"^[\w.]+:(\w+)$", node.value)
+
+
+def _root(node: ast.expr) -> str | None:
+    """Return the name that a chain of attributes begins with, if it begins with one."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else None
 
 
 def words_of_documents(root: Path) -> set[str]:
-    """Return every word of the README and the guides."""
-    paths = [root / "README.md", *(root / "docs").glob("*.md")]
-    return {word for path in paths for word in re.findall(r"\w+", path.read_text("utf-8"))}
+    """Return every word that the README and the pages of docs/ have in code: `so`, or in blocks."""
+    pages = (path for path in (root / "docs").rglob("*.md") if "_build" not in path.parts)
+    texts = [path.read_text("utf-8") for path in (root / "README.md", *pages)]
+    code = (part for text in texts for part in CODE.findall(text))
+    return {word for part in code for word in re.findall(r"\w+", part)}
 
 
 def names_in_tests(root: Path) -> set[str]:
