@@ -291,16 +291,24 @@ def numbered_lines(path: str | PathLike[str]) -> Iterator[tuple[int, str]]:
 
 def csv_text(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
     """Return rows as CSV; floats are written so that they read back as the same float64."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows([repr(float(v)) if isinstance(v, float) else v for v in row] for row in rows)
-    return text.getvalue()
+    cells = [[repr(float(v)) if isinstance(v, float) else v for v in row] for row in rows]
+
+    def written(quoting: Literal[0, 1]) -> str:
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n", quoting=quoting).writerows([columns, *cells])
+        return text.getvalue()
+
+    text = written(csv.QUOTE_MINIMAL)
+    # Readers take a carriage return for the end of a row, writers do not know that of line feeds.
+    return written(csv.QUOTE_ALL) if "\r" in text else text
 
 
 def table_text(table: pd.DataFrame) -> str:
     """Return a table as CSV, without its index; floats as `csv_text`, missing values are empty."""
-    return table.to_csv(index=False, lineterminator="\n")
+    text = table.to_csv(index=False, lineterminator="\n")
+    if "\r" in text:  # as in `csv_text`
+        text = table.to_csv(index=False, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
+    return text
 
 
 def _open(path: str | PathLike[str]) -> IO[bytes] | nullcontext[IO[bytes]]:

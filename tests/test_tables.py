@@ -1,5 +1,6 @@
 """Reading text files and tables as people have them, and the columns of tables."""
 
+import csv
 import gzip
 import io
 import sys
@@ -9,7 +10,15 @@ import pandas as pd
 import pytest
 
 from contstim.errors import InputError
-from contstim.tables import CHOICES, csv_rows, numbered_lines, read_table, require_columns
+from contstim.tables import (
+    CHOICES,
+    csv_rows,
+    csv_text,
+    numbered_lines,
+    read_table,
+    require_columns,
+    table_text,
+)
 
 
 def test_columns_that_are_there():
@@ -100,3 +109,11 @@ def test_cells_of_any_length_and_the_line_of_a_fault(tmp_path):
     ]
     with pytest.raises(InputError, match="^x, line 2 has 1 cells, the header 2; put quotes"):
         list(csv_rows(["a,b", "3"], "x"))
+
+
+@pytest.mark.parametrize("end", ["\r", "\n", "\r\n", "\u2028", "\x85", '"', ","])
+def test_whatever_ends_a_line_in_a_cell_ends_no_row(end):
+    columns, rows = ["who", "said"], [["a", f"one{end}two"], ["b", "x"]]
+    for text in (csv_text(columns, rows), table_text(pd.DataFrame(rows, columns=columns))):
+        assert [*csv.reader(io.StringIO(text, newline=""))] == [columns, *rows]
+        assert pd.read_csv(io.StringIO(text, newline="")).to_numpy().tolist() == rows

@@ -6,6 +6,7 @@ Each is a module of the page's scripts (``page/presentations``; its interface is
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from math import isfinite
@@ -16,6 +17,7 @@ from contstim.experiment.options import TrialOptions
 from contstim.files import json_value
 
 _YES_NO = {"yes": 1, "no": 2}
+_HALF = re.compile(r"\\u[dD][89a-fA-F]")  # as JSON writes one
 _LONGEST_MS = 1e10
 _SINGLE_TEXTS = {"practice_again": "single_again", "debrief_text": "single_debrief"}
 
@@ -200,10 +202,15 @@ def is_right(choice: int, expected: str) -> bool:
 
 
 def read_detail(detail: str) -> dict[str, Any]:
-    """Return the detail of an answer, a JSON object; empty if it is none."""
+    """Return the detail of an answer, a JSON object; empty if it is none.
+
+    Halves of characters, which JSON can name and no file can hold, are question marks.
+    """
     try:
         value = json_value(detail)
-    except ValueError:
+        if _HALF.search(detail):
+            value = json_value(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
+    except (ValueError, RecursionError):
         value = None
     return value if isinstance(value, dict) else {}
 

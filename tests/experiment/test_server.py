@@ -1,6 +1,7 @@
 """The server over HTTP: the whole way of a session, and what it says to strangers."""
 
 import asyncio
+import csv
 import http.client
 import io
 import json
@@ -314,6 +315,23 @@ def test_the_dashboards_buttons_release_and_fetch(client: TestClient, study: Stu
     idle = client.post("/dashboard/release", data={"session": ""}, headers=owner)
     assert idle.status_code == 200
     assert client.get("/api/dashboard", headers=owner).json()["free"] == 3
+
+
+def test_halves_of_characters_stop_neither_a_session_nor_an_export(
+    client: TestClient, study: Study
+) -> None:
+    headers, bundle = start(client, study, "PID1")
+    # As JSON within JSON such a half is plain text on its way.
+    given = r'{"free": "half \ud83d \ud83d\ude00\r.", "na\udc00me": ["\ud800"]}'
+    detail = f'{{"responses": {given}, "rt_ms": 3}}'
+    sent = {"events": [event("responses", detail=detail)]}
+    assert len(client.post("/api/events", json=sent, headers=headers).json()["acknowledged"]) == 1
+    client.post("/api/answers", json={"answers": answers_to(bundle["trials"])}, headers=headers)
+    assert client.get("/api/session", headers=headers).json()["responded"] == ["free", "na?me"]
+    owner = {"authorization": f"Bearer {TOKEN}"}
+    archive = zipfile.ZipFile(io.BytesIO(client.post("/dashboard/export", headers=owner).content))
+    rows = [*csv.reader(io.StringIO(archive.read("responses.csv").decode(), newline=""))]
+    assert [row[1:3] for row in rows[1:]] == [["free", "half ? \U0001f600\r."], ["na?me", '["?"]']]
 
 
 def test_bodies_are_bounded_and_must_be_json(client: TestClient, study: Study) -> None:
