@@ -124,26 +124,28 @@ def plan_departures(choices: pd.DataFrame, plan: AdaptivePlan) -> list[str]:
     plan
         What was planned.
     """
-    found = []
+    departures = []
     condition = choices["condition"] if "condition" in choices else pd.Series("", choices.index)
     chosen = choices[~condition.isin(NOT_COUNTED)]
     people = chosen["participant"].nunique()
     if people > plan.stopping.participants:
-        found.append(
+        departures.append(
             f"{people} participants answered; the plan has at most {plan.stopping.participants}."
         )
     most = int(chosen.groupby("participant").size().max()) if len(chosen) else 0
     if most > plan.trials:
-        found.append(f"a participant answered {most} chosen trials; the plan has {plan.trials}.")
+        departures.append(
+            f"a participant answered {most} chosen trials; the plan has {plan.trials}."
+        )
     anchors = choices[condition == "anchor"]
     n_anchors = len(anchors[["sentence_1", "sentence_2"]].drop_duplicates())
     if n_anchors != plan.anchors:
-        found.append(f"{n_anchors} anchors were asked; the plan has {plan.anchors}.")
+        departures.append(f"{n_anchors} anchors were asked; the plan has {plan.anchors}.")
     twice = int(chosen.duplicated(["sentence_1", "sentence_2"]).sum())
     if twice:
-        found.append(f"{twice} chosen trials repeat a pair; the plan asks each pair once.")
+        departures.append(f"{twice} chosen trials repeat a pair; the plan asks each pair once.")
     if "propensity" not in chosen:
-        found.append("the choices have no propensities; the plan stores that of every trial.")
+        departures.append("the choices have no propensities; the plan stores that of every trial.")
     else:
         propensity = pd.to_numeric(chosen["propensity"], errors="coerce").to_numpy(dtype=np.float64)
         epsilon = 0.0 if plan.choosing.policy == "fixed" else plan.choosing.epsilon
@@ -151,11 +153,11 @@ def plan_departures(choices: pd.DataFrame, plan: AdaptivePlan) -> list[str]:
         floor = epsilon / np.asarray(available, dtype=np.float64)
         bad = int((~(propensity >= floor * (1 - 1e-9))).sum())
         if bad:
-            found.append(
+            departures.append(
                 f"{bad} trials have a propensity below epsilon / available pairs, or none; the "
                 f"plan has epsilon {epsilon:g}."
             )
-    return found
+    return departures
 
 
 def _weighted(values: list[str], weights: tuple[float, ...]) -> str:

@@ -192,7 +192,7 @@ class _Look:
 
     def verdict(self, low: FloatArray, high: FloatArray, models: list[str]) -> Verdict:
         """Return the verdict from the ends of the confidence sequences by now."""
-        n, most = self.differences.shape[1], self.stopping.participants
+        n, most_people = self.differences.shape[1], self.stopping.participants
         first, second = np.triu_indices(self.n_models, 1)
         apart = (low > 0) | (high < 0)
         pairs = pd.DataFrame(
@@ -236,14 +236,14 @@ class _Look:
         if np.isfinite(people):
             more = f"about {max(1, int(people) - n)} more participants"
         wanted = f"{models[first[hardest]]} and {models[second[hardest]]} need {more}"
-        if people <= most:
+        if people <= most_people:
             return told("go on", f"go on: {wanted}")
         if trials := self._trials_needed(hardest):
-            either = f"{wanted}, more than the {most} there can be"
+            either = f"{wanted}, more than the {most_people} there can be"
             return told("go on", f"go on: {either}; or about {trials} more trials a participant")
-        if n < min(10, most):  # too few to foresee anything
+        if n < min(10, most_people):  # too few to foresee anything
             return told("go on", f"go on: {n} participants foretell nothing")
-        return told("futile", f"futile within {most} participants: {wanted}")
+        return told("futile", f"futile within {most_people} participants: {wanted}")
 
     def _settles(self, pair: int, variance: float, people: float) -> bool:
         """Whether a pair would be settled, if it goes on like this: apart or equivalent."""

@@ -63,19 +63,19 @@ def word_options(args: argparse.Namespace) -> WordOptions:
 
 def words_at_positions(texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """Read the words of ``--words-at``, by position."""
-    found: dict[str, tuple[str, ...]] = {}
+    words_at: dict[str, tuple[str, ...]] = {}
     for text in texts:
         position, equals, words = text.partition("=")
         if not equals or not words:
             raise InputError(f"--words-at {text!r} lists no words; write POSITION=WORD,WORD")
-        if position in found:
-            together = ",".join([*found[position], words])
+        if position in words_at:
+            together = ",".join([*words_at[position], words])
             raise InputError(
                 f"--words-at lists words for position {position} twice; list them once, "
                 f"{position}={together}"
             )
-        found[position] = tuple(words.split(","))
-    return found
+        words_at[position] = tuple(words.split(","))
+    return words_at
 
 
 def read_vocabulary(path: str | None, options: WordOptions | None = None) -> Vocabulary:

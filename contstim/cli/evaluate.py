@@ -150,9 +150,9 @@ def _choices(args: argparse.Namespace) -> HumanData:
     """Read the choices, as the options say of the file."""
     columns = _columns(args)
     described = {"low": args.low, "high": args.high, "columns": columns or None}
-    own = {"side": args.side, "trials": args.trials}
+    export_options = {"side": args.side, "trials": args.trials}
     if args.format != "auto":
-        if any(value is not None for value in (described | own).values()):
+        if any(value is not None for value in (described | export_options).values()):
             raise InputError(
                 "--column, --low, --high, --side and --trials describe a file of your own, not "
                 f"--format {args.format}"
@@ -161,11 +161,11 @@ def _choices(args: argparse.Namespace) -> HumanData:
         return read_choices(args.choices, args.format, **options)
     ends = [_as_number(code) for code in (args.low, args.high)]
     table, program = read_recognised(args.choices)
-    plain = all(isinstance(end, float | None) for end in ends) and not any(own.values())
+    plain = all(isinstance(end, float | None) for end in ends) and not any(export_options.values())
     if program is None and plain and args.buttons is None:
         low, high = ends
         return read_mapped(table, ColumnMapping.of(columns, low=low, high=high))
-    return read_choices(table, **described, **own, n_choices=args.buttons)
+    return read_choices(table, **described, **export_options, n_choices=args.buttons)
 
 
 def _as_number(code: str | None) -> float | str | None:

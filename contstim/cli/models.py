@@ -258,7 +258,7 @@ def _add_adapt(parser: CommandParser) -> None:
 def _adapt(args: argparse.Namespace) -> int:
     from contstim.models.adapting import adapt
 
-    found = adapt(
+    adaptation = adapt(
         args.base,
         read_sentences(args.text),
         Path(args.out),
@@ -266,13 +266,16 @@ def _adapt(args: argparse.Namespace) -> int:
         domain=None if args.dev is None else read_sentences(args.dev),
         options=AdaptOptions(**given(args, AdaptOptions)),
     )
-    left_out = f", {found.n_left_out} left out" if found.n_left_out else ""
-    print(f"{args.out}: {found.n_train} sentences{left_out}, best after {found.after.step} steps")
+    left_out = f", {adaptation.n_left_out} left out" if adaptation.n_left_out else ""
+    print(
+        f"{args.out}: {adaptation.n_train} sentences{left_out}, best after "
+        f"{adaptation.after.step} steps"
+    )
     print("pseudo-perplexity per token (per word)   before            after")
-    before, after = found.before, found.after
+    before, after = adaptation.before, adaptation.after
     for name, n, own in (
-        ("domain", found.n_domain, [(p.domain, p.domain_word) for p in (before, after)]),
-        ("other", found.n_other, [(p.other, p.other_word) for p in (before, after)]),
+        ("domain", adaptation.n_domain, [(p.domain, p.domain_word) for p in (before, after)]),
+        ("other", adaptation.n_other, [(p.other, p.other_word) for p in (before, after)]),
     ):
         cells = "  ".join(f"{token:7.2f} ({word:.2f})".ljust(16) for token, word in own)
         print(f"{name + f', {n} sentences':<40} {cells}".rstrip())

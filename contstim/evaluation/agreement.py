@@ -77,25 +77,25 @@ def agreement_table(data: TrialData, near: float = 0.9, min_participants: int = 
     """
     trials = trial_table(data)
     votes = trials["n_1"] + trials["n_2"]
-    most = trials[["n_1", "n_2"]].max(axis=1)
+    majority = trials[["n_1", "n_2"]].max(axis=1)
     needed = np.ceil(near * votes - 1e-9)
     rows = []
     for name, of_condition in _by_condition(data):
-        here = (votes >= min_participants) & of_condition
-        n = int(here.sum())
+        counted = (votes >= min_participants) & of_condition
+        n = int(counted.sum())
         row: dict[str, object] = {
             "condition": name,
             "n_trials": n,
-            "n_choices": int(votes[here].sum()),
+            "n_choices": int(votes[counted].sum()),
         }
         if n:
-            row["near_unanimous"] = float((most >= needed)[here].mean())
+            row["near_unanimous"] = float((majority >= needed)[counted].mean())
             # With a threshold of half or less one outcome would be counted on both sides.
-            tail = np.asarray(binom.sf(needed[here] - 1, votes[here], 0.5), dtype=np.float64)
+            tail = np.asarray(binom.sf(needed[counted] - 1, votes[counted], 0.5), dtype=np.float64)
             row["chance"] = float(np.minimum(1.0, 2 * tail).mean())
-            row["majority"] = float((most / votes)[here].mean())
+            row["majority"] = float((majority / votes)[counted].mean())
         row["note"] = "" if n else f"no trial with {min_participants} participants"
-        row["expected_chosen"] = _expected_share(trials[here])
+        row["expected_chosen"] = _expected_share(trials[counted])
         rows.append(row)
     columns = ["condition", "n_trials", "n_choices", "near_unanimous", "chance", "majority"]
     return pd.DataFrame(rows).reindex(columns=[*columns, "expected_chosen", "note"])

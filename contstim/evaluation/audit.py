@@ -82,20 +82,20 @@ def pattern_table(
     require_columns(choices, names, "the table of choices")
     rng = np.random.default_rng(seed)
     rows = []
-    for name, own in choices.sort_values("trial").groupby("participant", sort=False):
-        given = own["choice"].to_numpy(dtype=np.int64)
-        times = own["rt_ms"].to_numpy(dtype=np.float64)
-        away = (own["focus_losses"] > 0) | (own["hidden_ms"] > 0)
+    for name, answers in choices.sort_values("trial").groupby("participant", sort=False):
+        given = answers["choice"].to_numpy(dtype=np.int64)
+        times = answers["rt_ms"].to_numpy(dtype=np.float64)
+        away = (answers["focus_losses"] > 0) | (answers["hidden_ms"] > 0)
         longest = _longest_run(given[None])[0]
         rows.append(
             {
                 "participant": name,
-                "n_trials": len(own),
+                "n_trials": len(answers),
                 "fast": float((times < rules.fast_ms).mean()),
                 "log_sd": float(np.log(np.maximum(times, 1)).std()),
                 "median_rt_ms": float(np.median(times)),
                 "unfocused": float(away.mean()),
-                "hidden_s": float(own["hidden_ms"].sum() / 1000),
+                "hidden_s": float(answers["hidden_ms"].sum() / 1000),
                 "same": float(np.unique(given, return_counts=True)[1].max() / len(given)),
                 "longest_run": int(longest),
                 "run_p": _run_p(given, int(longest), rng),

@@ -305,7 +305,7 @@ class CrossedTests:
 
     def _ceiling_intervals(self, measure: str, ceilings: Ceilings) -> list[tuple[float, float]]:
         """Return the intervals of the lower and of the upper noise ceiling."""
-        found = []
+        intervals = []
         for which, cells in enumerate((ceilings.lower_cells, ceilings.upper_cells)):
             side = _Cells(ceilings.matched, cells)
             mean = side.mean(self.population)
@@ -317,8 +317,8 @@ class CrossedTests:
                 less, more = (mean_there(values) for values in steps)
                 tilted = less, more
             top = mean_there(ceilings.tops[which])
-            found.append(mean.bounded_interval(CHANCE[measure], top=top, tilted=tilted))
-        return found
+            intervals.append(mean.bounded_interval(CHANCE[measure], top=top, tilted=tilted))
+        return intervals
 
     def _comparison(
         self, outcome: AnalysisValues, i: int, j: int, first: _Cells | None, second: _Cells | None

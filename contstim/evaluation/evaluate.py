@@ -101,8 +101,8 @@ def evaluate(
         models = [load_model(model) if isinstance(model, str) else model for model in scores]
         human = leave_out_unknown(human, [m for m in models if m.event.unknown == "error"])
         scores = model_scores(models, human.choices)
-    kept, removed = exclude(human.choices, options.exclusions)
-    study = _Scored.of(kept, human.scores if scores is None else scores)
+    choices_kept, removed = exclude(human.choices, options.exclusions)
+    study = _Scored.of(choices_kept, human.scores if scores is None else scores)
     choices, named = name_targets(study.choices, list(study.kinds))
     data = TrialData.of(choices, rising(study.scores, study.kinds))
     for name in {name for pair in options.planned for name in pair}:
@@ -115,7 +115,7 @@ def evaluate(
     outcomes = (outcome for a in shown for outcome in analyse(data, a, options))
     compared, comparisons, details = result_tables(outcomes, inference, options)
     people = people_tables(data, options.seed)
-    standing = _standing(kept, study, options, notes)
+    standing = _standing(choices_kept, study, options, notes)
     return Evaluation(
         models=compared,
         comparisons=comparisons,
@@ -123,7 +123,7 @@ def evaluate(
         people=people,
         pairs=pair_tables(data, study.scores, people.trials),
         controls=control_tables(data, study.scores, study.tokens, features),
-        summary=_summary(human.choices, kept, data),
+        summary=_summary(human.choices, choices_kept, data),
         provenance=Provenance(
             scores=study.scores.rename_axis("sentence").reset_index(),
             excluded=stack_exclusions(human.excluded, removed),

@@ -242,24 +242,27 @@ def influence_table(
             # Row: who is followed; column: whose accuracy that gives.
             agree = (1 - _LAPSE) * (prefers @ prefers.T) / max(1, answered.sum())
             followers.append((1 + agree) / 2)
-    now, then = np.array(observed), np.array(followers)
+    people, assisted = np.array(observed), np.array(followers)
     rng = np.random.default_rng(seed)
     rows = []
     for k in numbers:
-        if not 0 <= k <= len(now):
-            raise InputError(f"{k} participants cannot be replaced; there are {len(now)}")
-        drawn = [rng.permutation(len(now))[:k] for _ in range(repeats)]
+        if not 0 <= k <= len(people):
+            raise InputError(f"{k} participants cannot be replaced; there are {len(people)}")
+        drawn = [rng.permutation(len(people))[:k] for _ in range(repeats)]
         for j, model in enumerate(models):
             after = np.array(
-                [(now.sum(0) - now[d].sum(0) + then[d, j].sum(0)) / len(now) for d in drawn]
+                [
+                    (people.sum(0) - people[d].sum(0) + assisted[d, j].sum(0)) / len(people)
+                    for d in drawn
+                ]
             )
             ranks = 1 + (after > after[:, [j]]).sum(axis=1)
-            before = now.mean(axis=0)
+            before = people.mean(axis=0)
             rows.append(
                 {
                     "model": model,
                     "k": k,
-                    "n": len(now),
+                    "n": len(people),
                     "accuracy": before[j],
                     "rank": 1 + int((before > before[j]).sum()),
                     "accuracy_with": after[:, j].mean(),

@@ -88,23 +88,23 @@ def unscored_catch(trials: pd.DataFrame, scores: ScoreSource) -> BoolArray:
         return none
     catch = trials["condition"].isin(CATCH).to_numpy()
     both = trials[["sentence_1", "sentence_2"]].astype("str")
-    own = list(dict.fromkeys(both[catch].to_numpy().ravel().tolist()))
-    if catch.all() or not own:
+    catch_sentences = list(dict.fromkeys(both[catch].to_numpy().ravel().tolist()))
+    if catch.all() or not catch_sentences:
         return none
-    found = np.ones(len(own), dtype=np.bool_)
+    scored = np.ones(len(catch_sentences), dtype=np.bool_)
     tables: list[pd.DataFrame] = []
     for model, source in (
         {"": scores}.items() if isinstance(scores, pd.DataFrame) else scores.items()
     ):
         if isinstance(source, SentenceModel):
-            found &= source.holds(own)
+            scored &= source.holds(catch_sentences)
         elif isinstance(source, pd.DataFrame):
             tables.append(_wide(source))
         elif isinstance(source, pd.Series | Mapping):
             tables.append(pd.DataFrame({model: _one_score_each(pd.Series(source), model)}))
     for table in tables:
-        found &= _match(table, own).notna().all(axis=1).to_numpy()
-    lacking = {text for text, held in zip(own, found, strict=True) if not held}
+        scored &= _match(table, catch_sentences).notna().all(axis=1).to_numpy()
+    lacking = {text for text, held in zip(catch_sentences, scored, strict=True) if not held}
     return catch & both.isin(lacking).any(axis=1).to_numpy()
 
 
@@ -229,7 +229,7 @@ def _wide(table: pd.DataFrame) -> pd.DataFrame:
             "the scores table needs a column 'sentence' (wide: one further column a model; "
             "long: columns sentence, model, log_prob)"
         )
-    kept = {}
+    columns_of_scores = {}
     for column in table.columns:
         if column in _NOT_MODELS:
             continue
@@ -238,8 +238,8 @@ def _wide(table: pd.DataFrame) -> pd.DataFrame:
                 f"column {column!r} of the scores is not numeric; a wide table holds "
                 "'sentence' and one column of log-probabilities a model"
             )
-        kept[str(column)] = _one_score_each(table[column], str(column))
-    return pd.DataFrame(kept)
+        columns_of_scores[str(column)] = _one_score_each(table[column], str(column))
+    return pd.DataFrame(columns_of_scores)
 
 
 def _one_score_each(series: pd.Series, model: str) -> pd.Series:

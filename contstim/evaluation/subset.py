@@ -327,21 +327,21 @@ class Subset:
         return human, own, others, np.round(total / self._seen, _DECIMALS)
 
     def _cosine_ceilings(self, upper: str) -> tuple[FloatArray, ...]:
-        human, own, others, everyone = self._agreement()
+        human, ranks, others, everyone = self._agreement()
         defined = np.where(human.counts > 0, 1.0, np.nan)
         ranked = self._ranked(others)
-        lower = self._against_ranked(ranked, own) * defined
+        lower = self._against_ranked(ranked, ranks) * defined
         cells = cosine_cells(human, ranked)
-        cells = cells + self._on_others(self._mean_effect(others, own), ~np.isnan(cells))
+        cells = cells + self._on_others(self._mean_effect(others, ranks), ~np.isnan(cells))
         if upper == "optimum":
-            best = self._ranked(self._optimum_order(own))
-            high = self._against_ranked(best, own) * defined
+            best = self._ranked(self._optimum_order(ranks))
+            high = self._against_ranked(best, ranks) * defined
             mean, apart = self._by_pair(cosine_cells(human, best))
             return lower, high, cells, mean + self._typical * apart
         squares = _sums(self.person, everyone**2, self.n_people)
         with np.errstate(invalid="ignore", divide="ignore"):
             norm = np.sqrt(squares)[self.person]
-            dot = everyone * own / norm
+            dot = everyone * ranks / norm
             high = _sums(self.person, dot, self.n_people) * defined
             # The derivative by the weight of a trial: as in `cosine_cells`, but that the mean
             # vector is not ranked.

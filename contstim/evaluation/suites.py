@@ -327,12 +327,12 @@ def overlap_table(
     for model, own in model_deltas.items():
         if model == baseline:
             continue
-        known = ~np.isnan(people) & ~np.isnan(own) & ~np.isnan(other)
-        if not known.any():
+        comparable = ~np.isnan(people) & ~np.isnan(own) & ~np.isnan(other)
+        if not comparable.any():
             raise InputError(f"model {model!r} has no pair in common with ratings and baseline")
         for delta in deltas:
-            met = acceptability_delta_criterion(people[known], own[known], delta)
-            base = acceptability_delta_criterion(people[known], other[known], delta)
+            met = acceptability_delta_criterion(people[comparable], own[comparable], delta)
+            base = acceptability_delta_criterion(people[comparable], other[comparable], delta)
             left = met[~base]
             rows.append(
                 {
@@ -341,7 +341,7 @@ def overlap_table(
                     "original": float(met.mean()),
                     "reduced": float(left.mean()) if len(left) else None,
                     "overlap": float((met & base).mean()),
-                    "n_pairs": int(known.sum()),
+                    "n_pairs": int(comparable.sum()),
                     "n_reduced": len(left),
                     "note": "" if len(left) else "the baseline meets every pair",
                 }

@@ -102,7 +102,7 @@ def _region_surprisals(
             ]
             cases.append((int(str(item["item_number"])), condition["condition_name"], regions))
     sentences = [" ".join(word for _, words in regions for word in words) for *_, regions in cases]
-    found: dict[int, dict[str, dict[int, float]]] = {}
+    surprisals: dict[int, dict[str, dict[int, float]]] = {}
     for case, sentence, values in zip(cases, sentences, scorer(sentences), strict=True):
         item, condition, regions = case
         owners = [number for number, words in regions for _ in words]
@@ -114,8 +114,8 @@ def _region_surprisals(
         total = dict.fromkeys((number for number, _ in regions), 0.0)
         for region, value in zip(owners, values, strict=True):
             total[region] -= float(value) / np.log(2)
-        found.setdefault(item, {})[condition] = total
-    return found
+        surprisals.setdefault(item, {})[condition] = total
+    return surprisals
 
 
 def evaluate_formula(formula: str, conditions: dict[str, dict[int, float]]) -> bool:

@@ -239,18 +239,18 @@ def _person_rows(outcome: AnalysisValues) -> pd.DataFrame:
     data = outcome.data
     parts = []
     for m, model in enumerate(data.models):
-        here = np.flatnonzero(_took_part(outcome, m))
-        value, lower = outcome.value[here, m], outcome.lower[here, m]
+        who = np.flatnonzero(_took_part(outcome, m))
+        value, lower = outcome.value[who, m], outcome.lower[who, m]
         tied, blank = np.isnan(value), np.isnan(lower)
         note = np.where(blank, "no ceiling: too few others, or all tied", "")
         columns = {
             **_named(outcome),
             "model": model,
-            "participant": data.participants[here],
-            "group": data.groups[data.group_of[here]],
+            "participant": data.participants[who],
+            "group": data.groups[data.group_of[who]],
             "value": value,
             "ceiling_lower": lower,
-            "ceiling_upper": outcome.upper[here, m],
+            "ceiling_upper": outcome.upper[who, m],
             "note": np.where(tied, "not defined: tied on every trial", note),
         }
         parts.append(pd.DataFrame(columns))

@@ -290,7 +290,7 @@ class Issuing:
 
     def _answers(self, connection: sqlite3.Connection) -> dict[int, float]:
         """Return the ratings of chosen pairs that came since the last call, in order, by pair."""
-        found = {}
+        ratings = {}
         rows = connection.execute(
             "SELECT sequence, session, trial, choice FROM answers"
             " WHERE sequence > ? AND conflict = 0 AND kind = 'choice' ORDER BY sequence",
@@ -301,8 +301,8 @@ class Issuing:
             pair = int(row["trial"][1:]) - 1
             session, side = self._sides.get(pair, ("", ""))
             if session == row["session"]:  # else it is an anchor or a catch trial
-                found[pair] = rating_of(row["choice"], side, self._study.trial.levels)
-        return found
+                ratings[pair] = rating_of(row["choice"], side, self._study.trial.levels)
+        return ratings
 
 
 def _block(row: sqlite3.Row) -> Block:

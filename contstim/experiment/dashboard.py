@@ -99,26 +99,26 @@ def read_summary(path: Path, study: Study, counts: AnswerCounts, now: float) -> 
             "SELECT group_number AS 'group', count(*) AS seats, count(session) AS taken"
             " FROM seats GROUP BY group_number ORDER BY group_number"
         ).fetchall()
-        known = dict(connection.execute("SELECT name, n FROM counts").fetchall())
+        page_counts = dict(connection.execute("SELECT name, n FROM counts").fetchall())
         last = connection.execute("SELECT max(received_at) FROM answers").fetchone()[0]
-    complete = Counter(one["group"] for one in sessions if one["state"] == "complete")
+    complete = Counter(session["group"] for session in sessions if session["state"] == "complete")
     groups = [{**dict(row), "complete": complete[row["group"]]} for row in of_groups]
     return {
         "study": study.study.name,
         "seats": sum(group["seats"] for group in groups),
         "free": sum(group["seats"] - group["taken"] for group in groups),
-        "declined": known.get("declined", 0),
-        "failed_checks": sum(one["checks"][0] < one["checks"][1] for one in sessions),
+        "declined": page_counts.get("declined", 0),
+        "failed_checks": sum(session["checks"][0] < session["checks"][1] for session in sessions),
         "last_answer": None if last is None else round(max(0.0, now - last) / 60, 1),
         "disk_mb": shutil.disk_usage(path.parent).free // 2**20,
         "funnel": {
-            "opened": known.get("opened", 0),
+            "opened": page_counts.get("opened", 0),
             "consent": len(sessions),
-            "practice": sum(one["session"] in counted for one in sessions),
-            "trials": sum(one["answered"] > 0 for one in sessions),
-            "end": sum(one["ended"] for one in sessions),
+            "practice": sum(session["session"] in counted for session in sessions),
+            "trials": sum(session["answered"] > 0 for session in sessions),
+            "end": sum(session["ended"] for session in sessions),
         },
-        "outcomes": dict(Counter(one["state"] for one in sessions)),
+        "outcomes": dict(Counter(session["state"] for session in sessions)),
         "groups": groups,
         "sessions": sessions,
     }
@@ -127,10 +127,10 @@ def read_summary(path: Path, study: Study, counts: AnswerCounts, now: float) -> 
 def _session(
     row: sqlite3.Row, counted: _Counted | None, study: Study, now: float
 ) -> dict[str, Any]:
-    own = study.design.trials.get(row["seat"], ())  # none yet while a study is being extended
+    trials = study.design.trials.get(row["seat"], ())  # none yet while a study is being extended
     counted = counted or _Counted()
     right: dict[str, list[bool]] = {"choice": [], "attention": []}
-    for trial in own:
+    for trial in trials:
         if trial.expected is not None and trial.trial in counted.choices:
             right[trial.kind].append(is_right(counted.choices[trial.trial], trial.expected))
     return {
@@ -142,7 +142,7 @@ def _session(
         "ended": row["outcome"] is not None,
         "assigned": row["outcome"] is None and row["released_at"] is None,
         "answered": len(counted.choices),
-        "trials": len(own),
+        "trials": len(trials),
         "minutes": round((row["last_at"] - row["started_at"]) / 60, 1),
         "silent": round((now - row["last_at"]) / 60, 1),
         "catch": [sum(right["choice"]), len(right["choice"])],

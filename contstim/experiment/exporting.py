@@ -62,7 +62,7 @@ class Column:
 
     def variable(self, name: str) -> dict[str, Any]:
         """Return it as a ``PropertyValue`` of the name."""
-        found = {
+        properties = {
             "@type": "PropertyValue",
             "name": name,
             "description": self.description,
@@ -72,7 +72,7 @@ class Column:
             "minValue": self.least,
             "maxValue": self.most,
         }
-        return {key: value for key, value in found.items() if value not in ("", [], None)}
+        return {key: value for key, value in properties.items() if value not in ("", [], None)}
 
 
 def _count(description: str) -> Column:
@@ -179,7 +179,7 @@ _COLUMNS = {
 def data_dictionary(study: Study, tables: Iterable[pd.DataFrame]) -> dict[str, Column]:
     """Return what each column of the tables holds; of a column of several, the same in all."""
     shown = study.presentation
-    own = {
+    of_trials = {
         "choice": Column(
             f"what was chosen: {shown.answers}",
             "integer",
@@ -193,7 +193,7 @@ def data_dictionary(study: Study, tables: Iterable[pd.DataFrame]) -> dict[str, C
             "of a second answer its id"
         ),
     }
-    known = _COLUMNS | own
+    known = _COLUMNS | of_trials
     found: dict[str, Column] = {}
     for table in tables:
         for name in map(str, table.columns):

@@ -265,16 +265,16 @@ def sentence_trials(path: Path, participants: int, seed: int = 0) -> list[dict[s
     for number, row in enumerate(rows, start=1):
         item = row.get("item") or str(number)
         condition = row.get("condition") or "sentence"
-        own = items.setdefault(item, [])
-        if any(one["condition"] == condition for one in own):
+        conditions = items.setdefault(item, [])
+        if any(one["condition"] == condition for one in conditions):
             raise InputError(f"{path}: item {item} has condition {condition!r} twice")
-        own.append({**row, "set": item, "item": str(number), "condition": condition})
+        conditions.append({**row, "set": item, "item": str(number), "condition": condition})
     n_lists = max(map(len, items.values()))
-    for item, own in items.items():
-        if len(own) not in (1, n_lists):
+    for item, conditions in items.items():
+        if len(conditions) not in (1, n_lists):
             raise InputError(
-                f"{path}: item {item} has {len(own)} conditions, others have {n_lists}; give all "
-                "items as many, or fillers one"
+                f"{path}: item {item} has {len(conditions)} conditions, others have {n_lists}; "
+                "give all items as many, or fillers one"
             )
     import numpy as np  # which a server does without
 
@@ -282,7 +282,10 @@ def sentence_trials(path: Path, participants: int, seed: int = 0) -> list[dict[s
     laid_out = []
     for participant in range(participants):
         which = participant % n_lists
-        shown = [own[(place + which) % len(own)] for place, own in enumerate(items.values())]
+        shown = [
+            conditions[(place + which) % len(conditions)]
+            for place, conditions in enumerate(items.values())
+        ]
         for trial, place in enumerate(rng.permutation(len(shown)), start=1):
             numbers = {"participant": participant + 1, "group": which + 1, "trial": trial}
             laid_out.append({name: str(n) for name, n in numbers.items()} | shown[place])

@@ -263,8 +263,8 @@ def appendix(
     """
     shown = settled(decisions, reviewers)
     sentences = sentences_of(table)
-    known = {sentence: shown.get(sentence) for sentence in sentences}
-    counts = counts_of(known)
+    decided = {sentence: shown.get(sentence) for sentence in sentences}
+    counts = counts_of(decided)
     page = Page("Stimuli and how they were reviewed")
     page.heading("Summary")
     names = sorted({d.reviewer for d in decisions})
@@ -291,7 +291,7 @@ def appendix(
             *(f"{name}: {use}" for name, use in lists),
         ]
     )
-    for title, rows in _outcomes(known, decisions).items():
+    for title, rows in _outcomes(decided, decisions).items():
         page.heading(title)
         page.table(rows)
     return str(page)

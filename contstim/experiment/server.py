@@ -190,7 +190,7 @@ def make_app(store: Store, token: str, page: Path = PAGE) -> Starlette:
 
     # A presentation's module of the study's own lies among the page's scripts.
     address = f"/static/{page_version(page)}/{module_path(store.study)}"
-    own = [] if store.study.module is None else [Route(address, module)]
+    module_routes = [] if store.study.module is None else [Route(address, module)]
     routes = [
         Route("/", index),
         Route("/health", _safely(api.health)),
@@ -208,7 +208,7 @@ def make_app(store: Store, token: str, page: Path = PAGE) -> Starlette:
         Route("/dashboard/backup", dashboard.guarded(dashboard.backup), methods=["POST"]),
         Route("/dashboard/export", dashboard.guarded(dashboard.export), methods=["POST"]),
         Route("/api/dashboard", _safely(dashboard.data)),
-        *own,
+        *module_routes,
         Mount(f"/static/{page_version(page)}", _Kept(directory=page, check_dir=False)),
     ]
     return Starlette(

@@ -88,13 +88,13 @@ def serve(
     InputError, OutputError
         If the address, the data file or the token cannot be used.
     """
-    own = check_address(host, token)
+    dashboard_token = check_address(host, token)
     limit = _raise_file_limit()
     with (
         _listen(host, port, limit, say) as listener,
         Store(study, data, say=say, blinded=blinded) as store,
     ):
-        app = make_app(store, own, page)
+        app = make_app(store, dashboard_token, page)
         shown, actual = listener.getsockname()[:2]
         address = f"http://[{shown}]:{actual}" if ":" in shown else f"http://{shown}:{actual}"
         try:
@@ -104,7 +104,7 @@ def serve(
         say(f"participants: {address}/")
         if study.recruiter is not None:
             say(f"recruiter:    {study.recruiter.address(study.study.url or f'{address}/')}")
-        asked = f"this token: {own}" if token is None else "your token"
+        asked = f"this token: {dashboard_token}" if token is None else "your token"
         say(f"dashboard:    {address}/dashboard, which asks for {asked}")
         say(f"data:         {store.path}")
         config = uvicorn.Config(

@@ -237,7 +237,7 @@ def record_answers(
     presentation
         How trials were shown, which says what can be answered.
     """
-    found, room = Received(), _room(connection, "answers", session, trials)
+    received, room = Received(), _room(connection, "answers", session, trials)
 
     def store(value: Any) -> None:
         nonlocal room
@@ -252,11 +252,11 @@ def record_answers(
                 raise InputError("this session has sent too many answers")
             conflict = _insert_answer(connection, session, trial, answer, now, late)
             room -= 1
-        found.acknowledged.append(answer.id)
+        received.acknowledged.append(answer.id)
         if conflict:
-            found.conflicts.append(answer.id)
+            received.conflicts.append(answer.id)
 
-    return _each(answers, store, found)
+    return _each(answers, store, received)
 
 
 def record_events(
@@ -267,7 +267,7 @@ def record_events(
     now: float,
 ) -> Received:
     """Store events; a repeat is acknowledged again. Parameters as of `record_answers`."""
-    found, room = Received(), _room(connection, "events", session, trials)
+    received, room = Received(), _room(connection, "events", session, trials)
 
     def store(value: Any) -> None:
         nonlocal room
@@ -277,9 +277,9 @@ def record_events(
         given = asdict(event)
         row = {"session": session, "event": given.pop("id"), **given, "received_at": now}
         room -= insert(connection, "events", row, "OR IGNORE").rowcount
-        found.acknowledged.append(event.id)
+        received.acknowledged.append(event.id)
 
-    return _each(events, store, found)
+    return _each(events, store, received)
 
 
 def _each(values: Sequence[Any], store: Callable[[Any], None], found: Received) -> Received:

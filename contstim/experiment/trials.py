@@ -262,18 +262,18 @@ class _Assignments:
     def add(self, row: Mapping[str, str]) -> None:
         assignment, group, place = (_whole(row, name) for name in ("participant", "group", "trial"))
         trial = self._trial(row, place)
-        own = self.trials.setdefault(assignment, {})
+        places = self.trials.setdefault(assignment, {})
         if self.groups.setdefault(assignment, group) != group:
             raise InputError(
                 f"participant {assignment} is in groups {self.groups[assignment]} and {group}"
             )
-        if place in own:
+        if place in places:
             raise InputError(f"participant {assignment} has trial {place} twice")
         if (assignment, trial.trial) in self._seen:
             raise InputError(f"participant {assignment} has item {trial.trial[1:]} twice")
         if not trial.blank:
             self._seen.add((assignment, trial.trial))
-        own[place] = trial
+        places[place] = trial
 
     def _trial(self, row: Mapping[str, str], place: int) -> Trial:
         _check_text("condition", row["condition"])

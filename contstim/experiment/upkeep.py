@@ -321,24 +321,24 @@ def _added(old: Sequence[_Row], new: Sequence[_Row], names: Sequence[str]) -> li
         ordered = sorted(rows, key=lambda row: int(row["trial"]))
         return tuple((*of_row(row), row.get("side_1", "")) for row in ordered)
 
-    lists = Counter(of_list(own) for own in _by(old, "participant").values())
-    groups = {of_group(own): number for number, own in _by(old, "group").items()}
+    lists = Counter(of_list(rows_of_one) for rows_of_one in _by(old, "participant").values())
+    groups = {of_group(rows_of_one): number for number, rows_of_one in _by(old, "group").items()}
     items = {of_row(row): row.get("item", "") for row in old}
     last = max(int(row["participant"]) for row in old)
     last_item = max((int(item) for item in items.values() if item), default=0)
-    group_of = {number: of_group(own) for number, own in _by(new, "group").items()}
+    group_of = {number: of_group(rows_of_one) for number, rows_of_one in _by(new, "group").items()}
     last_group = max(int(row["group"]) for row in old)
     added = []
-    for own in _by(new, "participant").values():
-        if lists[of_list(own)]:
-            lists[of_list(own)] -= 1
+    for rows_of_one in _by(new, "participant").values():
+        if lists[of_list(rows_of_one)]:
+            lists[of_list(rows_of_one)] -= 1
             continue
         last += 1
-        pairs = group_of[own[0]["group"]]
+        pairs = group_of[rows_of_one[0]["group"]]
         if pairs not in groups:
             last_group += 1
             groups[pairs] = str(last_group)
-        for row in own:
+        for row in rows_of_one:
             if of_row(row) not in items:
                 last_item += 1
                 items[of_row(row)] = str(last_item) if row.get("item") else ""

@@ -100,7 +100,7 @@ class ScoreCache:
             If a file of the cache is damaged.
         """
         key = digest_of(identity)
-        known = self._scores.setdefault(key, {})
+        scores = self._scores.setdefault(key, {})
         for path in sorted((self.folder / key).glob("*.json")):
             if path in self._seen:
                 continue
@@ -114,9 +114,9 @@ class ScoreCache:
             except (OSError, ValueError, KeyError, TypeError) as error:
                 raise InputError(f"{path} is no file of scores ({error}); remove it") from None
             for sentence, score in found.items():
-                known.setdefault(sentence, score)
+                scores.setdefault(sentence, score)
             self._seen.add(path)
-        return known
+        return scores
 
     def add(self, identity: Mapping[str, Any], sentences: Sequence[str], totals: Totals) -> None:
         """Keep the scores of S sentences; they are on the disk when this returns.

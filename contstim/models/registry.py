@@ -270,9 +270,9 @@ def load_model(spec: str | ModelSpec) -> SentenceModel:
     family = _family(parsed)
     if family is None:
         raise UnknownNameError.among("model family", parsed.family, families())
-    own, wanted = _without_reduction(parsed)
+    without, wanted = _without_reduction(parsed)
     if not wanted:
-        return _load(family, own)
+        return _load(family, without)
     # Most models are loaded without a reduction, and need none of its code.
     from contstim.models.reductions import REDUCTIONS, ReducedModel
 
@@ -281,7 +281,7 @@ def load_model(spec: str | ModelSpec) -> SentenceModel:
         raise SpecError(
             f"unigram= in {str(parsed)!r} goes with reduction=slor alone; leave it out or add that"
         )
-    model = _load(family, own)
+    model = _load(family, without)
     if reduction == "sum":
         return model
     if model.event.reduction != "sum":

@@ -121,7 +121,7 @@ class TableModel(SentenceModel):
 
     def parts(self, sentences: Sequence[str]) -> list[SentenceParts]:
         """Look every unit up."""
-        found = []
+        parts = []
         for sentence in sentences:
             self.n_scored += 1
             encoded = self.tokenizer.encode(sentence)
@@ -132,8 +132,8 @@ class TableModel(SentenceModel):
                 units.append("</s>")
             before = [len(self.words), *ids[:-1]]
             values = np.array([self.log_probs[a, b] for a, b in zip(before, ids, strict=True)])
-            found.append(SentenceParts(tuple(units), values, np.array(word_of), encoded.n_words))
-        return found
+            parts.append(SentenceParts(tuple(units), values, np.array(word_of), encoded.n_words))
+        return parts
 
     @property
     def at_once(self) -> bool:

@@ -173,30 +173,30 @@ class Searches:
         """Return which words may not be written, by sentence, as far as is known (`WordLimit`)."""
         if wanted in self._settled:
             return self._settled[wanted]
-        options, own = self.options, list(dict.fromkeys(self.starts[wanted]))
-        known = Barred()
+        options, natural = self.options, list(dict.fromkeys(self.starts[wanted]))
+        barred_by_sentence = Barred()
         if options.most_use == 1:
-            known = self._settled[wanted] = dict.fromkeys(own, ())
-            return known
+            barred_by_sentence = self._settled[wanted] = dict.fromkeys(natural, ())
+            return barred_by_sentence
         each = (1 if isinstance(wanted, Sides) else 2) * options.per_sentence
-        limit = WordLimit(own, each, options.most_use, self.words or bundled_vocabulary())
+        limit = WordLimit(natural, each, options.most_use, self.words or bundled_vocabulary())
         failed = False
         while (step := limit.next())[0]:
             barred = tuple(sorted(step[1]))
-            known.update((own[number], barred) for number in step[0])
+            barred_by_sentence.update((natural[number], barred) for number in step[0])
             written = []
             for number in step[0]:
-                rows = self._done(wanted, own[number], store, barred)
+                rows = self._done(wanted, natural[number], store, barred)
                 if rows is None:
-                    tasks, rows = self._look(wanted, own[number], store, barred)
+                    tasks, rows = self._look(wanted, natural[number], store, barred)
                     if not any(store.error(t) for t in tasks if not t.is_done(store)):
-                        return known
+                        return barred_by_sentence
                     failed = True  # others go on without it
                 written.append([text for row in rows for text in row.written])
             limit.take(written)
         if not failed:
-            self._settled[wanted] = known
-        return known
+            self._settled[wanted] = barred_by_sentence
+        return barred_by_sentence
 
     def _done(
         self, wanted: Wanted, sentence: str, store: RunStore, barred: tuple[str, ...]

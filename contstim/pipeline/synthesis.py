@@ -250,10 +250,10 @@ def _with_scales(searches: Searches, natural: Sequence[str], engine: Engine) -> 
     """
     by_model: dict[str, dict[str, None]] = {spec: {} for spec in searches.models}
     several = set[str]()
-    for wanted, own in searches.starts.items():
+    for wanted, starts in searches.starts.items():
         for sides in searches.sides_of(wanted):
             for spec in sides.models:
-                by_model[spec].update(dict.fromkeys(own))
+                by_model[spec].update(dict.fromkeys(starts))
             several.update(sides.reject if len(sides.reject) > 1 else ())
     for spec in several:
         by_model[spec].update(dict.fromkeys(natural))
@@ -274,8 +274,8 @@ def _with_scales(searches: Searches, natural: Sequence[str], engine: Engine) -> 
             for sentence, row in engine.store.scores.read(task.identity).items()
             if sentence in by_model[spec]
         }
-        for spec, own in tasks.items()
-        for task in own[:1]
+        for spec, starts in tasks.items()
+        for task in starts[:1]
     }
     return searches.prepared(known)
 

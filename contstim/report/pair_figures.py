@@ -221,12 +221,14 @@ def recovery_figure(
     widths = [3.6, *[side] * len(designs)]
     ax, *matrices = drawing_axes(axes, sum(widths), max(3.0, side), widths)
     for number, design in enumerate(designs):
-        own = curve[curve["design"] == design]
+        of_design = curve[curve["design"] == design]
         # As many points as a logarithmic axis shows.
-        own = own.iloc[np.unique(np.geomspace(1, len(own), 80).astype(int)) - 1]
-        trials, tint = own["n_trials"], colour(number)
-        ax.plot(trials, own["recovery"], color=tint, label=short(design))
-        ax.fill_between(trials, own["low"], own["high"], color=tint, alpha=0.2, linewidth=0)
+        of_design = of_design.iloc[np.unique(np.geomspace(1, len(of_design), 80).astype(int)) - 1]
+        trials, tint = of_design["n_trials"], colour(number)
+        ax.plot(trials, of_design["recovery"], color=tint, label=short(design))
+        ax.fill_between(
+            trials, of_design["low"], of_design["high"], color=tint, alpha=0.2, linewidth=0
+        )
     ax.axhline(target, color="black", linewidth=0.6, linestyle=":")
     ax.set_xscale("log")
     ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
@@ -238,8 +240,8 @@ def recovery_figure(
     ax.legend(frameon=False, loc="lower right", fontsize=7)
     most = float(pairs["log_bayes_factor"].max())
     for number, (design, panel) in enumerate(zip(designs, matrices, strict=True)):
-        own = pairs[pairs["design"] == design]
-        grid = _grid(own, "model_1", "model_2", "log_bayes_factor", models, symmetric=True)
+        of_design = pairs[pairs["design"] == design]
+        grid = _grid(of_design, "model_1", "model_2", "log_bayes_factor", models, symmetric=True)
         panel.imshow(grid, cmap="Blues", vmin=0, vmax=most)
         names = [short(name, 16) for name in models]
         panel.set_xticks(range(len(models)), names, rotation=90)

@@ -165,9 +165,9 @@ def _corners(
     flattest = np.where(candidates.there, slope, np.inf).min(axis=1)
     start = np.where(slope == flattest[:, None], height, -np.inf).argmax(axis=1)
     steps, old, new, where = [], [], [], []
-    now, live = start, every
+    current, live = start, every
     while len(live):
-        at = now[live]
+        at = current[live]
         rise = slope[live] - slope[live, at][:, None]
         steeper = candidates.there[live] & (rise > 0)
         fall = height[live, at][:, None] - height[live]
@@ -183,8 +183,8 @@ def _corners(
         old.append(at[kept])
         new.append(following)
         where.append(live)
-        now = now.copy()
-        now[live] = following
+        current = current.copy()
+        current[live] = following
     return (
         start.astype(np.int64),
         np.concatenate(steps),

@@ -101,7 +101,7 @@ def written(search: Search, reach: Reach, width: int) -> list[Sentence]:
     list of Sentence
         At most `width`.
     """
-    own = _Beginnings(
+    beginnings = _Beginnings(
         np.array([reach.trellis.start]),
         np.zeros((1, len(reach.natural))),
         np.empty((1, 0), dtype=np.int64),
@@ -115,16 +115,16 @@ def written(search: Search, reach: Reach, width: int) -> list[Sentence]:
         # Another attempt writes with another half of the words.
         once[search.shuffled(len(once))[::2]] = _CLOSED
         once[reach.own] = np.where(once[reach.own] == _CLOSED, -1, once[reach.own])
-    sets, none = reach.under(_SETS), own
+    sets, none = reach.under(_SETS), beginnings
     for factor in _STRICTER:
         stricter = sets if factor == 1.0 else [reach.stricter(under, factor) for under in sets]
-        own = none
+        beginnings = none
         for place in range(len(reach.slots)):
-            own = _longer(reach, stricter, own, place, once, width)
-        room = (own.log_probs - reach.least >= -1e-6).all(axis=1)
-        losses = np.max((own.log_probs - reach.natural) @ reach.parts.T, axis=1)
+            beginnings = _longer(reach, stricter, beginnings, place, once, width)
+        room = (beginnings.log_probs - reach.least >= -1e-6).all(axis=1)
+        losses = np.max((beginnings.log_probs - reach.natural) @ reach.parts.T, axis=1)
         order = np.argsort(losses, kind="stable")
-        found = [_sentence(search, reach, own.words[i]) for i in order[room[order]]]
+        found = [_sentence(search, reach, beginnings.words[i]) for i in order[room[order]]]
         if found:
             break
     return found

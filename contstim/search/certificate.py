@@ -125,10 +125,10 @@ class Reach:
         for table in tables:
             ids = table.tokenizer.encode(str(search.start)).ids
             read.append(trellis.numbers(table.table)[ids].tolist())
-        self.own = own = read[0]
-        if any(tokens != own for tokens in read) or min(own) < 0:
+        self.own = symbols_now = read[0]
+        if any(tokens != symbols_now for tokens in read) or min(symbols_now) < 0:
             return False
-        self.slots = [trellis.fixed(symbol, every) for symbol in own]
+        self.slots = [trellis.fixed(symbol, every) for symbol in symbols_now]
         for position in search.positions:
             words = search.words(position)
             found = [t.tokenizer.slot(search.start, position, words) for t in tables]
@@ -138,11 +138,11 @@ class Reach:
                 if (numbers < 0).any() or not np.array_equal(numbers, symbols):
                     return False
             must = position in search.problem.edits.changed
-            self.slots[index] = trellis.slot(words, symbols, own[index], must, every)
+            self.slots[index] = trellis.slot(words, symbols, symbols_now[index], must, every)
             self.tokens[position] = (index, symbols)
         if any(ends := tuple(table.scores_end for table in tables)):
-            own.append(trellis.symbols[END])
-            self.slots.append(trellis.fixed(own[-1], ends))
+            symbols_now.append(trellis.symbols[END])
+            self.slots.append(trellis.fixed(symbols_now[-1], ends))
         return True
 
     def bound(self) -> float:
@@ -178,20 +178,20 @@ class Reach:
         at = np.ones(n_weights + (self.most is not None))
         at[:n_parts] /= n_parts
         cuts = [self._cut(self.natural, self.own)]
-        found: list[Under] = []
+        bounds: list[Under] = []
         tried: set[tuple[float, ...]] = set()
-        while len(found) < _MOST_ROUNDS and tuple(at) not in tried:
+        while len(bounds) < _MOST_ROUNDS and tuple(at) not in tried:
             tried.add(tuple(at))
-            found.append(self._under(at))
-            cuts.append(found[-1].cut)
-            best = max(found, key=lambda under: under.bound)
+            bounds.append(self._under(at))
+            cuts.append(bounds[-1].cut)
+            best = max(bounds, key=lambda under: under.bound)
             open_, at = _master(np.array(cuts), n_parts, best.at[n_parts:])
             if open_ - best.bound <= max(_OPEN * abs(best.bound), _ROUNDING):
                 break
             if shared:
                 powers = np.log2(np.maximum(at[n_parts:], 1 / _LARGEST))
                 at[n_parts:] = 2.0 ** (np.round(_GRID * powers) / _GRID)
-        return found
+        return bounds
 
     def _cut(self, scores: FloatArray, words: Sequence[int] | IntArray) -> FloatArray:
         """Return what a sentence gives for each weight: their products sum to its bound.

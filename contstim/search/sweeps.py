@@ -416,9 +416,9 @@ class Search:
         if len(at_once.tables) == len(self._models):
             return at_once
         # The loss only falls, so that what was left out once stays out.
-        kept = self._places[_without(sentence, position)]
+        by_kind = self._places[_without(sentence, position)]
         kind = "sifted" if sifted and at_once.tables else "whole"
-        if kind not in kept:
+        if kind not in by_kind:
             place = at_once
             if kind == "sifted":
                 left = self._left(position, sentence)
@@ -431,14 +431,14 @@ class Search:
                 name: place.tables.get(name) or model.replacements(sentence, position, place.words)
                 for name, model in self._models.items()
             }
-            kept[kind] = replace(place, tables=tables)
-        return kept[kind]
+            by_kind[kind] = replace(place, tables=tables)
+        return by_kind[kind]
 
     def _known(self, position: int, sentence: Sentence) -> _Place:
         """Return what is known of a position at once, by the models that know it so."""
         key = _without(sentence, position)
-        kept = self._places.get(key, {})
-        if "at once" not in kept:
+        by_kind = self._places.get(key, {})
+        if "at once" not in by_kind:
             words = self.words(position)
             allowed = self.proposal.allowed(sentence, position, words)
             tables = {
@@ -446,11 +446,11 @@ class Search:
                 for name, model in self._models.items()
                 if model.at_once
             }
-            kept["at once"] = _Place(words, allowed, tables)
+            by_kind["at once"] = _Place(words, allowed, tables)
             # What is known at once is known again at once.
             if len(tables) < len(self._models) or len(self._places) < _KEPT:
-                self._places[key] = kept
-        return kept["at once"]
+                self._places[key] = by_kind
+        return by_kind["at once"]
 
     def _left(self, position: int, sentence: Sentence) -> BoolArray:
         """Return which words may improve the sentence for all that is known at once, (V,)."""

@@ -297,9 +297,9 @@ def parse_floor(text: str) -> Floor:
     model, _, preset = clean.rpartition(">=")
     if preset.strip() in PLAUSIBLE:
         clean = f"{model or PLAUSIBLE_MODEL}/word>=natural-{PLAUSIBLE[preset.strip()]}"
-    found = _FLOOR.fullmatch(clean)
-    value = found and _VALUE.fullmatch(found["value"].strip())
-    if not found or not value or not value[0]:
+    parsed = _FLOOR.fullmatch(clean)
+    value = parsed and _VALUE.fullmatch(parsed["value"].strip())
+    if not parsed or not value or not value[0]:
         raise InputError(
             f"{text!r} is no floor; write MODEL>=VALUE or MODEL>=natural-MARGIN, for example "
             "contstim:gpt>=natural-5 or contstim:gpt/word>=-6, or plausible or strict"
@@ -313,12 +313,12 @@ def parse_floor(text: str) -> Floor:
         natural and (number > 0 or (value["number"] or "-")[0] != "-")
     ):
         raise InputError(
-            f"{text!r} is no floor: {found['value'].strip()!r} is no value; give a number, or "
+            f"{text!r} is no floor: {parsed['value'].strip()!r} is no value; give a number, or "
             "natural less a margin, such as natural-5"
         )
-    name = found["model"].strip()
+    name = parsed["model"].strip()
     spec = ModelSpec.parse(name)
-    if found["unit"] == "token":
+    if parsed["unit"] == "token":
         if spec.get("reduction", "sum") != "sum":
             raise InputError(
                 f"{text!r} asks for a score per token of a model that has a reduction; leave out "
@@ -326,4 +326,4 @@ def parse_floor(text: str) -> Floor:
             )
         others = tuple(option for option in spec.options if option[0] != "reduction")
         name = str(replace(spec, options=tuple(sorted([*others, ("reduction", "mean")]))))
-    return Floor(name, number, natural, per_word=found["unit"] == "word")
+    return Floor(name, number, natural, per_word=parsed["unit"] == "word")

@@ -164,19 +164,19 @@ class Trellis:
         n_models = len(tables)
         # For each model where its words, then its n-grams of each order, are among the joint ones.
         symbols = [np.array([self.symbols[word] for word in t.words]) for t in tables]
-        own = list(symbols)
+        joint_ids = list(symbols)
         keys, contexts = [np.arange(self.size)], [np.zeros(self.size, dtype=np.int64)]
         log_probs, backoffs = [np.empty((self.size, n_models))], [np.empty((self.size, n_models))]
         for m, table in enumerate(tables):
-            log_probs[0][own[m], m] = table.levels[0].log_probs
-            backoffs[0][own[m], m] = table.levels[0].log_backoffs
+            log_probs[0][joint_ids[m], m] = table.levels[0].log_probs
+            backoffs[0][joint_ids[m], m] = table.levels[0].log_backoffs
         suffixes = [np.zeros(self.size, dtype=np.int64)]
         for n in range(1, self.order):
             levels = [t.levels[n] if n < t.order else None for t in tables]
             theirs = [
                 np.empty(0, dtype=np.int64)
                 if level is None
-                else own[m][level.keys // self.size] * self.size
+                else joint_ids[m][level.keys // self.size] * self.size
                 + symbols[m][level.keys % self.size]
                 for m, level in enumerate(levels)
             ]
@@ -189,10 +189,10 @@ class Trellis:
             log_prob = backoffs[-1][context] + log_probs[-1][suffix]
             backoff = np.zeros((len(joint), n_models))
             for m, level in enumerate(levels):
-                own[m] = find(joint, theirs[m])
+                joint_ids[m] = find(joint, theirs[m])
                 if level is not None:
-                    log_prob[own[m], m] = level.log_probs
-                    backoff[own[m], m] = level.log_backoffs
+                    log_prob[joint_ids[m], m] = level.log_probs
+                    backoff[joint_ids[m], m] = level.log_backoffs
             keys.append(joint)
             contexts.append(context)
             log_probs.append(log_prob)
@@ -333,18 +333,18 @@ class Trellis:
             c, one a model.
         """
         after = np.zeros(self.n_states)
-        found = [after]
+        from_last = [after]
         for t in range(len(slots) - 1, 0, -1):
             key = (*(slot.name for slot in slots[t:]), *weights.tolist())
             kept = self._values.get(key)
             if kept is None:
-                kept = self._values[key] = self._before(slots[t], found[-1], weights)
+                kept = self._values[key] = self._before(slots[t], from_last[-1], weights)
                 if len(self._values) > _KEPT:
                     self._values.popitem(last=False)
             else:
                 self._values.move_to_end(key)
-            found.append(kept)
-        return found[::-1]
+            from_last.append(kept)
+        return from_last[::-1]
 
     def _cost(self, weights: FloatArray) -> list[FloatArray]:
         """Return c log p of all n-grams, by order, and of all steps back."""
@@ -371,20 +371,20 @@ class Trellis:
         sums = costs[0] + after[self.levels[0].states[1]] + closed
         value[0] = sums.min()
         for n, level in enumerate(self.levels[1:], start=1):
-            here = self._of_order[n]
+            of_order = self._of_order[n]
             lower, sums = sums, costs[n] + after[level.states[1]] + closed[level.words]
             starts, states = level.first
             listed = np.minimum.reduceat(sums, starts) if len(starts) else np.empty(0)
             if n == 1:
                 below = self._first_unlisted(lower)
             else:
-                below = value[self.shorter[here]]
+                below = value[self.shorter[of_order]]
                 # What is longer goes on from what is unlisted here.
                 last = n + 1 == self.order
                 enough = listed - costs[-1][states] if last else np.full(len(states), np.inf)
-                below[states - here.start] = self._below(n, lower, value, unlisted, enough)
-            unlisted[here] = costs[-1][here] + below
-            value[here] = unlisted[here]
+                below[states - of_order.start] = self._below(n, lower, value, unlisted, enough)
+            unlisted[of_order] = costs[-1][of_order] + below
+            value[of_order] = unlisted[of_order]
             value[states] = np.minimum(value[states], listed)
         return value
 
@@ -479,14 +479,14 @@ class Trellis:
 
         Only words of the slot are among them, each once.
         """
-        here = states
+        state = states
         backed_off = np.zeros((len(states), self.log_backoffs.shape[1]))
         which = np.arange(len(states))
         parts: list[tuple[IntArray, IntArray, IntArray, FloatArray]] = []
         while True:
             for n in range(1, self.order):
-                mine = which[self._order_of[here] == n]
-                grams, row = ranges(self._begin[here[mine]], self._end[here[mine]])
+                mine = which[self._order_of[state] == n]
+                grams, row = ranges(self._begin[state[mine]], self._end[state[mine]])
                 level = self.levels[n]
                 parts.append(
                     (
@@ -496,10 +496,10 @@ class Trellis:
                         level.log_probs[grams] + backed_off[mine[row]],
                     )
                 )
-            if not here.any():
+            if not state.any():
                 break
-            backed_off = backed_off + self.log_backoffs[here]
-            here = self.shorter[here]
+            backed_off = backed_off + self.log_backoffs[state]
+            state = self.shorter[state]
         unigrams = self.levels[0]
         origin, word = np.repeat(which, len(some)), np.tile(some, len(states))
         parts.append(

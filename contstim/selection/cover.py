@@ -270,8 +270,8 @@ class Cover:
             chosen.append(place)
         if len(chosen) < self.n:
             return None
-        kept, most, idle = list(chosen), sums.min(), 0
-        while most < bound and idle < _EXCHANGES:
+        kept, best_least, idle = list(chosen), sums.min(), 0
+        while best_least < bound and idle < _EXCHANGES:
             place = chosen.pop(int(rng.integers(self.n)))
             add(place, -1)
             again = best()
@@ -279,8 +279,8 @@ class Cover:
             add(again, 1)
             chosen.append(again)
             idle += 1
-            if sums.min() > most:
-                kept, most, idle = list(chosen), sums.min(), 0
+            if sums.min() > best_least:
+                kept, best_least, idle = list(chosen), sums.min(), 0
         return np.sort(order[kept])
 
     def choose(self, bound: float, time_limit: float) -> tuple[IntArray, float]:

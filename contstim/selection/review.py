@@ -211,20 +211,20 @@ def reviewed(
     shown = shown | {text: text for text in shown.values() if text is not None}
     texts = table[columns].map(lambda text: " ".join(str(text).split()))
     final = texts.map(lambda text: shown.get(text) if text else text)
-    kept = final.notna().all(axis=1)
-    result = table[kept].copy()
+    approved = final.notna().all(axis=1)
+    result = table[approved].copy()
     if result.empty:
         raise InputError(
             f"of {len(table)} rows none has approved sentences alone; review more of them"
         )
-    changed = (final[kept] != texts[kept]).to_numpy()
-    result[columns] = final[kept]
+    changed = (final[approved] != texts[approved]).to_numpy()
+    result[columns] = final[approved]
     if changed.any():
         _score_again(result, columns, changed, score)
     result.attrs = dict(table.attrs)
     result.attrs["review"] = {
         "rows": len(table),
-        "approved": int(kept.sum()),
+        "approved": int(approved.sum()),
         "edited": int(changed.any(axis=1).sum()),
     }
     return result

@@ -215,19 +215,19 @@ class _Choice:
     def made(self, bound: float, seed: int) -> tuple[Cover, IntArray, float, str]:
         """Return the candidates, those chosen, a bound at most `bound`, and what chose."""
         ranks, margin = self.measure.ranked.fractions[self.keep], self.measure.margin
-        found = [self.given]
+        candidates = [self.given]
         levelled: tuple[Cover, IntArray] | None = None
         complete = len(self.keep) <= _ALL_PAIRS_UP_TO
         if complete:
-            found += [self.keep[np.column_stack(np.triu_indices(len(self.keep), 1))]]
+            candidates += [self.keep[np.column_stack(np.triu_indices(len(self.keep), 1))]]
         elif self.measure.people is None and not _all_splits_are_tried(ranks.shape[1]):
             even = self.keep[even_pairs(ranks, self.n, margin)]
             levelled = None if self.constraints else self._levelled([self.given, even], bound)
-            found += [even[: _EVEN * self.n]]
+            candidates += [even[: _EVEN * self.n]]
         reached = 0.0 if levelled is None else levelled[0].least_sum(levelled[1])
         if levelled is not None and reached >= _NEAR * bound:
             return *levelled, bound, "one pair at a time"
-        wider = self._wider(found, complete, np.random.default_rng(seed))
+        wider = self._wider(candidates, complete, np.random.default_rng(seed))
         with waiting("choosing pairs", self.time_limit):
             chosen, proven = wider.choose(bound, self.time_limit)
         if complete:
@@ -381,7 +381,7 @@ def _promising_pairs(ranks: FloatArray, n: int, rng: np.random.Generator) -> Int
     depth = min(len(ranks), max(2 * each, min(_EXTREMES, len(ranks) // 20)))
     # Random disjoint pairs, so that there are always n to choose.
     disjoint = min(n, len(ranks) // 2)
-    found = [rng.permutation(len(ranks))[: 2 * disjoint].reshape(disjoint, 2)]
+    parts = [rng.permutation(len(ranks))[: 2 * disjoint].reshape(disjoint, 2)]
     for split in splits:
         # Means, not sums, of the sides: what all models share must cancel out.
         weights = np.where(split > 0, split / (split > 0).sum(), split / (split < 0).sum())
@@ -391,8 +391,8 @@ def _promising_pairs(ranks: FloatArray, n: int, rng: np.random.Generator) -> Int
             np.minimum(
                 smallest, sign * (values[high, m][:, None] - values[low, m][None]), out=smallest
             )
-        found.append(_disjoint(smallest, high, low, each))
-    return np.concatenate(found)
+        parts.append(_disjoint(smallest, high, low, each))
+    return np.concatenate(parts)
 
 
 def _priced_pairs(measure: PairMeasure, keep: IntArray, prices: FloatArray, n: int) -> IntArray:

@@ -344,20 +344,20 @@ def sample_sentences(
     rules = rules or SentenceRules()
     read = 0
     dropped: Counter[str] = Counter()
-    kept: dict[tuple[str, ...], str] = {}
+    by_words: dict[tuple[str, ...], str] = {}
     for text in sentences:
         read += 1
         reason = rules.objection(text)
         if reason is None:
             words = tuple(word.casefold() for word in Sentence.parse(text).words)
-            if words in kept:
+            if words in by_words:
                 reason = "duplicate"
             else:
-                kept[words] = " ".join(text.split())
+                by_words[words] = " ".join(text.split())
         if reason is not None:
             dropped[reason] += 1
-    admitted = list(kept.values())
-    report = SampleReport(read, dict(dropped.most_common()), len(kept), n or len(kept))
+    admitted = list(by_words.values())
+    report = SampleReport(read, dict(dropped.most_common()), len(by_words), n or len(by_words))
     if len(admitted) < (n or 1):
         reasons = ", ".join(f"{k} {reason}" for reason, k in report.dropped.items())
         raise InfeasibleError(

@@ -130,19 +130,21 @@ class WordLimit:
             Of each natural sentence, what was written; less than was asked for, if need be.
         """
         numbers, without = self._now
-        there = {text for own, _ in self._kept.values() for text in own}
+        there = {text for texts, _ in self._kept.values() for text in texts}
         refused, before = set[str](), len(self._kept)
-        for number, own in zip(numbers, written, strict=True):
-            got = self._got(number, own)
+        for number, texts in zip(numbers, written, strict=True):
+            got = self._got(number, texts)
             over = {word for word, n in got.items() if n > self._room(word)}
             if self._enough:  # else the same would come again, without end
-                over.update(w for text in own if text in there for w in words_of(text) if w in got)
+                over.update(
+                    w for text in texts if text in there for w in words_of(text) if w in got
+                )
             if self._share < 1 and (over := over - without):
                 refused |= over
                 continue
-            there.update(own)
-            self._kept[number] = own, without
-            self._count(number, own)
+            there.update(texts)
+            self._kept[number] = texts, without
+            self._count(number, texts)
         # What was refused is tried again once there are other sentences; else none would ever be.
         self._refused = frozenset(refused if len(self._kept) > before else self._refused | refused)
         if len(self._kept) == len(self._before) and self._share < 1:
@@ -170,18 +172,18 @@ class WordLimit:
     def _send_back(self) -> bool:
         """Let go of sentences that got words too often, the last first; say whether there were."""
         excess = {word: -room for word in self._counts if (room := self._room(word)) < 0}
-        found = False
+        sent_back = False
         for number in sorted(self._kept, reverse=True) if excess else ():
             own, without = self._kept[number]
             got = self._got(number, own)
             if over := {word for word in got if excess.get(word, 0) > 0} - without:
-                found = True
+                sent_back = True
                 del self._kept[number]
                 self._count(number, own, -1)
                 self._refused |= over
                 for word in over:
                     excess[word] -= got[word]
-        return found
+        return sent_back
 
 
 def check_share(share: float) -> None:

@@ -192,21 +192,21 @@ class CausalModel(TransformerModel):
         """Put prefix and end around the tokens of a sentence."""
         ids = np.array([*self.prefix, *encoded.ids, *self.end], dtype=np.int64)
         # Without a prefix the first word is what the others are conditioned on.
-        kept = np.flatnonzero(encoded.word_of >= (0 if self.prefix else 1))
-        if len(kept) == 0:
+        scored = np.flatnonzero(encoded.word_of >= (0 if self.prefix else 1))
+        if len(scored) == 0:
             raise InputError(
                 f"{sentence!r} has one word, and {self.spec} has nothing to predict it from; "
                 "give a prefix"
             )
         n_words, n_end = encoded.n_words, len(self.end)
         end_units = self.checkpoint.tokenizer.convert_ids_to_tokens(self.end)
-        places = np.append(encoded.scored[kept] + len(self.prefix), [len(ids) - 1] * n_end)
-        word_of = np.append(encoded.word_of[kept], [n_words - 1] * n_end)
+        places = np.append(encoded.scored[scored] + len(self.prefix), [len(ids) - 1] * n_end)
+        word_of = np.append(encoded.word_of[scored], [n_words - 1] * n_end)
         return Encoded(
             ids,
             places.astype(np.int64),
             word_of.astype(np.int64),
-            (*(encoded.units[k] for k in kept), *end_units),
+            (*(encoded.units[k] for k in scored), *end_units),
             n_words,
         )
 

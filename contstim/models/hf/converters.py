@@ -178,10 +178,10 @@ def encoder_weights(graph: OnnxGraph) -> dict[str, torch.Tensor]:
     ModelFileError
         If the graph is not that of a DistilBERT.
     """
-    found: dict[str, Any] = {}
+    arrays: dict[str, Any] = {}
     for name in _EMBEDDINGS:
         node = f"/distilbert/embeddings/{name}/Gather"
-        found[f"distilbert.embeddings.{name}.weight"] = graph.operand(node, 0)
+        arrays[f"distilbert.embeddings.{name}.weight"] = graph.operand(node, 0)
     norms = ["distilbert.embeddings.LayerNorm"]
     for layer in range(_n_layers(graph)):
         prefix = f"distilbert.transformer.layer.{layer}"
@@ -189,12 +189,12 @@ def encoder_weights(graph: OnnxGraph) -> dict[str, torch.Tensor]:
         for name in _LINEAR:
             # ONNX multiplies from the right.
             node = f"/{prefix}/{name}/MatMul".replace(".", "/").replace("layer/", "layer.")
-            found[f"{prefix}.{name}.weight"] = graph.operand(node, 1).T
-            found[f"{prefix}.{name}.bias"] = graph.weight(f"{prefix}.{name}.bias")
+            arrays[f"{prefix}.{name}.weight"] = graph.operand(node, 1).T
+            arrays[f"{prefix}.{name}.bias"] = graph.weight(f"{prefix}.{name}.bias")
     for name in norms:
         for part in ("weight", "bias"):
-            found[f"{name}.{part}"] = graph.weight(f"{name}.{part}")
-    return {name: torch.from_numpy(array.copy()) for name, array in found.items()}
+            arrays[f"{name}.{part}"] = graph.weight(f"{name}.{part}")
+    return {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}
 
 
 def _n_layers(graph: OnnxGraph) -> int:

@@ -272,7 +272,7 @@ class SubwordTokenizer:
             padding=False,
             truncation=False,
         )
-        found = []
+        encoded = []
         for i, text in enumerate(texts):
             ids = batch["input_ids"][i]
             inside = [p for p, flag in enumerate(batch["special_tokens_mask"][i]) if not flag]
@@ -281,8 +281,8 @@ class SubwordTokenizer:
                 spans = [batch["offset_mapping"][i][p] for p in inside]
             else:
                 spans = self._trace(text, [ids[p] for p in inside], units)
-            found.append(self._grouped(text, ids, inside, units, spans))
-        return found
+            encoded.append(self._grouped(text, ids, inside, units, spans))
+        return encoded
 
     def _grouped(
         self,
@@ -303,7 +303,7 @@ class SubwordTokenizer:
         mark = len(split_word(words[-1])[2]) if self.options.punctuation == "context" else 0
         # Characters from here on are context; a last word of marks alone is its own core.
         last_scored = len(text) - mark
-        scored, word_of, kept = [], [], []
+        scored, word_of, kept_units = [], [], []
         for place, unit, (start, end) in zip(inside, units, spans, strict=True):
             covered = {w for w in word_at[start:end] if w >= 0}
             if len(covered) > 1:
@@ -319,7 +319,7 @@ class SubwordTokenizer:
                 continue
             scored.append(place)
             word_of.append(word)
-            kept.append(unit)
+            kept_units.append(unit)
         missing = set(range(len(words))).difference(word_of)
         if missing:
             raise InputError(
@@ -334,7 +334,7 @@ class SubwordTokenizer:
             np.array(ids, dtype=np.int64),
             np.array(scored, dtype=np.int64),
             np.array(word_of, dtype=np.int64),
-            tuple(kept),
+            tuple(kept_units),
             len(words),
         )
 
@@ -436,8 +436,8 @@ class SubwordTokenizer:
         """
         last = position == len(sentence) - 1
         key = (sentence.before[position], sentence.after[position], position == 0, last)
-        kept = self._words.setdefault(words, {})
-        if key not in kept:
+        by_form = self._words.setdefault(words, {})
+        if key not in by_form:
             surfaces = [sentence.surface(position, word) for word in words]
             # Neighbours that the tokenizer has accepted; which they are makes no difference.
             head = "" if position == 0 else sentence.surface(position - 1) + " "
@@ -445,8 +445,8 @@ class SubwordTokenizer:
             place = 0 if position == 0 else 1
             encoded = self.encode([head + surface + tail for surface in surfaces])
             own = [tuple(e.ids[e.scored[e.word_of == place]].tolist()) for e in encoded]
-            kept[key] = CandidateTokens(own)
-        return kept[key]
+            by_form[key] = CandidateTokens(own)
+        return by_form[key]
 
 
 def _plain(text: str) -> str:

@@ -254,7 +254,7 @@ class MaskedModel(TransformerModel):
         visible = present.visible[of_others[present.visible]]
         seen = float(present.plan.weight[visible] @ values[visible])
         shared = present.masked[of_others[present.masked]]
-        known = dict(zip(present.contexts(shared), values[shared].tolist(), strict=True))
+        value_by_context = dict(zip(present.contexts(shared), values[shared].tolist(), strict=True))
         upper = np.zeros(len(words), dtype=np.float64)
         estimate = np.zeros(len(words), dtype=np.float64)
         cost = np.ones(len(words), dtype=np.float64)
@@ -266,7 +266,7 @@ class MaskedModel(TransformerModel):
             scale = word.own_scale()
             likely = _PART_BESIDE_VISIBLE * word.completion(ids) if scale is None else own * scale
             missing = word.uncomputed_others()
-            guesses = [known.get(context, 0.0) for context in word.contexts(missing)]
+            guesses = [value_by_context.get(context, 0.0) for context in word.contexts(missing)]
             guessed = float(word.plan.weight[missing] @ np.array(guesses, dtype=np.float64))
             estimate[members] = word.others_sum + guessed + likely + seen
 

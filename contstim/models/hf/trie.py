@@ -298,12 +298,12 @@ class TokenTrie:
             reader[alone] = alone
             if depth > 1:
                 reader[self.parent[here]] = reader[here]
-        found = []
+        inputs = []
         for depth in np.unique(self.depth[reader[chosen]]):
             nodes = chosen[self.depth[reader[chosen]] == depth]
             leaves, rows = np.unique(reader[nodes], return_inverse=True)
             order = np.argsort(rows, kind="stable")
-            found.append(
+            inputs.append(
                 Rows(
                     self.path[leaves, :depth],
                     rows[order].astype(np.int64),
@@ -311,7 +311,7 @@ class TokenTrie:
                     nodes[order],
                 )
             )
-        return found
+        return inputs
 
     def edges(self, nodes: IntArray) -> tuple[IntArray, IntArray]:
         """Return the children of `nodes`, and the place among `nodes` of each one's parent."""

@@ -61,17 +61,17 @@ def layers_of(network: Any) -> torch.nn.ModuleList:
         If the network is not built of such a list (ALBERT and XLM are not).
     """
     n_layers = int(network.config.num_hidden_layers)
-    found = [
+    lists = [
         module
         for module in network.modules()
         if isinstance(module, torch.nn.ModuleList) and len(module) == n_layers
     ]
-    if len(found) != 1:
+    if len(lists) != 1:
         raise ModelFileError(
             f"a network of type {network.config.model_type!r} is not one list of layers, so its "
             "upper layers cannot be trained alone; train all of it"
         )
-    return found[0]
+    return lists[0]
 
 
 def _location(base: str) -> ModelSpec:

@@ -185,11 +185,14 @@ def _outputs(
     device = member.head.weight.device
     try:
         with torch.enable_grad():
-            now = member.outputs(torch.from_numpy(ids[None]).to(device))[0]
-            slopes = [torch.autograd.grad(value, seen[0], retain_graph=True)[0][0] for value in now]
+            outputs_now = member.outputs(torch.from_numpy(ids[None]).to(device))[0]
+            slopes = [
+                torch.autograd.grad(value, seen[0], retain_graph=True)[0][0]
+                for value in outputs_now
+            ]
     finally:
         handle.remove()
-    found = np.empty((len(candidates), len(slopes)), dtype=np.float64)
+    outputs = np.empty((len(candidates), len(slopes)), dtype=np.float64)
     with torch.inference_mode():
         at = torch.from_numpy(places).to(device)
         tokens = torch.tensor([t for c in candidates for t in c], device=device)
@@ -197,16 +200,16 @@ def _outputs(
         first = np.cumsum(counts) - counts
         for k, slope in enumerate(slopes):
             slope = slope[at]
-            present = float(now[k]) - float((seen[0][0][at] * slope).sum())
+            present = float(outputs_now[k]) - float((seen[0][0][at] * slope).sum())
             # The share of each token of each candidate, in every place of the open word.
             share = (table.weight @ slope.T)[tokens].double().cpu().numpy()
             total = np.zeros((len(candidates), len(places)))
             np.add.at(total, owner, share)
-            found[:, k] = present + total.sum(axis=1) / counts
+            outputs[:, k] = present + total.sum(axis=1) / counts
             same = np.flatnonzero(counts == len(places))
             steps = np.arange(len(places))
-            found[same, k] = present + share[first[same][:, None] + steps, steps].sum(axis=1)
-    return found
+            outputs[same, k] = present + share[first[same][:, None] + steps, steps].sum(axis=1)
+    return outputs
 
 
 #: Options of both families and their defaults.

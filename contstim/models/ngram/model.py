@@ -207,7 +207,7 @@ class NgramModel(SentenceModel):
         UnknownWordError
             For a word the model does not know, unless the spec says ``unknown=unk``.
         """
-        found = []
+        parts = []
         for sentence in as_sentences(sentences):
             encoded = self._tokenizer.encode(sentence)
             terms = self._terms(sentence)
@@ -216,8 +216,8 @@ class NgramModel(SentenceModel):
                 units = (*units, END)
                 word_of = np.append(word_of, encoded.n_words - 1)
             log_probs = np.array(terms, dtype=np.float64) * _NATS
-            found.append(SentenceParts(units, log_probs, word_of, encoded.n_words))
-        return found
+            parts.append(SentenceParts(units, log_probs, word_of, encoded.n_words))
+        return parts
 
     def back_off(self) -> BackOff | None:
         """Return the model's table; None for KenLM binaries, which do not list their n-grams."""

@@ -180,13 +180,13 @@ def count_ngrams(corpus: Corpus, order: int) -> list[Counts]:
     place = np.arange(len(ids), dtype=np.int32)
     place -= np.repeat(first, np.diff(np.append(first, len(ids)))).astype(np.int32)
     raw = np.bincount(ids, minlength=size)
-    found = [(np.arange(size), np.zeros(size, dtype=np.int64), raw)]
+    by_order = [(np.arange(size), np.zeros(size, dtype=np.int64), raw)]
     begins = np.arange(size) == start  # which n-grams begin with <s>
     begun = [begins]
-    here: NDArray[np.int32] = ids  # id of the n-gram that ends at each token
+    gram_at: NDArray[np.int32] = ids  # id of the n-gram that ends at each token
     for n in range(2, order + 1):
         at = np.flatnonzero(place >= n - 1)
-        keys = here[at - 1].astype(np.int64)
+        keys = gram_at[at - 1].astype(np.int64)
         keys *= size
         keys += ids[at]
         by_key = np.argsort(keys)
@@ -195,20 +195,20 @@ def count_ngrams(corpus: Corpus, order: int) -> list[Counts]:
         new[:1] = True
         np.not_equal(keys[1:], keys[:-1], out=new[1:])
         head = np.flatnonzero(new)
-        suffixes = here[at[by_key[head]]].astype(np.int64)
-        found.append((keys[head], suffixes, np.diff(np.append(head, len(keys)))))
+        suffixes = gram_at[at[by_key[head]]].astype(np.int64)
+        by_order.append((keys[head], suffixes, np.diff(np.append(head, len(keys)))))
         begins = begins[keys[head] // size]
         begun.append(begins)
         if n < order:
             numbers = np.cumsum(new, dtype=np.int32)
             numbers -= 1
-            here = np.zeros(len(ids), dtype=np.int32)
-            here[at[by_key]] = numbers
+            gram_at = np.zeros(len(ids), dtype=np.int32)
+            gram_at[at[by_key]] = numbers
     levels = []
-    for n, ((keys, suffixes, raw), begins) in enumerate(zip(found, begun, strict=True), start=1):
+    for n, ((keys, suffixes, raw), begins) in enumerate(zip(by_order, begun, strict=True), start=1):
         adjusted = raw
         if n < order:
-            before = np.bincount(found[n][1], minlength=len(keys))
+            before = np.bincount(by_order[n][1], minlength=len(keys))
             adjusted = np.where(begins, raw, before)
         if n == 1:
             adjusted = np.where(begins, 0, adjusted)  # <s> is never predicted
@@ -293,7 +293,7 @@ def kneser_ney(
     size = len(words)
     special = np.isin(np.array(words, dtype=object), [START, END, UNKNOWN])
     discounts: list[Discounts] = []
-    kept: list[BoolArray] = []
+    kept_by_order: list[BoolArray] = []
     probs: list[FloatArray] = []
     gammas: list[FloatArray] = []
     lower: FloatArray = np.empty(0)
@@ -323,7 +323,7 @@ def kneser_ney(
             prob = (adjusted - discount) / total[context] + gamma[context] * lower[level.suffixes]
             gammas.append(gamma)
         discounts.append(triple)
-        kept.append(keep)
+        kept_by_order.append(keep)
         probs.append(prob)
         lower = prob
     gammas.append(np.ones(len(lower)))
@@ -332,7 +332,7 @@ def kneser_ney(
         for level, prob, gamma in zip(counts, probs, gammas, strict=True)
     ]
     levels[0].log_probs[words.index(START)] = 0.0  # as lmplz writes it; no query asks for it
-    return NgramTable(words, tuple(levels)).select(kept), discounts, kept
+    return NgramTable(words, tuple(levels)).select(kept_by_order), discounts, kept_by_order
 
 
 _LEAST_REST = 1e-6
@@ -371,7 +371,9 @@ def prune_by_entropy(
         raise InputError(f"the entropy threshold must be 0 or more, got {threshold}")
     size = len(table.words)
     suffixes = table.suffixes
-    kept: list[BoolArray] = [np.ones(len(level.keys), dtype=np.bool_) for level in table.levels]
+    kept_by_order: list[BoolArray] = [
+        np.ones(len(level.keys), dtype=np.bool_) for level in table.levels
+    ]
     levels = list(table.levels)
     needed = np.zeros(len(levels[-1].keys), dtype=np.bool_)
     for n in range(table.order - 1, 0, -1):
@@ -387,7 +389,7 @@ def prune_by_entropy(
         inner = prob * (np.log(backed) + log_weight - np.log(prob)) + change * rest
         loss = np.expm1(-frequencies[n - 1][context] * inner)
         keep = needed | (loss >= threshold)
-        kept[n] = keep
+        kept_by_order[n] = keep
         changed = np.zeros(count, dtype=np.bool_)
         changed[context[~keep]] = True
         weights = _rest(context[keep], prob[keep], count)
@@ -398,7 +400,7 @@ def prune_by_entropy(
         needed = np.zeros(count, dtype=np.bool_)
         needed[context[keep]] = True
         needed[suffixes[n][keep]] = True
-    return NgramTable(table.words, tuple(levels)).select(kept)
+    return NgramTable(table.words, tuple(levels)).select(kept_by_order)
 
 
 def round_probabilities(table: NgramTable, digits: int) -> NgramTable:

@@ -326,8 +326,8 @@ class RecurrentNetwork:
         for first in range(0, len(queries), _POSITIONS):
             query, target = queries[first : first + _POSITIONS], targets[first : first + _POSITIONS]
             n = len(query)
-            own = (query * matrix[target]).sum(1) + bias[target]
-            top, z = torch.full_like(own, -torch.inf), torch.zeros_like(own)
+            target_scores = (query * matrix[target]).sum(1) + bias[target]
+            top, z = torch.full_like(target_scores, -torch.inf), torch.zeros_like(target_scores)
             for block in range(0, len(matrix), _ENTRIES):
                 entries = matrix[block : block + _ENTRIES]
                 logits = self._buffer[: len(entries) * n].view(len(entries), n)
@@ -337,7 +337,7 @@ class RecurrentNetwork:
                 z = z * (top - higher).exp_() + logits.sub_(higher).exp_().sum(0)
                 top = higher
             # At most 0 whatever the rounding: later terms of a sentence never raise its score.
-            values = (own - top - z.log()).clamp_(max=0)
+            values = (target_scores - top - z.log()).clamp_(max=0)
             result[first : first + _POSITIONS] = values.double().cpu()
         return result.numpy()
 
