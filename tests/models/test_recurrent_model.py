@@ -14,7 +14,7 @@ from contstim.models.recurrent import (
     save_network,
 )
 from contstim.models.registry import load_model
-from contstim.text import Sentence, WordList
+from contstim.text import Sentence, WordList, pool
 
 WORDS = ("the", "dog", "cat", "saw", "ran", ".", "The", "a", "Dogs.")
 SENTENCES = [
@@ -224,6 +224,13 @@ def test_the_event_says_what_is_scored(load):
     assert split.score(["The cat ran."])[0] == pytest.approx(
         load(network).score(["The cat ran ."])[0], abs=1e-6
     )
+
+
+def test_the_resolution_is_how_far_scores_move_with_the_batch():
+    model = load_model("contstim:lstm")
+    sentences = pool()[:40]
+    alone = np.array([model.score([sentence])[0] for sentence in sentences])
+    assert np.abs(model.score(sentences) - alone).max() <= model.resolution == 1e-4
 
 
 def test_the_spec_is_canonical_and_loads_an_equal_model(load):

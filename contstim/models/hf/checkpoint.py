@@ -210,22 +210,35 @@ class Checkpoint:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of the weights as loaded and of the tokenizer, hexadecimal."""
-        return digest_weights(self.network.model.state_dict(), self.tokenizer)
+        """SHA-256 of configuration, weights as loaded, and tokenizer; hexadecimal."""
+        model = self.network.model
+        return digest_weights(model.state_dict(), self.tokenizer, model.config)
 
 
-def digest_weights(weights: Mapping[str, torch.Tensor], tokenizer: Any) -> str:
-    """Return the SHA-256 of weights, by name, and of a tokenizer; hexadecimal."""
+# Of a configuration, what scores do not depend on.
+_NO_MATTER = {"_name_or_path", "architectures", "dtype", "transformers_version", "use_cache"}
+
+
+def digest_weights(weights: Mapping[str, torch.Tensor], tokenizer: Any, config: Any) -> str:
+    """Return the SHA-256 of weights, by name, a tokenizer and a configuration; hexadecimal.
+
+    The configuration counts since the same weights give other scores with another number of heads,
+    another window or another activation.
+    """
 
     def parts() -> Iterator[bytes]:
         for name, tensor in sorted(weights.items()):
             yield f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode()
             raw = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
             yield raw.numpy().tobytes()
+        settings = {k: v for k, v in config.to_dict().items() if k not in _NO_MATTER}
+        record = [settings, tokenizer.special_tokens_map]
         if tokenizer.is_fast:
             yield tokenizer.backend_tokenizer.to_str().encode()
         else:
-            yield json.dumps(sorted(tokenizer.get_vocab().items())).encode()
+            merges = getattr(tokenizer, "bpe_ranks", {})
+            record += [sorted(tokenizer.get_vocab().items()), sorted(merges.items())]
+        yield json.dumps(record, sort_keys=True, default=str).encode()
 
     return digest_parts(parts())
 
@@ -254,9 +267,9 @@ def open_checkpoint(spec: ModelSpec) -> Checkpoint:
     dtype = getattr(torch, spec.choice("dtype", DTYPES, SHARED_OPTIONS["dtype"]))
     revision = spec.get("revision", SHARED_OPTIONS["revision"])
     path = spec.path
-    stamp = ""
-    if path.is_dir():
-        stamp = " ".join(f"{f.name}:{f.stat().st_mtime_ns}" for f in sorted(path.iterdir()))
+    files = sorted(path.iterdir()) if path.is_dir() else [path] if path.is_file() else []
+    stats = [(file.name, file.stat()) for file in files]
+    stamp = " ".join(f"{name}:{of.st_mtime_ns}:{of.st_size}" for name, of in stats)
     key = (spec.location, revision, str(device), str(dtype), stamp)
     found = _OPEN.get(key)
     if found is None:
@@ -376,12 +389,19 @@ def _read(
     model.eval().requires_grad_(False).to(device)
     try:
         network = Network(model, device)
+        looks_ahead = kind == "causal" and network.sees_what_follows
     except UNCOMPUTABLE as error:
         raise ModelFileError(
             f"{spec.location!r} is a model of type {model.config.model_type!r} that cannot be "
             f"computed here from tokens alone ({' '.join(str(error).split())[:200]}); use another "
             "checkpoint"
         ) from error
+    if looks_ahead:
+        raise ModelFileError(
+            f"{spec.location!r} is a model of type {model.config.model_type!r} whose predictions "
+            "see the words that follow, so it gives no log-probabilities from left to right; use a "
+            "causal checkpoint (a decoder of the BERT kind has is_decoder in its configuration)"
+        )
     if tokenizer.vocab_size > network.n_logits:
         raise ModelFileError(
             f"the tokenizer of {spec.location!r} has {tokenizer.vocab_size} tokens and its network "
@@ -397,7 +417,9 @@ def _kind(config: Any, spec: ModelSpec) -> str:
     architecture = (getattr(config, "architectures", None) or [""])[0]
     if masked and causal and masked != causal and architecture in (masked, causal):
         return "masked" if architecture == masked else "causal"
-    if masked and not getattr(config, "is_decoder", False):
+    # XLM says "causal" of its models of that kind.
+    one_way = getattr(config, "is_decoder", False) or getattr(config, "causal", False)
+    if masked and not one_way:
         # Families of both kinds are masked models at heart, unless the configuration says not.
         return "masked"
     if causal:
@@ -411,7 +433,7 @@ def _kind(config: Any, spec: ModelSpec) -> str:
 def longest_input(model: Any, tokenizer: Any) -> int | None:
     """Return the longest input: what positions and tokenizer allow."""
     limits = []
-    for name in ("max_position_embeddings", "n_positions"):
+    for name in ("max_position_embeddings", "n_positions", "max_seq_len"):
         limit = getattr(model.config, name, None)
         if isinstance(limit, int) and limit > 0:
             limits.append(limit)

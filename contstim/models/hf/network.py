@@ -327,6 +327,22 @@ class Network:
         ids[: len(prefix)] = prefix[:length]
         return ids
 
+    @property
+    def sees_what_follows(self) -> bool:
+        """Whether what is predicted at a place depends on the tokens behind it.
+
+        So it is with networks that have a causal form and were saved in another: XLNet, which is
+        causal only under a mask of its own, and decoders of the BERT kind without ``is_decoder``.
+        """
+        rows = np.tile(self.trial(4, ()), (2, 1))
+        rows[1, 2:] = (rows[1, 2:] + 1) % self.n_logits
+        ids = torch.from_numpy(rows).to(self.device)
+        places = torch.tensor([0, 1], device=self.device)
+        with torch.inference_mode():
+            one, other = (self.logits(ids[[i]], torch.zeros_like(places), places) for i in (0, 1))
+        # One that computes NaN is found out when it scores.
+        return not self.alike(one, other) and not bool(one.isnan().any())
+
     def goes_on(self, length: int, limit: int | None, prefix: Sequence[int]) -> bool:
         """Whether rows may go on from what is kept of their beginning, to `length` tokens.
 

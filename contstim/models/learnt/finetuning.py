@@ -173,10 +173,11 @@ class _Task:
     def digest(self, device: str) -> str:
         """Digest all that a restart depends on besides its seed."""
         sentences = {n: [p.sentences, p.labels.tolist()] for n, p in self.parts.items()}
+        network = self.encoder.network
         return digest_of(
             {
                 "encoder": digest_weights(
-                    self.encoder.network.state_dict(), self.encoder.tokenizer
+                    network.state_dict(), self.encoder.tokenizer, network.config
                 ),
                 "sentences": sentences,
                 "options": asdict(self.options),

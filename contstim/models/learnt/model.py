@@ -114,7 +114,8 @@ def _read_members(
         for part in (member.network, member.head)
         for key, tensor in part.state_dict().items()
     }
-    return encoder, tuple(members), digest_weights(tensors, encoder.tokenizer)
+    digest = digest_weights(tensors, encoder.tokenizer, encoder.network.config)
+    return encoder, tuple(members), digest
 
 
 def _member(

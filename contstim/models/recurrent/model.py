@@ -64,6 +64,11 @@ class RecurrentModel(SentenceModel):
         return ("torch",)
 
     @property
+    def resolution(self) -> float:
+        """1e-4 nats: matrices are multiplied in single precision, in blocks that batches share."""
+        return 1e-4
+
+    @property
     def fingerprint(self) -> str:
         """SHA-256 of the network's file."""
         return self._fingerprint

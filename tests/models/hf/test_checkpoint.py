@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -13,8 +14,11 @@ import torch
 import transformers
 from tiny_transformers import save_network, save_tokenizer
 
-from contstim.errors import MissingExtraError, ModelFileError, SpecError
+from contstim.errors import InputError, MissingExtraError, ModelFileError, SpecError
+from contstim.models import ModelSpec
+from contstim.models.hf import checkpoint
 from contstim.models.hf.causal import CausalModel
+from contstim.models.hf.checkpoint import Checkpoint, open_checkpoint
 from contstim.models.hf.masked import MaskedModel
 from contstim.models.registry import load_model
 
@@ -79,6 +83,55 @@ def test_the_configuration_decides_what_a_checkpoint_is(tiny: Tiny, folder: Path
     assert str(error.value) == (
         f"end='scored' in 'hf:{folder}?end=scored': its tokenizer has no end-of-sequence token; "
         "leave the option out"
+    )
+
+
+@pytest.mark.parametrize(
+    ("architecture", "kind", "more"),
+    [
+        ("XLNetLMHeadModel", "xlnet", {"d_model": 32, "n_layer": 1, "n_head": 2, "d_inner": 48}),
+        ("BertGenerationDecoder", "bert-generation", SMALL),
+        ("RobertaForCausalLM", "roberta", SMALL),
+    ],
+)
+def test_networks_that_see_what_follows_give_no_causal_scores(
+    tmp_path: Path, architecture: str, kind: str, more: dict[str, Any]
+) -> None:
+    tokenizer = save_tokenizer("gpt2", tmp_path)
+    config = transformers.CONFIG_MAPPING[kind](vocab_size=len(tokenizer), **more)
+    save_network(getattr(transformers, architecture)(config), tmp_path)
+    assert _refusal(f"hf:{tmp_path}") == (
+        f"'{tmp_path}' is a model of type {kind!r} whose predictions see the words that follow, so "
+        "it gives no log-probabilities from left to right; use a causal checkpoint (a decoder of "
+        "the BERT kind has is_decoder in its configuration)"
+    )
+
+
+def test_xlm_trained_from_left_to_right_is_causal(tmp_path: Path) -> None:
+    tokenizer = save_tokenizer("xlm", tmp_path)
+    more = {"emb_dim": 32, "n_layers": 1, "n_heads": 2, "max_position_embeddings": 40}
+    n = max(tokenizer.get_vocab().values()) + 1
+    config = transformers.XLMConfig(vocab_size=n, causal=True, **more)
+    save_network(transformers.XLMWithLMHeadModel(config), tmp_path)
+    network = transformers.XLMWithLMHeadModel.from_pretrained(tmp_path).eval()
+    ids = torch.tensor([tokenizer("the old dog ran")["input_ids"][:-1]])  # the last is </s>
+    log_probs = network(input_ids=ids).logits[0, :-1].detach().log_softmax(dim=1)
+    model = load_model(f"hf:{tmp_path}")
+    assert isinstance(model, CausalModel)
+    assert model.event.start == "<s>"
+    expected = float(log_probs.gather(1, ids[0, 1:, None]).sum())
+    assert model.score(["the old dog ran"])[0] == pytest.approx(expected, abs=1e-4)
+
+
+def test_the_longest_input_of_a_network_with_slopes_for_positions(tmp_path: Path) -> None:
+    tokenizer = save_tokenizer("gpt2", tmp_path)
+    more = {"d_model": 32, "n_layers": 1, "n_heads": 2, "max_seq_len": 16}
+    config = transformers.MptConfig(vocab_size=len(tokenizer), **more)
+    save_network(transformers.MptForCausalLM(config), tmp_path)
+    with pytest.raises(InputError) as error:
+        load_model(f"hf:{tmp_path}").score(["the " * 15 + "dog"])
+    assert str(error.value).endswith(
+        f"hf:{tmp_path} takes at most 16; shorten or split the sentence"
     )
 
 
@@ -177,6 +230,42 @@ def test_the_fingerprint_follows_weights_and_tokenizer(tiny: Tiny, tmp_path: Pat
     transformers.BertTokenizer(vocab=vocab, do_lower_case=True).save_pretrained(other)
     assert load_model(f"hf:{other}").event.case == "lower"
     assert load_model(f"hf:{other}").fingerprint != first
+
+
+def test_the_fingerprint_follows_what_else_decides_the_numbers(tiny: Tiny, tmp_path: Path) -> None:
+    folder = tmp_path / "bert"
+    shutil.copytree(tiny("bert"), folder)
+    model = load_model(f"hf:{folder}?metric=pll")
+    first, score = model.fingerprint, model.score(["the dog ran"])[0]
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "hidden_act": "relu"}))
+    model = load_model(f"hf:{folder}?metric=pll")
+    assert abs(model.score(["the dog ran"])[0] - score) > 0.01
+    assert model.fingerprint != first
+    (folder / "config.json").write_text(json.dumps({**config, "transformers_version": "0"}))
+    assert load_model(f"hf:{folder}?metric=pll").fingerprint == first
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    tokenizer.mask_token = "[UNK]"
+    tokenizer.save_pretrained(folder)
+    assert load_model(f"hf:{folder}?metric=pll").fingerprint != first
+
+
+def test_a_file_that_was_written_again_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "model.gguf"
+    spec = ModelSpec("hf", str(file))
+
+    def read(*_: object) -> Checkpoint:
+        network: Any = file.read_bytes()
+        return Checkpoint("causal", network, None, None)
+
+    monkeypatch.setattr(checkpoint, "_read", read)
+    file.write_bytes(b"one")
+    first = open_checkpoint(spec)
+    assert open_checkpoint(spec) is first
+    file.write_bytes(b"another")
+    assert open_checkpoint(spec).network == b"another"
 
 
 def test_a_token_over_two_words_is_refused(tmp_path: Path) -> None:
