@@ -36,6 +36,10 @@ SETTINGS = {
     "distributed.scheduler.worker-saturation": 1.0,
 }
 
+#: Of workers of this machine: by default one that is not back soon after its death, which on a
+#: busy machine none is, is stopped for good, even at work, and a run without workers never ends.
+LOCAL_SETTINGS = {"distributed.deploy.lost-worker-timeout": "1 day"}
+
 _SECONDS_TO_CONNECT = 15
 _MOST_LOST = 10 * TRIES  # deaths reported for one task, begun or not
 
@@ -307,7 +311,8 @@ class DaskWorkers(Executor):
         import dask
         from distributed import Client
 
-        self._open.enter_context(dask.config.set(SETTINGS))
+        local = LOCAL_SETTINGS if self.where.startswith("local:") else {}
+        self._open.enter_context(dask.config.set(SETTINGS | local))
         address: Any = self.where
         if self.number:
             address = self._open.enter_context(self._cluster())
@@ -324,7 +329,7 @@ class DaskWorkers(Executor):
         self._open.close()
 
     def _cluster(self) -> Any:
-        if self.where.startswith("local"):
+        if self.where.startswith("local:"):
             from distributed import LocalCluster
 
             return LocalCluster(

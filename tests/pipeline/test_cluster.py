@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -50,6 +51,28 @@ def test_a_killed_dask_worker_changes_nothing(tmp_path: Path) -> None:
         assert run_study(study, executor, out=tmp_path / "dask").complete
         assert executor.killed == 1
     assert tables(tmp_path / "dask") == tables(tmp_path / "whole")
+
+
+def test_a_worker_that_is_long_in_coming_back_stays() -> None:
+    pytest.importorskip("distributed", reason="Dask is an optional extra, 'cluster'")
+    import dask
+
+    with (
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "10ms"}),
+        DaskWorkers("local:1") as executor,
+    ):
+        (pid,) = executor.client.run(os.getpid).values()
+        executor.client.run_on_scheduler(_kill_soon, pid)
+        executor.client.submit(os.getcwd).result(timeout=60)
+        (other,) = executor.client.run(os.getpid).values()
+        assert other != pid
+        assert len(executor.client.cluster.workers) == 1  # else it is on its way out
+
+
+def _kill_soon(pid: int) -> None:
+    """Kill a worker, and wait for the scheduler to see it."""
+    os.kill(pid, signal.SIGKILL)
+    time.sleep(0.2)
 
 
 def test_a_result_that_is_lost_before_it_is_fetched(
