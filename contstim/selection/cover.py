@@ -283,8 +283,12 @@ class Cover:
                 kept, best_least, idle = list(chosen), sums.min(), 0
         return np.sort(order[kept])
 
-    def choose(self, bound: float, time_limit: float) -> tuple[IntArray, float]:
-        """Choose pairs; return them and a bound on the least sum of any choice of candidates.
+    def choose(self, bound: float, time_limit: float) -> tuple[IntArray, float, str]:
+        """Choose pairs; return them, a bound on the least sum of any choice, and what chose.
+
+        Where HiGHS has no time to end, what it holds by then may be far from the best, so that the
+        linear relaxation rounded and, without constraints, pairs chosen one at a time (`levelled`)
+        are looked at as well.
 
         Raises
         ------
@@ -305,6 +309,7 @@ class Cover:
         }
         relaxed: Any = None if self.counted else scipy.optimize.milp(**programme)
         answer: Any = None
+        proofs = [relaxed]
         if relaxed is not None and relaxed.x is not None and count > _DIVE_ABOVE:
             # Few pairs are fractions in the relaxation; the others stay, so that little is left.
             fixed = np.append(relaxed.x[:count] > 1 - 1e-6, False)
@@ -312,24 +317,34 @@ class Cover:
             answer = scipy.optimize.milp(**{**programme, "bounds": bounds}, **whole)
         if answer is None or answer.x is None:
             answer = scipy.optimize.milp(**programme, **whole)
-            relaxed = None
+            proofs = [answer]
         if answer.status == 2:
             raise InfeasibleError(self._shortfall(time_limit))
-        if answer.x is None:  # out of time: round the linear relaxation
-            answer = scipy.optimize.milp(**programme)
-        chosen = self._rounded(answer.x[:count])
-        sums = self.rows[:, chosen].sum(axis=1)
-        slack = 1e-6 * np.maximum(1.0, abs(self.rows[:, chosen]).sum(axis=1))
-        within = (sums >= self.lower - slack) & (sums <= self.upper + slack)
-        if not within.all():
+        found = [("scipy milp (HiGHS)", answer.x)]
+        if answer.status != 0:  # out of time
+            relaxed = scipy.optimize.milp(**programme) if relaxed is None else relaxed
+            proofs = [*proofs, relaxed]
+            found.append(("the linear relaxation rounded", relaxed.x))
+        ways = [(self._rounded(x[:count]), how) for how, x in found if x is not None]
+        if answer.status != 0 and not self.names:
+            levelled = self.levelled(bound)
+            ways += [] if levelled is None else [(levelled, "one pair at a time")]
+        kept = [way for way in ways if self._keeps(way[0])]
+        if not kept:
             raise InfeasibleError(
                 f"no {self.n} pairs were found in {time_limit:g} s; allow more time, loosen a "
                 "constraint or ask for fewer pairs"
             )
-        source = answer if relaxed is None else relaxed
-        cost = source.fun if source.mip_dual_bound is None else source.mip_dual_bound
-        proven = 1e-6 - float(cost)
-        return chosen, float(np.floor(proven)) if self.counted else (proven + 1) / unit
+        chosen, how = max(kept, key=lambda way: (self.least_sum(way[0]), self.least[way[0]].sum()))
+        costs = [own.fun if own.mip_dual_bound is None else own.mip_dual_bound for own in proofs]
+        proven = 1e-6 - max(float(cost) for cost in costs if cost is not None)
+        return chosen, float(np.floor(proven)) if self.counted else (proven + 1) / unit, how
+
+    def _keeps(self, chosen: IntArray) -> bool:
+        """Say whether candidates are as many as wanted and keep what must be kept."""
+        sums = self.rows[:, chosen].sum(axis=1)
+        slack = 1e-6 * np.maximum(1.0, abs(self.rows[:, chosen]).sum(axis=1))
+        return bool(((sums >= self.lower - slack) & (sums <= self.upper + slack)).all())
 
     def _rounded(self, x: FloatArray) -> IntArray:
         """Return up to `n` pairs of largest `x`, no sentence in too many, in order."""

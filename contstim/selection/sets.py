@@ -93,7 +93,8 @@ def select_set(
     uses
         In how many of the pairs a sentence may be.
     time_limit
-        Seconds for the integer programme; if it finds nothing in them, its relaxation is rounded.
+        Seconds for the integer programme. Where they end before it does, the best is taken of what
+        it found, of its relaxation rounded and, without constraints, of pairs chosen one at a time.
     seed
         Settles which splits are tried one by one where there are more than 10 models.
 
@@ -229,12 +230,12 @@ class _Choice:
             return *levelled, bound, "one pair at a time"
         wider = self._wider(candidates, complete, np.random.default_rng(seed))
         with waiting("choosing pairs", self.time_limit):
-            chosen, proven = wider.choose(bound, self.time_limit)
+            chosen, proven, how = wider.choose(bound, self.time_limit)
         if complete:
             bound = min(bound, proven)
         if levelled is not None and wider.least_sum(chosen) <= reached:
             return *levelled, bound, "one pair at a time"
-        return wider, chosen, bound, "scipy milp (HiGHS)"
+        return wider, chosen, bound, how
 
     def _among(self, pairs: Sequence[IntArray]) -> Cover:
         return Cover(self.measure, np.concatenate(pairs), self.constraints, self.n, self.uses)

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import OptimizeResult, milp
 from scipy.stats import rankdata
 
 from contstim.cli import main
@@ -142,6 +143,26 @@ def test_without_time_the_relaxation_is_rounded():
     counts = separations(frame, zip(table["sentence_1"], table["sentence_2"], strict=True), 0)
     assert len({*table["sentence_1"], *table["sentence_2"]}) == 120
     assert table.attrs["objective"] == min(counts.values()) >= 0.8 * table.attrs["bound"]
+
+
+@pytest.mark.parametrize("criterion", ["separation", "log-bf"])
+@pytest.mark.parametrize("held", ["nothing", "the worst"])
+def test_at_the_time_limit_the_best_of_three_is_taken(criterion, held, monkeypatch):
+    def stopped(c, *, integrality=None, **given):
+        if integrality is None:
+            return milp(c, **given)
+        worst = np.repeat([1.0, 0.0], [60, len(c) - 60]) if held == "the worst" else None
+        return OptimizeResult(status=1, x=worst, fun=None, mip_dual_bound=None)
+
+    frame = scores(500, 5)
+    best = select_set(frame, 60, criterion=criterion, time_limit=1).attrs
+    monkeypatch.setattr("scipy.optimize.milp", stopped)
+    table = select_set(frame, 60, criterion=criterion)
+    attrs = table.attrs
+    assert 0.97 * best["objective"] <= attrs["objective"] <= attrs["bound"] == best["bound"]
+    assert attrs["gap"] == attrs["bound"] - attrs["objective"]
+    assert attrs["solver"] in ("the linear relaxation rounded", "one pair at a time")
+    assert len({*table["sentence_1"], *table["sentence_2"]}) == 120
 
 
 def test_models_that_agree_are_never_separated():
