@@ -84,11 +84,12 @@ class Pool:
             raise InputError("the pool has a pair twice; keep one")
         ratios = values[sides[1]] - values[sides[0]]
         people = nodes.link.people
+        models = tuple(str(name) for name in log_probs.columns)
         return cls(
             pairs.reset_index(drop=True),
-            tuple(str(name) for name in log_probs.columns),
+            models,
             ratios,
-            people.preferences(ratios / log_ratio_scale(values)),
+            people.preferences(ratios / log_ratio_scale(values, models)),
         )
 
     @property

@@ -159,7 +159,7 @@ def recovery(
         )
     models = [str(name) for name in log_probs.columns]
     values = log_probs.to_numpy(dtype=np.float64, na_value=np.nan)
-    scaled = values / log_ratio_scale(values)
+    scaled = values / log_ratio_scale(values, models)
     usable = np.flatnonzero(np.isfinite(values).all(axis=1))
     twice = log_probs.index[log_probs.index.astype(str).duplicated()]
     if len(twice):

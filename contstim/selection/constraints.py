@@ -40,6 +40,8 @@ class ConstraintRows:
         The A roles.
     labels
         Labels of the S candidate sentences.
+    uses
+        How often each may be selected.
     names
         A name for each row, for messages.
     lower, upper
@@ -53,9 +55,11 @@ class ConstraintRows:
         roles: Sequence[Role],
         labels: pd.Index,
         constraints: Iterable[SelectionConstraint] = (),
+        uses: int = 1,
     ) -> None:
         self.roles = roles
         self.labels = labels
+        self.uses = uses
         self.names: list[str] = []
         self._weights = [[csr_array((len(labels), 0))] for _ in roles]
         self.lower: FloatArray = np.empty(0)
@@ -96,7 +100,7 @@ class ConstraintRows:
     def add_limits(
         self, sentences: IntArray, groups: IntArray, limit: int, names: Sequence[str], what: str
     ) -> None:
-        """Let at most `limit` sentences of each group be selected.
+        """Let at most `limit` sentences of each group be selected, each as often as it is.
 
         Parameters
         ----------
@@ -113,7 +117,8 @@ class ConstraintRows:
             raise InputError(f"{what}: the limit is {limit}, below 0")
         members = (np.ones(len(groups)), (sentences, groups))
         matrix = csr_array(members, shape=(len(self.labels), len(names)))
-        binding = np.flatnonzero(np.bincount(groups, minlength=len(names)) > limit)
+        most = self.uses * np.bincount(groups, minlength=len(names))
+        binding = np.flatnonzero(most > limit)
         columns = csr_array(matrix[:, binding])
         told = [names[k] for k in binding.tolist()]
         self.add([columns for _ in self.roles], -np.inf, float(limit), told)
@@ -239,7 +244,7 @@ class AtMost(SelectionConstraint):
     name: str = "groups"
 
     def add_rows(self, rows: ConstraintRows) -> None:
-        """Add a row for each group that has more sentences than the limit."""
+        """Add a row for each group that can come more often than the limit."""
         codes, groups = pd.factorize(self.groups.reindex(rows.labels), sort=False)
         members = np.flatnonzero(codes >= 0)  # others are in no group
         names = [f"{self.name}: at most {self.limit} of group {group!r}" for group in groups]
@@ -271,7 +276,7 @@ class Recurring(SelectionConstraint):
     name: str = "recurring"
 
     def add_rows(self, rows: ConstraintRows) -> None:
-        """Add a row for each word that is in more sentences than the limit."""
+        """Add a row for each word that can come more often than the limit."""
         free = {word.lower() for word in self.repeatable}
         members: list[int] = []
         cores: list[str] = []

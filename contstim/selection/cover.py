@@ -68,7 +68,7 @@ class PairMeasure:
         if people is not None:
             named = log_probs.set_axis([str(name) for name in log_probs.columns], axis=1)
             values = named.loc[ranked.labels, list(ranked.models)].to_numpy(dtype=np.float64)
-            self.scaled = values / log_ratio_scale(values[rows])
+            self.scaled = values / log_ratio_scale(values[rows], ranked.models)
 
     def separated(self, pairs: IntArray) -> BoolArray:
         """Return which two models each pair of rows separates, shape (pairs, model pairs)."""
@@ -163,6 +163,8 @@ class Cover:
         n: int,
         uses: int,
     ) -> None:
+        if not len(pairs):
+            raise InfeasibleError("no pair of sentences can be selected; give more sentences")
         self.n, self.uses, self.counted = n, uses, measure.people is None
         pairs = np.unique(np.sort(pairs, axis=1), axis=0)
         signs = measure.ranked.signs(pairs)
@@ -175,7 +177,7 @@ class Cover:
         place, count = place.reshape(self.pairs.shape), len(self.pairs)
         incidence = csr_array((np.ones(2 * count), (place.ravel(), np.arange(2 * count) // 2)))
         incidence = incidence[np.diff(incidence.indptr) > uses]
-        matrix, limits = _pair_limits(constraints, measure.ranked, used, place, signs, n)
+        matrix, limits = _pair_limits(constraints, measure.ranked, used, place, signs, n, uses)
         every = vstack([csr_array(np.ones((1, count))), incidence, matrix], format="csr")
         self.rows = csr_array(every)
         never, often = (np.full(incidence.shape[0], most) for most in (-np.inf, uses))
@@ -296,8 +298,6 @@ class Cover:
             Naming what cannot be kept and by how much, or if nothing is found in time.
         """
         count = len(self.pairs)
-        if not count:
-            raise InfeasibleError("no pair of sentences can be selected; give more sentences")
         # A whole number of small units, so that all variables are whole numbers: with others
         # HiGHS writes to standard output.
         unit = 1.0 if self.counted or not bound else _UNITS / bound
@@ -430,6 +430,7 @@ def _pair_limits(
     place: IntArray,
     signs: IntArray,
     n: int,
+    uses: int,
 ) -> tuple[csr_array, list[ConstraintRows]]:
     """Return the weights of pairs in the constraints' rows, and these rows.
 
@@ -439,10 +440,12 @@ def _pair_limits(
     labels = ranked.labels[used]
     one, two = place.T
     own = [constraint for constraint in constraints if not constraint.between_sides]
-    plain = ConstraintRows(_roles(("sentences 1", "sentences 2"), n), labels, own)
+    plain = ConstraintRows(_roles(("sentences 1", "sentences 2"), n), labels, own, uses)
     between = [constraint for constraint in constraints if constraint.between_sides]
     sides = [
-        ConstraintRows(_roles((f"what {name} prefers", "what it does not"), n), labels, between)
+        ConstraintRows(
+            _roles((f"what {name} prefers", "what it does not"), n), labels, between, uses
+        )
         for name in ranked.models
     ]
     matrices = [plain.weights[0][one] + plain.weights[1][two]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -207,20 +208,20 @@ def _halves(people: People) -> tuple[FloatArray, FloatArray, float]:
     return np.arange(len(convex)) * width / 2, convex / 2, float(most[-1])
 
 
-def log_ratio_scale(log_probs: FloatArray) -> FloatArray:
+def log_ratio_scale(log_probs: FloatArray, models: Sequence[str]) -> FloatArray:
     """Return each model's standard deviation over sentences, shape (M,), from shape (S, M).
 
     Raises
     ------
     InputError
-        If a model gives all sentences the same score.
+        If a model gives all sentences the same score, naming it.
     """
     finite = np.where(np.isfinite(log_probs), log_probs, np.nan)
     scale = np.nanstd(finite, axis=0)
     if not (scale > 0).all():
         raise InputError(
-            f"model {int(np.flatnonzero(~(scale > 0))[0]) + 1} of {len(scale)} gives all sentences "
-            "the same score, so it prefers none; leave it out"
+            f"model {models[int(np.flatnonzero(~(scale > 0))[0])]!r} gives all sentences the same "
+            "score, so it prefers none; leave it out"
         )
     return np.asarray(scale)
 

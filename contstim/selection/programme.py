@@ -20,7 +20,7 @@ import scipy  # which loads `optimize` at its first use
 from scipy.sparse import csr_array, diags_array, eye_array, hstack, vstack
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
-from contstim.errors import InfeasibleError, MissingExtraError, require_known
+from contstim.errors import InfeasibleError, InputError, MissingExtraError, require_known
 from contstim.selection.assignment import AssignmentProblem
 from contstim.selection.constraints import ConstraintRows
 
@@ -122,6 +122,11 @@ def solve_binary(
         if there is no solution or none was found.
     str
         ``optimal``, ``feasible`` (stopped early), ``infeasible`` or ``unknown``.
+
+    Raises
+    ------
+    InputError
+        If the solver breaks down, but for CBC, whose part SciPy's then takes.
     """
     import pulp
 
@@ -141,15 +146,47 @@ def solve_binary(
                 problem += terms >= least
             if np.isfinite(most):
                 problem += terms <= most
-        problem.solve(solver)
-    if problem.status == pulp.LpStatusInfeasible:
-        return None, "infeasible"
-    chosen = np.array([round(v.varValue or 0.0) for v in variables], dtype=bool)
+        try:
+            problem.solve(solver)
+        except pulp.PulpSolverError as error:
+            # Without preprocessing CBC 2.10.3 can end in an error where no whole numbers will do.
+            if solver.name not in SOLVERS["cbc"][0]:
+                raise InputError(
+                    f"solver {solver.name} broke down ({error}); use another solver"
+                ) from error
+            values, state = _highs(costs, rows, lower, upper, solver.timeLimit)
+        else:
+            values = np.array([v.varValue or 0.0 for v in variables])
+            proven = problem.sol_status == pulp.LpSolutionOptimal
+            state = "optimal" if proven else "feasible"
+            if problem.status == pulp.LpStatusInfeasible:
+                return None, "infeasible"
+    if values is None:
+        return None, state
+    chosen = np.round(values).astype(bool)
     sums = rows @ chosen.astype(np.float64)
     slack = 1e-6 * np.maximum(1.0, abs(rows) @ chosen.astype(np.float64))
     if not ((sums >= lower - slack) & (sums <= upper + slack)).all():
         return None, "unknown"
-    return chosen, "optimal" if problem.sol_status == pulp.LpSolutionOptimal else "feasible"
+    return chosen, state
+
+
+def _highs(
+    costs: FloatArray,
+    rows: csr_array,
+    lower: FloatArray,
+    upper: FloatArray,
+    time_limit: float | None,
+) -> tuple[FloatArray | None, str]:
+    """Minimise as `solve_binary` does, by SciPy's HiGHS; return the variables and the state."""
+    answer: Any = scipy.optimize.milp(
+        costs,
+        constraints=scipy.optimize.LinearConstraint(rows, lower, upper),
+        bounds=scipy.optimize.Bounds(0, 1),
+        integrality=np.ones(len(costs), dtype=int),
+        options={"mip_rel_gap": 0.0} | ({} if time_limit is None else {"time_limit": time_limit}),
+    )
+    return answer.x, {0: "optimal", 1: "feasible", 2: "infeasible"}.get(answer.status, "unknown")
 
 
 #: More choices than this are not handed to a solver.

@@ -173,8 +173,9 @@ class RankedScores:
 
     def apart(self, pairs: IntArray) -> FloatArray:
         """Return how far two sentences' fractional ranks are apart, shape (pairs, M)."""
-        ranks = self.doubled[pairs] / (2.0 * len(self.labels))
-        return np.abs(ranks[:, 0] - ranks[:, 1])
+        one, two = pairs.T
+        # Whole numbers are subtracted, so that what is 0.1 apart is not more than 0.1.
+        return np.abs(self.doubled[one] - self.doubled[two]) / (2.0 * len(self.labels))
 
     def signs(self, pairs: IntArray, margin: float = 0.0) -> IntArray:
         """Return which sentence each model ranks higher, 0 within the margin; shape (pairs, M)."""

@@ -13,7 +13,7 @@ import pandas as pd
 import scipy  # which loads `optimize` at its first use
 from scipy.sparse import csr_array, vstack
 
-from contstim.arrays import FloatArray, IntArray
+from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InfeasibleError, InputError, require_known
 from contstim.models.registry import score_kind
 from contstim.progress import waiting
@@ -80,7 +80,7 @@ def controversiality(triplets: pd.DataFrame) -> pd.Series:
     model k gives ``log pk``, n is the natural sentence and sk the synthetic one that model k
     accepts.
     """
-    require_columns(triplets, _NUMBERS, "the triplets table")
+    triplets = _numbered(triplets)
     value: pd.Series = (
         triplets["natural_lp_2"]
         - triplets["synthetic_1_lp_2"]
@@ -111,7 +111,7 @@ def worst_ranks(triplets: pd.DataFrame, ties: str = "average") -> pd.Series:
     result independent of the order of rows.
     """
     require_known("tie rule", ties, TIES)
-    require_columns(triplets, _NUMBERS, "the triplets table")
+    triplets = _numbered(triplets)
     loss_1 = triplets["synthetic_1_lp_2"] - triplets["natural_lp_2"]
     loss_2 = triplets["synthetic_2_lp_1"] - triplets["natural_lp_1"]
     ranks = pd.DataFrame({1: loss_1, 2: loss_2}).rank()
@@ -210,7 +210,8 @@ def select_triplets(
     one of model 2, so the choice is an assignment problem and is solved exactly. Where strata are
     too thin, as many triplets as possible are selected first, and of those selections the one
     with the best objective is taken. Triplets with a missing or infinite log-probability are left
-    out. A natural sentence is used once in a model pair, in its best triplet. When the strata are
+    out. A natural sentence is used once in a model pair, in its best triplet, or with `most_use`
+    below 1 in that which leaves the best choice. When the strata are
     those of the triplets themselves, without ties and with equally many triplets in each, all
     strata can always be filled (König's theorem). Departure: with `most_use` below 1 the choice
     is an integer programme, solved to the optimum as well.
@@ -218,19 +219,22 @@ def select_triplets(
     check_share(most_use)
     check_per_pair(per_pair, strata)
     first, second = _models_of(triplets, objective)
+    numbered = _numbered(triplets)
     chosen: list[IntArray] = []
     reports: list[dict[str, Any]] = []
     keys = [first.to_numpy(), second.to_numpy()]
     for key, rows in pd.Series(range(len(triplets))).groupby(keys, sort=False):
         pair, places = (str(key[0]), str(key[1])), np.asarray(rows, dtype=np.int64)
-        usable, costs, left_out = _usable(triplets.iloc[places], pair, objective, ties)
+        usable, best, costs, left_out = _usable(numbered.iloc[places], pair, objective, ties)
+        if most_use == 1:
+            usable, costs, best = usable[best], costs[best], best[best]
         places = places[usable]
-        scored = triplets.iloc[places]
-        cells = _cells(scored, pair, strata, reference)
+        scored = numbered.iloc[places]
+        cells = _cells(scored, best, pair, strata, reference)
         grid = _Grid(costs, cells, strata, per_pair // strata)
         with waiting("choosing triplets"):
-            words = None if most_use == 1 else _frequent(scored, 2 * per_pair, most_use)
-            picked = grid.solve() if words is None else grid.solve_within(*words)
+            limits = None if most_use == 1 else _limits(scored, best, 2 * per_pair, most_use)
+            picked = grid.solve() if limits is None else grid.solve_within(*limits)
         chosen.append(places[picked])
         reports.append(
             {
@@ -282,44 +286,83 @@ def _models_of(triplets: pd.DataFrame, objective: str) -> tuple[pd.Series, pd.Se
     return first, second
 
 
+def _numbered(triplets: pd.DataFrame) -> pd.DataFrame:
+    """Return the table with numbers for log-probabilities, NaN where one is missing.
+
+    Raises
+    ------
+    InputError
+        Naming the first that is something else, and its row.
+    """
+    require_columns(triplets, _NUMBERS, "the triplets table")
+    numbers = {}
+    for column in _NUMBERS:
+        given = triplets[column]
+        numbers[column] = pd.to_numeric(given, errors="coerce").astype(np.float64)
+        odd = np.flatnonzero(numbers[column].isna() & given.notna())
+        if len(odd):
+            raise InputError(
+                f"{column} is {given.iloc[odd[0]]!r} in row {odd[0] + 1} of the triplets table; "
+                "give a number, or leave the row out"
+            )
+    return triplets.assign(**numbers)
+
+
 def _usable(
     table: pd.DataFrame, pair: tuple[str, str], objective: str, ties: str
-) -> tuple[IntArray, FloatArray, dict[str, int]]:
-    """Return the rows of a pair's triplets that can be chosen, their costs, and how many cannot."""
+) -> tuple[IntArray, BoolArray, FloatArray, dict[str, int]]:
+    """Return what of a pair's triplets can be chosen, in an order that rows have no part in.
+
+    Returns
+    -------
+    array
+        The rows that can be chosen, (T,).
+    array
+        Which of these is the best of its natural sentence, (T,).
+    array
+        Their costs, (T,).
+    dict
+        How many cannot be chosen.
+    """
     finite = np.isfinite(table[list(_NUMBERS)].to_numpy(dtype=np.float64)).all(axis=1)
     scored, chosen_by = table[finite], OBJECTIVES[objective]
     rule = {"ties": ties} if chosen_by.ties else {}
     costs = -chosen_by.sign * chosen_by.value(scored, **rule).to_numpy(dtype=np.float64)
-    best = _best_of_each_natural(scored, costs)
-    if not len(best):
+    if not len(scored):
         raise InfeasibleError(
             f"model pair {pair[0]} and {pair[1]}: none of {len(table)} triplets has finite "
             "log-probabilities; synthesise some or leave the pair out"
         )
-    left_out = {
-        "not finite": int((~finite).sum()),
-        "repeated natural": int(finite.sum()) - len(best),
-    }
-    return np.flatnonzero(finite)[best], costs[best], left_out
+    keys = pd.DataFrame({name: scored[name].astype(str).to_numpy() for name in _TEXTS})
+    ordered = keys.assign(cost=costs).sort_values(["natural", "cost", *_TEXTS[1:]], kind="stable")
+    order, best = ordered.index.to_numpy(), ~ordered["natural"].duplicated().to_numpy()
+    left_out = {"not finite": int((~finite).sum()), "repeated natural": int((~best).sum())}
+    return np.flatnonzero(finite)[order], best, costs[order], left_out
 
 
-def _best_of_each_natural(own: pd.DataFrame, costs: FloatArray) -> IntArray:
-    """Return rows, one a natural sentence, in an order that does not depend on that of rows."""
-    keys = pd.DataFrame({name: own[name].astype(str).to_numpy() for name in _TEXTS})
-    order = keys.assign(cost=costs).sort_values(["natural", "cost", *_TEXTS[1:]], kind="stable")
-    return order.index[~order["natural"].duplicated()].to_numpy(dtype=np.int64)
-
-
-def _frequent(
-    triplets: pd.DataFrame, n_sentences: int, share: float
+def _limits(
+    triplets: pd.DataFrame, best: BoolArray, n_sentences: int, share: float
 ) -> tuple[csr_array, FloatArray]:
-    """Return in how many of a triplet's sentences each word is, (words, T), and the limit on each.
+    """Return what is limited, words and natural sentences, (rows, T), and the limits.
 
-    Words that cannot come too often are left out.
+    Of a word it is in how many of a triplet's sentences it is. Words and natural sentences that
+    cannot come too often are left out.
+
+    Parameters
+    ----------
+    triplets
+        T triplets, those of a natural sentence together.
+    best
+        Which of them is the best of its natural sentence, (T,).
+    n_sentences
+        How many synthetic sentences are wanted.
+    share
+        In what share of them a word may be.
     """
     both = zip(triplets["synthetic_1"], triplets["synthetic_2"], strict=True)
     counts = [Counter(w for text in texts for w in {*words_of(str(text))}) for texts in both]
-    usual = Counter(w for text in triplets["natural"] for w in {*words_of(str(text))})
+    natural = triplets["natural"][best]
+    usual = Counter(w for text in natural for w in {*words_of(str(text))})
     most = max(ALWAYS, math.floor(share * n_sentences + 1e-9))
     total = Counter[str]()
     for own in counts:
@@ -327,7 +370,7 @@ def _frequent(
     limits = {
         word: limit
         for word, n in sorted(total.items())
-        if n > (limit := max(most, math.floor(n_sentences * usual[word] / len(triplets) + 1e-9)))
+        if n > (limit := max(most, math.floor(n_sentences * usual[word] / len(natural) + 1e-9)))
     }
     number = {word: k for k, word in enumerate(limits)}
     found = [
@@ -335,16 +378,27 @@ def _frequent(
     ]
     rows, columns, values = np.array(found, dtype=np.int64).reshape(-1, 3).T
     matrix = csr_array((values.astype(np.float64), (rows, columns)), (len(limits), len(triplets)))
-    return matrix, np.array(list(limits.values()), dtype=np.float64)
+    own = np.cumsum(best) - 1
+    one = csr_array((np.ones(len(own)), (own, np.arange(len(own)))))[np.bincount(own) > 1]
+    most = [*map(float, limits.values()), *[1.0] * one.shape[0]]
+    return csr_array(vstack([matrix, one], format="csr")), np.array(most)
 
 
 def _cells(
-    scored: pd.DataFrame, pair: tuple[str, str], strata: int, reference: pd.DataFrame | None
+    scored: pd.DataFrame,
+    best: BoolArray,
+    pair: tuple[str, str],
+    strata: int,
+    reference: pd.DataFrame | None,
 ) -> IntArray:
-    """Return the strata of the natural sentences under both models, shape (T, 2)."""
+    """Return the strata of the natural sentences under both models, shape (T, 2).
+
+    Without a reference each natural sentence counts once for them, where `best` (T,) is true.
+    """
     cells = []
     for column, model in zip(_NUMBERS[:2], pair, strict=True):
-        values = of = scored[column].to_numpy(dtype=np.float64)
+        values = scored[column].to_numpy(dtype=np.float64)
+        of = values[best]
         if reference is not None:
             require_columns(reference, [model], "the reference table")
             of = reference[model].to_numpy(dtype=np.float64)
@@ -391,8 +445,8 @@ class _Grid:
         columns_of_places = columns[:places]
         return np.asarray(rows[np.sort(columns_of_places[columns_of_places >= places] - places)])
 
-    def solve_within(self, words: csr_array, limits: FloatArray) -> IntArray:
-        """Return the chosen rows where ``words @ chosen <= limits`` has to hold as well.
+    def solve_within(self, limited: csr_array, limits: FloatArray) -> IntArray:
+        """Return the chosen rows where ``limited @ chosen <= limits`` has to hold as well.
 
         First as many as possible are chosen, then, of that many, those that cost least.
         """
@@ -401,7 +455,7 @@ class _Grid:
         of_stratum = csr_array(
             (np.ones(2 * n), (places, np.tile(np.arange(n), 2))), (2 * self.strata, n)
         )
-        rows: Any = vstack([of_stratum, words, csr_array(np.ones((1, n)))], format="csr")
+        rows: Any = vstack([of_stratum, limited, csr_array(np.ones((1, n)))], format="csr")
         upper = np.concatenate([np.full(2 * self.strata, float(self.each)), limits, [np.inf]])
         chosen = np.zeros(n)
         for costs in (-np.ones(n), self.costs):

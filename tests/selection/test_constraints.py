@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from scipy.sparse import csr_array
 
 from contstim.errors import InfeasibleError, InputError, MissingExtraError, UnknownNameError
 from contstim.selection import (
@@ -267,6 +268,31 @@ def test_constraints_that_only_fractions_of_sentences_can_meet():
         "every constraint can be met in fractions of sentences, but not in whole ones: odd: sum of "
         "weights between 3 and 3; loosen one"
     )
+
+
+def test_cbc_that_breaks_down_is_stood_in_for():
+    costs, rows = np.array([2.0, 6, 6]), np.array([[1.0, 1, 0], [0, 0, 1], [-4, -1, 3]])
+    limits = np.array([1.0, 1, 0])
+    engine = programme_module.make_solver(programme_module.SolverOptions())
+    answer = programme_module.solve_binary(costs, csr_array(rows), limits, limits, engine)
+    assert answer == (None, "infeasible")
+    limits[2] = 2.0
+    chosen, state = programme_module.solve_binary(costs, csr_array(rows), limits, limits, engine)
+    assert (chosen.tolist(), state) == ([False, True, True], "optimal")
+
+
+def test_solver_that_breaks_down_is_named():
+    import pulp
+
+    class Broken(pulp.LpSolver):
+        name = "Broken"
+
+        def actualSolve(self, lp):  # noqa: N802 (PuLP's name)
+            raise pulp.PulpSolverError("no licence")
+
+    with pytest.raises(InputError) as caught:
+        select_natural_pairs(scores(60, 2), 2, solver=Broken())
+    assert str(caught.value) == "solver Broken broke down (no licence); use another solver"
 
 
 def test_what_is_impossible_without_constraints_is_said_first():

@@ -87,9 +87,9 @@ def test_halves_are_near_for_models_as_far_apart_as_can_be():
 
 def test_scale_is_the_deviation_of_finite_scores():
     values = np.array([[1.0, 5.0], [3.0, -np.inf], [5.0, 9.0]])
-    assert log_ratio_scale(values) == pytest.approx([np.sqrt(8 / 3), 2.0])
+    assert log_ratio_scale(values, "ab") == pytest.approx([np.sqrt(8 / 3), 2.0])
     with pytest.raises(InputError) as caught:
-        log_ratio_scale(np.array([[1.0, 2.0], [2.0, 2.0]]))
+        log_ratio_scale(np.array([[1.0, 2.0], [2.0, 2.0]]), "ab")
     assert str(caught.value) == (
-        "model 2 of 2 gives all sentences the same score, so it prefers none; leave it out"
+        "model 'b' gives all sentences the same score, so it prefers none; leave it out"
     )

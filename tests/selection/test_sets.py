@@ -327,6 +327,34 @@ def test_no_pairs_beat_the_bound_on_log_bayes_factors(seed, models, uses, slope)
     assert each.sum(axis=0).min() <= attrs["bound"]
 
 
+def test_what_is_as_far_apart_as_the_margin_is_not_separated():
+    frame = pd.DataFrame({"a": range(10), "b": [*range(6), 7, 6, 8, 9]}, dtype=float)
+    pair = pd.DataFrame({"sentence_1": [6], "sentence_2": [7]})  # 0.7 and 0.8, 0.8 and 0.7
+    none = pd.Series(False, index=frame.index)
+    table = select_set(frame, 1, margin=0.1, eligible=none, pairs=pair)
+    assert table.attrs["objective"] == 0
+    assert select_set(frame, 1, margin=0.09, eligible=none, pairs=pair).attrs["objective"] == 1
+
+
+@pytest.mark.parametrize("kind", ["at most", "recurring"])
+def test_a_sentence_in_two_pairs_counts_twice(kind):
+    frame = scores(6, 2)
+    groups = pd.Series([*"abcdef"], index=frame.index)
+    one = AtMost(groups, 1) if kind == "at most" else Recurring(groups, 1, repeatable=())
+    table = select_set(frame, 3, constraints=[one], uses=2)
+    assert pd.concat([table["sentence_1"], table["sentence_2"]]).is_unique
+
+
+def test_no_candidate_at_all_is_refused():
+    frame = scores(4, 2)
+    frame.iloc[1] = np.nan
+    none = pd.Series(False, index=frame.index)
+    pairs = pd.DataFrame({"sentence_1": frame.index[:1], "sentence_2": frame.index[1:2]})
+    with pytest.raises(InfeasibleError) as caught:
+        select_set(frame, 1, eligible=none, pairs=pairs)
+    assert str(caught.value) == "no pair of sentences can be selected; give more sentences"
+
+
 def test_constraints_hold_among_many_sentences():
     frame = scores(3000, 6)
     rng = np.random.default_rng(0)

@@ -121,17 +121,27 @@ def uses(table):
     return {word: sum(word in text.split() for text in texts) for word in "abcdefghij"}
 
 
+@pytest.mark.parametrize("repeated", [0, 4])
 @pytest.mark.parametrize("seed", range(6))
-def test_the_best_choice_with_a_limit_on_words_equals_brute_force(seed):
+def test_the_best_choice_with_a_limit_on_words_equals_brute_force(seed, repeated):
     table = worded(9, seed)
+    # Another triplet of a natural sentence may leave a better choice than its best one.
+    own = [column for column in table if column.startswith("natural")]
+    table.loc[: repeated - 1, own] = table.loc[repeated : 2 * repeated - 1, own].to_numpy()
+    first = ~table["natural"].duplicated(keep="last")
     worth = controversiality(table).to_numpy()
-    cells = [quantile_strata(table[f"natural_lp_{k}"].to_numpy(), 2) for k in (1, 2)]
+    cells = [
+        quantile_strata(of.to_numpy(), 2, of[first].to_numpy())
+        for of in (table["natural_lp_1"], table["natural_lp_2"])
+    ]
     # Of eight sentences a word may be in two; "a" in all, since every natural sentence has it, and
-    # "b" in three, since four of nine have it.
+    # "b" in three, since four of nine, or two of five, have it.
     limits = {**dict.fromkeys("cdefghij", 2), "a": 8, "b": 3}
     best = (0, -np.inf)
     for size in range(1, 5):
         for rows in map(list, combinations(range(9), size)):
+            if table["natural"][rows].duplicated().any():
+                continue
             if all(np.bincount(c[rows], minlength=2).max() <= 2 for c in cells) and all(
                 n <= limits[word] for word, n in uses(table.iloc[rows]).items()
             ):
@@ -140,6 +150,24 @@ def test_the_best_choice_with_a_limit_on_words_equals_brute_force(seed):
     assert (len(chosen), chosen.attrs["objective"]) == (best[0], pytest.approx(best[1]))
     assert all(n <= limits[word] for word, n in uses(chosen).items())
     assert chosen.attrs["solver"] == "scipy milp (HiGHS)"
+
+
+@pytest.mark.parametrize("value", ["oops", ""])
+def test_text_for_a_log_probability_is_named(value):
+    table = triplets(40).astype({"synthetic_2_lp_1": object})
+    table.loc[2, "synthetic_2_lp_1"] = value
+    for ask in (select_triplets, controversiality, worst_ranks):
+        with pytest.raises(InputError) as caught:
+            ask(table)
+        assert str(caught.value) == (
+            f"synthetic_2_lp_1 is {value!r} in row 3 of the triplets table; give a number, or "
+            "leave the row out"
+        )
+    table.loc[2, "synthetic_2_lp_1"] = "-50.5"  # a number, though written as text
+    kept = select_triplets(table, 40)
+    assert kept.loc[2, "synthetic_2_lp_1"] == "-50.5"
+    table.loc[2, "synthetic_2_lp_1"] = None
+    assert select_triplets(table, 10).attrs["pairs"][0]["not finite"] == 1
 
 
 def test_a_limit_that_binds_nothing_changes_nothing():
