@@ -184,7 +184,7 @@ def _highs(
         constraints=scipy.optimize.LinearConstraint(rows, lower, upper),
         bounds=scipy.optimize.Bounds(0, 1),
         integrality=np.ones(len(costs), dtype=int),
-        options={"mip_rel_gap": 0.0} | ({} if time_limit is None else {"time_limit": time_limit}),
+        options={"mip_rel_gap": 0.0, "time_limit": np.inf if time_limit is None else time_limit},
     )
     return answer.x, {0: "optimal", 1: "feasible", 2: "infeasible"}.get(answer.status, "unknown")
 

@@ -175,7 +175,8 @@ class RankedScores:
         """Return how far two sentences' fractional ranks are apart, shape (pairs, M)."""
         one, two = pairs.T
         # Whole numbers are subtracted, so that what is 0.1 apart is not more than 0.1.
-        return np.abs(self.doubled[one] - self.doubled[two]) / (2.0 * len(self.labels))
+        apart = np.abs(self.doubled[one] - self.doubled[two])
+        return np.asarray(apart / (2.0 * len(self.labels)))
 
     def signs(self, pairs: IntArray, margin: float = 0.0) -> IntArray:
         """Return which sentence each model ranks higher, 0 within the margin; shape (pairs, M)."""

@@ -378,10 +378,10 @@ def _limits(
     ]
     rows, columns, values = np.array(found, dtype=np.int64).reshape(-1, 3).T
     matrix = csr_array((values.astype(np.float64), (rows, columns)), (len(limits), len(triplets)))
-    own = np.cumsum(best) - 1
-    one = csr_array((np.ones(len(own)), (own, np.arange(len(own)))))[np.bincount(own) > 1]
-    most = [*map(float, limits.values()), *[1.0] * one.shape[0]]
-    return csr_array(vstack([matrix, one], format="csr")), np.array(most)
+    of = np.cumsum(best) - 1
+    once = csr_array((np.ones(len(of)), (of, np.arange(len(of)))))[np.bincount(of) > 1]
+    upper = np.array([*limits.values(), *[1] * once.shape[0]], dtype=np.float64)
+    return csr_array(vstack([matrix, once], format="csr")), upper
 
 
 def _cells(
