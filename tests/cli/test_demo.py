@@ -24,7 +24,7 @@ def shown(
     monkeypatch.setattr(demo, "PAIRS", demo.PAIRS[:1])
     monkeypatch.setattr(demo, "_FLOOR", floor)
     monkeypatch.setattr(
-        demo, "_WORK", ((demo.PAIRS[0], 1, None, 1.0), (demo.PAIRS[0], 1, floor, 1.0))
+        demo, "_WANTED", ((demo.PAIRS[0], 1, None, 1.0), (demo.PAIRS[0], 1, floor, 1.0))
     )
     monkeypatch.setattr("webbrowser.open", lambda _: pytest.fail("no terminal, no browser"))
     assert main(["demo", "--out", str(tmp_path)]) == 0

@@ -465,7 +465,7 @@ def test_any_csv_by_a_mapping(make_study, tmp_path):
 
 def test_fewer_resamples_of_a_large_scattered_study_are_said(make_study, monkeypatch):
     study, scores = make_study(share=0.6)
-    monkeypatch.setattr("contstim.evaluation.bootstrap._MOST_WORK", 10)
+    monkeypatch.setattr("contstim.evaluation.bootstrap._MOST_COST", 10)
     monkeypatch.setattr("contstim.evaluation.bootstrap._FEWEST_DRAWS", 7)
     result = evaluate(study, scores, inference="signed-rank", n_bootstrap=40)
     assert result.provenance.options.n_bootstrap == 7
