@@ -47,7 +47,7 @@ def digest_of(value: Any) -> str:
 
 
 def json_value(text: str | bytes) -> Any:
-    """Return the value of a JSON text.
+    """Return the value of a JSON text, with a byte-order mark or without.
 
     Raises
     ------
@@ -55,7 +55,7 @@ def json_value(text: str | bytes) -> Any:
         If it is none, or its values lie too deep within others to be read.
     """
     try:
-        return json.loads(text)
+        return json.loads(text.removeprefix("\ufeff") if isinstance(text, str) else text)
     except RecursionError:
         raise ValueError("its values lie too deep within others") from None
 

@@ -208,11 +208,13 @@ def read_toml(path: Path, hint: str = "check the path") -> dict[str, Any]:
         If the file cannot be read or is not TOML.
     """
     try:
-        table = tomllib.loads(path.read_text("utf-8"))
+        table = tomllib.loads(path.read_text("utf-8-sig"))
     except FileNotFoundError:
         raise InputError(f"there is no file {path}; {hint}") from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise InputError(f"cannot read {path} as TOML: {error}") from None
+    except RecursionError:
+        raise InputError(f"{path} holds values that lie too deep within others") from None
     if _has_nul(table):  # no file can be called so, and no text is meant so
         raise InputError(f"{path} has a NUL character, \\u0000, in a text; take it out")
     return table

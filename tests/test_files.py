@@ -20,6 +20,7 @@ from contstim.files import (
     digest_of,
     file_digest,
     holder_of,
+    json_value,
     lock,
     replacing,
     write_whole,
@@ -30,6 +31,14 @@ def test_digests_of_text_bytes_and_files_are_sha256(tmp_path: Path) -> None:
     expected = hashlib.sha256("é".encode()).hexdigest()
     (tmp_path / "file").write_bytes("é".encode())
     assert digest("é") == digest("é".encode()) == file_digest(tmp_path / "file") == expected
+
+
+def test_json_values_and_what_is_none() -> None:
+    assert json_value('{"a": [1, "é"]}') == {"a": [1, "é"]}
+    assert json_value("\ufeff[1]") == json_value(b"\xef\xbb\xbf[1]") == [1]
+    for text in ("", "{", "[" * 100_000, b"\xff"):
+        with pytest.raises(ValueError, match=r"Expecting|too deep|codec"):
+            json_value(text)
 
 
 def test_the_digest_is_of_the_value_not_of_its_order() -> None:

@@ -99,6 +99,11 @@ def test_toml_files(tmp_path: Path) -> None:
     assert str(error.value) == f"there is no file {path}; make one"
     path.write_text("a = 1", "utf-8")
     assert read_toml(path) == {"a": 1}
+    path.write_text("a = 1", "utf-8-sig")  # as editors on Windows save it
+    assert read_toml(path) == {"a": 1}
+    path.write_text("a = " + "[" * 100_000, "utf-8")
+    with pytest.raises(InputError, match="holds values that lie too deep within others"):
+        read_toml(path)
     path.write_text("a = ", "utf-8")
     with pytest.raises(InputError, match="cannot read .*file.toml as TOML: "):
         read_toml(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import gzip
 import io
@@ -66,7 +67,7 @@ def _read(path: Path, until: bytes | None = None) -> bytes:
                     break
     except (OSError, EOFError, zlib.error) as error:
         raise ModelFileError(f"the n-gram model {str(path)!r} is damaged: {error}") from error
-    return b"".join(blocks)
+    return b"".join(blocks).removeprefix(codecs.BOM_UTF8)
 
 
 def _header(data: bytes, path: Path) -> tuple[list[int], int]:

@@ -37,6 +37,13 @@ def test_round_trip(tmp_path: Path, order: int, name: str) -> None:
         assert again.read_bytes()[4:8] == bytes(4)  # the time of writing
 
 
+def test_a_byte_order_mark_is_no_part_of_a_model(tmp_path: Path) -> None:
+    path = write_random(tmp_path / "m.arpa", 2, seed=0)
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert_same(read_arpa(path), random_table(2, seed=0), 6e-8)
+    assert read_unigrams(path)[1] == random_table(2, seed=0).words
+
+
 def test_blocks_join_without_a_seam(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write_random(tmp_path / "m.arpa", 4, seed=0)
     monkeypatch.setattr("contstim.models.ngram.arpa._BLOCK", 100)
