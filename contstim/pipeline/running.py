@@ -19,7 +19,7 @@ from contstim.errors import ContstimError, InputError, OutputError, near_matches
 from contstim.files import holder_of, json_value, lock, write_whole
 from contstim.pipeline import Engine, Executor
 from contstim.pipeline.options import SynthesisOptions
-from contstim.pipeline.searches import check_listed
+from contstim.pipeline.searches import check_certified, check_listed, starts_of
 from contstim.pipeline.stages import (
     SCORE,
     Run,
@@ -168,7 +168,8 @@ def run_study(
     LockedError
         If another process works on the run.
     InputError
-        If models, sentences or vocabulary cannot be read, or the stage is none of the study.
+        If models, sentences or vocabulary cannot be read, the stage is none of the study, or a
+        certificate is asked for that models do not have.
     InfeasibleError
         If a model knows none of the words that a position is to have.
     OutputError
@@ -188,6 +189,12 @@ def run_study(
         if (synthesis := plan.get(SynthesisOptions)) is not None:
             with chdir(plan.folder):
                 check_listed(records, synthesis, run.sentences)
+                names = {given: model.name for given, model in records.items()}
+                wanted = synthesis.sides(plan.models) or plan.pairs()
+                seed = plan.study.seed
+                check_certified(
+                    starts_of(run.sentences, wanted, names, synthesis, seed), synthesis
+                )
         words = plan.vocabulary.file
         path = None if words is None else (plan.folder / words).resolve()
         if plan.vocabulary.given:

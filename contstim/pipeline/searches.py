@@ -10,6 +10,7 @@ import numpy as np
 
 from contstim.errors import InfeasibleError, InputError
 from contstim.files import digest_of
+from contstim.models.base import SentenceModel
 from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.tasks import SynthesisTask, synthesis_from
 from contstim.pipeline.work import ModelRecord, RunStore, Task, model_on_processor
@@ -292,6 +293,27 @@ def starts_of(
             of_pair = [sentences[i] for i in rng.permutation(len(sentences))]
         starts[pair] = of_pair[: options.per_pair]
     return starts
+
+
+def check_certified(starts: Mapping[Wanted, Sequence[str]], options: SynthesisOptions) -> None:
+    """Check that there are certificates, if they are asked for; loads the models.
+
+    Raises
+    ------
+    InputError
+        As `contstim.search.certificate.check_bounded`.
+    """
+    if not options.certificate:
+        return
+    from contstim.search.certificate import check_bounded  # of no use to networks
+
+    loaded = dict[str, SentenceModel]()
+    for wanted, sentences in starts.items():
+        sides = wanted if isinstance(wanted, Sides) else options.side(wanted[:1], wanted[1:])
+        for spec in sides.models:
+            if spec not in loaded:
+                loaded[spec] = model_on_processor(spec)
+        check_bounded([loaded[spec] for spec in sides.models], sentences)
 
 
 def check_listed(specs: Iterable[str], options: SynthesisOptions, sentences: Sequence[str]) -> None:

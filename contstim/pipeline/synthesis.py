@@ -21,10 +21,9 @@ from contstim.errors import ContstimError, InfeasibleError, InputError, OutputEr
 from contstim.files import digest, lock, remove
 from contstim.models.base import UNSTATED
 from contstim.models.cache import versions
-from contstim.models.registry import load_model
 from contstim.pipeline import Engine, Executor
 from contstim.pipeline.options import SynthesisOptions
-from contstim.pipeline.searches import Searches, check_listed, starts_of
+from contstim.pipeline.searches import Searches, check_certified, check_listed, starts_of
 from contstim.pipeline.tasks import score_tasks
 from contstim.pipeline.work import RunContext, RunStore, StageTable, Task
 from contstim.search.problem import check_different
@@ -101,8 +100,8 @@ class SynthesisRequest:
         ------
         InputError
             If there is one model only, a model cannot be loaded or is paired with itself, a pair is
-            given twice, a sentence has only one word, or a certificate is asked for that a model
-            does not have.
+            given twice, a sentence has only one word, or a certificate is asked for that models
+            do not have.
         InfeasibleError
             As `check_listed`.
         """
@@ -118,10 +117,6 @@ class SynthesisRequest:
                     "written for it; use a model that can be loaded"
                 )
         check_listed(models, self.options, self.clean)
-        if self.options.certificate:
-            from contstim.search.certificate import check_bounded  # of no use to networks
-
-            check_bounded(map(load_model, models))
         names = {spec: model.name for spec, model in models.items()}
         pairs = set()
         for one, two in ((names[a], names[b]) for a, b in self.pairs):
@@ -135,6 +130,7 @@ class SynthesisRequest:
         for sides in wanted:
             sides.named(names)  # refuses one model by two specs
         starts = starts_of(self.clean, wanted or self.pairs, names, self.options, self.seed)
+        check_certified(starts, self.options)
         words = self.vocabulary or bundled_vocabulary()
         return Searches(
             models, versions(), words.digest, self.options, self.seed, starts, words=words

@@ -16,6 +16,7 @@ need be.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
@@ -220,20 +221,45 @@ class Reach:
         return slots
 
 
-def check_bounded(models: Iterable[SentenceModel]) -> None:
-    """Refuse models that have no certificate.
+def check_bounded(models: Iterable[SentenceModel], sentences: Iterable[str] = ()) -> None:
+    """Refuse the models of a problem if they have no certificate for some natural sentence.
+
+    Sentences that a model cannot read at all are passed over: to score them is refused.
 
     Raises
     ------
     InputError
-        Naming the first whose scores are no sums over n-grams.
+        Naming the first model whose scores are no sums over n-grams, or the first sentence that
+        two models read in different ways.
     """
+    tables = dict[str, BackOff]()
     for model in models:
-        if model.back_off() is None:
+        table = model.back_off()
+        if table is None:
             raise InputError(
                 f"{model.spec!r} has no certificate: its scores are no sums over a file's n-grams; "
                 "leave the certificate out"
             )
+        tables[model.spec] = table
+    (first, own), *others = tables.items()
+    for sentence, (name, other) in itertools.product(sentences, others):
+        if not _read_alike(own, other, sentence):
+            raise InputError(
+                f"{first!r} and {name!r} read {sentence!r} in different ways, so that there is no "
+                "certificate; leave it out"
+            )
+
+
+def _read_alike(one: BackOff, other: BackOff, sentence: str) -> bool:
+    """Say whether a sentence is made of the same words to both models, if both can read it."""
+    try:
+        read = [
+            [of.table.words[number] for number in of.tokenizer.encode(sentence).ids]
+            for of in (one, other)
+        ]
+    except InputError:
+        return True
+    return read[0] == read[1]
 
 
 def bound_of(search: Search) -> float:

@@ -84,7 +84,9 @@ class Synthesis:
     problem, strategy, seed, attempt
         What was wanted and how it was searched.
     finished
-        False if the strategy's limits left candidates out that might have brought an improvement.
+        False if the strategy left candidates out that might have brought an improvement, since
+        their scores cost too much. Those that `Bounded` passes over because they promise too
+        little do not count.
     bound
         Where a certificate was asked for, a loss that no sentence of these words is below that
         keeps the constraints.

@@ -276,6 +276,16 @@ def test_workers_see_one_thread_and_their_own_device(
     assert os.environ["OMP_NUM_THREADS"] == "7"
 
 
+def test_a_plans_certificate_that_there_is_not_is_refused_at_once(tmp_path: Path) -> None:
+    file = make_study(tmp_path, starts=1)
+    text = file.read_text("utf-8").replace("[synthesis]\n", "[synthesis]\ncertificate = true\n")
+    file.write_text(text.replace("3.arpa?", "3.arpa?reduction=mean&"), "utf-8")
+    executor = Counting()
+    with pytest.raises(InputError, match="has no certificate: its scores are no sums"):
+        run_study(read_study_plan(file), executor, out=tmp_path / "out")
+    assert executor.given == []
+
+
 def test_a_task_that_fails_fails_and_tried_by_the_next_run(
     faulty: StudyPlan, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -273,6 +273,31 @@ def test_what_failed_is_tried_by_the_next_run(
     assert rows == _write(None)
 
 
+def test_a_certificate_of_models_that_read_words_differently_is_refused_at_once(
+    tmp_path: Path,
+) -> None:
+    files = [write_random(tmp_path / f"{n}.arpa", n, seed=n) for n in (2, 3)]
+    pair = (f"ngram:{files[0]}?punctuation=drop", f"ngram:{files[1]}?unknown=unk")
+    words = WordList.of(WORDS)
+    request = SynthesisRequest(
+        [pair],
+        ["cat a dog bee", "dog -- cat a"],
+        Vocabulary(words, words, frozenset()),
+        SynthesisOptions(starts="all", certificate=True),
+    )
+    executor = Counting()
+    with pytest.raises(InputError) as error:
+        _write(tmp_path / "triplets.csv", request, executor)
+    assert str(error.value) == (
+        f"{pair[0]!r} and {pair[1]!r} read 'dog -- cat a' in different ways, so that there is no "
+        "certificate; leave it out"
+    )
+    assert executor.given == []
+    assert set(tmp_path.iterdir()) == set(files)
+    alike = replace(request, sentences=request.sentences[:1])
+    assert all(isinstance(row, Triplet) for row in _write(None, alike))
+
+
 def test_certificates_are_columns(tmp_path: Path) -> None:
     one, two = (f"ngram:{write_random(tmp_path / f'{n}.arpa', n, seed=n)}" for n in (2, 3))
     words = WordList.of(WORDS)
