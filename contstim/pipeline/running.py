@@ -192,9 +192,7 @@ def run_study(
                 names = {given: model.name for given, model in records.items()}
                 wanted = synthesis.sides(plan.models) or plan.pairs()
                 seed = plan.study.seed
-                check_certified(
-                    starts_of(run.sentences, wanted, names, synthesis, seed), synthesis
-                )
+                check_certified(starts_of(run.sentences, wanted, names, synthesis, seed), synthesis)
         words = plan.vocabulary.file
         path = None if words is None else (plan.folder / words).resolve()
         if plan.vocabulary.given:
