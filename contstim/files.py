@@ -74,7 +74,7 @@ def file_digest(path: Path) -> str:
 
 @contextmanager
 def replacing(path: Path, *, hint: str = "") -> Iterator[Path]:
-    """Give a place for a file or folder that takes the name `path` when the block ends.
+    """Yield a place for a file or folder that takes the name `path` when the block ends.
 
     What the block writes to that place, beside `path`, is synchronised and renamed; then the
     folder around it is synchronised. That holds on local disks and on the network file systems of

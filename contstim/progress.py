@@ -134,13 +134,13 @@ def waiting(label: str, most: float | None = None) -> Iterator[None]:
 
 
 def _elsewhere() -> bool:
-    """Whether to be silent: in a worker, whose tasks another process shows, and on request."""
+    """Return whether to be silent: in a worker, whose tasks another process shows, or as asked."""
     wanted = os.environ.get("CONTSTIM_PROGRESS", "on") != "off"
     return not wanted or multiprocessing.parent_process() is not None
 
 
 def _live() -> bool:
-    """Whether standard error takes a line that is written again: a terminal's and a notebook's."""
+    """Return whether standard error lets a line be written again: a terminal's or a notebook's."""
     return sys.stderr.isatty() or "ipykernel" in sys.modules
 
 

@@ -1,5 +1,5 @@
-"""What the rulebook promises: a file of one's own and a line or two make a metric, a strategy or
-an importer that commands and study plans know by name.
+"""What the rulebook promises: a file of one's own and a line or two make a metric, a strategy, an
+importer or a stage that commands and study plans know by name.
 
 Each is added to a copy of the package, as a researcher would, and used from outside.
 """
@@ -188,3 +188,35 @@ def test_an_importer(tmp_path: Path) -> None:
         2,
         "contstim: a key is neither F nor J (row 5)\n",
     )
+
+
+def test_a_stage(tmp_path: Path) -> None:
+    site = added(
+        tmp_path,
+        "extremes",
+        "pipeline/stages",
+        "pipeline/running.py",
+        {
+            "from contstim.pipeline.stages.natural import NATURAL\n": (
+                "from contstim.pipeline.stages.extremes import EXTREMES\n"
+            ),
+            "    NATURAL,\n": "    EXTREMES,\n",
+        },
+    )
+    file = make_study(tmp_path, starts=1)
+    plan = file.read_text("utf-8")
+    words = ["run", str(file), "--stage", "extremes", "--out", str(tmp_path / "out")]
+    for number in (2, 3):  # another option is another table
+        file.write_text(f"{plan}\n[extremes]\nnumber = {number}\n", "utf-8")
+        ended = run(site, *words)
+        assert ended.returncode == 0, ended.stderr
+        table = pd.read_csv(tmp_path / "out/extremes.csv")
+        scores = pd.read_csv(tmp_path / "out/scores.csv")
+        assert len(table) == 3 * number
+        for model, rows in table.groupby("model"):
+            own = scores.loc[scores["model"] == model, "log_prob"]
+            assert sorted(rows["log_prob"]) == sorted(own.nlargest(number))
+    file.write_text(f"{plan}\n[extremes]\nnumbers = 2\n", "utf-8")
+    ended = run(site, *words)
+    assert ended.returncode == 2
+    assert "unknown key extremes.numbers; did you mean 'number'?" in ended.stderr

@@ -196,7 +196,7 @@ class Conductor:
         )
 
     def left(self, participant: str) -> int:
-        """Return how many trials a participant may still be issued; 0 once the pool had none."""
+        """Return how many trials a participant may still be issued; 0 once the pool has run out."""
         own = self._of.get(participant, [])
         if own and not own[-1].pairs:
             return 0

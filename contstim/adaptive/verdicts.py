@@ -246,7 +246,7 @@ class _Look:
         return told("futile", f"futile within {most_people} participants: {wanted}")
 
     def _settles(self, pair: int, variance: float, people: float) -> bool:
-        """Whether a pair would be settled, if it goes on like this: apart or equivalent."""
+        """Return whether a pair would be settled, apart or equivalent, if it goes on like this."""
         mean = abs(float(self.differences[pair].mean()))
         spread = max(variance / self.scale**2, 1e-6)
         half = self.scale * room(spread * people, self.stopping.alpha / self.n_models) / people

@@ -61,7 +61,7 @@ class SubsetValues:
 
     @classmethod
     def of(cls, subset: Subset, measure: str, options: EvaluationOptions) -> SubsetValues:
-        """Compute them."""
+        """Compute the values of one measure."""
         value = subset.values(measure)
         ceilings = subset.ceilings(measure, options.min_others, options.upper)
         whole = ceilings.matched is subset

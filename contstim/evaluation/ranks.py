@@ -282,7 +282,7 @@ def benjamini_hochberg(p_values: ArrayLike) -> FloatArray:
 
 
 def _exact_p(ranks: FloatArray, statistic: float) -> float:
-    """Share of the 2^n sign patterns at least as far out, twice the smaller tail."""
+    """Return the share of the 2^n sign patterns at least as far out, twice the smaller tail."""
     doubled = np.round(2 * ranks).astype(np.int64)  # average ranks are whole or half
     mass = np.zeros(int(doubled.sum()) + 1)
     mass[0] = 1.0

@@ -341,7 +341,7 @@ class _Pool:
         )
 
     def smallest(self, n_groups: int) -> int:
-        """Trials that each of so many groups can have."""
+        """Return how many trials each of so many groups can have."""
         return min(len(own) for own in self._of_groups(n_groups))
 
     def _of_groups(self, n_groups: int) -> list[IntArray]:

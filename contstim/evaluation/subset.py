@@ -208,7 +208,7 @@ class Subset:
             return np.asarray(dot / norm)
 
     def _model_ranks(self) -> tuple[FloatArray, FloatArray]:
-        """Signed ranks of the log-ratios in each set of pairs, (D, M), and counts, (N, M)."""
+        """Return signed ranks of log-ratios in each set of pairs, (D, M), and counts, (N, M)."""
         shared = self.shared
         ratio = self.data.log_ratio[shared.pair]
         ranked = [SegmentRanks(ratio[:, m], shared.number, shared.n) for m in self.models]
@@ -413,7 +413,7 @@ class Subset:
         return mean, cells - mean
 
     def _against_ranked(self, prediction: SegmentRanks, own: FloatArray) -> FloatArray:
-        """Cosine of each participant's normalised vector with the ranks of a prediction."""
+        """Return the cosine of each participant's normalised vector with a prediction's ranks."""
         dot = _sums(self.person, prediction.ranks * own, self.n_people)
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.asarray(dot / np.sqrt(square_sum(prediction.counts)))

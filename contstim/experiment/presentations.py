@@ -105,7 +105,7 @@ class TwoSentences(Presentation):
         return str(self._options.levels)
 
     def choices(self, shown: Mapping[str, str]) -> Sequence[int]:
-        """Return from left, surest, to right, surest; never 0."""
+        """Return the levels, from surely left to surely right; never 0."""
         levels = self._options.levels
         return (*range(-levels, 0), *range(1, levels + 1))
 

@@ -140,7 +140,7 @@ async def _read_typed(request: Request, wanted: str) -> bytes:
 
 
 def _bearer(request: Request, what: str = "session") -> str:
-    """Return the token of the ``Authorization`` header, which is to be that of a `what`.
+    """Return the token of the ``Authorization`` header: that of a session, or as `what` says.
 
     Raises
     ------

@@ -265,7 +265,7 @@ def _usable(model: MaskedModel, text: Sequence[str]) -> tuple[list[str], list[En
 def _split(
     usable: list[str], encoded: list[Encoded], rng: np.random.Generator
 ) -> tuple[list[Encoded], list[str]]:
-    """Take a development part; a sentence that occurs twice falls to one part whole."""
+    """Split off a development part; all copies of a sentence fall to one part."""
     distinct = list(dict.fromkeys(usable))
     n_dev = min(_MOST_DEV, int(len(distinct) * _DEV_SHARE))
     taken = {distinct[i] for i in rng.choice(len(distinct), size=n_dev, replace=False)}

@@ -363,7 +363,7 @@ def _family(spec: ModelSpec) -> Family | None:
 
 
 def _without_reduction(spec: ModelSpec) -> tuple[ModelSpec, dict[str, str]]:
-    """Part off the options of reductions, which work on any family's parts and are no family's."""
+    """Split off the options of reductions, which work on any family's parts and are no family's."""
     wanted = {k: v for k, v in spec.options if k in ("reduction", "unigram")}
     own = tuple((k, v) for k, v in spec.options if k not in ("reduction", "unigram"))
     return ModelSpec(spec.family, spec.location, own), wanted

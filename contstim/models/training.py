@@ -337,7 +337,7 @@ class TokenCorpus:
         return TokenCorpus(self.ids[starts + np.arange(offsets[-1])], offsets, self.repeats[index])
 
     def split(self, share: float, seed: int) -> tuple[TokenCorpus, TokenCorpus]:
-        """Part the sentences at random: most of them, and about `share` (at least one)."""
+        """Split the sentences at random: most of them, and about `share` (at least one)."""
         order = np.random.default_rng([seed, 1]).permutation(len(self))
         n = max(1, round(share * len(self)))
         if n >= len(self):

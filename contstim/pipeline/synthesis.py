@@ -297,7 +297,7 @@ def _rows(searches: Searches, engine: Engine) -> Iterator[Row]:
 
 @contextmanager
 def _work_folder(table: StageTable | None) -> Iterator[tuple[Path, Callable[[], None]]]:
-    """Give the folder for what is finished, for this process alone, and the check of its lock."""
+    """Yield the folder for what is finished, for this process alone, and the check of its lock."""
     if table is None:
         with tempfile.TemporaryDirectory(prefix="contstim-") as name:
             yield Path(name), lambda: None

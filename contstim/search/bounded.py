@@ -375,7 +375,7 @@ class _WordSearch:
         return self._brought() / self.memory.n_scores * _LEAST
 
     def _enough(self, most: float) -> bool:
-        """Whether the next score promises too little, `most` nats, to go on."""
+        """Return whether the next score promises too little, `most` nats, to go on."""
         if self.patient:
             return False
         if self.best is None:

@@ -128,7 +128,7 @@ class WordReplacement:
         return found
 
     def allowed(self, sentence: Sentence, position: int, words: WordList) -> BoolArray:
-        """Say which of `words` may stand at `position` beside the other words; shape (V,)."""
+        """Return which of `words` may stand at `position` beside the other words; shape (V,)."""
         allowed = np.ones(len(words), dtype=np.bool_)
         for other in sentence.words[:position] + sentence.words[position + 1 :]:
             if other.casefold() not in self.vocabulary.repeatable:

@@ -341,7 +341,7 @@ class Cover:
         return chosen, float(np.floor(proven)) if self.counted else (proven + 1) / unit, how
 
     def _keeps(self, chosen: IntArray) -> bool:
-        """Say whether candidates are as many as wanted and keep what must be kept."""
+        """Return whether candidates are as many as wanted and keep what must be kept."""
         sums = self.rows[:, chosen].sum(axis=1)
         slack = 1e-6 * np.maximum(1.0, abs(self.rows[:, chosen]).sum(axis=1))
         return bool(((sums >= self.lower - slack) & (sums <= self.upper + slack)).all())

@@ -326,7 +326,7 @@ def _told(
 
 
 def _all_splits_are_tried(models: int) -> bool:
-    """Say whether every way of splitting so many models in two is tried."""
+    """Return whether every way of splitting so many models in two is tried."""
     return bool(2 ** (models - 1) - 1 <= _MAX_SPLITS)
 
 

@@ -170,7 +170,7 @@ class WordLimit:
                 self._stayed += sign * (word in before)
 
     def _send_back(self) -> bool:
-        """Let go of sentences that got words too often, the last first; say whether there were."""
+        """Let go of sentences that got words too often, last first; return whether any did."""
         excess = {word: -room for word in self._counts if (room := self._room(word)) < 0}
         sent_back = False
         for number in sorted(self._kept, reverse=True) if excess else ():

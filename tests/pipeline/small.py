@@ -19,7 +19,7 @@ from contstim.pipeline.work import RunContext, RunStore, Task
 
 TABLES = ("scores.csv", "natural_pairs.csv", "synthesized.csv", "triplets.csv", "trials.csv")
 
-EXPERIMENT = """\
+PLAN = """\
 models = [
     "ngram:1.arpa?punctuation=split",
     "ngram:2.arpa?punctuation=split",
@@ -90,7 +90,7 @@ def make_study(folder: Path, starts: int = 4, words: int = 300) -> Path:
     Vocabulary.from_text(text, size=words).save(folder / "words.csv")
     (folder / "natural.txt").write_text("\n".join(natural) + "\n", "utf-8")
     file = folder / "study.toml"
-    file.write_text(EXPERIMENT.format(starts=starts), "utf-8")
+    file.write_text(PLAN.format(starts=starts), "utf-8")
     return file
 
 

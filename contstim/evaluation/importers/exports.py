@@ -159,7 +159,7 @@ def read_recognised(source: str | Path | pd.DataFrame) -> tuple[pd.DataFrame, st
 
 
 def _buttons_alone(raw: pd.DataFrame) -> bool:
-    """Whether all answers are ratings or numbers of buttons, which jsPsych counts from 0."""
+    """Return whether all answers are ratings or numbers of buttons, which jsPsych counts from 0."""
     if "rating" in raw or "response" not in raw:
         return "rating" in raw
     answers = raw["response"].dropna()

@@ -17,6 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
 from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM, AutoTokenizer
@@ -304,7 +305,7 @@ class _Source:
 
 
 def source_of(spec: ModelSpec, path: Path, revision: str) -> _Source:
-    """Tell a folder, a GGUF file and a name on the hub apart."""
+    """Return where a checkpoint is: a folder, a GGUF file or a name on the hub."""
     if path.suffix == ".gguf":
         if not path.is_file():
             raise ModelFileError(f"no file {spec.location!r}; give the path of a GGUF file")
@@ -389,7 +390,7 @@ def _read(
     model.eval().requires_grad_(False).to(device)
     try:
         network = Network(model, device)
-        looks_ahead = kind == "causal" and network.sees_what_follows
+        looks_ahead = kind == "causal" and _sees_what_follows(network)
     except UNCOMPUTABLE as error:
         raise ModelFileError(
             f"{spec.location!r} is a model of type {model.config.model_type!r} that cannot be "
@@ -408,6 +409,22 @@ def _read(
             f"{network.n_logits}; they are of different models"
         )
     return Checkpoint(kind, network, tokenizer, longest_input(model, tokenizer))
+
+
+def _sees_what_follows(network: Network) -> bool:
+    """Return whether what is predicted at a place depends on the tokens behind it.
+
+    So it is with networks that have a causal form and were saved in another: XLNet, which is
+    causal only under a mask of its own, and decoders of the BERT kind without ``is_decoder``.
+    """
+    rows = np.tile(network.trial(4, ()), (2, 1))
+    rows[1, 2:] = (rows[1, 2:] + 1) % network.n_logits
+    ids = torch.from_numpy(rows).to(network.device)
+    places = torch.tensor([0, 1], device=network.device)
+    with torch.inference_mode():
+        one, other = (network.logits(ids[[i]], torch.zeros_like(places), places) for i in (0, 1))
+    # One that computes NaN is found out when it scores.
+    return not network.alike(one, other) and not bool(one.isnan().any())
 
 
 def _kind(config: Any, spec: ModelSpec) -> str:

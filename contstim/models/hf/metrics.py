@@ -17,7 +17,7 @@ inside the word. (The paper samples 100 orders of eight words.)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
@@ -177,17 +177,12 @@ def _sampled(layout: tuple[int, ...], word_of: IntArray, options: MaskedOptions)
             hidden = frozenset(range(len(word_of)))
             for word in order[::-1] if backwards else order:
                 within = inner[word]
-                if within is None:
-                    weights = subset_weights(layout[word])
-                    for shown in [[], *_proper_subsets(np.asarray(tokens[word]))]:
-                        rest = hidden.difference(shown)
-                        for slot in set(tokens[word]).difference(shown):
-                            add(pair, rest, slot, float(weights[len(shown)]))
-                else:
-                    rest = hidden
-                    for j in within[::-1] if backwards else within:
-                        add(pair, rest, tokens[word][j], 1.0)
-                        rest = rest.difference([tokens[word][j]])
+                if within is not None and backwards:
+                    within = within[::-1]
+                for shown, slots, weight in _within_word(tokens[word], within):
+                    rest = hidden.difference(shown)
+                    for slot in slots:
+                        add(pair, rest, slot, weight)
                 hidden = hidden.difference(tokens[word])
     masks = np.zeros((len(rows), len(word_of)), dtype=np.bool_)
     for hidden, row in rows.items():
@@ -204,6 +199,22 @@ def _sampled(layout: tuple[int, ...], word_of: IntArray, options: MaskedOptions)
         share,
         n_pairs,
     )
+
+
+def _within_word(
+    tokens: list[int], order: IntArray | None
+) -> Iterator[tuple[Sequence[int], Collection[int], float]]:
+    """Yield which of a word's tokens are shown, which are then read off, and with what weight.
+
+    In one `order` of the tokens, or in all of them.
+    """
+    if order is None:
+        weights = subset_weights(len(tokens))
+        for shown in [[], *_proper_subsets(np.asarray(tokens))]:
+            yield shown, set(tokens).difference(shown), float(weights[len(shown)])
+    else:
+        for n, j in enumerate(order):
+            yield [tokens[k] for k in order[:n]], [tokens[j]], 1.0
 
 
 def merge(plans: Sequence[Plan]) -> tuple[Plan, list[IntArray]]:

@@ -204,7 +204,7 @@ class Network:
         return None
 
     def _unchanged(self, narrow: _Narrow) -> bool:
-        """Whether two short rows have the same logits narrowed and not."""
+        """Return whether two short rows have the same logits narrowed and not."""
         ids = (torch.arange(6, device=self.device) % self.n_logits).reshape(2, 3)
         places = torch.tensor([1, 2, 5], device=self.device)
         with torch.inference_mode():
@@ -317,7 +317,7 @@ class Network:
         return values
 
     def alike(self, one: torch.Tensor, other: torch.Tensor) -> bool:
-        """Whether logits (m, V) computed in two ways give like log-probabilities at every place."""
+        """Return whether logits (m, V) computed in two ways give like log-probabilities."""
         difference = one.log_softmax(dim=1) - other.log_softmax(dim=1)
         return bool((difference.square().mean(dim=1).sqrt() <= self._alike).all())
 
@@ -327,24 +327,8 @@ class Network:
         ids[: len(prefix)] = prefix[:length]
         return ids
 
-    @property
-    def sees_what_follows(self) -> bool:
-        """Whether what is predicted at a place depends on the tokens behind it.
-
-        So it is with networks that have a causal form and were saved in another: XLNet, which is
-        causal only under a mask of its own, and decoders of the BERT kind without ``is_decoder``.
-        """
-        rows = np.tile(self.trial(4, ()), (2, 1))
-        rows[1, 2:] = (rows[1, 2:] + 1) % self.n_logits
-        ids = torch.from_numpy(rows).to(self.device)
-        places = torch.tensor([0, 1], device=self.device)
-        with torch.inference_mode():
-            one, other = (self.logits(ids[[i]], torch.zeros_like(places), places) for i in (0, 1))
-        # One that computes NaN is found out when it scores.
-        return not self.alike(one, other) and not bool(one.isnan().any())
-
     def goes_on(self, length: int, limit: int | None, prefix: Sequence[int]) -> bool:
-        """Whether rows may go on from what is kept of their beginning, to `length` tokens.
+        """Return whether rows may go on from what is kept of their beginning, to `length` tokens.
 
         Tried once for each power of two that the length does not exceed, from beginnings of many
         lengths: windows, chunks and recurrent states make a difference only beyond some length.

@@ -125,7 +125,7 @@ def tree_logits(network: Network, row: TreeRow, places: IntArray) -> torch.Tenso
 def takes_trees(
     network: Network, n_tokens: int, depth: int, most: int, prefix: Sequence[int]
 ) -> bool:
-    """Whether a network gives the tokens of trees the logits they have in their sequences.
+    """Return whether a network gives the tokens of trees the logits they have in their sequences.
 
     Not so where it computes from left to right without attention, keeps to positions of its own,
     or sees a window or chunk of a row: then on large trees or long sequences alone. So it is tried

@@ -171,7 +171,7 @@ class _Task:
         return matthews_correlation(self.parts[part].labels, margins)
 
     def digest(self, device: str) -> str:
-        """Digest all that a restart depends on besides its seed."""
+        """Return the digest of all that a restart depends on besides its seed."""
         sentences = {n: [p.sentences, p.labels.tolist()] for n, p in self.parts.items()}
         network = self.encoder.network
         return digest_of(

@@ -8,7 +8,7 @@ import gzip
 import io
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, cast
 
@@ -246,6 +246,21 @@ class _Lookup:
         return ids
 
 
+def _keys_of(
+    block: _Block, levels: Sequence[Level], n_words: int, lookup: _Lookup
+) -> IntArray | None:
+    """Return the keys of a block's n-grams; None if the first n-1 words of one are no n-gram."""
+    n = len(levels) + 1
+    ids = lookup(block, 1)
+    for field in range(2, n + 1):
+        ids = ids * n_words + lookup(block, field)
+        if field < n:
+            ids = find(levels[field - 1].keys, ids)
+            if (ids < 0).any():
+                return None
+    return ids
+
+
 def read_arpa(path: Path) -> NgramTable | None:
     """Read an ARPA file.
 
@@ -270,18 +285,14 @@ def read_arpa(path: Path) -> NgramTable | None:
         hashes: list[NDArray[np.uint64]] = []
         parts: list[tuple[IntArray, FloatArray, FloatArray]] = []
         for block in _blocks(data, n, at, name):
-            ids = np.arange(len(block.first)) + len(words)
             if lookup is None:
+                ids: IntArray | None = np.arange(len(block.first)) + len(words)
                 words += block.text(1)
                 hashes.append(block.hashes(1))
             else:
-                ids = lookup(block, 1)
-                for field in range(2, n + 1):
-                    ids = ids * len(words) + lookup(block, field)
-                    if field < n:
-                        ids = find(levels[field - 1].keys, ids)
-                        if (ids < 0).any():
-                            return None
+                ids = _keys_of(block, levels, len(words), lookup)
+            if ids is None:
+                return None
             parts.append((ids, block.numbers(0), block.numbers(n + 1, block.weighted)))
         _check_count(sum(len(part[0]) for part in parts), count, name)
         keys, log_probs, log_backoffs = (

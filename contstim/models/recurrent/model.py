@@ -147,7 +147,7 @@ class RecurrentModel(SentenceModel):
         return np.concatenate([[self._network.vocabulary.start], ids])
 
     def _log_probs(self, sentences: Sequence[IntArray]) -> list[FloatArray]:
-        """Log-probabilities of each sentence's tokens, the end last where it is scored."""
+        """Return log-probabilities of each sentence's tokens, the end last where it is scored."""
         inputs, targets = [], []
         for ids in sentences:
             started = self._started(ids)
@@ -163,7 +163,7 @@ class RecurrentModel(SentenceModel):
         return SentenceParts(units, log_probs, word_of, encoded.n_words)
 
     def _current(self, sentence: Sentence, position: int) -> int:
-        """Id of the word now at `position`; the unknown class if it has none of its own."""
+        """Return the id of the word at `position`; of the unknown class if it has none."""
         tokenizer = self._tokenizer
         keep = tokenizer.punctuation == "keep"
         token = sentence.surface(position) if keep else sentence.words[position]
@@ -171,7 +171,7 @@ class RecurrentModel(SentenceModel):
         return tokenizer.ids.get(token, self._network.vocabulary.unknown)
 
     def _path(self, ids: IntArray) -> tuple[FloatArray, list[State]]:
-        """Terms of a sentence, and the states before its tokens and after its last."""
+        """Return the terms of a sentence, and the states before its tokens and after its last."""
         key = ids.tobytes()
         if self._last is None or self._last[0] != key:
             states = self._network.run(self._started(ids), self._network.start())[1:]

@@ -530,7 +530,7 @@ def _digest(
     corpus: TokenCorpus,
     unseen: TokenCorpus,
 ) -> str:
-    """Digest all that decides the course of a training; what may be changed is left out."""
+    """Return the digest of all that decides a training's course, without what may be changed."""
     decisive = asdict(options)
     for name in ("epochs", "full_epochs", "patience", "interval", "checkpoint_every"):
         del decisive[name]

@@ -1,0 +1,41 @@
+"""A stage as a researcher adds it: the sentences that each model finds most probable."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from contstim.pipeline.stages import SCORE, Run, Stage, StudyPlan
+from contstim.settings import Count, settings
+from contstim.tables import csv_text
+
+__all__ = ["EXTREMES"]
+
+
+@settings
+class ExtremesOptions:
+    """``[extremes]``: how many sentences of each model."""
+
+    number: Count = 3
+
+
+class _Extremes(Stage):
+    name = "extremes"
+    file = "extremes.csv"
+    key = "extremes"
+    options = ExtremesOptions
+
+    def needs(self, plan: StudyPlan) -> Collection[Stage]:
+        return (SCORE,)
+
+    def inputs(self, run: Run) -> Any:
+        return run.table(SCORE).sha256
+
+    def make(self, run: Run) -> tuple[str, dict[str, Any]]:
+        number = run.plan.table(ExtremesOptions).number
+        best = {model: values.nlargest(number) for model, values in run.log_probs.items()}
+        rows = [(m, *pair) for m, values in best.items() for pair in values.items()]
+        return csv_text(["model", "sentence", "log_prob"], rows), {"number": number}
+
+
+EXTREMES = _Extremes()
