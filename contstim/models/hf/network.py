@@ -206,12 +206,14 @@ class Network:
     def _unchanged(self, narrow: _Narrow) -> bool:
         """Return whether two short rows have the same logits narrowed and not."""
         ids = (torch.arange(6, device=self.device) % self.n_logits).reshape(2, 3)
+        # Without a mask transformers warns of padding where a network's is among these tokens.
+        given = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
         places = torch.tensor([1, 2, 5], device=self.device)
         with torch.inference_mode():
-            full = self.model(input_ids=ids).logits.reshape(6, -1)[places]
+            full = self.model(**given).logits.reshape(6, -1)[places]
             narrow.index = places
             try:
-                logits = self.model(input_ids=ids).logits
+                logits = self.model(**given).logits
             except UNCOMPUTABLE:
                 # A network that cannot do without the other places.
                 return False

@@ -13,6 +13,7 @@ from tiny_transformers import CAUSAL, MASKED, SENTENCES
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from contstim.models.hf.network import Network
 from contstim.models.registry import load_model
 from contstim.text import Sentence, WordList
 
@@ -46,6 +47,15 @@ def test_the_head_sees_only_what_is_read(tiny: Tiny, name: str) -> None:
         handle.remove()
     assert sum(seen) == sum(len(p.units) for p in parts)
     assert len(inputs) > 1
+
+
+def test_a_network_is_told_what_to_attend_to_from_the_first(tiny: Tiny) -> None:
+    network: Any = AutoModelForCausalLM.from_pretrained(tiny("gpt2"))
+    given: list[dict[str, Any]] = []
+    network.register_forward_pre_hook(lambda *args: given.append(args[2]), with_kwargs=True)
+    Network(network.eval(), torch.device("cpu"))
+    assert given
+    assert all("attention_mask" in arguments for arguments in given)
 
 
 def test_a_network_that_cannot_be_narrowed_is_computed_whole(
