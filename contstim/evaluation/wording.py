@@ -353,12 +353,20 @@ def _against_others(evaluation: Evaluation, row: pd.Series, subject: str) -> lis
     if pairs.empty:
         return []
     other = pairs["model_1"].where(pairs["model_1"] != best, pairs["model_2"])
+    untested = pairs["verdict"] == ""
+    if untested.all():
+        others = other.iloc[0] if len(other) == 1 else "other models"
+        return [f"Whether {subject} is better than {others} could not be tested."]
     better = (pairs["q"] < ALPHA).sum()
     parts = [f"better than {better} of {len(pairs)} other models"]
     if len(pairs) == 1:
         parts = [f"better than {other.iloc[0]}"] * int(better)
-    for verdict, words in (("equivalent", "equivalent to"), ("undecided", "not told apart from")):
-        which = [str(name) for name in other[pairs["verdict"] == verdict]]
+    for rows, words in (
+        (untested, "not tested against"),
+        (pairs["verdict"] == "equivalent", "equivalent to"),
+        (pairs["verdict"] == "undecided", "not told apart from"),
+    ):
+        which = [str(name) for name in other[rows]]
         if which:
             named = ", ".join(which[:_MOST_NAMED])
             more = len(which) - _MOST_NAMED

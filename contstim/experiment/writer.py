@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import queue
 import sqlite3
 import threading
@@ -83,10 +84,10 @@ class Writer:
     def _run(self, opened: Future[None]) -> None:
         try:
             connection = self._open()
+            files = _files(connection)
         except BaseException as error:  # noqa: BLE001 - raised again where the writer was made
             opened.set_exception(error)
             return
-        files = _files(connection)
         opened.set_result(None)
         try:
             going = True
@@ -160,7 +161,9 @@ class Writer:
 
 def _files(connection: sqlite3.Connection) -> dict[Path, tuple[int, int] | None]:
     """Return the file of a connection and that of its log of changes, as they are on the disk."""
-    path = Path(connection.execute("PRAGMA database_list").fetchone()[2])
+    # As bytes: the names of folders need not be text.
+    query = "SELECT CAST(file AS BLOB) FROM pragma_database_list WHERE name = 'main'"
+    path = Path(os.fsdecode(connection.execute(query).fetchone()[0]))
     return {file: _identity(file) for file in (path, path.with_name(f"{path.name}-wal"))}
 
 

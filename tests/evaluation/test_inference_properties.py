@@ -86,6 +86,21 @@ def test_models_with_the_same_predictions_are_equivalent_without_a_ceiling_too()
     assert ceiling.startswith("good lies 0.206 above the lower noise ceiling of 0.278 ")
 
 
+@pytest.mark.parametrize(
+    ("models", "others"),
+    [(["good", "noise"], "noise"), (["good", "noise", "better"], "other models")],
+)
+def test_what_could_not_be_tested_is_said_to_be_so(models, others):
+    choices, scores = drawn(0)
+    choices = choices[choices["participant"] < 2]
+    found = evaluate(
+        *(choices, scores[["sentence", *models]]), analyses=ALL, measures=("accuracy",)
+    )
+    assert found.comparisons["p"].isna().all()
+    said = answer_sentences(found)[1]
+    assert said == f"Whether it is better than {others} could not be tested."
+
+
 def test_the_answer_does_not_call_nothing_a_distance():
     found = evaluate(*drawn(0), analyses=ALL, measures=("accuracy",))
     models = found.models.assign(ceiling_lower=found.models["value"].max() + 0.0004)

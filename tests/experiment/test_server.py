@@ -25,7 +25,7 @@ from starlette.responses import Response
 from starlette.testclient import TestClient
 from starlette.types import Receive, Scope, Send
 from studies import RECRUITER, add
-from talking import answer, answers_to, consent, event
+from talking import answer, answers_to, consent, event, opening
 
 from contstim.errors import InputError, OutputError
 from contstim.experiment.collected import read_collected
@@ -33,7 +33,7 @@ from contstim.experiment.dashboard import dashboard_page
 from contstim.experiment.server import LONGEST_BODY, _safely, make_app
 from contstim.experiment.serving import _listen, check_address
 from contstim.experiment.store import Store
-from contstim.experiment.study import Study
+from contstim.experiment.study import Study, read_study
 from contstim.experiment.vendor import VENDORED, page_version
 
 TOKEN = "a-token-of-the-tests"
@@ -619,3 +619,15 @@ def test_an_address_in_use_is_one_line() -> None:
             _listen("127.0.0.1", port)
     with pytest.raises(OutputError, match="cannot listen on no.such.host.invalid"):
         _listen("no.such.host.invalid", 0)
+
+
+def test_data_may_lie_in_a_folder_whose_name_is_no_text(study: Study, tmp_path: Path) -> None:
+    folder = tmp_path / os.fsdecode(b"caf\xe9")
+    try:
+        study.folder.rename(folder)
+    except OSError:
+        return  # a file system whose names are all text
+    with Store(read_study(folder)) as store:
+        token, bundle, _ = store.open(opening(study, "PID1")).result()
+        store.add_answers(token, answers_to(bundle["trials"])).result()
+    assert len(read_collected(read_study(folder)).choices) == 6
