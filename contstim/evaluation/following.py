@@ -13,10 +13,11 @@ import numpy as np
 import pandas as pd
 from scipy.optimize import brentq
 from scipy.special import expit, logit
-from scipy.stats import false_discovery_control, norm
+from scipy.stats import norm
 
 from contstim.arrays import FloatArray
 from contstim.errors import InputError
+from contstim.evaluation.ranks import benjamini_hochberg
 from contstim.tables import require_columns
 
 _LEAST_OTHERS = 3
@@ -140,8 +141,7 @@ def following_table(votes: Sequence[Votes], models: Sequence[str]) -> pd.DataFra
         apart = own - own.median()
         table.loc[own.index, "z"] = apart / max(1.0, 1.4826 * float(apart.abs().median()))
     table["p"] = norm.sf(table["z"].to_numpy())
-    judged = table["p"].notna()
-    table.loc[judged, "q"] = false_discovery_control(table.loc[judged, "p"])
+    table["q"] = benjamini_hochberg(table["p"])
     return table
 
 

@@ -143,29 +143,15 @@ def recovery(
     share their studies, and recovery cannot pass the share of the others.
     """
     people = people or People()
-    numbers = {"n_participants": n_participants, "trials_each": trials_each, "n_studies": n_studies}
-    for name, value in numbers.items():
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise InputError(f"{name} is {value!r}; give a whole number of at least 1")
     require_known("decision", decision, DECISIONS)
-    if not 0 < target < 1:
-        raise InputError(f"target is {target}; give a share between 0 and 1")
-    if log_probs.shape[1] < 2:
-        raise InputError(f"{log_probs.shape[1]} model cannot be told from others; give two or more")
-    if n_participants * trials_each * n_studies > _MOST_ANSWERS:
-        raise InputError(
-            f"{n_studies} studies of {n_participants} participants with {trials_each} trials are "
-            f"more than {_MOST_ANSWERS} answers; ask for fewer"
-        )
+    _check_numbers(n_participants, trials_each, n_studies, target)
+    _check_scores(log_probs)
+    if not designs:
+        raise InputError("no design is given; name one or more")
     models = [str(name) for name in log_probs.columns]
     values = log_probs.to_numpy(dtype=np.float64, na_value=np.nan)
     scaled = values / log_ratio_scale(values, models)
     usable = np.flatnonzero(np.isfinite(values).all(axis=1))
-    twice = log_probs.index[log_probs.index.astype(str).duplicated()]
-    if len(twice):
-        raise InputError(f"{str(twice[0])!r} has two rows of scores; keep one")
-    if not designs:
-        raise InputError("no design is given; name one or more")
     place = pd.Series(np.arange(len(values)), index=[str(label) for label in log_probs.index])
     made = [_design(name, given, place, usable) for name, given in designs.items()]
     rngs = [np.random.default_rng([seed, number]) for number in range(len(made))]
@@ -192,6 +178,28 @@ def recovery(
 
 
 _ENDS = ("n_trials", "low", "high")
+
+
+def _check_numbers(n_participants: int, trials_each: int, n_studies: int, target: float) -> None:
+    numbers = {"n_participants": n_participants, "trials_each": trials_each, "n_studies": n_studies}
+    for name, value in numbers.items():
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise InputError(f"{name} is {value!r}; give a whole number of at least 1")
+    if not 0 < target < 1:
+        raise InputError(f"target is {target}; give a share between 0 and 1")
+    if n_participants * trials_each * n_studies > _MOST_ANSWERS:
+        raise InputError(
+            f"{n_studies} studies of {n_participants} participants with {trials_each} trials are "
+            f"more than {_MOST_ANSWERS} answers; ask for fewer"
+        )
+
+
+def _check_scores(log_probs: pd.DataFrame) -> None:
+    if log_probs.shape[1] < 2:
+        raise InputError(f"{log_probs.shape[1]} model cannot be told from others; give two or more")
+    twice = log_probs.index[log_probs.index.astype(str).duplicated()]
+    if len(twice):
+        raise InputError(f"{str(twice[0])!r} has two rows of scores; keep one")
 
 
 def _design(

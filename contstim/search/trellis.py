@@ -256,7 +256,11 @@ class Trellis:
         # Which n-gram each state is.
         self._gram = np.concatenate(grams)
         self.n_states = len(self.shorter)
-        # Where the n-grams of each state begin and end, among those of its order.
+        self.start = 1 + self.symbols[START] if self.order > 1 else 0
+        self._find_ranges()
+
+    def _find_ranges(self) -> None:
+        """Find where the n-grams of each state begin and end, among those of its order."""
         self._begin = np.zeros(self.n_states, dtype=np.int64)
         self._end = np.zeros(self.n_states, dtype=np.int64)
         self._order_of = np.zeros(self.n_states, dtype=np.int64)
@@ -265,7 +269,6 @@ class Trellis:
             self._begin[origins] = starts
             self._end[origins] = np.append(starts[1:], len(level.keys))
             self._order_of[states] = n
-        self.start = 1 + self.symbols[START] if self.order > 1 else 0
 
     def joins(self, tables: Sequence[NgramTable]) -> bool:
         """Return whether it is made of just these tables, in this order."""
