@@ -222,8 +222,8 @@ def check_choices(table: pd.DataFrame, scale: str | None = None) -> pd.DataFrame
     Parameters
     ----------
     table
-        One row a trial and participant, see `CHOICE_COLUMNS`. `group` defaults to one group,
-        `trial` to the order of rows, `condition` to ``all trials``.
+        One row a trial and participant, see `CHOICE_COLUMNS`. `group` defaults to one group if
+        no row has any, `trial` to the order of rows, `condition` to ``all trials``.
     scale
         ``6-point`` and so on, or ``slider`` for any rating within -2.5 ... 2.5; by default the
         known scale that holds every rating.
@@ -231,10 +231,10 @@ def check_choices(table: pd.DataFrame, scale: str | None = None) -> pd.DataFrame
     Raises
     ------
     InputError
-        For missing columns or sentences, unknown rating values, mixed rating scales, an `expected`
-        sentence that is neither 1 nor 2, a participant with one pair twice, one pair under two
-        conditions or two pairs of models, and two identical sentences in a pair. The message
-        names the rows.
+        For missing columns or sentences, unknown rating values, mixed rating scales, a group that
+        only some rows have, an `rt_ms` that is no number, an `expected` sentence that is neither
+        1 nor 2, a participant with one pair twice, and two identical sentences in a pair. The
+        message names the rows.
     """
     require_columns(table, _REQUIRED, "the choices table")
     twice = table.columns[table.columns.duplicated()]
@@ -256,6 +256,11 @@ def check_choices(table: pd.DataFrame, scale: str | None = None) -> pd.DataFrame
     refuse_rows(same, "both sentences of a pair are {value!r} ({rows})", out["sentence_1"])
     out["rating"] = _checked_ratings(out, scale)
     out["participant"] = out["participant"].astype("str")
+    if "group" in out and out["group"].notna().any():
+        refuse_rows(
+            out["group"].isna(),
+            "a row has no group ({rows}); give one to every row, or to none",
+        )
     defaults = {"group": "1", "condition": "all trials"}
     others = [column for column in out.columns if column not in CHOICE_COLUMNS]
     if "trial" not in out:
@@ -269,7 +274,12 @@ def check_choices(table: pd.DataFrame, scale: str | None = None) -> pd.DataFrame
     refuse_rows(half, "a pair names one model but not the other ({rows})")
     same = out["model_1"].notna() & (out["model_1"] == out["model_2"])
     refuse_rows(same, "model_1 and model_2 of a pair are the same ({rows})")
-    out["rt_ms"] = pd.to_numeric(out["rt_ms"], errors="coerce")
+    given = out["rt_ms"]
+    out["rt_ms"] = pd.to_numeric(given, errors="coerce")
+    odd = given.notna() & (given.astype("str").str.strip() != "") & out["rt_ms"].isna()
+    refuse_rows(
+        odd, "rt_ms must be a number, not {value!r} ({rows}); leave it empty if unknown", given
+    )
     if "expected" in out:
         given = out["expected"]
         out["expected"] = pd.to_numeric(given, errors="coerce")
@@ -351,8 +361,9 @@ def require_aligned(table: pd.DataFrame) -> None:
 
 def _single_spaced(texts: pd.Series) -> pd.Series:
     """Return texts with single spaces between words, and none around them."""
-    spaced: pd.Series = texts.astype("str").str.split().str.join(" ")
-    return spaced
+    given = texts.astype("str")
+    spaced = {text: " ".join(text.split()) for text in given.dropna().unique()}  # they recur
+    return given.map(spaced).astype("str")
 
 
 def missing_text(table: pd.DataFrame) -> pd.Series:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,10 @@ from contstim.files import json_value
 #: A function from S sentences to S arrays of word log-probabilities in nats, such as the
 #: `score_words` method of a model.
 WordScorer = Callable[[list[str]], Sequence[FloatArray]]
+
+# Of an item its number, a condition's name, and number and words of each region.
+_Case = tuple[int, str, list[tuple[int, list[str]]]]
+_KINDS = {list: "list", str: "text", int: "number"}
 
 # What signs join, those that bind least first.
 _LEVELS: tuple[dict[str, Callable[[float, float], bool | float]], ...] = (
@@ -70,15 +75,18 @@ def run_syntaxgym(path: str | Path, scorer: WordScorer) -> pd.DataFrame:
     rows = []
     for file in files:
         suite = _read(file)
-        regions = _region_surprisals(suite, scorer, file.stem)
+        formulas = [
+            _entry(prediction, "formula", str, f"prediction {number} of {str(file)!r}")
+            for number, prediction in enumerate(suite["predictions"], start=1)
+        ]
+        regions = _region_surprisals(_cases(suite["items"], str(file)), scorer, file.stem)
         for item, conditions in regions.items():
-            for number, prediction in enumerate(suite["predictions"]):
-                correct = evaluate_formula(str(prediction["formula"]), conditions)
-                rows.append((file.stem, item, number, correct))
+            for number, formula in enumerate(formulas):
+                rows.append((file.stem, item, number, evaluate_formula(formula, conditions)))
     return pd.DataFrame(rows, columns=["suite", "item", "prediction", "correct"])
 
 
-def _read(file: Path) -> dict[str, list[dict[str, object]]]:
+def _read(file: Path) -> dict[str, list[object]]:
     try:
         suite = json_value(file.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
@@ -87,20 +95,42 @@ def _read(file: Path) -> dict[str, list[dict[str, object]]]:
         raise InputError(f"{str(file)!r} is not JSON: {error}") from error
     if not (isinstance(suite, dict) and {"items", "predictions"} <= set(suite)):
         raise InputError(f"{str(file)!r} is not a SyntaxGym suite; it has no items or predictions")
-    return dict(suite)
+    return {key: _entry(suite, key, list, repr(str(file))) for key in ("items", "predictions")}
+
+
+def _entry(entry: object, key: str, kind: type, where: str) -> Any:
+    """Return what a part of a suite has under `key`, a list, text or (as text, too) number."""
+    value = entry.get(key) if isinstance(entry, dict) else None
+    if kind is int:
+        with suppress(ValueError):
+            value = int(str(value))
+    if not isinstance(value, kind):
+        raise InputError(
+            f"{where} has no {_KINDS[kind]} {key!r}, as a part of a SyntaxGym suite has"
+        )
+    return value
+
+
+def _cases(items: list[object], file: str) -> list[_Case]:
+    """Return the conditions of all items, with the words of their regions."""
+    cases = []
+    for place, item in enumerate(items, start=1):
+        where = f"item {place} of {file!r}"
+        for condition in _entry(item, "conditions", list, where):
+            name = _entry(condition, "condition_name", str, f"a condition of {where}")
+            inside = f"a region of condition {name!r} of {where}"
+            # a number may stand more than once: its parts count together
+            regions = [
+                (_entry(r, "region_number", int, inside), _entry(r, "content", str, inside).split())
+                for r in _entry(condition, "regions", list, f"condition {name!r} of {where}")
+            ]
+            cases.append((_entry(item, "item_number", int, where), name, regions))
+    return cases
 
 
 def _region_surprisals(
-    suite: dict[str, Any], scorer: WordScorer, name: str
+    cases: list[_Case], scorer: WordScorer, name: str
 ) -> dict[int, dict[str, dict[int, float]]]:
-    cases = []
-    for item in suite["items"]:
-        for condition in item["conditions"]:
-            # a number may stand more than once: its parts count together
-            regions = [
-                (int(r["region_number"]), r["content"].split()) for r in condition["regions"]
-            ]
-            cases.append((int(str(item["item_number"])), condition["condition_name"], regions))
     sentences = [" ".join(word for _, words in regions for word in words) for *_, regions in cases]
     surprisals: dict[int, dict[str, dict[int, float]]] = {}
     for case, sentence, values in zip(cases, sentences, scorer(sentences), strict=True):
@@ -136,7 +166,12 @@ def evaluate_formula(formula: str, conditions: dict[str, dict[int, float]]) -> b
         If the formula cannot be read, or names an unknown condition or region.
     """
     parser = _Parser(formula, conditions)
-    value = parser.part()
+    try:
+        value = parser.part()
+    except RecursionError:
+        raise InputError(
+            f"the formula {formula[:40]!r}... has too many brackets within others"
+        ) from None
     parser.end()
     if not isinstance(value, bool):
         raise InputError(f"the formula {formula!r} is a number, not a prediction")

@@ -10,7 +10,7 @@ import pandas as pd
 from contstim.adaptive.preregister import plan_paragraphs
 from contstim.evaluation.crossed import POPULATIONS
 from contstim.evaluation.options import PRESETS, EvaluationOptions
-from contstim.evaluation.ranks import ALPHA, spans_zero
+from contstim.evaluation.ranks import ALPHA, side_of_ceiling, spans_zero
 from contstim.selection.people import unit_sentence
 
 if TYPE_CHECKING:
@@ -225,9 +225,7 @@ def _best(best: pd.Series) -> str:
             f"{best['ceiling_upper']:.3f}"
         )
     if best["p_ceiling"] == best["p_ceiling"]:
-        # Of means, which the effect, one of ranks, may not follow; a rank test is of the ranks.
-        gap = round(best["value"] - best["ceiling_lower"], 12)
-        gap = gap if best["test"] == "crossed" else best["effect_ceiling"]
+        gap = side_of_ceiling(best.to_frame().T)[0]
         side = "above" if gap > 0 else "below" if gap < 0 else "different from"
         sentence += (
             f"; the model is {'' if best['q_ceiling'] < ALPHA else 'not '}significantly {side} its "

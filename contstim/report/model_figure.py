@@ -13,6 +13,8 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import PercentFormatter
 from matplotlib.transforms import Bbox
 
+from contstim.arrays import BoolArray
+from contstim.evaluation.ranks import side_of_ceiling
 from contstim.report.style import colour, drawing_axes, legend_below, short
 
 # Up to so many models the rows are high.
@@ -86,7 +88,8 @@ def model_figure(
     measure = str(models["measure"].iloc[0])
     # By the order of the table, so that a model has one colour in all figures.
     tints = {str(name): colour(i) for i, name in enumerate(dict.fromkeys(models["model"]))}
-    _draw_values(ax, shown, tints, units, alpha)
+    short_of = (shown["q_ceiling"] < alpha) & (side_of_ceiling(shown) < 0)
+    _draw_values(ax, shown, tints, units, short_of.to_numpy())
     chance = 0.5 if measure == "accuracy" else 0.0
     ax.axvline(chance, color="0.4", linewidth=0.8, linestyle=(0, (4, 3)), zorder=0)
     ax.set_xlabel(MEASURE_LABELS.get(measure, measure))
@@ -103,7 +106,7 @@ def model_figure(
         # As many inches wide whatever room the layout leaves the axes, which it measures twice.
         side.set_axes_locator(lambda *_: _beside(ax, metro))
         _draw_metro(side, beats, winners, order, tints)
-    _legend(ax, shown, bool(winners), alpha)
+    _legend(ax, shown, bool(winners), bool(short_of.any()))
     return ax
 
 
@@ -115,7 +118,7 @@ def _beside(ax: Axes, inches: float) -> Bbox:
 
 
 def _draw_values(
-    ax: Axes, shown: pd.DataFrame, tints: dict[str, str], units: pd.DataFrame, alpha: float
+    ax: Axes, shown: pd.DataFrame, tints: dict[str, str], units: pd.DataFrame, starred: BoolArray
 ) -> None:
     known = units["value"].dropna().to_numpy()
     width = 0.015 * max(float(np.ptp(known)) if len(known) else 1.0, 1e-9)
@@ -142,7 +145,7 @@ def _draw_values(
             ax.plot(ends, [y, y], color="black", linewidth=1.4, zorder=3, gid=line)
         mean, dot = row["value"], f"mean-{model}"
         ax.plot(mean, y, "o-", ms=6, mfc=tint, mec="black", mew=0.8, zorder=4, gid=dot)
-        if row["q_ceiling"] < alpha and row["effect_ceiling"] < 0:
+        if starred[place]:
             ax.annotate(
                 "*",
                 (1.0, y),
@@ -171,7 +174,7 @@ def _draw_metro(
         side.plot(x, y, marker="o", ms=5, color=tint, gid=f"winner-{model}")
 
 
-def _legend(ax: Axes, shown: pd.DataFrame, metro: bool, alpha: float) -> None:
+def _legend(ax: Axes, shown: pd.DataFrame, metro: bool, starred: bool) -> None:
     dot: dict[str, Any] = {"linestyle": "", "marker": "o", "color": "0.3"}
     unit = "group" if len(shown) and shown["unit"].iloc[0] == "group" else "participant"
     handles: list[Line2D | Patch] = [
@@ -182,7 +185,7 @@ def _legend(ax: Axes, shown: pd.DataFrame, metro: bool, alpha: float) -> None:
         handles.append(Line2D([], [], color="black", linewidth=1.4, label="95 % interval"))
     if shown["ceiling_lower"].notna().any():
         handles.append(Patch(color="0.8", label="noise ceiling"))
-    if ((shown["q_ceiling"] < alpha) & (shown["effect_ceiling"] < 0)).any():
+    if starred:
         star: dict[str, Any] = {"linestyle": "", "marker": "$*$", "color": "black"}
         handles.append(Line2D([], [], markersize=5, label="below the ceiling", **star))
     if metro:

@@ -291,6 +291,57 @@ def test_parts_of_a_syntaxgym_region_that_is_named_twice_count_together(tmp_path
     assert run_syntaxgym(tmp_path / "s.json", scorer)["correct"].tolist() == [True]
 
 
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        (("items",), {}, "{} has no list 'items'"),
+        (("items", 0), 3, "item 1 of {} has no list 'conditions'"),
+        (("items", 0, "item_number"), "one", "item 1 of {} has no number 'item_number'"),
+        (
+            ("items", 0, "conditions", 0, "condition_name"),
+            None,
+            "a condition of item 1 of {} has no text 'condition_name'",
+        ),
+        (
+            ("items", 0, "conditions", 0, "regions"),
+            None,
+            "condition 'c' of item 1 of {} has no list 'regions'",
+        ),
+        (
+            ("items", 0, "conditions", 0, "regions", 0),
+            {"region_number": 1},
+            "a region of condition 'c' of item 1 of {} has no text 'content'",
+        ),
+        (
+            ("items", 0, "conditions", 0, "regions", 0),
+            {"content": "a"},
+            "a region of condition 'c' of item 1 of {} has no number 'region_number'",
+        ),
+        (("predictions", 0), {"type": "formula"}, "prediction 1 of {} has no text 'formula'"),
+    ],
+)
+def test_a_suite_that_lacks_a_part_is_refused_by_its_name(tmp_path, path, value, message):
+    condition = {"condition_name": "c", "regions": [{"region_number": "1", "content": "Dogs"}]}
+    suite = {
+        "items": [{"item_number": "1", "conditions": [condition]}],
+        "predictions": [{"formula": "(1;%c%) > 0"}],
+    }
+    part = suite
+    for key in path[:-1]:
+        part = part[key]
+    part[path[-1]] = value
+    (tmp_path / "s.json").write_text(json.dumps(suite))
+    with pytest.raises(InputError) as caught:
+        run_syntaxgym(tmp_path / "s.json", lambda texts: [-np.ones(1) for _ in texts])
+    whole = message.format(repr(str(tmp_path / "s.json")))
+    assert str(caught.value) == f"{whole}, as a part of a SyntaxGym suite has"
+
+
+def test_a_formula_of_brackets_alone_is_refused():
+    with pytest.raises(InputError, match=r"\(\(\('... has too many brackets within others"):
+        evaluate_formula("(" * 100_000, {})
+
+
 # Six pairs worked out on paper. Pair 1: both sides agree in sign, the trigram is 1.0 off. Pair 3:
 # the trigram has the wrong sign. Pair 4: people find the "unacceptable" sentence better, and only
 # the trigram follows. Pair 5: people find no difference. The classifier knows little but +-2.1.

@@ -69,6 +69,14 @@ def test_a_minimal_table_gets_all_columns_and_defaults():
             "participant 'p1' is in 2 groups; each belongs to one",
         ),
         (
+            {"group": ["g1", None, "g1"]},
+            "a row has no group (row 2); give one to every row, or to none",
+        ),
+        (
+            {"rt_ms": [1200.5, "1,300", "fast"]},
+            "rt_ms must be a number, not '1,300' (rows 2 and 3); leave it empty if unknown",
+        ),
+        (
             {"model_1": ["x", "x", "x"], "model_2": ["y", None, "y"]},
             "a pair names one model but not the other (row 2)",
         ),
@@ -97,6 +105,13 @@ def test_the_expected_sentence_may_be_written_as_text():
     out = align_choices(check_choices(table(expected=["1", None, "2"])))
     assert out["expected"].tolist()[::2] == [2, 1]
     assert np.isnan(out["expected"][1])
+
+
+def test_times_may_be_unknown_and_groups_be_absent():
+    given = table(rt_ms=["1200", " ", None], group=[None, None, None])
+    out = check_choices(given)
+    assert out["rt_ms"].fillna(-1).tolist() == [1200, -1, -1]
+    assert out["group"].tolist() == ["1", "1", "1"]
 
 
 def test_names_of_columns_may_be_numbers_and_stand_once():

@@ -99,6 +99,7 @@ def test_the_columns_of_many_winners_fit_on_the_sheet():
     models = pd.DataFrame({"model": names, "measure": "accuracy", "value": value})
     models = models.assign(ci_low=value - 0.05, ci_high=value + 0.05, unit="participant")
     models = models.assign(ceiling_lower=0.8, ceiling_upper=0.9, q_ceiling=1.0, effect_ceiling=0.0)
+    models = models.assign(test="crossed")
     pairs = pd.DataFrame(itertools.combinations(names, 2), columns=["model_1", "model_2"])
     pairs = pairs.assign(difference=0.1, q=0.01, effect=1.0)
     units = pd.DataFrame({"model": np.repeat(names, 3), "value": np.repeat(value, 3)})
@@ -135,7 +136,8 @@ def test_model_figure_shows_each_model_best_first(evaluation):
         assert (band.x0, band.x1) == pytest.approx(sorted((row.ceiling_lower, row.ceiling_upper)))
         assert (band.y0, band.y1) == pytest.approx((y - 0.23, y + 0.29))
     stars = [text for text in ax.texts if text.get_text() == "*"]
-    assert len(stars) == ((models["q_ceiling"] < 0.05) & (models["effect_ceiling"] < 0)).sum() > 0
+    below = (models["q_ceiling"] < 0.05) & (models["value"] < models["ceiling_lower"])
+    assert len(stars) == below.sum() > 0
     beats = dominance(comparisons, order)
     filled = [line for line in side.lines if str(line.get_gid()).startswith("winner-")]
     opened = [line for line in side.lines if str(line.get_gid()).startswith("beaten-by-")]
@@ -321,6 +323,18 @@ def test_the_test_against_the_ceiling_says_its_direction(evaluation, gap, q, wor
     name = "test over people and sentences" if test == "crossed" else "signed-rank test"
     end = f"; the model is {words} its lower bound ({name}: p = 0.004, q = {q:g})."
     assert said.endswith(end)
+
+
+@pytest.mark.parametrize(("test", "stars"), [("crossed", 0), ("exact", 1)])
+def test_a_star_is_below_the_ceiling_by_what_was_tested(evaluation, test, stars):
+    models, comparisons, people = rows_of(evaluation)
+    # The means are above, the ranks below.
+    models = models.iloc[:1].assign(q_ceiling=0.01, effect_ceiling=-0.2, test=test)
+    models = models.assign(ceiling_lower=models["value"] - 0.1)
+    ax = model_figure(models, comparisons, people)
+    assert [text.get_text() for text in ax.texts].count("*") == stars
+    legend = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert legend.count("below the ceiling") == stars
 
 
 def test_the_published_analysis_says_what_it_did(study, tmp_path):
