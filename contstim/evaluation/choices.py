@@ -16,7 +16,7 @@ import pandas as pd
 
 from contstim.errors import InputError, NoDataError, UnknownNameError, ValidationError
 from contstim.settings import one_of, settings
-from contstim.tables import CHOICES, require_columns
+from contstim.tables import CHOICES, MISSING, require_columns
 
 #: Columns of the choices table. Only `participant`, the two sentences and `rating` are required.
 CHOICE_COLUMNS = CHOICES
@@ -276,9 +276,11 @@ def check_choices(table: pd.DataFrame, scale: str | None = None) -> pd.DataFrame
     refuse_rows(same, "model_1 and model_2 of a pair are the same ({rows})")
     given = out["rt_ms"]
     out["rt_ms"] = pd.to_numeric(given, errors="coerce")
-    odd = given.notna() & (given.astype("str").str.strip() != "") & out["rt_ms"].isna()
+    known = given.notna() & ~given.astype("str").str.strip().isin(MISSING)
     refuse_rows(
-        odd, "rt_ms must be a number, not {value!r} ({rows}); leave it empty if unknown", given
+        known & out["rt_ms"].isna(),
+        "rt_ms must be a number, not {value!r} ({rows}); leave it empty if unknown",
+        given,
     )
     if "expected" in out:
         given = out["expected"]

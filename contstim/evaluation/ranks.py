@@ -325,4 +325,5 @@ def side_of_ceiling(models: pd.DataFrame) -> FloatArray:
     the ranks.
     """
     gap = (models["value"] - models["ceiling_lower"]).round(12)
-    return np.sign(gap.where(models["test"] == "crossed", models["effect_ceiling"]).to_numpy(float))
+    tested = gap.where(models["test"] == "crossed", models["effect_ceiling"])
+    return np.asarray(np.sign(tested.to_numpy(dtype=float)))

@@ -108,7 +108,7 @@ def test_the_expected_sentence_may_be_written_as_text():
 
 
 def test_times_may_be_unknown_and_groups_be_absent():
-    given = table(rt_ms=["1200", " ", None], group=[None, None, None])
+    given = table(rt_ms=["1200", " ", "null"], group=[None, None, None])
     out = check_choices(given)
     assert out["rt_ms"].fillna(-1).tolist() == [1200, -1, -1]
     assert out["group"].tolist() == ["1", "1", "1"]
