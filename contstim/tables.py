@@ -323,3 +323,19 @@ def _open(path: str | PathLike[str]) -> IO[bytes] | nullcontext[IO[bytes]]:
 
 def _shown(path: str | PathLike[str]) -> str:
     return "standard input" if str(path) == "-" else str(path)
+
+
+def side_of_ceiling(models: pd.DataFrame) -> pd.Series[int]:
+    """Return on which side of its lower ceiling each model was tested to be: 1 above, -1 below.
+
+    Crossed tests are of means, which the effect, one of ranks, may not follow; a rank test is of
+    the ranks.
+
+    Parameters
+    ----------
+    models
+        Rows of the table `models` of an evaluation.
+    """
+    gap = (models["value"] - models["ceiling_lower"]).round(12)
+    tested = gap.where(models["test"] == "crossed", models["effect_ceiling"])
+    return (tested > 0).astype(int) - (tested < 0).astype(int)

@@ -316,14 +316,3 @@ def spans_zero(comparisons: pd.DataFrame) -> pd.Series:
     """Return in which rows a significant difference has an interval that includes zero."""
     inside = (comparisons["ci_low"] <= 0) & (comparisons["ci_high"] >= 0)
     return (comparisons["q"] < ALPHA) & inside
-
-
-def side_of_ceiling(models: pd.DataFrame) -> FloatArray:
-    """Return on which side of the lower ceiling each model was tested: 1 above, -1 below, 0 on it.
-
-    Crossed tests are of means, which the effect, one of ranks, may not follow; a rank test is of
-    the ranks.
-    """
-    gap = (models["value"] - models["ceiling_lower"]).round(12)
-    tested = gap.where(models["test"] == "crossed", models["effect_ceiling"])
-    return np.asarray(np.sign(tested.to_numpy(dtype=float)))

@@ -10,8 +10,9 @@ import pandas as pd
 from contstim.adaptive.preregister import plan_paragraphs
 from contstim.evaluation.crossed import POPULATIONS
 from contstim.evaluation.options import PRESETS, EvaluationOptions
-from contstim.evaluation.ranks import ALPHA, side_of_ceiling, spans_zero
+from contstim.evaluation.ranks import ALPHA, spans_zero
 from contstim.selection.people import unit_sentence
+from contstim.tables import side_of_ceiling
 
 if TYPE_CHECKING:
     from contstim.evaluation.result import Evaluation
@@ -225,7 +226,7 @@ def _best(best: pd.Series) -> str:
             f"{best['ceiling_upper']:.3f}"
         )
     if best["p_ceiling"] == best["p_ceiling"]:
-        gap = side_of_ceiling(best.to_frame().T)[0]
+        gap = side_of_ceiling(best.to_frame().T.infer_objects()).iloc[0]
         side = "above" if gap > 0 else "below" if gap < 0 else "different from"
         sentence += (
             f"; the model is {'' if best['q_ceiling'] < ALPHA else 'not '}significantly {side} its "

@@ -14,8 +14,8 @@ from matplotlib.ticker import PercentFormatter
 from matplotlib.transforms import Bbox
 
 from contstim.arrays import BoolArray
-from contstim.evaluation.ranks import side_of_ceiling
 from contstim.report.style import colour, drawing_axes, legend_below, short
+from contstim.tables import side_of_ceiling
 
 # Up to so many models the rows are high.
 _FEW = 12
