@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import re
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -233,8 +234,12 @@ class Replacements:
         return cls(scores, scores, exact=True, score=scores.__getitem__)
 
 
+# One of the two numbers by which UTF-16 writes a character of the higher planes.
+_HALF = re.compile("[\ud800-\udfff]")
+
+
 def as_sentences(sentences: Sequence[str]) -> list[str]:
-    """Return `sentences` as a list, refusing a lone string and sentences without a word."""
+    """Return `sentences` as a list, refusing a lone string and what is no text with a word."""
     if isinstance(sentences, str):
         raise InputError(f"give a list of sentences, not the one string {sentences!r}")
     listed = list(sentences)
@@ -243,6 +248,11 @@ def as_sentences(sentences: Sequence[str]) -> list[str]:
             raise InputError(f"sentence {number} is not text but {sentence!r}")
         if not sentence.split():
             raise InputError(f"sentence {number} is empty; a sentence needs at least one word")
+        if not sentence.isascii() and _HALF.search(sentence):
+            raise InputError(
+                f"sentence {number} is {sentence!r}, which holds half of a character; write it "
+                "whole"
+            )
     return listed
 
 

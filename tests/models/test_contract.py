@@ -1,7 +1,8 @@
 """The contract itself: that the public check passes sound models and finds planted faults."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -155,6 +156,15 @@ def test_a_lone_string_is_not_a_list_of_sentences() -> None:
         as_sentences("a b")
     with pytest.raises(InputError, match="sentence 2 is empty; a sentence needs at least one word"):
         as_sentences(["a", " "])
+
+
+def test_half_of_a_character_is_no_text(tiny: Callable[[str], Path]) -> None:
+    with pytest.raises(InputError) as error:
+        load_model(f"hf:{tiny('gpt2')}").score(["the dog", "the \ud83d dog"])
+    assert str(error.value) == (
+        "sentence 2 is 'the \\ud83d dog', which holds half of a character; write it whole"
+    )
+    assert as_sentences(["the \U0001f600 dog"]) == ["the \U0001f600 dog"]
 
 
 def test_reductions_weight_the_log_probability() -> None:
