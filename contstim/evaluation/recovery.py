@@ -71,7 +71,7 @@ class Recovery:
 
 
 @dataclass(frozen=True, eq=False)
-class _Design:
+class _DesignPairs:
     """Rows of K sentence pairs in the scores, shape (K, 2); or `n_random` random ones a study.
 
     Those are of the rows `usable` of the scores.
@@ -204,14 +204,14 @@ def _check_scores(log_probs: pd.DataFrame) -> None:
 
 def _design(
     name: str, given: pd.DataFrame | int, place: pd.Series[int], usable: IntArray
-) -> _Design:
+) -> _DesignPairs:
     if not isinstance(given, pd.DataFrame):
         if not 1 <= given <= len(usable) // 2:
             raise InputError(
                 f"{given} random pairs are asked for, {len(usable)} sentences with finite scores "
                 f"make 1 to {len(usable) // 2}"
             )
-        return _Design(name, np.empty((0, 2), dtype=np.int64), given, usable)
+        return _DesignPairs(name, np.empty((0, 2), dtype=np.int64), given, usable)
     columns = []
     for column in ("sentence_1", "sentence_2"):
         if column not in given:
@@ -238,11 +238,11 @@ def _design(
     distinct = np.unique(pairs[once], axis=0)
     if not len(distinct):
         raise InputError(f"design {name} has no pair; give some")
-    return _Design(name, distinct, 0, usable)
+    return _DesignPairs(name, distinct, 0, usable)
 
 
 def _studies(
-    design: _Design,
+    design: _DesignPairs,
     scaled: FloatArray,
     right: IntArray,
     people: People,
@@ -347,7 +347,7 @@ def _needed(curve: pd.DataFrame, target: float) -> dict[str, object]:
 
 
 def _model_pairs(
-    design: _Design,
+    design: _DesignPairs,
     scaled: FloatArray,
     models: list[str],
     people: People,

@@ -279,7 +279,7 @@ def power(
     for model in models:
         require_known("model", model, [str(c) for c in wide.columns])
     rng = np.random.default_rng(seed)
-    pool = _Pool.of(pairs, wide, models, simulation)
+    pool = _Pairs.of(pairs, wide, models, simulation)
     sizes = [
         (groups, people, trials)
         for groups, people in product(n_groups, n_participants)
@@ -313,7 +313,7 @@ def power(
 
 
 @dataclass(frozen=True, eq=False)
-class _Pool:
+class _Pairs:
     """The design's pairs, by group, and what people and the two models prefer on them."""
 
     members: list[IntArray]
@@ -329,7 +329,7 @@ class _Pool:
         wide: pd.DataFrame,
         models: tuple[str, str],
         simulation: Simulation,
-    ) -> _Pool:
+    ) -> _Pairs:
         ratios, names = log_ratios(wide, pairs), [str(c) for c in wide.columns]
         group = _groups(pairs)
         return cls(

@@ -101,7 +101,7 @@ def example_study(folder: Path) -> Study:
 
 
 @dataclass(frozen=True)
-class _Preset:
+class _StudyPreset:
     """How a published experiment was run, as lines of ``study.toml`` and ``texts.toml``."""
 
     catch: int
@@ -113,7 +113,7 @@ class _Preset:
 #: https://doi.org/10.1038/s42256-023-00718-1, Methods: question, levels, limit of time, and a bar
 #: of progress at the foot.
 STUDY_PRESETS = {
-    "golan2023": _Preset(
+    "golan2023": _StudyPreset(
         catch=12,
         settings={
             "time_limit_minutes": "90",
@@ -192,7 +192,7 @@ def new_study(
     if preset is not None and presentation != "choice":
         raise InputError(f"{preset} showed pairs; leave out the presentation or the preset")
     folder, trials = Path(folder), Path(trials)
-    like = _Preset(0, {}, {}) if preset is None else STUDY_PRESETS[preset]
+    like = _StudyPreset(0, {}, {}) if preset is None else STUDY_PRESETS[preset]
     check_empty_folder(folder)
     # Says what is wrong before anything is written.
     read_design(trials, presentation=presentation_of(TrialOptions(presentation)))

@@ -157,7 +157,7 @@ def select_set(
     rows = np.union1d(keep, given)
     asked = (people or People()) if criterion == "log-bf" else None
     measure = PairMeasure(log_probs, ranked, keep if len(keep) > 1 else rows, margin, asked)
-    choice = _Choice(measure, keep, given, constraints, n, uses, time_limit)
+    choice = _Selection(measure, keep, given, constraints, n, uses, time_limit)
     problem, chosen, bound, solver = choice.made(measure.bound(rows, n, uses), seed)
     table, separations = _told(measure, problem, chosen)
     objective = problem.least_sum(chosen)
@@ -198,7 +198,7 @@ def _refuse(
 
 
 @dataclass(frozen=True, eq=False)
-class _Choice:
+class _Selection:
     """The choice of `n` pairs: what they are measured by, and what they may be.
 
     `keep` are the rows that may be put together, `given` the pairs that are candidates besides; the

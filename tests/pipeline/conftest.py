@@ -6,10 +6,13 @@ from pathlib import Path
 import mortal
 import pytest
 from small import make_study
+from toy_words import table_family
 
 from contstim.models.registry import FAMILIES
 from contstim.pipeline.running import read_study_plan
 from contstim.pipeline.stages import StudyPlan
+
+__all__ = ["table_family"]
 
 
 @pytest.fixture

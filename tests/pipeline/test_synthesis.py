@@ -8,13 +8,11 @@ from pathlib import Path
 import pytest
 from small import Counting
 from toy_corpus import WORDS, write_random
+from toy_words import SENTENCES, VOCABULARY
 
 from contstim import load_model
 from contstim.errors import InputError, OutputError
 from contstim.files import LockedError, write_whole
-from contstim.models import ModelSpec
-from contstim.models.registry import FAMILIES, register_family
-from contstim.models.toy import TableModel
 from contstim.pipeline import InProcess
 from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.synthesis import FailedTasksError, SynthesisRequest, write_synthesis
@@ -25,10 +23,8 @@ from contstim.tables import TRIPLETS
 from contstim.text import WordList
 from contstim.text.vocabulary import Vocabulary
 
-LOWER = ["the", "dog", "saw", "cat", "ran", "home", "red", "big", "man", "of", "ate", "fish"]
-UPPER = ["The", "Dog", "Big", "Red"]
-VOCABULARY = Vocabulary(WordList.of(UPPER), WordList.of(LOWER), frozenset({"the", "of"}))
-SENTENCES = ["The dog saw the cat.", "Big fish ate the man.", "The red cat ran home.", "Dog ran."]
+pytestmark = pytest.mark.usefixtures("table_family")
+
 REQUEST = SynthesisRequest(
     [("table:11", "table:12")],
     SENTENCES,
@@ -36,16 +32,6 @@ REQUEST = SynthesisRequest(
     SynthesisOptions(strategy="exhaustive", starts="all"),
     seed=1,
 )
-
-
-def _table(spec: ModelSpec) -> TableModel:
-    return TableModel([*LOWER, *UPPER], int(spec.location))
-
-
-@pytest.fixture(autouse=True)
-def _family(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(FAMILIES, "table", FAMILIES["ngram"])
-    register_family("table", "for tests", _table)
 
 
 def _write(

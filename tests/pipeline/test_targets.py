@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 from small import Counting
+from toy_words import SENTENCES as SHORT
+from toy_words import UPPER, VOCABULARY
 
 from contstim import (
     Edits,
@@ -21,21 +23,16 @@ from contstim import (
 )
 from contstim.cli import main
 from contstim.errors import InfeasibleError, InputError
-from contstim.models import ModelSpec
-from contstim.models.registry import FAMILIES, register_family
-from contstim.models.toy import TableModel
 from contstim.pipeline import InProcess
 from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.running import read_study_plan, run_status, run_study
 from contstim.pipeline.synthesis import SynthesisRequest, write_synthesis
 from contstim.search.results import Row, Triplet, Written
-from contstim.text import WordList
 from contstim.text.vocabulary import Vocabulary
 
-LOWER = ["the", "dog", "saw", "cat", "ran", "home", "red", "big", "man", "of", "ate", "fish"]
-UPPER = ["The", "Dog", "Big", "Red"]
-VOCABULARY = Vocabulary(WordList.of(UPPER), WordList.of(LOWER), frozenset({"the", "of"}))
-SENTENCES = ["The dog saw the cat.", "Big fish ate the man.", "The red cat ran home."] + [
+pytestmark = pytest.mark.usefixtures("table_family")
+
+SENTENCES = SHORT[:3] + [
     f"{first} {second} {third} the {last}."
     for first in UPPER
     for second in ("cat", "man")
@@ -44,16 +41,6 @@ SENTENCES = ["The dog saw the cat.", "Big fish ate the man.", "The red cat ran h
 MODELS = ["table:11", "table:12", "table:13"]
 FLOOR = "table:14/word>=natural-1"
 NAMES = [f"{spec}?exact=all" for spec in MODELS]
-
-
-def _table(spec: ModelSpec) -> TableModel:
-    return TableModel([*LOWER, *UPPER], int(spec.location))
-
-
-@pytest.fixture(autouse=True)
-def _family(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(FAMILIES, "table", FAMILIES["ngram"])
-    register_family("table", "for tests", _table)
 
 
 def _sides(target: str) -> list[tuple[Sequence[str], Sequence[str]]]:

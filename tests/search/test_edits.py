@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from toy_words import SIX
 
 from contstim import Accepted, Fall, Problem, Synthesis, Vocabulary, WordList, synthesize
 from contstim.errors import InfeasibleError, InputError
@@ -13,8 +14,7 @@ from contstim.search.problem import Edits
 from contstim.search.sweeps import Search
 from contstim.text import Sentence
 
-WORDS = ["ab", "cd", "ef", "gh", "ij", "kl"]
-VOCABULARY = Vocabulary(WordList.of(WORDS), WordList.of(WORDS), frozenset(WORDS[:2]))
+VOCABULARY = Vocabulary(WordList.of(SIX), WordList.of(SIX), frozenset(SIX[:2]))
 STARTS = ["ab cd ef gh", "kl ij ab ab", "cd kl gh ef"]
 EDITS = [
     Edits(most=1),
@@ -28,7 +28,7 @@ EDITS = [
 
 
 def _problem(kinds: str, edits: Edits, margin: float = 0.0) -> Problem:
-    reject, accept = (TableModel(WORDS, seed, exact=kinds) for seed in (1, 2))
+    reject, accept = (TableModel(SIX, seed, exact=kinds) for seed in (1, 2))
     constraints = (Accepted(accept.spec, margin),)
     return Problem((reject, accept), Fall((reject.spec,)), constraints, edits)
 
@@ -38,15 +38,15 @@ def _reachable(start: str, edits: Edits) -> list[str]:
     natural = start.split()
     lists = dict(edits.words)
     found = []
-    for words in itertools.product(*({old, *WORDS} for old in natural)):
+    for words in itertools.product(*({old, *SIX} for old in natural)):
         changed = [p for p, word in enumerate(words) if word != natural[p]]
         if edits.most is not None and len(changed) > edits.most:
             continue
         if set(changed) & set(edits.fixed) or set(edits.changed) - set(changed):
             continue
-        if any(words[p] not in lists.get(p, WORDS) for p in changed):
+        if any(words[p] not in lists.get(p, SIX) for p in changed):
             continue
-        if any(words[p] not in WORDS[:2] and words.count(words[p]) > 1 for p in changed):
+        if any(words[p] not in SIX[:2] and words.count(words[p]) > 1 for p in changed):
             continue
         found.append(" ".join(words))
     return found
@@ -118,7 +118,7 @@ def test_what_must_change_changes_even_where_the_loss_rises() -> None:
         return synthesize(start, problem=problem, vocabulary=VOCABULARY, strategy="exhaustive")
 
     rose = 0
-    for start in map(" ".join, itertools.permutations(WORDS[:5], 4)):
+    for start in map(" ".join, itertools.permutations(SIX[:5], 4)):
         edits = Edits(most=1, changed=(1,))
         all_ = _feasible(_problem("all", edits), start, _reachable(start, edits))
         if not all_:

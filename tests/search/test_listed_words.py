@@ -6,6 +6,7 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from toy_words import LOWER
 
 from contstim import SentenceModel, Vocabulary, WordList, WordOptions, load_model, synthesize
 from contstim.models.toy import TableModel
@@ -13,7 +14,6 @@ from contstim.search import STRATEGIES, strategy_called
 from contstim.search.candidates import WordReplacement
 from contstim.text import Sentence, capitalize
 
-LOWER = ["the", "dog", "saw", "cat", "ran", "home", "red", "big", "man", "of", "ate", "fish"]
 VOCABULARY = Vocabulary(WordList.of(map(capitalize, LOWER)), WordList.of(LOWER))
 SENTENCES = ["The dog saw the cat.", "Big fish ate the man.", "The red cat ran home."]
 FEW: dict[str, dict[str, int]] = {"restarts": {"restarts": 2}, "exchanges": {"tried": 4}}

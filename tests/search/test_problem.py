@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 from three_models import SmallestDrop, against_both
+from toy_words import ALL, FREE, SIX
 
 from contstim import (
     Accepted,
@@ -28,14 +29,11 @@ from contstim.search.sweeps import Search
 from contstim.search.yielding import Penalised
 from contstim.text import Sentence
 
-WORDS = ["ab", "cd", "ef", "gh", "ij", "kl"]
-FREE = Vocabulary(WordList.of(WORDS), WordList.of(WORDS), frozenset(WORDS))
 NATURAL = "ab cd ef"
-ALL = [" ".join(words) for words in itertools.product(WORDS, repeat=3)]
 
 
 def _models(*kinds: str) -> list[TableModel]:
-    return [TableModel(WORDS, seed, exact=kind) for seed, kind in enumerate(kinds)]
+    return [TableModel(SIX, seed, exact=kind) for seed, kind in enumerate(kinds)]
 
 
 def _single_changes(sentence: str) -> list[str]:
@@ -170,7 +168,7 @@ class _Asked(TableModel):
     """A model whose scores must be asked for, and which keeps what it was asked."""
 
     def __init__(self, seed: int) -> None:
-        super().__init__(WORDS, seed, exact="none")
+        super().__init__(SIX, seed, exact="none")
         self.asked: list[tuple[str, set[str]]] = []
 
     def replacements(self, sentence: Sentence, position: int, words: WordList) -> Replacements:
@@ -195,14 +193,14 @@ def test_others_are_asked_only_of_words_that_models_known_at_once_leave(strategy
         if strategy in ("exhaustive", "bounded"):
             for sentence, texts in floor.asked:
                 others = sorted(texts - {sentence})
-                fewer = 2 * (len(others) + 1) < len(WORDS)
+                fewer = 2 * (len(others) + 1) < len(SIX)
                 falls = reject.score(others) < reject.score([sentence])[0]
                 assert not fewer or (falls & (accept.score(others) >= least)).all()
             # Nothing is asked where nothing is left.
             assert all(len(texts) > 1 for _, texts in floor.asked)
             sizes.update(len(texts) for _, texts in floor.asked)
         whole[start] = found
-    assert strategy not in ("exhaustive", "bounded") or min(sizes) < len(WORDS) / 2
+    assert strategy not in ("exhaustive", "bounded") or min(sizes) < len(SIX) / 2
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
             Search, "_left", lambda search, p, text: search._known(p, text).allowed.copy()

@@ -3,6 +3,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from toy_words import LOWER, UPPER, VOCABULARY
 
 from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InputError, UnknownNameError, UnknownWordError
@@ -20,9 +21,6 @@ from contstim.search.sweeps import Search, Strategy
 from contstim.text import Sentence, WordList
 from contstim.text.vocabulary import Vocabulary
 
-LOWER = ["the", "dog", "saw", "cat", "ran", "home", "red", "big", "man", "of", "ate", "fish"]
-UPPER = ["The", "Dog", "Big", "Red"]
-VOCABULARY = Vocabulary(WordList.of(UPPER), WordList.of(LOWER), frozenset({"the", "of"}))
 NATURAL = "The dog saw the big cat."
 STRATEGIES = ["exhaustive", "first-improvement", "bounded", "paper"]
 

@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from toy_words import ALL, FREE, SIX
 
 from contstim import (
     Edits,
     Floor,
     Problem,
-    Vocabulary,
-    WordList,
     common_failure,
     load_model,
     one_against_all,
@@ -32,10 +31,7 @@ from contstim.search.sweeps import Strategy
 from contstim.search.targets import Sides, parse_floor
 from contstim.search.yielding import Yielding
 
-WORDS = ["ab", "cd", "ef", "gh", "ij", "kl"]
-FREE = Vocabulary(WordList.of(WORDS), WordList.of(WORDS), frozenset(WORDS))
 STARTS = ["ab cd ef", "kl gh ab", "ij ij cd"]
-ALL = [" ".join(words) for words in itertools.product(WORDS, repeat=3)]
 STRATEGIES = [
     *map(strategy_called, ("exhaustive", "first-improvement", "bounded", "paper", "beam")),
     *(Bounded(None), Yielding(), Yielding(None)),
@@ -51,10 +47,10 @@ FLOORS = {
 
 def _models(n: int) -> list[TableModel]:
     kinds = itertools.cycle(["bound", "all", "none"])
-    return [TableModel(WORDS, seed, exact=next(kinds)) for seed in range(n)]
+    return [TableModel(SIX, seed, exact=next(kinds)) for seed in range(n)]
 
 
-EVERY = {m.spec: m for m in (*_models(4), TableModel(WORDS, 9, exact="bound"))}
+EVERY = {m.spec: m for m in (*_models(4), TableModel(SIX, 9, exact="bound"))}
 
 
 @cache

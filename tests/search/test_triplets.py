@@ -1,15 +1,9 @@
 import pytest
+from toy_words import LOWER, SENTENCES, UPPER, VOCABULARY
 
 from contstim.errors import InputError
 from contstim.models.toy import TableModel
 from contstim.search.triplets import ModelPair, triplets
-from contstim.text import WordList
-from contstim.text.vocabulary import Vocabulary
-
-LOWER = ["the", "dog", "saw", "cat", "ran", "home", "red", "big", "man", "of", "ate", "fish"]
-UPPER = ["The", "Dog", "Big", "Red"]
-VOCABULARY = Vocabulary(WordList.of(UPPER), WordList.of(LOWER), frozenset({"the", "of"}))
-SENTENCES = ["The dog saw the cat.", "Big fish ate the man.", "The red cat ran home.", "Dog ran."]
 
 
 @pytest.fixture(scope="module")

@@ -142,7 +142,7 @@ def train_classifier(
 
 
 @dataclass(frozen=True, eq=False)
-class _Task:
+class _Cola:
     """The parts of CoLA, labelled and tokenised for the encoder that is trained on them."""
 
     encoder: Encoder
@@ -151,7 +151,7 @@ class _Task:
     options: FitOptions
 
     @classmethod
-    def read(cls, base: str, data: Path, options: FitOptions, device: str) -> _Task:
+    def read(cls, base: str, data: Path, options: FitOptions, device: str) -> _Cola:
         """Read the folder and open the encoder."""
         parts = read_cola_folder(data)
         encoder = open_encoder(base, device)
@@ -254,7 +254,7 @@ def finetune(
         raise InputError(f"restarts must be at least 1, got {restarts}")
     check_new_folder(out)
     started = time.monotonic()
-    cola = _Task.read(base, data, options, device)
+    cola = _Cola.read(base, data, options, device)
     store = RestartStore(out.with_name(out.name + ".restarts"), cola.digest(device))
     seeds = range(seed, seed + _TRIES * restarts)
     made, degenerate = _sound_restarts(cola, store, seeds, restarts)
@@ -284,7 +284,7 @@ def finetune(
 
 
 def _sound_restarts(
-    cola: _Task, store: RestartStore, seeds: range, wanted: int
+    cola: _Cola, store: RestartStore, seeds: range, wanted: int
 ) -> tuple[list[Restart], list[dict[str, Any]]]:
     """Return as many sound restarts as are wanted, if `seeds` suffice, and the degenerate ones.
 
@@ -321,7 +321,7 @@ def _sound_restarts(
     return made, degenerate
 
 
-def _one(cola: _Task, seed: int, label: str) -> Restart:
+def _one(cola: _Cola, seed: int, label: str) -> Restart:
     started = time.monotonic()
     member, losses = cola.train(seed, seed, label)
     margins = {p: graded(cola.rows[p].outputs(member), "margin") for p in PARTS[1:]}
@@ -337,7 +337,7 @@ def _one(cola: _Task, seed: int, label: str) -> Restart:
 
 
 def _summary(
-    ranked: list[Restart], voters: list[Restart], cola: _Task
+    ranked: list[Restart], voters: list[Restart], cola: _Cola
 ) -> dict[str, dict[str, float]]:
     """Return mean, standard deviation, best and majority for each development set."""
     found = {}
@@ -497,7 +497,7 @@ def order_study(
     """
     if orders < 2:
         raise InputError(f"a study of orders needs at least 2, got {orders}")
-    cola = _Task.read(base, data, options, device)
+    cola = _Cola.read(base, data, options, device)
     judged = rows_of(cola.encoder, list(sentences), options.layers, base)
     margins, correlations = [], []
     for number in range(orders):

@@ -109,7 +109,7 @@ class NgramTable:
         return found
 
 
-class _Set(NamedTuple):
+class _Stretch(NamedTuple):
     """The n-grams that are one fixed stretch of the sentence with word after word in the slot.
 
     `words` are those for which the n-gram exists, `ids` the n-grams.
@@ -119,7 +119,7 @@ class _Set(NamedTuple):
     ids: IntArray
 
 
-_NOTHING = _Set(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
+_NOTHING = _Stretch(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
 
 
 class Replacer:
@@ -141,17 +141,17 @@ class Replacer:
         self.table = table
         self.size = len(table.words)
         everything = np.arange(self.size)
-        self.everything = _Set(everything, everything)
+        self.everything = _Stretch(everything, everything)
         # The n-grams of each order from 2 on, sorted by what follows their first word, and for
         # each shorter n-gram where those end that are a word and then it.
-        self.longer: list[tuple[_Set, IntArray]] = []
+        self.longer: list[tuple[_Stretch, IntArray]] = []
         first = everything
         for level, suffixes in zip(table.levels[1:], table.suffixes[1:], strict=True):
             first = first[level.keys // self.size]
             by_suffix = np.argsort(suffixes, kind="stable")
             n_shorter = len(table.levels[len(self.longer)].keys)
             ends = np.cumsum(np.bincount(suffixes, minlength=n_shorter))
-            self.longer.append((_Set(first[by_suffix], by_suffix), ends))
+            self.longer.append((_Stretch(first[by_suffix], by_suffix), ends))
 
     def _id(self, n: int, context: int, word: int) -> int:
         """Return the id of the n-gram of order `n`, -1 if there is none."""
@@ -172,25 +172,25 @@ class Replacer:
             found.append(gram)
         return found
 
-    def _preceded(self, n: int, gram: int) -> _Set:
+    def _preceded(self, n: int, gram: int) -> _Stretch:
         """Return those n-grams of order `n` that are any word and then `gram`."""
         if gram < 0:
             return _NOTHING
         (words, ids), ends = self.longer[n - 2]
         rows = slice(ends[gram - 1] if gram else 0, ends[gram])
-        return _Set(words[rows], ids[rows])
+        return _Stretch(words[rows], ids[rows])
 
-    def _followed(self, n: int, contexts: _Set, word: int) -> _Set:
+    def _followed(self, n: int, contexts: _Stretch, word: int) -> _Stretch:
         """Return those n-grams of order `n` that are one of `contexts` and then `word`."""
         ids = find(self.table.levels[n - 1].keys, contexts.ids * self.size + word)
         found = ids >= 0
-        return _Set(contexts.words[found], ids[found])
+        return _Stretch(contexts.words[found], ids[found])
 
-    def _children(self, n: int, context: int) -> _Set:
+    def _children(self, n: int, context: int) -> _Stretch:
         """Return the n-grams of order `n` that are `context` and then any word."""
         keys = self.table.levels[n - 1].keys
         begin, end = keys.searchsorted((context * self.size, (context + 1) * self.size)).tolist()
-        return _Set(keys[begin:end] - context * self.size, np.arange(begin, end))
+        return _Stretch(keys[begin:end] - context * self.size, np.arange(begin, end))
 
     def log_prob(self, left: list[int], word: int) -> float:
         """Return log10 p(word | context); `left` holds the context's suffixes, shortest first."""

@@ -98,7 +98,7 @@ def _header(data: bytes, path: Path) -> tuple[list[int], int]:
     return counts, at
 
 
-class _Block:
+class _Lines:
     """Some lines of one section: where each field lies, and what it holds."""
 
     def __init__(self, data: bytes, n: int, name: str) -> None:
@@ -181,7 +181,7 @@ class _Block:
         return out
 
 
-def _blocks(data: bytes, n: int, at: int, name: str) -> Iterator[_Block]:
+def _blocks(data: bytes, n: int, at: int, name: str) -> Iterator[_Lines]:
     """Cut the section of order `n`, which begins after `at`, into blocks of whole lines."""
     found = data.find(b"\\%d-grams:" % n, max(at - 1, 0))
     begin = data.find(b"\n", found) + 1
@@ -191,7 +191,7 @@ def _blocks(data: bytes, n: int, at: int, name: str) -> Iterator[_Block]:
     while begin < end:
         cut = data.rfind(b"\n", begin, min(begin + _BLOCK, end)) + 1
         cut = cut if cut > begin else end
-        yield _Block(data[begin:cut], n, name)
+        yield _Lines(data[begin:cut], n, name)
         begin = cut
 
 
@@ -232,7 +232,7 @@ class _Lookup:
         if (self.hashes[1:] == self.hashes[:-1]).any():
             raise ModelFileError(f"{name} list a word twice")
 
-    def __call__(self, block: _Block, field: int) -> IntArray:
+    def __call__(self, block: _Lines, field: int) -> IntArray:
         wanted = block.hashes(field)
         # Files list n-grams by context, so that most neighbours agree.
         new = np.ones(len(wanted), dtype=np.bool_)
@@ -247,7 +247,7 @@ class _Lookup:
 
 
 def _keys_of(
-    block: _Block, levels: Sequence[Level], n_words: int, lookup: _Lookup
+    block: _Lines, levels: Sequence[Level], n_words: int, lookup: _Lookup
 ) -> IntArray | None:
     """Return the keys of a block's n-grams; None if the first n-1 words of one are no n-gram."""
     n = len(levels) + 1

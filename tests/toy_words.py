@@ -1,0 +1,34 @@
+"""The few words that searches of several tests write with, and random models of them."""
+
+import itertools
+
+import pytest
+
+from contstim.models import ModelSpec
+from contstim.models.registry import FAMILIES, register_family
+from contstim.models.toy import TableModel
+from contstim.text import WordList
+from contstim.text.vocabulary import Vocabulary
+
+LOWER = ["the", "dog", "saw", "cat", "ran", "home", "red", "big", "man", "of", "ate", "fish"]
+UPPER = ["The", "Dog", "Big", "Red"]
+VOCABULARY = Vocabulary(WordList.of(UPPER), WordList.of(LOWER), frozenset({"the", "of"}))
+SENTENCES = ["The dog saw the cat.", "Big fish ate the man.", "The red cat ran home.", "Dog ran."]
+
+#: So few that all their sentences can be tried; each may stand anywhere, twice too.
+SIX = ["ab", "cd", "ef", "gh", "ij", "kl"]
+FREE = Vocabulary(WordList.of(SIX), WordList.of(SIX), frozenset(SIX))
+#: All sentences of three of the six.
+ALL = [" ".join(words) for words in itertools.product(SIX, repeat=3)]
+
+
+def table_model(spec: ModelSpec) -> TableModel:
+    """Return the model of `LOWER` and `UPPER` whose seed is the spec's location."""
+    return TableModel([*LOWER, *UPPER], int(spec.location))
+
+
+@pytest.fixture
+def table_family(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let ``table:SEED`` name such a model; what the family is else comes back after the test."""
+    monkeypatch.setitem(FAMILIES, "table", FAMILIES["ngram"])
+    register_family("table", "for tests", table_model)
