@@ -94,7 +94,8 @@ def select_set(
         In how many of the pairs a sentence may be.
     time_limit
         Seconds for the integer programme. Where they end before it does, the best is taken of what
-        it found, of its relaxation rounded and, without constraints, of pairs chosen one at a time.
+        it found, of its relaxation rounded and, without constraints, of pairs chosen one at a time;
+        that depends on how fast the machine is.
     seed
         Settles which splits are tried one by one where there are more than 10 models.
 
