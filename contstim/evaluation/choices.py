@@ -270,23 +270,10 @@ def check_choices(table: pd.DataFrame, scale: str | None = None) -> pd.DataFrame
         out[column] = out[column].astype(object).fillna(value).astype("str")
     for column in ("model_1", "model_2"):
         out[column] = out[column].astype("str").where(out[column].notna())
-    half = out["model_1"].isna() != out["model_2"].isna()
-    refuse_rows(half, "a pair names one model but not the other ({rows})")
-    same = out["model_1"].notna() & (out["model_1"] == out["model_2"])
-    refuse_rows(same, "model_1 and model_2 of a pair are the same ({rows})")
-    given = out["rt_ms"]
-    out["rt_ms"] = pd.to_numeric(given, errors="coerce")
-    known = given.notna() & ~given.astype("str").str.strip().isin(MISSING)
-    refuse_rows(
-        known & out["rt_ms"].isna(),
-        "rt_ms must be a number, not {value!r} ({rows}); leave it empty if unknown",
-        given,
-    )
+    _refuse_half_targets(out)
+    out["rt_ms"] = _checked_times(out["rt_ms"])
     if "expected" in out:
-        given = out["expected"]
-        out["expected"] = pd.to_numeric(given, errors="coerce")
-        odd = given.notna() & ~out["expected"].isin([1, 2])
-        refuse_rows(odd, "expected must be 1 or 2, not {value!r} ({rows})", given)
+        out["expected"] = _checked_expected(out["expected"])
     groups = out.groupby("participant")["group"].nunique()
     if (groups > 1).any():
         who = groups.index[groups > 1][0]
@@ -298,6 +285,31 @@ def check_choices(table: pd.DataFrame, scale: str | None = None) -> pd.DataFrame
         out["participant"],
     )
     return out
+
+
+def _refuse_half_targets(table: pd.DataFrame) -> None:
+    one, two = table["model_1"], table["model_2"]
+    refuse_rows(one.isna() != two.isna(), "a pair names one model but not the other ({rows})")
+    same = one.notna() & (one == two)
+    refuse_rows(same, "model_1 and model_2 of a pair are the same ({rows})")
+
+
+def _checked_times(given: pd.Series) -> pd.Series:
+    times = pd.to_numeric(given, errors="coerce")
+    known = given.notna() & ~given.astype("str").str.strip().isin(MISSING)
+    refuse_rows(
+        known & times.isna(),
+        "rt_ms must be a number, not {value!r} ({rows}); leave it empty if unknown",
+        given,
+    )
+    return times
+
+
+def _checked_expected(given: pd.Series) -> pd.Series:
+    expected = pd.to_numeric(given, errors="coerce")
+    odd = given.notna() & ~expected.isin([1, 2])
+    refuse_rows(odd, "expected must be 1 or 2, not {value!r} ({rows})", given)
+    return expected
 
 
 def align_choices(table: pd.DataFrame) -> pd.DataFrame:

@@ -331,21 +331,11 @@ def train_recurrent(
         corpus, unseen = corpus.split(heldout_share, options.seed)
     else:
         unseen = TokenCorpus.of(_read([heldout], punctuation), words, [1.0])
-    record: dict[str, Any] = {
-        "digest": _digest(config, options, words, corpus, unseen),
-        "options": asdict(options),
-        "punctuation": punctuation,
-        "sentences": len(corpus),
-        "tokens": len(corpus.ids),
-        "heldout_sentences": len(unseen),
-        "heldout_tokens": len(unseen.ids),
-        "log": [],
-        "seconds": 0.0,
-        "finished": False,
-    }
+    digest = _digest(config, options, words, corpus, unseen)
+    record = _new_record(digest, options, punctuation, corpus, unseen)
     state = out.with_name(out.name + ".state")
     if out.exists() and not state.exists():
-        return _finished_record(out, record["digest"])
+        return _finished_record(out, digest)
     network = RecurrentNetwork.initial(config, words, options.seed).to(where)
     monitor = unseen.first_tokens(options.heldout_tokens, options.seed)
     training = _Training(Trainer(network, corpus, options), monitor, record, out, state, storage)
@@ -537,6 +527,27 @@ def _digest(
     settings = repr((asdict(config), decisive, words.words)).encode()
     arrays = [a for part in (corpus, unseen) for a in (part.ids, part.offsets, part.repeats)]
     return digest_parts([settings, *(array.tobytes() for array in arrays)])
+
+
+def _new_record(
+    digest: str,
+    options: TrainingOptions,
+    punctuation: str,
+    corpus: TokenCorpus,
+    unseen: TokenCorpus,
+) -> dict[str, Any]:
+    return {
+        "digest": digest,
+        "options": asdict(options),
+        "punctuation": punctuation,
+        "sentences": len(corpus),
+        "tokens": len(corpus.ids),
+        "heldout_sentences": len(unseen),
+        "heldout_tokens": len(unseen.ids),
+        "log": [],
+        "seconds": 0.0,
+        "finished": False,
+    }
 
 
 def _finished_record(out: Path, digest: str) -> dict[str, Any]:
