@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from contstim.text.vocabulary import Vocabulary
     from contstim.text.words import WordOptions
 
+# What share of the words of natural sentences a vocabulary of their language has, at least.
+_SHARED = 0.25
+
 
 def add_people(parser: CommandParser, *names: str) -> None:
     """Add the options of `contstim.selection.People`, all or those named."""
@@ -106,6 +109,25 @@ def read_vocabulary(path: str | None, options: WordOptions | None = None) -> Voc
                 f"nowhere: {shown}",
             )
     return vocabulary if options is None else options.choose(vocabulary, Path())
+
+
+def small_share(sentences: Iterable[str], vocabulary: Vocabulary | None = None) -> str:
+    """Return how few words of sentences a vocabulary has, "1 of the 7", or nothing if enough.
+
+    Parameters
+    ----------
+    sentences
+        Sentences of any language.
+    vocabulary
+        By default the bundled English one.
+    """
+    from contstim.text.diversity import words_of
+    from contstim.text.vocabulary import bundled_vocabulary
+
+    own = {word for sentence in sentences for word in words_of(sentence)}
+    known = vocabulary or bundled_vocabulary()
+    shared = own & {word.casefold() for word in (*known.first, *known.elsewhere)}
+    return f"{len(shared):,} of the {len(own):,}" if len(shared) < _SHARED * len(own) else ""
 
 
 def add_decisions(parser: CommandParser) -> None:

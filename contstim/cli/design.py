@@ -27,7 +27,15 @@ from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from contstim.cli.common import add_decisions, add_people, approved, people_of, tell, write_rows
+from contstim.cli.common import (
+    add_decisions,
+    add_people,
+    approved,
+    people_of,
+    small_share,
+    tell,
+    write_rows,
+)
 from contstim.cli.parsing import (
     CommandParser,
     given,
@@ -295,6 +303,14 @@ def _trials(args: argparse.Namespace) -> int:
         write_record(Path(args.out), {"layout": asdict(resolved), "seed": args.seed})
     models = {*trials["model_1"].dropna(), *trials["model_2"].dropna()}
     tell(f"{trials.attrs['trials']} trials a participant")
+    chosen = trials.loc[trials["model_1"].notna(), ["sentence_1", "sentence_2"]]
+    from_pool = resolved.catch + resolved.random_natural
+    if from_pool and not args.pool and (share := small_share({*chosen.to_numpy().flat})):
+        tell(
+            "catch trials and random pairs are made of the bundled English sentences, and the "
+            f"bundled words have {share} different words of your pairs and triplets; if those are "
+            "in another language, give natural sentences of it as --pool"
+        )
     if len(models) > 1:
         comparisons = len(list(combinations(models, 2)))
         plan = plan_design(resolved.groups, comparisons, participants=resolved.participants)

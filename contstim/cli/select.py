@@ -158,12 +158,18 @@ def run(args: argparse.Namespace) -> int:
         if name in attrs:
             tell(f"{name}: {attrs[name]}")
     for pair in attrs.get("pairs", ()):
-        left_out = {name: pair[name] for name in ("not finite", "repeated natural") if pair[name]}
-        if pair["unfilled"] or left_out:
+        left_out = [
+            f"{pair[name]} {name}" for name in ("not finite", "repeated natural") if pair[name]
+        ]
+        short = [
+            f"{one['model']} {one['stratum'] + 1} ({one['selected']} of {one['wanted']})"
+            for one in pair["unfilled"]
+        ]
+        if short or left_out:
             tell(
                 f"{pair['model_1']} and {pair['model_2']}: {pair['selected']} of "
-                f"{pair['considered']} selected; left out {left_out or 'none'}; strata not "
-                f"filled: {pair['unfilled'] or 'none'}",
+                f"{pair['considered']} selected; left out: {', '.join(left_out) or 'none'}; "
+                f"strata not filled, from the lowest: {', '.join(short) or 'none'}",
             )
     if "separations" in attrs:
         least = min(attrs["separations"], key=lambda pair: pair["separated"])

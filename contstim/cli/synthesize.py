@@ -39,6 +39,7 @@ from contstim.cli.common import (
     read_vocabulary,
     refuse_overwriting,
     resumable,
+    small_share,
     tell,
     tell_failed,
     word_options,
@@ -54,11 +55,8 @@ from contstim.pipeline.synthesis import FailedTasksError, SynthesisRequest, writ
 from contstim.search import OPTION_OF, STRATEGIES, options
 from contstim.search.results import Row, Triplet, written_and_natural
 from contstim.search.targets import NAMED_TARGETS
-from contstim.text.diversity import diversity_line, words_of
-from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
-
-# What share of the words of natural sentences a vocabulary of their language has, at least.
-_SHARED = 0.25
+from contstim.text.diversity import diversity_line
+from contstim.text.vocabulary import Vocabulary
 
 
 def configure(parser: CommandParser) -> None:
@@ -166,14 +164,10 @@ def _tell_foreign(sentences: Sequence[str], vocabulary: Vocabulary | None) -> No
 
     Models of word pieces know any word, and would write theirs into sentences of another language.
     """
-    own = {word for sentence in sentences for word in words_of(sentence)}
-    known = vocabulary or bundled_vocabulary()
-    shared = own & {word.casefold() for word in (*known.first, *known.elsewhere)}
-    if len(shared) < _SHARED * len(own):
+    if share := small_share(sentences, vocabulary):
         tell(
-            f"the vocabulary has {len(shared):,} of the {len(own):,} different words of the "
-            "sentences; if they are in another language, make one of it with 'contstim "
-            "vocabulary' and give it as --vocabulary",
+            f"the vocabulary has {share} different words of the sentences; if they are in another "
+            "language, make one of it with 'contstim vocabulary' and give it as --vocabulary",
         )
 
 

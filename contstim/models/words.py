@@ -12,7 +12,7 @@ from contstim.arrays import BoolArray, IntArray
 from contstim.errors import InputError, UnknownWordError
 from contstim.models import ModelSpec
 from contstim.models.base import Event
-from contstim.text import PUNCTUATION_POLICIES, Sentence, WordList, tokens_of_word
+from contstim.text import PUNCTUATION_POLICIES, Sentence, WordList, split_word, tokens_of_word
 
 #: Symbols of the beginning and the end of a sentence, and of unknown words.
 START, END, UNKNOWN = "<s>", "</s>", "<unk>"
@@ -101,9 +101,16 @@ class WordTokenizer:
     def _known_id(self, token: str, sentence: str) -> int:
         number = self._id(token)
         if number is None:
+            message = f"{self.name} does not know {token!r} in {sentence!r}"
+            core = split_word(token)[1]
+            if core != token and self._id(core) is not None:
+                raise UnknownWordError(
+                    f"{message}, but {core!r}; ask for punctuation=split or punctuation=drop, as "
+                    "the model was trained"
+                )
             raise UnknownWordError(
-                f"{self.name} does not know {token!r} in {sentence!r}; leave the sentence out, use "
-                "a model trained with the word, or ask for unknown=unk"
+                f"{message}; leave the sentence out, use a model trained with the word, or ask for "
+                "unknown=unk"
             )
         return number
 

@@ -192,7 +192,8 @@ def _refuse_crowds(trials: TrialCells) -> None:
     if most > trials.groups:
         raise InfeasibleError(
             f"the sentence {sentence!r} is in {most} trials, nobody may see it twice, and the "
-            f"number of groups is {trials.groups}; use more groups or replace the sentence"
+            f"number of groups is {trials.groups}; use more groups, or leave out some of the "
+            "pairs or triplets that have it"
         )
     # Three comparisons of three sentences need three groups though each sentence is in two only.
     if trials.groups < 3:

@@ -70,3 +70,27 @@ def test_a_vocabulary_of_wordfreq_holds_what_the_models_know(
     assert "words left out that ngram:2.arpa does not know\n" in said
     assert main(["vocabulary", "--language", "klingon"]) == 2
     assert "unknown wordfreq language 'klingon'" in capsys.readouterr().err
+
+
+def test_who_would_have_english_catch_trials_in_a_german_study_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    lines = TEXT.splitlines()
+    pair = {"model_1": ["a"], "model_2": ["b"]}
+    natural = pair | {"sentence_1": lines[:1], "sentence_2": lines[1:2]}
+    pd.DataFrame(natural).to_csv("pairs.csv", index=False)
+    Path("pool.txt").write_text(TEXT, encoding="utf-8")
+    design = ["design", "trials", "--natural", "pairs.csv", "--groups", "1", "--catch", "1"]
+    told = (
+        "catch trials and random pairs are made of the bundled English sentences, and the bundled "
+        "words have 1 of the 12 different words of your pairs and triplets; if those are in "
+        "another language, give natural sentences of it as --pool\n"
+    )
+    assert main([*design, "--out", "trials.csv"]) == 0
+    assert told in capsys.readouterr().err
+    assert main([*design, "--pool", "pool.txt", "--out", "german.csv"]) == 0
+    assert "--pool" not in capsys.readouterr().err
+    assert set(pd.read_csv("german.csv")["sentence_1"]) <= {*lines}
+    assert main([*design[:-2], "--out", "none.csv"]) == 0  # no trial is of the pool
+    assert "--pool" not in capsys.readouterr().err

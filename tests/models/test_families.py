@@ -172,6 +172,12 @@ def test_an_unknown_word_is_refused_by_name_or_counted_as_unk(
         f"{model.spec} does not know 'zebra' in 'The zebra ran.'; leave the sentence out, use a "
         "model trained with the word, or ask for unknown=unk"
     )
+    with pytest.raises(UnknownWordError) as error:
+        load_model(keeping := specs[family].replace("=split", "=keep")).score(["The cat, slept."])
+    assert str(error.value) == (
+        f"{load_model(keeping).spec} does not know 'cat,' in 'The cat, slept.', but 'cat'; ask for "
+        "punctuation=split or punctuation=drop, as the model was trained"
+    )
     assert model.knows(["zebra", "cat", "cat.", "Cat"]).tolist() == [False, True, True, False]
     lenient = load_model(specs[family] + "&unknown=unk")
     scores = lenient.score(["The zebra ran.", "The okapi ran.", "The dog ran."])

@@ -225,7 +225,7 @@ def test_sentences_for_which_there_are_too_few_groups_are_refused():
     natural["sentence_1"] = "same old sentence"
     assert refusal(InfeasibleError, natural, layout=Layout(1, 1)) == (
         "the sentence 'same old sentence' is in 2 trials, nobody may see it twice, and the number "
-        "of groups is 1; use more groups or replace the sentence"
+        "of groups is 1; use more groups, or leave out some of the pairs or triplets that have it"
     )
     natural["sentence_2"] = "same  old sentence"
     assert refusal(InfeasibleError, natural, layout=Layout(2, 1)) == (

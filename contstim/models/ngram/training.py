@@ -242,7 +242,7 @@ def discounts_of(adjusted: IntArray, n: int, fallback: Discounts | None) -> Disc
     if fallback is None:
         raise InputError(
             f"Kneser-Ney discounts cannot be estimated from this text, since {problem}; use more "
-            "text, a lower order, or give fallback discounts such as 0.5, 1, 1.5"
+            "text, a lower order, or give fallback discounts, such as --fallback 0.5,1,1.5"
         )
     return fallback
 

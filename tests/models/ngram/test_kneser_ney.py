@@ -261,8 +261,8 @@ def test_agrees_with_lmplz(tmp_path: Path) -> None:
         (
             {},
             "Kneser-Ney discounts cannot be estimated from this text, since no 1-gram has the "
-            "adjusted count 1; use more text, a lower order, or give fallback discounts such as "
-            "0.5, 1, 1.5",
+            "adjusted count 1; use more text, a lower order, or give fallback discounts, such as "
+            "--fallback 0.5,1,1.5",
         ),
     ],
     ids=str,
