@@ -18,13 +18,12 @@ import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import platformdirs
 from numpy.typing import NDArray
 
-from contstim.arrays import IntArray
+from contstim.arrays import AnyArray, IntArray
 from contstim.errors import MissingExtraError, ModelFileError, OutputError
 from contstim.files import digest_parts, file_digest, lock, remove, replacing
 from contstim.models.ngram import Level, NgramTable, find
@@ -183,7 +182,7 @@ class _Cursor:
         self.at += n_bytes
         return part
 
-    def array(self, kind: str, count: int) -> NDArray[Any]:
+    def array(self, kind: str, count: int) -> AnyArray:
         """Return the next `count` values of a type."""
         dtype = np.dtype(kind)
         return np.frombuffer(self.take(count * dtype.itemsize), dtype=dtype)

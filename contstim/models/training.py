@@ -15,10 +15,9 @@ from os import PathLike
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
-from contstim.arrays import FloatArray, IntArray
+from contstim.arrays import FloatArray, IntArray, TokenArray
 from contstim.errors import InputError
 from contstim.settings import Count, one_of, option, settings
 from contstim.tables import numbered_lines
@@ -218,7 +217,7 @@ class TrainingText:
     """
 
     words: tuple[str, ...]
-    ids: NDArray[np.int32]
+    ids: TokenArray
     lengths: IntArray
     n_sentences: tuple[int, ...]
 
@@ -227,7 +226,7 @@ class TrainingText:
         """How often each word occurs, shape (V,)."""
         return np.bincount(self.ids, minlength=len(self.words))
 
-    def renumbered(self, table: Mapping[str, int], other: int) -> NDArray[np.int32]:
+    def renumbered(self, table: Mapping[str, int], other: int) -> TokenArray:
         """Return the tokens by the ids of `table`, and `other` where it has none; shape (N,)."""
         return np.array([table.get(word, other) for word in self.words], dtype=np.int32)[self.ids]
 
@@ -308,7 +307,7 @@ class TokenCorpus:
         How often each sentence is seen in a pass, shape (S,); 0.5 is every other pass, at random.
     """
 
-    ids: NDArray[np.int32]
+    ids: TokenArray
     offsets: IntArray
     repeats: FloatArray
 

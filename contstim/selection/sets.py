@@ -9,9 +9,8 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from contstim.arrays import FloatArray, IntArray
+from contstim.arrays import AnyArray, FloatArray, IntArray
 from contstim.errors import InfeasibleError, InputError, require_known
 from contstim.progress import waiting
 from contstim.selection.constraints import SelectionConstraint
@@ -424,13 +423,13 @@ def _priced_pairs(measure: PairMeasure, keep: IntArray, prices: FloatArray, n: i
     return keep[np.concatenate(found)]
 
 
-def _ends(projection: NDArray[Any], depth: int) -> tuple[IntArray, IntArray]:
+def _ends(projection: AnyArray, depth: int) -> tuple[IntArray, IntArray]:
     """Return the `depth` rows of largest and of smallest projection."""
     high = np.argpartition(-projection, depth - 1)[:depth]
     return high, np.argpartition(projection, depth - 1)[:depth]
 
 
-def _disjoint(values: NDArray[Any], high: IntArray, low: IntArray, count: int) -> IntArray:
+def _disjoint(values: AnyArray, high: IntArray, low: IntArray, count: int) -> IntArray:
     """Return up to `count` pairs of largest `values`, greedily, no row twice; shape (., 2)."""
     flat = values.ravel()
     best = np.argpartition(-flat, min(40 * count, flat.size) - 1)[: 40 * count]

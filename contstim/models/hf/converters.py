@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from tokenizers import Tokenizer
 from transformers import (
@@ -29,12 +28,11 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
+from contstim.arrays import AnyArray
 from contstim.errors import MissingExtraError, ModelFileError
 from contstim.models.hf.checkpoint import UNREADABLE, quiet
 from contstim.models.packages import convert_once, digest_of_files, package_file
 from contstim.models.registry import bundled_folder
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -50,17 +48,17 @@ class OnnxGraph:
     """
 
     path: Path
-    weights: dict[str, Array]
+    weights: dict[str, AnyArray]
     _nodes: dict[str, Any] = field(repr=False)
     _maker: dict[str, Any] = field(repr=False)
 
-    def weight(self, name: str) -> Array:
+    def weight(self, name: str) -> AnyArray:
         """Return the weight called `name`. Raises `ModelFileError` if there is none."""
         if name not in self.weights:
             raise ModelFileError(f"{str(self.path)!r} has no weight {name!r}; it is another model")
         return self.weights[name]
 
-    def operand(self, node: str, place: int) -> Array:
+    def operand(self, node: str, place: int) -> AnyArray:
         """Return the weight that goes into a node, in float32.
 
         A weight stored as 8-bit integers q comes through a node DequantizeLinear and is
@@ -97,7 +95,8 @@ class OnnxGraph:
                 "for the whole weight can be read"
             )
         offset = int(zero[0].reshape(-1)[0]) if zero else 0
-        values: Array = (quantised.astype(np.float32) - offset) * np.float32(scale.reshape(-1)[0])
+        factor = np.float32(scale.reshape(-1)[0])
+        values: AnyArray = (quantised.astype(np.float32) - offset) * factor
         return values
 
 

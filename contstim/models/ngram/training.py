@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
-from contstim.arrays import BoolArray, FloatArray, IntArray
+from contstim.arrays import BoolArray, FloatArray, IntArray, TokenArray
 from contstim.errors import InputError
 from contstim.models.ngram import Level, NgramTable
 from contstim.models.ngram.arpa import write_arpa
@@ -64,7 +63,7 @@ class Corpus:
     """
 
     words: tuple[str, ...]
-    ids: NDArray[np.int32]
+    ids: TokenArray
     n_sentences: int
 
     @property
@@ -130,7 +129,7 @@ def _refuse_reserved(paths: Sequence[Path], punctuation: str) -> None:
                     )
 
 
-def _bounded(ids: NDArray[np.int32], lengths: IntArray, start: int, end: int) -> NDArray[np.int32]:
+def _bounded(ids: TokenArray, lengths: IntArray, start: int, end: int) -> TokenArray:
     """Put `start` and `end` around the sentences of the given `lengths`."""
     out = np.empty(len(ids) + 2 * len(lengths), dtype=np.int32)
     ends = np.cumsum(lengths + 2)
@@ -183,7 +182,7 @@ def count_ngrams(corpus: Corpus, order: int) -> list[Counts]:
     by_order = [(np.arange(size), np.zeros(size, dtype=np.int64), raw)]
     begins = np.arange(size) == start  # which n-grams begin with <s>
     begun = [begins]
-    gram_at: NDArray[np.int32] = ids  # id of the n-gram that ends at each token
+    gram_at: TokenArray = ids  # id of the n-gram that ends at each token
     for n in range(2, order + 1):
         at = np.flatnonzero(place >= n - 1)
         keys = gram_at[at - 1].astype(np.int64)
