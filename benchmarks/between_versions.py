@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import random
 import statistics
 import subprocess
 import sys
@@ -97,6 +98,10 @@ timed(lambda: contstim.evaluate(choices, scores, **published))
         *("models", "train", "ngram", "POOL", "--order", "3", "--fallback", "0.5,1,1.5"),
         *("--out", "OUT/mine.arpa"),
     ],
+    "ngram: a trigram model of 1,920,000 words, by the command line": [
+        *("models", "train", "ngram", "TEXT", "--order", "3", "--fallback", "0.5,1,1.5"),
+        *("--out", "OUT/mine.arpa"),
+    ],
     "runs: a study of 8 triplets of n-gram models, by the command line": ["run", "PLAN"],
     "command line: --help": ["--help"],
     "command line: one sentence, bigram against trigram": [
@@ -120,6 +125,12 @@ per_pair = 8
 UNLIMITED = ("contstim/text/diversity.py", "most_use = 1.0\n", ["--most-use", "1"])
 
 
+def text_of(words: list[str]) -> str:
+    """Return 160,000 lines of 12 words, each drawn at random from `words`."""
+    draw = random.Random(0)
+    return "\n".join(" ".join(draw.choices(words, k=12)) for _ in range(160_000))
+
+
 def seconds(tree: Path, call: str | list[str], choices: str | None) -> float:
     """Return the processor time that a call takes in a checkout."""
     with tempfile.TemporaryDirectory() as folder:
@@ -134,7 +145,10 @@ def seconds(tree: Path, call: str | list[str], choices: str | None) -> float:
             pool.write_bytes((tree / "contstim" / "data" / "pool.txt").read_bytes())
             listed = Path(folder, "words.txt")
             listed.write_text("\n".join(sorted({*pool.read_text("utf-8").split()})[::8]), "utf-8")
-            names |= {"POOL": str(pool), "WORDS": str(listed)}
+            text = Path(folder, "text.txt")
+            if "TEXT" in call:
+                text.write_text(text_of(pool.read_text("utf-8").split()), "utf-8")
+            names |= {"POOL": str(pool), "WORDS": str(listed), "TEXT": str(text)}
             words = [names.get(word, word.replace("OUT", folder)) for word in call]
             words += UNLIMITED[2] * (unlimited and words[0] == "synthesize")
             command = [sys.executable, "-c", "import sys; from contstim.cli import main; sys.exit("
