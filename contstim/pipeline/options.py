@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
 
-from contstim.errors import InputError
+from contstim.errors import InfeasibleError, InputError
+from contstim.models.base import SentenceModel
+from contstim.pipeline.work import model_on_processor
 from contstim.search import DEFAULT, OPTION_OF, STRATEGIES, strategy_called, with_options
 from contstim.search.problem import Edits
 from contstim.search.targets import (
@@ -20,6 +22,7 @@ from contstim.search.targets import (
     parse_floor,
 )
 from contstim.settings import Count, Natural, Several, one_of, option, settings
+from contstim.text import Sentence
 from contstim.text.diversity import MOST_USE
 from contstim.text.words import LIKENESSES
 
@@ -29,6 +32,10 @@ STARTS = ("partitioned", "shared", "all")
 
 def _starts(value: str) -> str:
     return "partitioned" if value == "dealt" else value  # its name in plans written before
+
+
+#: What is searched for: triplets of a pair of specs, or sentences on which sets of models disagree.
+Wanted = tuple[str, str] | Sides
 
 
 @settings
@@ -211,3 +218,43 @@ class SynthesisOptions:
         """The strategy's options that are given."""
         options = {option: getattr(self, option) for option in OPTION_OF}
         return {option: value for option, value in options.items() if value is not None}
+
+    def check_certificates(self, starts: Mapping[Wanted, Sequence[str]]) -> None:
+        """Check that there are certificates, if they are asked for; loads the models.
+
+        Raises
+        ------
+        InputError
+            As `contstim.search.certificate.check_bounded`.
+        """
+        if not self.certificate:
+            return
+        from contstim.search.certificate import check_bounded  # of no use to networks
+
+        loaded = dict[str, SentenceModel]()
+        for wanted, sentences in starts.items():
+            sides = wanted if isinstance(wanted, Sides) else self.side(wanted[:1], wanted[1:])
+            for spec in sides.models:
+                if spec not in loaded:
+                    loaded[spec] = model_on_processor(spec)
+            check_bounded([loaded[spec] for spec in sides.models], sentences)
+
+    def check_words(self, specs: Iterable[str], sentences: Sequence[str]) -> None:
+        """Check the words listed for positions before anything is searched; loads the models.
+
+        Raises
+        ------
+        InfeasibleError
+            If a model knows none of a position's words, with the punctuation of any sentence there.
+        """
+        parsed = [Sentence.parse(sentence) for sentence in sentences]
+        for model in map(model_on_processor, specs if self.words_at else ()):
+            for position, words in ((int(p), listed) for p, listed in self.words_at.items()):
+                long = [sentence for sentence in parsed if position < len(sentence.words)]
+                marks = {(sentence.before[position], sentence.after[position]) for sentence in long}
+                surfaces = [before + word + after for before, after in marks for word in words]
+                if surfaces and not model.knows(surfaces).any():
+                    raise InfeasibleError(
+                        f"none of the {len(words)} words listed for position {position} is known "
+                        f"to {model.spec}; list words it knows"
+                    )

@@ -19,7 +19,7 @@ from contstim.errors import ContstimError, InputError, OutputError, near_matches
 from contstim.files import holder_of, json_value, lock, write_whole
 from contstim.pipeline import Engine, Executor
 from contstim.pipeline.options import SynthesisOptions
-from contstim.pipeline.searches import check_certified, check_listed, starts_of
+from contstim.pipeline.searches import starts_of
 from contstim.pipeline.stages import (
     SCORE,
     Run,
@@ -188,11 +188,12 @@ def run_study(
         write_whole(store.folder / _PLAN, json.dumps(saved, indent=1) + "\n")
         if (synthesis := plan.get(SynthesisOptions)) is not None:
             with chdir(plan.folder):
-                check_listed(records, synthesis, run.sentences)
+                synthesis.check_words(records, run.sentences)
                 names = {given: model.name for given, model in records.items()}
                 wanted = synthesis.sides(plan.models) or plan.pairs()
                 seed = plan.study.seed
-                check_certified(starts_of(run.sentences, wanted, names, synthesis, seed), synthesis)
+                starts = starts_of(run.sentences, wanted, names, synthesis, seed)
+                synthesis.check_certificates(starts)
         words = plan.vocabulary.file
         path = None if words is None else (plan.folder / words).resolve()
         if plan.vocabulary.given:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from contstim.errors import InfeasibleError, InputError
+from contstim.errors import InputError
 from contstim.files import digest_of
-from contstim.models.base import SentenceModel
-from contstim.pipeline.options import SynthesisOptions
+from contstim.pipeline.options import SynthesisOptions, Wanted
 from contstim.pipeline.tasks import SynthesisTask, synthesis_from
-from contstim.pipeline.work import ModelRecord, RunStore, Task, model_on_processor
+from contstim.pipeline.work import ModelRecord, RunStore, Task
 from contstim.search.problem import check_natural
 from contstim.search.results import (
     OneWay,
@@ -28,9 +27,6 @@ from contstim.search.targets import Sides, spread
 from contstim.text import Sentence
 from contstim.text.diversity import WordLimit
 from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
-
-#: What is searched for: triplets of a pair of specs, or sentences on which sets of models disagree.
-Wanted = tuple[str, str] | Sides
 
 #: By sentence whose searches are known to be needed, words that may not be written.
 Barred = dict[str, tuple[str, ...]]
@@ -293,45 +289,3 @@ def starts_of(
             of_pair = [sentences[i] for i in rng.permutation(len(sentences))]
         starts[pair] = of_pair[: options.per_pair]
     return starts
-
-
-def check_certified(starts: Mapping[Wanted, Sequence[str]], options: SynthesisOptions) -> None:
-    """Check that there are certificates, if they are asked for; loads the models.
-
-    Raises
-    ------
-    InputError
-        As `contstim.search.certificate.check_bounded`.
-    """
-    if not options.certificate:
-        return
-    from contstim.search.certificate import check_bounded  # of no use to networks
-
-    loaded = dict[str, SentenceModel]()
-    for wanted, sentences in starts.items():
-        sides = wanted if isinstance(wanted, Sides) else options.side(wanted[:1], wanted[1:])
-        for spec in sides.models:
-            if spec not in loaded:
-                loaded[spec] = model_on_processor(spec)
-        check_bounded([loaded[spec] for spec in sides.models], sentences)
-
-
-def check_listed(specs: Iterable[str], options: SynthesisOptions, sentences: Sequence[str]) -> None:
-    """Check the words listed for positions before anything is searched; loads the models.
-
-    Raises
-    ------
-    InfeasibleError
-        If a model knows none of a position's words, with the punctuation of any sentence there.
-    """
-    parsed = [Sentence.parse(sentence) for sentence in sentences]
-    for model in map(model_on_processor, specs if options.words_at else ()):
-        for position, words in ((int(p), listed) for p, listed in options.words_at.items()):
-            long = [sentence for sentence in parsed if position < len(sentence.words)]
-            marks = {(sentence.before[position], sentence.after[position]) for sentence in long}
-            surfaces = [before + word + after for before, after in marks for word in words]
-            if surfaces and not model.knows(surfaces).any():
-                raise InfeasibleError(
-                    f"none of the {len(words)} words listed for position {position} is known to "
-                    f"{model.spec}; list words it knows"
-                )

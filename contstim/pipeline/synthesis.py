@@ -23,7 +23,7 @@ from contstim.models.base import UNSTATED
 from contstim.models.cache import versions
 from contstim.pipeline import Engine, Executor
 from contstim.pipeline.options import SynthesisOptions
-from contstim.pipeline.searches import Searches, check_certified, check_listed, starts_of
+from contstim.pipeline.searches import Searches, starts_of
 from contstim.pipeline.tasks import score_tasks
 from contstim.pipeline.work import RunContext, RunStore, StageTable, Task
 from contstim.search.problem import check_different
@@ -103,7 +103,7 @@ class SynthesisRequest:
             given twice, a sentence has only one word, or a certificate is asked for that models
             do not have.
         InfeasibleError
-            As `check_listed`.
+            As `SynthesisOptions.check_words`.
         """
         wanted = self.options.sides(self.models)
         if not wanted and not self.pairs:
@@ -116,7 +116,7 @@ class SynthesisRequest:
                     f"{spec!r} scores the sentences it holds and no others, so that none can be "
                     "written for it; use a model that can be loaded"
                 )
-        check_listed(models, self.options, self.clean)
+        self.options.check_words(models, self.clean)
         names = {spec: model.name for spec, model in models.items()}
         pairs = set()
         for one, two in ((names[a], names[b]) for a, b in self.pairs):
@@ -130,7 +130,7 @@ class SynthesisRequest:
         for sides in wanted:
             sides.named(names)  # refuses one model by two specs
         starts = starts_of(self.clean, wanted or self.pairs, names, self.options, self.seed)
-        check_certified(starts, self.options)
+        self.options.check_certificates(starts)
         words = self.vocabulary or bundled_vocabulary()
         return Searches(
             models, versions(), words.digest, self.options, self.seed, starts, words=words
