@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Iterable
+from numbers import Integral
 
 
 class ContstimError(Exception):
@@ -67,6 +68,18 @@ def near_matches(name: str, known: Iterable[str], all_of: str = "choose one of")
     if close:
         return "did you mean " + " or ".join(repr(c) for c in close) + "?"
     return f"{all_of} " + ", ".join(repr(c) for c in choices)
+
+
+def require_whole(name: str, value: object, least: int) -> None:
+    """Refuse what is no whole number of at least `least`.
+
+    Raises
+    ------
+    InputError
+        Naming the value.
+    """
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        raise InputError(f"{name} is {value!r}; give a whole number of at least {least}")
 
 
 def require_known(kind: str, name: str, known: Collection[str]) -> None:

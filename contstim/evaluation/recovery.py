@@ -11,7 +11,7 @@ import pandas as pd
 from scipy.special import expit
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
-from contstim.errors import InputError, require_known
+from contstim.errors import InputError, require_known, require_whole
 from contstim.evaluation.choices import CATCH
 from contstim.evaluation.simulate import exact_interval
 from contstim.progress import track
@@ -183,8 +183,7 @@ _ENDS = ("n_trials", "low", "high")
 def _check_numbers(n_participants: int, trials_each: int, n_studies: int, target: float) -> None:
     numbers = {"n_participants": n_participants, "trials_each": trials_each, "n_studies": n_studies}
     for name, value in numbers.items():
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise InputError(f"{name} is {value!r}; give a whole number of at least 1")
+        require_whole(name, value, 1)
     if not 0 < target < 1:
         raise InputError(f"target is {target}; give a share between 0 and 1")
     if n_participants * trials_each * n_studies > _MOST_ANSWERS:

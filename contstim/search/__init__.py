@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import Field, fields
 from typing import Any, TypeVar, get_type_hints
 
-from contstim.errors import InputError, require_known
+from contstim.errors import InputError, require_known, require_whole
 from contstim.models.base import SentenceModel
 from contstim.progress import waiting
 from contstim.search.beam import Beam
@@ -149,9 +149,9 @@ def synthesize(
         If a model does not know a word of `sentence`.
     InputError
         If the two models are one, if both a problem and models are given or neither, if the
-        sentence has one word only, if no vocabulary word may stand at a position, or if a model's
-        score is not higher for more acceptable sentences (``reduction=ppl``); if a certificate is
-        asked for that there is none of.
+        sentence has one word only, if seed or attempt is below 0, if no vocabulary word may stand
+        at a position, or if a model's score is not higher for more acceptable sentences
+        (``reduction=ppl``); if a certificate is asked for that there is none of.
 
     Examples
     --------
@@ -170,6 +170,8 @@ def synthesize(
         problem = Problem.pair(reject, accept)
     elif problem is None or reject is not None or accept is not None:
         raise InputError("say what is wanted: either problem=, or reject= and accept=")
+    require_whole("seed", seed, 0)
+    require_whole("attempt", attempt, 0)
     if len(sentence.split()) < 2:
         raise InputError(
             f"a sentence to start from needs at least two words, got {sentence!r}; leave it out"

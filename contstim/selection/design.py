@@ -9,7 +9,13 @@ import numpy as np
 import pandas as pd
 
 from contstim.arrays import IntArray
-from contstim.errors import InfeasibleError, InputError, ValidationError, require_known
+from contstim.errors import (
+    InfeasibleError,
+    InputError,
+    ValidationError,
+    require_known,
+    require_whole,
+)
 from contstim.selection.allocation import TrialCells, allocate, separate_words
 from contstim.settings import Count, Natural, Several, one_of, settings
 from contstim.tables import CHOICES, require_columns
@@ -128,6 +134,7 @@ def design_trials(
     if isinstance(layout, str):
         require_known("layout", layout, LAYOUTS)
         layout = LAYOUTS[layout]
+    require_whole("seed", seed, 0)
     rng = np.random.default_rng(seed)
     parts, starts = _selected(natural, triplets, layout, rng)
     used = {s for part in parts for name in ("sentence_1", "sentence_2") for s in part[name]}
@@ -267,7 +274,8 @@ def _fillers(
     if len(catch) < n_catch or len(rest) < 2 * n_random:
         raise InfeasibleError(
             f"{n_random} random pairs and {n_catch} catch trials need {2 * n_random + n_catch} "
-            f"natural sentences, but the pool has {len(free)} that are not used already; "
+            f"natural sentences, but the pool has {len(free)} that are not used already"
+            f"{f', {len(catch)} of which have words to shuffle' if len(catch) < n_catch else ''}; "
             "give a larger pool"
         )
     pairs = list(zip(rest[:n_random], rest[n_random : 2 * n_random], strict=True))

@@ -110,6 +110,10 @@ def select_natural_pairs(
     for name, value in (("accept_from", accept_from), ("reject_below", reject_below)):
         if value is not None and not 0 < value <= 1:
             raise InputError(f"{name} is {value}; fractional ranks lie above 0 and up to 1")
+    if not (time_limit is None or time_limit > 0):
+        raise InputError(f"time_limit is {time_limit}; give seconds above 0, or None")
+    if not relative_gap >= 0:
+        raise InputError(f"relative_gap is {relative_gap}; give a share of at least 0")
     keep, excluded = eligible_rows(ranked, eligible)
     roles = _roles(ranked.models, wanted)
     problem, split = _problem(ranked, keep, roles, accept_from, reject_below)

@@ -15,7 +15,7 @@ from pydantic import Field
 from scipy.special import expit
 
 from contstim.arrays import FloatArray
-from contstim.errors import InputError
+from contstim.errors import InputError, require_whole
 from contstim.settings import option, settings
 
 #: From so many groups on, tests run across groups; the smallest two-sided p of six is 0.031.
@@ -95,7 +95,7 @@ class People:
         -------
         array
             Probabilities, of the same shape: the mean over effects, by Gauss and Hermite's
-            quadrature.
+            quadrature; NaN where a difference is.
 
         Examples
         --------
@@ -105,7 +105,7 @@ class People:
         _, curve = _curve(self)
         # Linear interpolation between equally spaced points.
         place = np.minimum(np.abs(scaled) * ((_GRID - 1) / self.most), _GRID - 1.0)
-        before = np.minimum(place.astype(np.int64), _GRID - 2)
+        before = np.minimum(np.nan_to_num(place).astype(np.int64), _GRID - 2)
         chosen = curve[before] + (place - before) * np.diff(curve)[before]
         return np.where(np.asarray(scaled) < 0, 1 - chosen, chosen)
 
@@ -336,8 +336,7 @@ def plan_design(
     if participants is not None:
         numbers["participants"] = participants
     for name, value in numbers.items():
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise InputError(f"{name} is {value!r}; give a whole number of at least 1")
+        require_whole(name, value, 1)
     if not 0 < alpha < 1:
         raise InputError(f"alpha is {alpha}; give a rate between 0 and 1")
     unit = unit_of_tests(groups)

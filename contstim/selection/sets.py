@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from contstim.arrays import AnyArray, FloatArray, IntArray
-from contstim.errors import InfeasibleError, InputError, require_known
+from contstim.errors import InfeasibleError, InputError, require_known, require_whole
 from contstim.progress import waiting
 from contstim.selection.constraints import SelectionConstraint
 from contstim.selection.cover import Cover, PairMeasure, kept_pairs
@@ -143,7 +143,7 @@ def select_set(
     smallest rank difference is largest. Without constraints they are chosen one at a time
     (`Cover.levelled`), and HiGHS is asked only where that stays more than 2 % below the bound.
     """
-    _refuse(n, seed, uses, criterion, margin, people)
+    _refuse(n, seed, uses, criterion, margin, people, time_limit)
     ranked = rank_scores(log_probs)
     keep, excluded = eligible_rows(ranked, eligible)
     given = _given(pairs, ranked)
@@ -182,12 +182,19 @@ def select_set(
 
 
 def _refuse(
-    n: int, seed: int, uses: int, criterion: str, margin: float, people: People | None
+    n: int,
+    seed: int,
+    uses: int,
+    criterion: str,
+    margin: float,
+    people: People | None,
+    time_limit: float,
 ) -> None:
     """Refuse arguments of `select_set` that cannot be used, or do not go together."""
     for name, value, fewest in (("n", n, 1), ("seed", seed, 0), ("uses", uses, 1)):
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < fewest:
-            raise InputError(f"{name} is {value!r}; give a whole number of at least {fewest}")
+        require_whole(name, value, fewest)
+    if not time_limit > 0:
+        raise InputError(f"time_limit is {time_limit}; give seconds above 0")
     require_known("criterion", criterion, CRITERIA)
     if not 0 <= margin < 1:
         raise InputError(f"margin is {margin}; rank differences lie from 0 to below 1")

@@ -335,6 +335,11 @@ def test_bad_input() -> None:
     assert str(error.value) == (
         "a sentence to start from needs at least two words, got 'Dog.'; leave it out"
     )
+    for name_, value in (("seed", -1), ("attempt", 0.5)):
+        with pytest.raises(InputError, match=rf"^{name_} is {value}; give a whole number of at"):
+            synthesize(
+                "Dog ran.", reject=reject, accept=accept, vocabulary=VOCABULARY, **{name_: value}
+            )
     with pytest.raises(UnknownWordError, match="does not know 'zebra' in 'The zebra ran.'"):
         synthesize("The zebra ran.", reject=reject, accept=accept, vocabulary=VOCABULARY)
     with pytest.raises(UnknownNameError) as name:

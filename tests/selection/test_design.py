@@ -233,6 +233,15 @@ def test_sentences_for_which_there_are_too_few_groups_are_refused():
     )
 
 
+def test_what_cannot_be_shuffled_is_said_and_a_seed_that_is_none():
+    assert refusal(InfeasibleError, pool=["Stop.", "Go.", "Run."], layout=Layout(1, 1, 0, 2)) == (
+        "0 random pairs and 2 catch trials need 2 natural sentences, but the pool has 3 that are "
+        "not used already, 0 of which have words to shuffle; give a larger pool"
+    )
+    told = "seed is -1; give a whole number of at least 0"
+    assert refusal(InputError, pool=POOL, layout=Layout(1, 1, 1), seed=-1) == told
+
+
 def test_a_small_pool_is_refused():
     assert refusal(InfeasibleError, pool=POOL[:10] + POOL[:5], layout=Layout(2, 1, 2, 3)) == (
         "4 random pairs and 6 catch trials need 14 natural sentences, but the pool has 10 that are "

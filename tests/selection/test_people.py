@@ -85,6 +85,13 @@ def test_halves_are_near_for_models_as_far_apart_as_can_be():
     assert 2 * half == pytest.approx(log_bayes_factors(ends)[0], rel=0.02)
 
 
+def test_no_difference_no_choice():
+    chosen = People().probabilities(np.array([np.nan, np.inf, 9.0, 0.0]))
+    assert np.isnan(chosen[0])
+    assert chosen[1] == chosen[2]
+    assert chosen[3] == 0.5
+
+
 def test_scale_is_the_deviation_of_finite_scores():
     values = np.array([[1.0, 5.0], [3.0, -np.inf], [5.0, 9.0]])
     assert log_ratio_scale(values, "ab") == pytest.approx([np.sqrt(8 / 3), 2.0])

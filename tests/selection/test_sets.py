@@ -200,6 +200,8 @@ def test_result_does_not_depend_on_the_order_of_rows():
         ({"n": 0}, "n is 0; give a whole number of at least 1"),
         ({"n": 2.5}, "n is 2.5; give a whole number of at least 1"),
         ({"margin": -0.1}, "margin is -0.1; rank differences lie from 0 to below 1"),
+        ({"time_limit": 0}, "time_limit is 0; give seconds above 0"),
+        ({"time_limit": float("nan")}, "time_limit is nan; give seconds above 0"),
         ({"margin": float("nan")}, "margin is nan; rank differences lie from 0 to below 1"),
         ({"seed": -1}, "seed is -1; give a whole number of at least 0"),
     ],
