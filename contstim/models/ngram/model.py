@@ -119,6 +119,7 @@ class NgramModel(SentenceModel):
         self.path = spec.path
         self.scores_end = spec.choice("end", ("scored", "none"), WORD_OPTIONS["end"]) == "scored"
         self.binary = is_binary(self.path)
+        self._loaded = _state(self.path)
         unknown: int | None
         ids: Mapping[str, int]
         if self.binary:
@@ -151,12 +152,21 @@ class NgramModel(SentenceModel):
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of the file."""
-        return file_digest(self.path)
+        """SHA-256 of the file; raises `ModelFileError` where it is no longer the one loaded."""
+        return file_digest(self._same_file())
 
     @cached_property
     def _table(self) -> NgramTable | None:
-        return None if self.binary else read_arpa(self.path)
+        return None if self.binary else read_arpa(self._same_file())
+
+    def _same_file(self) -> Path:
+        """Return the path of the file, which must be the one that was loaded."""
+        if _state(self.path) != self._loaded:
+            raise ModelFileError(
+                f"{str(self.path)!r} was changed or removed after it was loaded; load the model "
+                "again"
+            )
+        return self.path
 
     @cached_property
     def _replacer(self) -> Replacer | None:
@@ -286,6 +296,15 @@ class NgramModel(SentenceModel):
         for word, number in ids.items():
             names[number] = word
         return names
+
+
+def _state(path: Path) -> tuple[int, int, int] | None:
+    """Return what changes when a file does, None if there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
 
 
 def _load_kenlm(path: Path) -> kenlm.Model:

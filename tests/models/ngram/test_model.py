@@ -132,6 +132,22 @@ def test_spec_round_trips(tmp_path: Path) -> None:
         load(path, ends="none")
 
 
+def test_what_is_read_later_is_of_the_file_that_was_loaded(tmp_path: Path) -> None:
+    path = write_random(tmp_path / "m.arpa", 2, seed=1)
+    model, sentence = load(path), Sentence.parse("a bee cat")
+    write_random(path, 2, seed=2)
+    for ask in (
+        lambda: model.fingerprint,
+        lambda: model.replacements(sentence, 0, WordList(("a", "dog"))),
+    ):
+        with pytest.raises(ModelFileError) as error:
+            ask()
+        assert str(error.value) == (
+            f"'{path}' was changed or removed after it was loaded; load the model again"
+        )
+    assert load(path).fingerprint == load(path).fingerprint
+
+
 @pytest.mark.parametrize("name", ["m.arpa", "m.arpa.gz"])
 def test_truncated_files_do_not_load(tmp_path: Path, name: str) -> None:
     path = write_random(tmp_path / name, 3, seed=0)
