@@ -36,7 +36,9 @@ def main() -> None:
     slopes = np.array(LINK.slopes)
     prior = np.log(np.outer(LINK.weights_of(MODELS), [0.5, 0.5])).ravel()
 
-    def log_chances(felt: np.ndarray, z: np.ndarray, side: np.ndarray, u: np.ndarray) -> np.ndarray:
+    def log_probabilities(
+        felt: np.ndarray, z: np.ndarray, side: np.ndarray, u: np.ndarray
+    ) -> np.ndarray:
         """Return log P(answers) of each trial; `felt` is median slope times g, shape (..., T)."""
         leaning = felt * np.exp(people.slope_sd * z[:, who]) + people.side_sd * side[:, who]
         chance = people.lapse / 2 + (1 - people.lapse) * expit(leaning + people.item_sd * u)
@@ -50,21 +52,23 @@ def main() -> None:
     of_person = np.eye(PEOPLE)[who]
     for step in range(steps):
         if step % 5 == 0:
-            each = np.stack([log_chances(felt, z, side, u).sum(axis=1) for felt in every], axis=1)
+            each = np.stack(
+                [log_probabilities(felt, z, side, u).sum(axis=1) for felt in every], axis=1
+            )
             which = (each + prior + rng.gumbel(size=each.shape)).argmax(axis=1)
         felt = every[which]
-        now = log_chances(felt, z, side, u)
+        now = log_probabilities(felt, z, side, u)
         for values in (z, side):
             new = values + 0.9 * rng.normal(size=values.shape)
             old = values.copy()
             values[...] = new
-            then = log_chances(felt, z, side, u)
+            then = log_probabilities(felt, z, side, u)
             gain = (then - now) @ of_person + (old**2 - new**2) / 2
             kept = np.log(rng.random(gain.shape)) < gain
             values[...] = np.where(kept, new, old)
             now = np.where(kept[:, who], then, now)
         new = u + 1.2 * rng.normal(size=u.shape)
-        then = log_chances(felt, z, side, new)
+        then = log_probabilities(felt, z, side, new)
         kept = np.log(rng.random(u.shape)) < then - now + (u**2 - new**2) / 2
         u = np.where(kept, new, u)
         if step >= steps // 20:

@@ -43,7 +43,7 @@ def main() -> None:
         rng = np.random.default_rng([7, study])
         effects = people.item_sd * rng.normal(size=PAIRS)
 
-        def chances(slope: float, leaning: float, effects: Floats = effects) -> Floats:
+        def probabilities(slope: float, leaning: float, effects: Floats = effects) -> Floats:
             raw = expit(slope * g[:, 0] + leaning + effects)
             return people.lapse / 2 + (1 - people.lapse) * raw
 
@@ -51,7 +51,7 @@ def main() -> None:
         for one, weight in zip(z, weights, strict=True):
             for two, also in zip(z, weights, strict=True):
                 slope = people.slope * np.exp(people.slope_sd * one)
-                mean += weight * also * chances(slope, people.side_sd * two)
+                mean += weight * also * probabilities(slope, people.side_sd * two)
         truth = np.where(g[:, 0] > 0, mean, 1 - mean).mean()
         posterior = ModelPosterior(link, 3, spacing=1.5)
         places = places_of(g, posterior.nodes)
@@ -61,7 +61,7 @@ def main() -> None:
         right: list[float] = []
         for person in range(PARTICIPANTS):
             slope = people.slope * np.exp(people.slope_sd * rng.normal())
-            chance = chances(slope, people.side_sd * rng.normal())
+            chance = probabilities(slope, people.side_sd * rng.normal())
             view = View(places, g, available, posterior.weights, posterior.curves(person))
             chosen, own = choose_block(choosing, view, rng)
             for pair in chosen:

@@ -34,7 +34,7 @@ def main() -> None:
     nodes, weights = np.polynomial.hermite_e.hermegauss(5)
     weights = weights / weights.sum()
 
-    def chances(theta: NDArray[np.float64]) -> NDArray[np.float64]:
+    def probabilities(theta: NDArray[np.float64]) -> NDArray[np.float64]:
         thresholds = tuple(np.cumsum(np.exp(theta)).tolist())
         link = Nodes(Link(people, thresholds=thresholds))
         mean = np.zeros((len(g), 6))
@@ -45,11 +45,15 @@ def main() -> None:
         return mean
 
     def loss(theta: NDArray[np.float64]) -> float:
-        return float(-np.log(chances(theta)[np.arange(len(g)), rating]).sum())
+        return float(-np.log(probabilities(theta)[np.arange(len(g)), rating]).sum())
 
     found = minimize(loss, np.zeros(2), method="Nelder-Mead", options={"maxiter": 60})
     print("thresholds", np.cumsum(np.exp(found.x)).round(3), "log-likelihood", -found.fun)
-    print("shares", (np.bincount(rating) / len(g)).round(3), chances(found.x).mean(axis=0).round(3))
+    print(
+        "shares",
+        (np.bincount(rating) / len(g)).round(3),
+        probabilities(found.x).mean(axis=0).round(3),
+    )
 
 
 if __name__ == "__main__":
