@@ -19,6 +19,7 @@ Examples:
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 import sys
 import time
@@ -26,7 +27,15 @@ from pathlib import Path
 
 from contstim.cli.common import add_executor, executor_of, resumable, tell, tell_failed
 from contstim.cli.parsing import CommandParser, output_folder, whole_number
-from contstim.pipeline.running import STAGES, read_study_plan, run_status, run_study, slurm_script
+from contstim.errors import InputError
+from contstim.pipeline.running import (
+    STAGES,
+    read_study_plan,
+    run_status,
+    run_study,
+    slurm_script,
+    stages_of,
+)
 from contstim.pipeline.stages import StudyPlan
 
 
@@ -61,13 +70,26 @@ def run(args: argparse.Namespace) -> int:
     if args.status:
         return _status(args, plan)
     if args.slurm_script is not None:
-        name = plan.study.name
-        called = Path(sys.argv[0])
-        command = shlex.quote(str(called.resolve()) if called.name == "contstim" else "contstim")
-        sys.stdout.write(slurm_script(Path(args.file), name, args.slurm_script, command))
+        sys.stdout.write(_script(args, plan))
         return 0
     with resumable():
         return _run(args, plan)
+
+
+def _script(args: argparse.Namespace, plan: StudyPlan) -> str:
+    for name in ("workers", "dask", "devices", "shard"):
+        if getattr(args, name):
+            raise InputError(f"--{name} does not go with --slurm-script; each job is one worker")
+    called = Path(sys.argv[0])
+    command = shlex.quote(str(called.resolve()) if called.name == "contstim" else "contstim")
+    options = []
+    for name in ("out", "cache"):
+        if getattr(args, name) is not None:
+            options += [f"--{name}", os.path.abspath(getattr(args, name))]
+    if args.stage is not None:
+        stages_of(plan, args.stage)  # refuses a stage that there is not
+        options += ["--stage", args.stage]
+    return slurm_script(Path(args.file), plan.study.name, args.slurm_script, command, options)
 
 
 def _run(args: argparse.Namespace, plan: StudyPlan) -> int:

@@ -9,7 +9,7 @@ import json
 import os
 import shlex
 import statistics
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, chdir, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -366,7 +366,9 @@ exec {command} --shard "$SLURM_ARRAY_TASK_ID/{shards}"
 """
 
 
-def slurm_script(file: Path, name: str, shards: int, command: str) -> str:
+def slurm_script(
+    file: Path, name: str, shards: int, command: str, options: Sequence[str] = ()
+) -> str:
     """Return a job array's script: job i does shard i of `shards`; no other software is needed.
 
     Parameters
@@ -379,6 +381,8 @@ def slurm_script(file: Path, name: str, shards: int, command: str) -> str:
         The number of jobs.
     command
         What runs contstim on a node, e.g. ``~/.venv/bin/contstim``.
+    options
+        Of ``contstim run``, the same for every job, with absolute paths.
 
     Raises
     ------
@@ -387,5 +391,5 @@ def slurm_script(file: Path, name: str, shards: int, command: str) -> str:
     """
     if shards < 1:
         raise InputError(f"a job array of {shards} jobs does nothing; give at least 1")
-    run = f"{command} run {shlex.quote(str(file.resolve()))}"
+    run = f"{command} run {shlex.join([str(file.resolve()), *options])}"
     return _SCRIPT.format(name=name, shards=shards, command=run, merge=shlex.quote(run))

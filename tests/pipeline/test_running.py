@@ -423,6 +423,17 @@ def test_a_script_for_a_job_array(study: StudyPlan, capsys: pytest.CaptureFixtur
     script = capsys.readouterr().out
     assert "#SBATCH --array=1-3\n" in script
     assert f'exec contstim run {file} --shard "$SLURM_ARRAY_TASK_ID/3"' in script
+    # What else was asked for holds for every job.
+    more = ["--out", "my runs", "--cache", "kept", "--stage", "score"]
+    assert main(["run", str(file), "--slurm-script", "3", *more]) == 0
+    script, here = capsys.readouterr().out, Path.cwd()
+    run = f"{file} --out '{here}/my runs' --cache {here}/kept --stage score"
+    assert f'exec contstim run {run} --shard "$SLURM_ARRAY_TASK_ID/3"' in script
+    for option in (["--workers", "2"], ["--dask", "local:2"], ["--shard", "1/2"]):
+        assert main(["run", str(file), "--slurm-script", "3", *option]) == 2
+        refused = f"{option[0]} does not go with --slurm-script; each job is one worker"
+        assert refused in capsys.readouterr().err
+    assert main(["run", str(file), "--slurm-script", "3", "--stage", "nothing"]) == 2
 
 
 def test_shards_go_together_but_not_with_the_whole_run(tmp_path: Path) -> None:
