@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+import contstim
 from contstim.cli import main
 from contstim.models.registry import FAMILIES, bundled_models
+from contstim.text.features import sentence_features
 
 ROOT = Path(__file__).parents[1]
 
@@ -101,6 +103,24 @@ def test_the_guide_to_the_experiment(
     assert "complete" in capsys.readouterr().out
     for name in ("collected/choices.csv", "pay.csv", "audit/audit.md"):
         assert Path(name).stat().st_size > 0
+
+
+def test_the_page_on_tables_explains_every_column() -> None:
+    choices = contstim.datasets.simulated_choices()
+    choices = choices[choices["group"].isin(choices["group"].unique()[:2])]
+    texts = sorted({*choices["sentence_1"], *choices["sentence_2"]})
+    models = ["contstim:bigram", "contstim:trigram"]
+    evaluation = contstim.evaluate(choices, models, features=sentence_features(texts))
+    tables = evaluation.tables()
+    page = (ROOT / "docs" / "results.md").read_text("utf-8")
+    assert set(re.findall(r"\*\*`(\w+)\.csv`\*\*", page)) == set(tables)
+    named = {name.replace(":MODEL", "") for name in re.findall(r"`([\w:]+)`", page)}
+    # The design's own columns, and what any table may be about.
+    named |= {"sentence", "sentence_1", "sentence_2", "condition", "participant", "group"}
+    named |= {"analysis", "feature", "model", "kind_1", "kind_2", "t"}
+    for name, table in tables.items():
+        columns = {str(column).split(":")[0] for column in table} - {"contstim"}
+        assert columns <= named, f"{name}: {columns - named}"
 
 
 def test_the_walk_through_the_code_names_what_there_is() -> None:
