@@ -25,6 +25,9 @@ from contstim.selection.people import (
 from contstim.selection.programme import feasible_choices, some
 from contstim.selection.scores import RankedScores
 
+#: What is said where there is nothing to choose from.
+NO_PAIR = "no pair of sentences can be selected; give more sentences"
+
 # Steps in which the bound on expected log Bayes factors is lowered.
 _BOUND_STEPS = 80
 
@@ -164,7 +167,7 @@ class Cover:
         uses: int,
     ) -> None:
         if not len(pairs):
-            raise InfeasibleError("no pair of sentences can be selected; give more sentences")
+            raise InfeasibleError(NO_PAIR)
         self.n, self.uses, self.counted = n, uses, measure.people is None
         pairs = np.unique(np.sort(pairs, axis=1), axis=0)
         signs = measure.ranked.signs(pairs)

@@ -14,7 +14,7 @@ from contstim.arrays import AnyArray, FloatArray, IntArray
 from contstim.errors import InfeasibleError, InputError, require_known, require_whole
 from contstim.progress import waiting
 from contstim.selection.constraints import SelectionConstraint
-from contstim.selection.cover import Cover, PairMeasure, kept_pairs
+from contstim.selection.cover import NO_PAIR, Cover, PairMeasure, kept_pairs
 from contstim.selection.people import People, log_bayes_factors
 from contstim.selection.scores import RankedScores, eligible_rows, rank_scores
 
@@ -155,6 +155,8 @@ def select_set(
             "for fewer pairs or add sentences"
         )
     rows = np.union1d(keep, given)
+    if len(rows) < 2:
+        raise InfeasibleError(NO_PAIR)
     asked = (people or People()) if criterion == "log-bf" else None
     measure = PairMeasure(log_probs, ranked, keep if len(keep) > 1 else rows, margin, asked)
     choice = _Selection(measure, keep, given, constraints, n, uses, time_limit)
@@ -306,8 +308,8 @@ def _given(pairs: pd.DataFrame | None, ranked: RankedScores) -> IntArray:
             raise InputError(f"pairs has no column {column!r}; give sentence_1 and sentence_2")
         columns.append(place.reindex(pairs[column]).fillna(-1).to_numpy(dtype=np.int64))
     rows = np.column_stack(columns)
-    there = (rows >= 0).all(axis=1)
-    return np.asarray(rows[there & ranked.finite[rows].all(axis=1)])
+    rows = rows[(rows >= 0).all(axis=1)]
+    return np.asarray(rows[ranked.finite[rows].all(axis=1)])
 
 
 def _told(

@@ -352,9 +352,14 @@ def test_no_candidate_at_all_is_refused():
     frame.iloc[1] = np.nan
     none = pd.Series(False, index=frame.index)
     pairs = pd.DataFrame({"sentence_1": frame.index[:1], "sentence_2": frame.index[1:2]})
-    with pytest.raises(InfeasibleError) as caught:
-        select_set(frame, 1, eligible=none, pairs=pairs)
-    assert str(caught.value) == "no pair of sentences can be selected; give more sentences"
+    one = AtMost(pd.Series("all", index=frame.index), 1)
+    for values, constraints in ((frame, ()), (frame, [one]), (frame * np.nan, ())):
+        with pytest.raises(InfeasibleError) as caught:
+            select_set(values, 1, eligible=none, pairs=pairs, constraints=constraints)
+        assert str(caught.value) == "no pair of sentences can be selected; give more sentences"
+    frame.iloc[2:] = np.nan  # two sentences, each other's only partner, are not both finite
+    with pytest.raises(InfeasibleError, match="^no pair of sentences can be selected"):
+        select_set(frame, 1, eligible=~none, pairs=pairs, constraints=[one])
 
 
 def test_constraints_hold_among_many_sentences():
