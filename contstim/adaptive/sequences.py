@@ -53,7 +53,8 @@ def mean_sequence(
     After P units it covers (1/P) Σ E[value_p | units before], whatever the dependence: policies
     that choose by the answers before are allowed. It is the empirical Bernstein sequence with the
     gamma-exponential mixture (Howard, Ramdas, McAuliffe and Sekhon 2021, doi 10.1214/20-AOS1991,
-    Theorem 4 and Proposition 9), the predictions being the means of the values before.
+    Theorem 4 and Proposition 9), the predictions being the means of the values before and of the
+    middle of the range.
     """
     scaled = _scaled(values, alpha, bounds)
     total, spread = _running(scaled)

@@ -68,12 +68,12 @@ def trial_table(data: TrialData) -> pd.DataFrame:
 def agreement_table(data: TrialData, near: float = 0.9, min_participants: int = 2) -> pd.DataFrame:
     """Return for each condition, and for all, how far people agree.
 
-    Attributes of a row: `condition`; `n_trials` with at least `min_participants`; `n_choices`;
-    `near_unanimous`, the share of those trials on which at least `near` of the
-    participants chose the same sentence; `chance`, the share expected if each chose by the
-    toss of a coin (both sentences counted, so that it is twice the one-sided figure of 1.1 % in
-    Golan et al. 2023 for ten participants); `majority`, the mean share of the majority;
-    `expected_chosen`, the share of choices of the sentence that is better by design.
+    Choices of neither sentence take no part. Attributes of a row: `condition`; `n_trials` with at
+    least `min_participants`; `n_choices`; `near_unanimous`, the share of those trials on which at
+    least `near` of the participants chose the same sentence; `chance`, the share expected if each
+    chose by the toss of a coin (both sentences counted, so that it is twice the one-sided figure
+    of 1.1 % in Golan et al. 2023 for ten participants); `majority`, the mean share of the
+    majority; `expected_chosen`, the share of choices of the sentence that is better by design.
     """
     trials = trial_table(data)
     votes = trials["n_1"] + trials["n_2"]
@@ -116,7 +116,8 @@ def reliability_table(data: TrialData, n_splits: int = 200, seed: int = 0) -> pd
     correlated over the pairs that both saw. The correlation is uncentred (a cosine), so
     that it does not depend on which sentence of a pair is called the first. `split_half` is the
     mean r over splits, `low` and `high` the 2.5 and 97.5 percentiles, and `spearman_brown` is
-    2r / (1 + r), which estimates the reliability of the mean of all participants.
+    2r / (1 + r), which estimates the reliability of the mean of all participants; missing where
+    r is not above 0.
 
     Source
     ------

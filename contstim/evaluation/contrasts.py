@@ -171,7 +171,8 @@ class Contrast:
     note
         Why a number is missing.
     stderr, df
-        Standard error and degrees of freedom of what was tested.
+        Standard error of a model's value or of a difference, and degrees of freedom of its
+        interval and test (on Fisher's scale, where that is used).
     side
         1 if what was tested lies above zero, -1 if below, 0 if on it.
     p_chance

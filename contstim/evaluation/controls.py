@@ -87,8 +87,8 @@ def feature_control(data: TrialData, features: pd.DataFrame) -> pd.DataFrame:
     On the pairs that target a model (all if none does), without those that it or the human
     majority leaves tied or that lack the feature: the mean of the feature's value in the
     preferred minus the rejected sentence, for the model and for the majority of people, with the
-    half widths of 95 % intervals; a one-sample t-test of the difference of the two; `q`
-    adjusted over models for each feature.
+    half widths of 95 % intervals; a one-sample t-test of the difference of the two, unless that
+    is the same throughout; `q` adjusted over models for each feature.
 
     Raises
     ------
@@ -131,17 +131,14 @@ def _feature_test(own: FloatArray, theirs: FloatArray) -> dict[str, object]:
     row: dict[str, object] = {"n_trials": n, "note": ""}
     if n:
         row |= {"model_difference": own.mean(), "people_difference": theirs.mean()}
+        row["difference"] = apart.mean()
+    if n > 1:
+        row |= {"model_half_width": _half_width(own), "people_half_width": _half_width(theirs)}
     if n < 2 or np.ptp(apart) == 0:
         note = "fewer than two pairs, or no variation of the difference"
         return row | {"p": np.nan, "note": note}
     test = ttest_1samp(apart, 0)
-    return row | {
-        "model_half_width": _half_width(own),
-        "people_half_width": _half_width(theirs),
-        "difference": apart.mean(),
-        "t": test.statistic,
-        "p": test.pvalue,
-    }
+    return row | {"t": test.statistic, "p": test.pvalue}
 
 
 def _step(data: TrialData, values: pd.Series) -> FloatArray:
@@ -181,7 +178,7 @@ def normalisation_control(
     2 minus 1) of the three measures is fitted to all choices but those on the pair at hand. Its
     accuracy is the mean over choices, as is the raw model's; `gain` is the difference. A
     score of minus infinity is replaced by the model's smallest finite one. The weights are those
-    of the fit to all pairs, per standard deviation of the predictor.
+    of the fit to all pairs, per root mean square of the predictor's differences.
 
     Parameters
     ----------

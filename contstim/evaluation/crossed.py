@@ -263,7 +263,7 @@ class CellDesign:
     pair and cell, whatever cells are missing. With all cells present this is the textbook
     (MS_p + MS_i - MS_e) / (N K); with many participants and pairs the coefficients tend to 1, 1
     and -1, which needs no such model. The estimate is never taken to be less than
-    that of cells without effects of participant or pair. Degrees of freedom are
+    Q_e, that of cells without effects of participant or pair. Degrees of freedom are
     Satterthwaite's, with d_p = 1 / sum w_p^2 - 1 for participants, d_i likewise for pairs, and
     d_p d_i for cells; no fewer than the smaller of d_p and d_i, which his formula undercuts where
     the parts all but cancel, and d_p d_i where the estimate is that of cells alone.

@@ -17,6 +17,7 @@ from scipy.stats import norm
 
 from contstim.arrays import FloatArray
 from contstim.errors import InputError
+from contstim.evaluation.choices import CATCH
 from contstim.evaluation.ranks import benjamini_hochberg
 from contstim.tables import require_columns
 
@@ -47,7 +48,7 @@ class Votes:
 
 
 def read_votes(choices: pd.DataFrame, scores: pd.DataFrame) -> list[Votes]:
-    """Arrange choices by group, catch trials left out.
+    """Arrange choices by group, trials of the conditions `CATCH` left out.
 
     Parameters
     ----------
@@ -65,7 +66,7 @@ def read_votes(choices: pd.DataFrame, scores: pd.DataFrame) -> list[Votes]:
     """
     columns = ("participant", "group", "condition", "sentence_1", "sentence_2", "rating")
     require_columns(choices, columns, "the table of choices")
-    rows = choices[(choices["condition"] != "catch") & choices["rating"].fillna(0).ne(0)]
+    rows = choices[~choices["condition"].isin(CATCH) & choices["rating"].fillna(0).ne(0)]
     if rows.empty:
         raise InputError("nobody preferred a sentence but in catch trials; there is no vote")
     if not len(scores.columns):

@@ -189,8 +189,8 @@ class Evaluation:
         `note` says why a value is missing.
     comparisons
         One row an analysis, measure and pair of models: `difference` (model 1 minus model 2,
-        mean over the participants who have both), signed-rank test, adjusted p, and the
-        rank-biserial effect size.
+        mean over the participants who have both) with its interval, p-value, adjusted p and
+        rank-biserial effect size; see `Contrast`.
     details, people, pairs, controls
         Further tables.
     summary

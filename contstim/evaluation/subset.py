@@ -32,7 +32,8 @@ class Ceilings:
     Attributes
     ----------
     lower, upper
-        Shape (N,), NaN for a participant without a trial that enough others saw.
+        Shape (N,), NaN for a participant without a trial that enough others saw, and cosines for
+        one who prefers neither sentence of any; such a person's zeros count in others' means.
     matched
         The subset they rest on: the trials that enough others saw.
     lower_cells, upper_cells

@@ -190,7 +190,7 @@ def test_runs_by_brute_force() -> None:
 
 def test_votes_are_read_as_choices_say() -> None:
     table = choices(n=4, trials=12)
-    table.loc[0, "condition"] = "catch"
+    table.loc[[0, 1], "condition"] = ["catch", "natural_vs_shuffled"]
     scores = pd.DataFrame({"m": [0.0, 1.0]}, index=["one 1", "two 1"])
     with pytest.raises(InputError, match="there is no score of"):
         read_votes(table, scores)
@@ -215,8 +215,8 @@ def test_votes_are_read_as_choices_say() -> None:
         with pytest.raises(InputError) as caught:
             read_votes(own, of_models)
         assert str(caught.value) == message
-    assert np.isnan(votes.chose_2).sum() == 1
-    right = (table["rating"] > 0).sum() - (table.loc[0, "rating"] > 0)
+    assert np.isnan(votes.chose_2).sum() == 2
+    right = (table["rating"] > 0).sum() - (table.loc[[0, 1], "rating"] > 0).sum()
     assert np.nansum(votes.chose_2) == right
 
 

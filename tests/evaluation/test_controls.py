@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -150,6 +152,21 @@ def test_feature_control_by_loop(data_and_tables):
         feature_control(data, pd.concat([features, features]))
     with pytest.raises(InputError, match="^the feature 'f' is not of numbers; leave it out$"):
         feature_control(data, features.astype(str))
+
+
+def test_a_model_that_prefers_what_people_do_differs_by_nothing(data_and_tables):
+    data, wide, _ = data_and_tables
+    votes = np.bincount(data.pair, weights=np.sign(data.rating), minlength=data.n_pairs)
+    alike = replace(
+        data, log_ratio=np.where(votes == 0, 1.0, votes)[:, None] * np.ones(len(data.models))
+    )
+    features = pd.DataFrame({"f": np.arange(len(wide)) ** 2.0}, index=wide.index)
+    for _, row in feature_control(alike, features).iterrows():
+        assert row["model_difference"] == row["people_difference"] != 0
+        assert row["difference"] == 0
+        assert row["model_half_width"] == row["people_half_width"] > 0
+        assert np.isnan(row["p"])
+        assert row["note"] == "fewer than two pairs, or no variation of the difference"
 
 
 def test_choices_that_all_tie_and_no_feature_leave_nothing_to_control(make_study, tmp_path):
