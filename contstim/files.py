@@ -9,7 +9,7 @@ import secrets
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -162,6 +162,35 @@ def write_whole(path: Path, content: str | bytes) -> None:
     with replacing(path) as temporary:
         _make_folder(path.parent)
         temporary.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+def write_folder(folder: Path, contents: Mapping[str, bytes]) -> None:
+    """Write a folder of files, whole if it is not there yet.
+
+    An empty one that is there may be somebody's working folder, which cannot be replaced: its files
+    come into it one by one, in their order.
+
+    Parameters
+    ----------
+    folder
+        The folder; those above it are made.
+    contents
+        What is in the files, by their paths below it.
+
+    Raises
+    ------
+    OutputError
+        If the place cannot be written to.
+    """
+    if folder.exists():
+        for name, content in contents.items():
+            write_whole(folder / name, content)
+        return
+    with replacing(folder) as place:
+        for name, content in contents.items():
+            path = place / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
 
 
 def is_stream(path: Path) -> bool:

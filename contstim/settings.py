@@ -211,7 +211,9 @@ def read_toml(path: Path, hint: str = "check the path") -> dict[str, Any]:
         table = tomllib.loads(path.read_text("utf-8-sig"))
     except FileNotFoundError:
         raise InputError(f"there is no file {path}; {hint}") from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror or error}") from None
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise InputError(f"cannot read {path} as TOML: {error}") from None
     except RecursionError:
         raise InputError(f"{path} holds values that lie too deep within others") from None

@@ -23,6 +23,7 @@ from contstim.files import (
     json_value,
     lock,
     replacing,
+    write_folder,
     write_whole,
 )
 
@@ -31,6 +32,19 @@ def test_digests_of_text_bytes_and_files_are_sha256(tmp_path: Path) -> None:
     expected = hashlib.sha256("é".encode()).hexdigest()
     (tmp_path / "file").write_bytes("é".encode())
     assert digest("é") == digest("é".encode()) == file_digest(tmp_path / "file") == expected
+
+
+def test_a_folder_of_files_is_written_wherever_one_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    contents = {"a": b"1", "below/b": b"2"}
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    for folder in (Path("new/one"), Path(".")):
+        write_folder(folder, contents)
+        assert {name: (folder / name).read_bytes() for name in contents} == contents
+    assert Path.cwd().samefile(tmp_path / "here")
+    assert sorted(path.name for path in Path("new").iterdir()) == ["one"]
 
 
 def test_json_values_and_what_is_none() -> None:

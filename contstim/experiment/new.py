@@ -6,7 +6,6 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -22,7 +21,7 @@ from contstim.experiment.trials import (
     write_record,
     write_trials,
 )
-from contstim.files import check_empty_folder, replacing, write_whole
+from contstim.files import check_empty_folder, write_folder, write_whole
 from contstim.tables import numbered_lines
 
 _MOST_PARTICIPANTS = 10_000  # participants
@@ -211,16 +210,14 @@ def new_study(
     practice, title = _PRACTICE[presentation], _TITLES[presentation]
     template = _changed(template, own).replace("{practice}", practice, 1)
     template = template.replace("{title}", title, 1).replace("{name}", json.dumps(name), 1)
-    # A folder that is there may be somebody's working folder, which cannot be replaced.
-    with nullcontext(folder) if folder.exists() else replacing(folder) as place:
-        write_whole(place / "trials.csv", table)
-        if record.is_file():
-            write_whole(record_path(place / "trials.csv"), record.read_text("utf-8"))
-        write_whole(place / "consent.md", _CONSENT)
-        write_whole(place / "texts.toml", _changed(default_source(language), texts))
-        for target, source in (more or {}).items():
-            write_whole(place / target, source.read_bytes())
-        write_whole(place / "study.toml", template + tables)
+    contents = {"trials.csv": table.encode()}
+    if record.is_file():
+        contents[record_path(folder / "trials.csv").name] = record.read_bytes()
+    contents["consent.md"] = _CONSENT.encode()
+    contents["texts.toml"] = _changed(default_source(language), texts).encode()
+    contents |= {target: source.read_bytes() for target, source in (more or {}).items()}
+    contents["study.toml"] = (template + tables).encode()
+    write_folder(folder, contents)
     return read_study(folder)
 
 

@@ -27,7 +27,7 @@ from contstim.experiment.messages import (
 )
 from contstim.experiment.study import Study
 from contstim.experiment.vendor import PAGE, page_files, page_version
-from contstim.files import check_empty_folder, digest_of, json_value, replacing, write_whole
+from contstim.files import check_empty_folder, digest_of, json_value, write_folder, write_whole
 
 #: Texts that the page shows before, or in place of, what its scripts do.
 _BEFORE_SCRIPTS = ("loading", "no_script", "not_loaded", "reload_button")
@@ -200,11 +200,7 @@ def write_static(
     collect = {"endpoint": endpoint, "experiment_id": experiment_id}
     files = study_files(study, index_html(study, "static", head), collect)
     check_empty_folder(folder)
-    with replacing(folder) as temporary:
-        for path, content in files.items():
-            target = temporary / path
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(content)
+    write_folder(folder, files)
     return folder
 
 

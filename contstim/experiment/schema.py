@@ -250,7 +250,8 @@ def backup_data(study: Study, copy: Path, data: Path | None = None) -> None:
 
 
 def _unusable(path: Path, error: sqlite3.Error) -> str:
-    return f"cannot use {path} as the study's data: {error}"
+    advice = "; copy the study to a folder of yours" if "readonly" in str(error) else ""
+    return f"cannot use {path} as the study's data: {error}{advice}"
 
 
 def insert(

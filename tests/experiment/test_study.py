@@ -14,7 +14,7 @@ from studies import ATTENTION, RECRUITER, add, edit
 from talking import answers_to, opening
 
 from contstim.cli import main
-from contstim.errors import InputError, UnknownNameError
+from contstim.errors import InputError, OutputError, UnknownNameError
 from contstim.evaluation.choices import rescale
 from contstim.experiment.collected import read_collected, recruiter_ids
 from contstim.experiment.messages import make_bundle, outcome_link, study_info
@@ -32,7 +32,6 @@ from contstim.experiment.study import (
 )
 from contstim.experiment.trials import rating_of, read_design
 from contstim.experiment.upkeep import pay_table
-from contstim.files import write_whole
 
 
 def test_a_new_study_is_read_back_as_the_design_says(study: Study, trials: pd.DataFrame) -> None:
@@ -311,15 +310,16 @@ def test_a_study_is_there_whole_or_not_at_all(
 ) -> None:
     trials.to_csv(tmp_path / "t.csv", index=False)
 
-    def write(path: Path, content: str) -> None:
+    def write(path: Path, content: bytes) -> None:
         if path.name == "texts.toml":
-            raise KeyboardInterrupt
-        write_whole(path, content)
+            raise OSError(28, "No space left on device", path)
+        path.write_text(content.decode(), "utf-8")
 
     with monkeypatch.context() as patch:
-        patch.setattr("contstim.experiment.new.write_whole", write)
-        with pytest.raises(KeyboardInterrupt):
+        patch.setattr(Path, "write_bytes", write)
+        with pytest.raises(OutputError) as error:
             new_study(tmp_path / "study", tmp_path / "t.csv")
+    assert str(error.value) == f"cannot write {tmp_path / 'study'}: No space left on device"
     assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
     (tmp_path / "study").mkdir()
     monkeypatch.chdir(tmp_path / "study")
