@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,9 @@ from small import make_study
 from tiny_transformers import save_checkpoint
 
 import contstim
+from contstim.evaluation import FORMATS, read_choices
+from contstim.models.hf.metrics import METRICS
+from contstim.selection.triplets import OBJECTIVES, triplet_objective
 
 OWN = Path(__file__).parent / "own"
 
@@ -220,3 +224,33 @@ def test_a_stage(tmp_path: Path) -> None:
     ended = run(site, *words)
     assert ended.returncode == 2
     assert "unknown key extremes.numbers; did you mean 'number'?" in ended.stderr
+
+
+def test_from_outside_in_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(OWN)
+    own = {name: import_module(name) for name in ("word_r2l", "best_of_some", "two_buttons")}
+    monkeypatch.setitem(METRICS, "pll-word-r2l", own["word_r2l"].word_r2l)
+    spec = f"hf:{save_checkpoint('bert', tmp_path / 'bert')}?metric="
+    models = [contstim.load_model(spec + name) for name in ("pll-word-r2l", "pll")]
+    one, other = (model.score(["the unhappy dog barks"])[0] for model in models)
+    assert one != pytest.approx(other, abs=1e-4)
+    monkeypatch.setitem(FORMATS, "two-buttons", own["two_buttons"].read_two_buttons)
+    columns = ["person", "left", "right", "key"]
+    choices = pd.DataFrame(
+        [["a", "b c.", "c b.", "F"], ["b", "b c.", "c b.", "J"]], columns=columns
+    )
+    assert list(read_choices(choices, format="two-buttons").choices["rating"]) == [-2.5, 2.5]
+    monkeypatch.setitem(OBJECTIVES, "first", None)  # forgotten again afterwards
+    triplet_objective("first", larger_is_better=False)(lambda rows: rows["natural_lp_1"])
+    values = {"model_1": "a", "model_2": "b", "natural": ["n", "m"]}
+    values |= {f"synthetic_{side}": ["s", "t"] for side in (1, 2)}
+    kinds = ("natural", "synthetic_1", "synthetic_2")
+    values |= {f"{kind}_lp_{model}": [-2.0, -3.0] for kind in kinds for model in (1, 2)}
+    options = {"objective": "first", "per_pair": 1, "strata": 1}
+    chosen = contstim.select_triplets(pd.DataFrame(values), **options)
+    assert list(chosen["natural"]) == ["m"]
+    reject, accept = (contstim.load_model(f"contstim:{name}") for name in ("bigram", "trigram"))
+    strategy = own["best_of_some"].BestOfSome(5)
+    text = "The dog slept near the fire."
+    found = contstim.synthesize(text, reject=reject, accept=accept, strategy=strategy)
+    assert found.loss < 0
