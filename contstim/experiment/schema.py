@@ -6,7 +6,7 @@ import json
 import secrets
 import sqlite3
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -192,13 +192,16 @@ def open_data(path: Path, study: Study | None = None) -> sqlite3.Connection:
             f"there are no data {path}; run the study with `contstim experiment serve`"
         )
     try:
-        if path.exists():
+        made = not path.exists()
+        if not made:
             _refuse_other_data(path, study)
         connection = connect(path)
         try:
             _bring_up_to_date(connection, study)
         except BaseException:
             connection.close()
+            if made:
+                _remove_empty(path)
             raise
     except sqlite3.DatabaseError as error:
         kind = OutputError if isinstance(error, sqlite3.OperationalError) else InputError
@@ -306,11 +309,21 @@ def _guard(connection: sqlite3.Connection) -> None:
         connection.execute(_APPEND_ONLY.format(table=table, what=what))
 
 
+def _remove_empty(path: Path) -> None:
+    """Remove a data file that could not be made, unless somebody else makes it or has made it."""
+    opened = closing(sqlite3.connect(path, timeout=0, isolation_level=None))
+    with suppress(sqlite3.Error, OSError), opened as connection:
+        connection.execute("BEGIN EXCLUSIVE")
+        if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+            path.unlink()
+
+
 def _refuse_other_data(path: Path, study: Study | None) -> None:
     """Refuse a file that holds something else while it is as it was: `connect` changes it."""
+    size = path.stat().st_size
     with closing(sqlite3.connect(path, timeout=30)) as connection:
         tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
-        if not tables and path.stat().st_size:
+        if not tables and size:
             raise InputError(
                 f"{path} is empty; a copy of a running study's data lacks what its file -wal still "
                 "holds: copy with `contstim experiment backup`"
@@ -373,7 +386,8 @@ def _bring_up_to_date(connection: sqlite3.Connection, study: Study | None) -> No
             connection.execute("DELETE FROM about WHERE key = 'design'")
         connection.execute("COMMIT")
     except BaseException:
-        connection.execute("ROLLBACK")
+        if connection.in_transaction:  # a full disk ends it
+            connection.execute("ROLLBACK")
         raise
 
 

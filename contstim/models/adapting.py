@@ -18,9 +18,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from safetensors import SafetensorError
 
 from contstim.arrays import IntArray
-from contstim.errors import InputError, ModelFileError
+from contstim.errors import InputError, ModelFileError, OutputError
 from contstim.files import check_new_folder, replacing
 from contstim.models import ModelSpec
 from contstim.models.hf.checkpoint import Checkpoint
@@ -367,7 +368,10 @@ def write_checkpoint(folder: Path, model: Any, tokenizer: Any, record: dict[str,
     """
     with replacing(folder) as temporary:
         temporary.mkdir(parents=True)
-        model.save_pretrained(temporary)
+        try:
+            model.save_pretrained(temporary)
+        except SafetensorError as error:  # a full disk, by a name of its own
+            raise OutputError(f"cannot write {folder}: {error}") from None
         tokenizer.save_pretrained(temporary)
         text = json.dumps(record, indent=1, ensure_ascii=False) + "\n"
         (temporary / _RECORD).write_text(text, encoding="utf-8")

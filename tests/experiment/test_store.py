@@ -12,6 +12,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import Future
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -424,6 +425,23 @@ def test_other_trials_or_other_files_are_refused(study: Study, tmp_path: Path) -
         Store(study, tmp_path / "none" / "x.sqlite3")
     with pytest.raises(InputError, match="there are no data"):
         open_data(tmp_path / "nothing.sqlite3")
+
+
+def test_data_that_could_not_be_made_do_not_stop_the_next(
+    study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: Study) -> dict[int, str]:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    path = study.folder / "collected.sqlite3"
+    with monkeypatch.context() as patch:
+        patch.setattr("contstim.experiment.schema._digests", full)
+        with pytest.raises(OutputError, match="database or disk is full"):
+            open_data(path, study)
+    assert not path.exists()
+    with closing(open_data(path, study)) as connection:
+        assert connection.execute("SELECT count(*) FROM seats").fetchone()[0] == 4
+        assert connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
 
 
 def test_texts_may_change_while_a_study_runs(study: Study) -> None:

@@ -2,16 +2,18 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
+from safetensors import SafetensorError
 from tiny_transformers import save_checkpoint
 
 from contstim import load_model
 from contstim.cli import main
 from contstim.errors import InputError, OutputError
-from contstim.models.adapting import adapt, hide, shuffled_batches
+from contstim.models.adapting import adapt, hide, shuffled_batches, write_checkpoint
 from contstim.models.reductions import corpus_perplexity
 from contstim.models.training import AdaptOptions
 
@@ -139,3 +141,13 @@ def test_the_command(base: Path, tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert load_model(f"hf:{out}").score(DEV).shape == (2,)
     assert main([*command, "--out", str(out)]) == 2
     assert "exists; choose another folder, or remove it" in capsys.readouterr().err
+
+
+def test_a_full_disk_is_one_line_and_leaves_nothing(tmp_path: Path) -> None:
+    def save(_: Path) -> None:
+        raise SafetensorError("I/O error: No space left on device")
+
+    model = SimpleNamespace(save_pretrained=save)
+    with pytest.raises(OutputError, match="cannot write .*new: I/O error: No space left"):
+        write_checkpoint(tmp_path / "new", model, None, {})
+    assert not any(tmp_path.iterdir())

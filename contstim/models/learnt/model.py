@@ -22,7 +22,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
-from contstim.errors import InputError, ModelFileError
+from contstim.errors import InputError, ModelFileError, OutputError
 from contstim.files import check_new_folder, replacing
 from contstim.models import ModelSpec
 from contstim.models.base import Replacements, SentenceModel, SentenceParts, Totals, as_sentences
@@ -65,12 +65,15 @@ def write_learnt(
     """
     with replacing(out) as temporary:
         temporary.mkdir(parents=True)
-        with quiet():
-            encoder.network.save_pretrained(temporary / _ENCODER)
+        try:
+            with quiet():
+                encoder.network.save_pretrained(temporary / _ENCODER)
+            for name, weights in members.items():
+                tensors = {key: tensor.cpu().contiguous() for key, tensor in weights.items()}
+                save_file(tensors, temporary / f"{name}.safetensors")
+        except SafetensorError as error:  # a full disk, by a name of its own
+            raise OutputError(f"cannot write {out}: {error}") from None
         encoder.tokenizer.save_pretrained(temporary / _ENCODER)
-        for name, weights in members.items():
-            tensors = {key: tensor.cpu().contiguous() for key, tensor in weights.items()}
-            save_file(tensors, temporary / f"{name}.safetensors")
         text = json.dumps(record, indent=2, ensure_ascii=False) + "\n"
         (temporary / RECORD).write_text(text, "utf-8")
         (temporary / CARD).write_text(card, "utf-8")
