@@ -169,10 +169,14 @@ def data_path(study: Study, data: Path | None = None) -> Path:
 def connect(path: Path) -> sqlite3.Connection:
     """Open a data file for reading and writing; commits are on the disk when they return."""
     connection = sqlite3.connect(path, timeout=30, isolation_level=None)
-    connection.row_factory = sqlite3.Row
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute("PRAGMA synchronous = FULL")
-    connection.execute("PRAGMA foreign_keys = ON")
+    try:
+        connection.row_factory = sqlite3.Row
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA foreign_keys = ON")
+    except sqlite3.Error:
+        connection.close()
+        raise
     return connection
 
 
@@ -195,11 +199,14 @@ def open_data(path: Path, study: Study | None = None) -> sqlite3.Connection:
         made = not path.exists()
         if not made:
             _refuse_other_data(path, study)
-        connection = connect(path)
         try:
-            _bring_up_to_date(connection, study)
+            connection = connect(path)
+            try:
+                _bring_up_to_date(connection, study)
+            except BaseException:
+                connection.close()
+                raise
         except BaseException:
-            connection.close()
             if made:
                 _remove_empty(path)
             raise
@@ -313,6 +320,7 @@ def _remove_empty(path: Path) -> None:
     """Remove a data file that could not be made, unless somebody else makes it or has made it."""
     opened = closing(sqlite3.connect(path, timeout=0, isolation_level=None))
     with suppress(sqlite3.Error, OSError), opened as connection:
+        connection.execute("PRAGMA locking_mode = EXCLUSIVE")  # asks for no room on a full disk
         connection.execute("BEGIN EXCLUSIVE")
         if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
             path.unlink()
