@@ -300,6 +300,6 @@ def diversity_line(synthetic: Iterable[str], natural: Iterable[str]) -> str:
     above = ", ".join(f"{word!r} in {part:.1%}" for word, part in own.above[:3]) or "none"
     return (
         f"words: {own.distinct} different ones of {own.words} ({own.share:.0%}; natural "
-        f"{usual.share:.0%}), Zipf frequency {own.zipf:.2f} (natural {usual.zipf:.2f}), in more "
-        f"than {MOST_USE:.0%} of the sentences and more than naturally: {above}"
+        f"{usual.share:.0%}), English Zipf frequency {own.zipf:.2f} (natural {usual.zipf:.2f}), in "
+        f"more than {MOST_USE:.0%} of the sentences and more than naturally: {above}"
     )

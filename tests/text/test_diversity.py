@@ -148,7 +148,7 @@ def test_figures() -> None:
     )
     assert found.row()["most_frequent"]["ran"] == 0.3333
     line = diversity_line(["The dog -- ran.", "The DOG sat!", "The dog."], ["The cat sat."])
-    assert line.startswith("words: 4 different ones of 8 (50%; natural 100%), Zipf frequency ")
+    assert line.startswith("words: 4 different ones of 8 (50%; natural 100%), English Zipf freq")
     assert line.endswith("than 2% of the sentences and more than naturally: 'dog' in 100.0%")
     with pytest.raises(InputError, match="the diversity of no words was asked for"):
         diversity(["--"])
