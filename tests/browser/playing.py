@@ -30,7 +30,7 @@ def lose_patience(page: Page) -> None:
     """Have a page say after two seconds, not after twenty, that answers do not arrive."""
 
     def change(route: Route) -> None:
-        script = route.fetch()
+        script = route.fetch(max_retries=3)  # a server may close a connection that idles
         text = script.text()
         assert "PATIENCE_MS = 20_000;" in text
         route.fulfill(

@@ -43,7 +43,7 @@ def visitor(browser: Browser, url: str) -> Player:
 
 
 def without_refresh(route: Route) -> None:
-    reply = route.fetch()
+    reply = route.fetch(max_retries=3)
     body, refreshes = re.subn(r'<meta http-equiv="refresh"[^>]*>', "", reply.text())
     assert refreshes == 1
     route.fulfill(response=reply, body=body)
