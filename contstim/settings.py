@@ -71,7 +71,12 @@ class _UnknownValueError(ValueError):
 
 @dataclass(frozen=True)
 class _OneOf(AfterValidator):
-    choices: tuple[str, ...]
+    known: Collection[str] = field(compare=False)
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The texts, as they are now: installed packages may bring some."""
+        return tuple(self.known)
 
 
 def option(default: Any, text: str, metavar: str | None = None, name: str | None = None) -> Any:
@@ -103,7 +108,7 @@ def one_of(known: Collection[str], kind: str | None = None) -> AfterValidator:
             raise _UnknownValueError(near_matches(value, known))
         return value
 
-    return _OneOf(check, tuple(known))
+    return _OneOf(check, known)
 
 
 def matching(pattern: str, advice: str) -> AfterValidator:

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from contstim.errors import InputError, ModelFileError, SpecError, UnknownNameError, require_known
 from contstim.models import ModelSpec
 from contstim.models.base import ScoreKind, SentenceModel, as_sentences
+from contstim.plugins import imported, package_name
 from contstim.progress import waiting
 
 if TYPE_CHECKING:
@@ -138,18 +138,8 @@ class Family:
         """Return `given`, or what it is the address of."""
         if not isinstance(given, str):
             return given
-        module, _, name = given.partition(":")
-        try:
-            function: Callable[[ModelSpec], Any] = attrgetter(name)(import_module(module))
-        except Exception as error:  # another's module may raise anything
-            if not self.package:
-                raise
-            reason = " ".join(f"{type(error).__name__}: {error}".split())
-            raise InputError(
-                f"the package {self.package}, which brings the model family {self.name!r}, "
-                f"cannot be imported ({reason}); repair or uninstall it"
-            ) from error
-        return function
+        what = f"the model family {self.name!r}"
+        return cast("Callable[[ModelSpec], Any]", imported(given, what, self.package))
 
 
 #: The families that come with contstim, and those that `register_family` added in this process.
@@ -191,8 +181,8 @@ def families() -> dict[str, Family]:
 
 def _brought(entry: EntryPoint) -> Family:
     """Return the family that an entry point names."""
+    package = package_name(entry)
     metadata = None if entry.dist is None else entry.dist.metadata
-    package = "without a name" if metadata is None else metadata["Name"]
     summary = metadata["Summary"] if metadata and "Summary" in metadata else "no summary"
     address = f"{entry.module}:{entry.attr}"
     return Family(entry.name, f"{summary} (package {package})", address, package=package)

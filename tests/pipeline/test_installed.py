@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from installed import MODULE, install
+from installed import install
 from small import make_study, run_alone, tables
 
 from contstim import check_model, load_model
@@ -16,10 +16,45 @@ from contstim.models.registry import score_kind
 from contstim.pipeline import InProcess
 from contstim.pipeline.running import read_study_plan, run_study
 
+MODULE = '''
+"""A model of word lengths."""
+import numpy as np
+from contstim import Event, SentenceModel, SentenceParts
+
+
+class LengthModel(SentenceModel):
+    event = Event(units="words", start="none", end="none", punctuation="keep")
+
+    def __init__(self, spec):
+        spec.check_options([])
+        super().__init__(spec)
+        self.letter = float(spec.location)
+
+    @property
+    def fingerprint(self):
+        return str(self.letter)
+
+    def knows(self, words):
+        return np.ones(len(words), dtype=bool)
+
+    def parts(self, sentences):
+        return [self._one(sentence.split()) for sentence in sentences]
+
+    def _one(self, words):
+        values = np.array([-self.letter * len(word) for word in words])
+        return SentenceParts(tuple(words), values, np.arange(len(words)), len(words))
+'''
+
+
+def install_lengths(folder: Path, monkeypatch: pytest.MonkeyPatch, module: str = MODULE) -> None:
+    """Install ``word-lengths`` with its family ``length``."""
+    entries = {"contstim.models": "length = word_lengths:LengthModel"}
+    install(folder, monkeypatch, "word_lengths", module, entries)
+
 
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    install(tmp_path / "site", monkeypatch)
+    install_lengths(tmp_path / "site", monkeypatch)
     _distributions.cache_clear()
     return tmp_path / "site"
 
@@ -60,7 +95,7 @@ def test_tables_can_say_what_its_scores_are(
     stated: str, unit: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module = MODULE.replace("import Event,", "import Event, ScoreKind,") + "\n" + stated
-    install(tmp_path / "site", monkeypatch, module)
+    install_lengths(tmp_path / "site", monkeypatch, module)
     kind = score_kind("length:2")
     assert kind == load_model("length:2").kind
     assert kind.unit == unit
@@ -76,7 +111,7 @@ def test_a_family_name_that_is_nearly_right(site: Path) -> None:
 def test_a_package_that_cannot_be_imported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    install(tmp_path / "site", monkeypatch, "import numpy_that_is_not_there\n")
+    install_lengths(tmp_path / "site", monkeypatch, "import numpy_that_is_not_there\n")
     (tmp_path / "text.txt").write_text("A dog.\n", "utf-8")
     assert main(["score", "--model", "length:1", str(tmp_path / "text.txt")]) == 2
     assert capsys.readouterr().err == (
@@ -90,11 +125,11 @@ def test_a_package_that_cannot_be_imported(
 def test_a_package_whose_loader_gives_no_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    install(tmp_path / "site", monkeypatch, "LengthModel = str\n")
+    install_lengths(tmp_path / "site", monkeypatch, "LengthModel = str\n")
     with pytest.raises(InputError) as error:
         load_model("length:1")
     assert str(error.value) == (
-        "'wordlengths:LengthModel' of the package word-lengths gives 'length:1' for 'length:1'; "
+        "'word_lengths:LengthModel' of the package word-lengths gives 'length:1' for 'length:1'; "
         "it must give a SentenceModel"
     )
 
