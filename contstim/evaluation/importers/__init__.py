@@ -14,7 +14,7 @@ from typing import Any
 
 import pandas as pd
 
-from contstim.errors import InputError, require_known
+from contstim.errors import InputError
 from contstim.evaluation.choices import (
     Cleaning,
     HumanData,
@@ -25,6 +25,7 @@ from contstim.evaluation.choices import (
 from contstim.evaluation.importers.exports import read_export, read_recognised
 from contstim.evaluation.importers.golan2023 import read_golan2023
 from contstim.evaluation.importers.jspsych import read_jspsych
+from contstim.plugins import Registry
 from contstim.tables import read_table, require_columns
 
 
@@ -125,14 +126,19 @@ def _read_any(source: str | Path | pd.DataFrame, **options: Any) -> RawChoices:
 
 
 #: Importers by the name of the format: from a path, or a table already read, to `RawChoices`.
-FORMATS: dict[str, Callable[..., RawChoices]] = {
-    "auto": _read_any,
-    "tidy": partial(map_columns, mapping=TIDY),
-    "golan2023": read_golan2023,
-    "jspsych": read_jspsych,
-    "sprouse2013": partial(map_columns, mapping=SPROUSE2013),
-    "blimp": partial(map_columns, mapping=BLIMP),
-}
+#: Installed packages bring more by entry points of the group ``contstim.importers``.
+FORMATS: Registry[Callable[..., RawChoices]] = Registry(
+    "format",
+    "contstim.importers",
+    {
+        "auto": _read_any,
+        "tidy": partial(map_columns, mapping=TIDY),
+        "golan2023": read_golan2023,
+        "jspsych": read_jspsych,
+        "sprouse2013": partial(map_columns, mapping=SPROUSE2013),
+        "blimp": partial(map_columns, mapping=BLIMP),
+    },
+)
 
 
 def read_choices(
@@ -158,7 +164,6 @@ def read_choices(
     InputError
         If the format is unknown or the data cannot be used; the message names the rows.
     """
-    require_known("format", format, FORMATS)
     return finish(FORMATS[format](source, **options))
 
 
