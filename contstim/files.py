@@ -79,8 +79,9 @@ def replacing(path: Path, *, hint: str = "") -> Iterator[Path]:
     What the block writes to that place, beside `path`, is synchronised and renamed; then the
     folder around it is synchronised. That holds on local disks and on the network file systems of
     clusters: readers see what was there before or the new thing, and what was seen survives a
-    power cut. If the block fails, nothing of it stays. What is there but is no file, such as a
-    pipe or ``/dev/null``, is written to as it is.
+    power cut. If the block fails, nothing of it stays. A symbolic link stays one: what it points to
+    is replaced. What is there but is no file, such as a pipe or ``/dev/null``, is written to as it
+    is.
 
     Parameters
     ----------
@@ -94,24 +95,27 @@ def replacing(path: Path, *, hint: str = "") -> Iterator[Path]:
     OutputError
         If the place cannot be written to.
     """
+    target = Path(os.path.realpath(path)) if path.is_symlink() else path
+    if target.is_symlink():
+        raise OutputError(f"cannot write {path}: its links lead round in a circle; remove it")
     if is_stream(path):
-        temporary = path
+        temporary = target
     else:
         # Another process, on another machine too, may write the same file at the same time.
-        temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+        temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")
     try:
         yield temporary
-        if temporary != path:
+        if temporary != target:
             _synchronise_all(temporary)
-            temporary.replace(path)
-            _synchronise(path.parent)
+            temporary.replace(target)
+            _synchronise(target.parent)
     except OutputError:
         raise
     except OSError as error:
         advice = f"; {hint}" if hint else ""
         raise OutputError(f"cannot write {path}: {error.strerror or error}{advice}") from None
     finally:
-        if temporary != path:
+        if temporary != target:
             with suppress(OSError):
                 remove(temporary)
 

@@ -14,6 +14,7 @@ import sys
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Literal, cast
@@ -65,6 +66,8 @@ _TEXT = frozenset({"sentence", "model", *TRIPLETS[:5]})
 MISSING = ("", "NA", "NaN", "nan", "None", "null")
 
 _BOM = "\ufeff"
+# More is no line of a text or table: what a small compressed file may swell to.
+_MOST_BYTES = 1 << 24
 
 
 def require_columns(frame: pd.DataFrame, columns: Iterable[str], what: str) -> None:
@@ -268,13 +271,18 @@ def numbered_lines(path: str | PathLike[str]) -> Iterator[tuple[int, str]]:
     ------
     InputError
         If the file cannot be opened, is not what its ending promises, or holds a line that is
-        not UTF-8; the message names the file and the line.
+        not UTF-8 or longer than 16 MiB; the message names the file and the line.
     """
     name = _shown(path)
     number = 0
     try:
         with _open(path) as file:
-            for number, raw in enumerate(file, start=1):
+            for number, raw in enumerate(iter(partial(file.readline, _MOST_BYTES + 1), b""), 1):
+                if len(raw) > _MOST_BYTES:
+                    raise InputError(
+                        f"{name}, line {number} has more than {_MOST_BYTES >> 20} MiB; break it "
+                        "into lines"
+                    )
                 line = raw.decode("utf-8").rstrip("\r\n")
                 yield number, line.removeprefix(_BOM) if number == 1 else line
     except UnicodeDecodeError as error:

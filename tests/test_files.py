@@ -130,6 +130,32 @@ def test_a_pipe_is_written_to_as_it_is(tmp_path: Path) -> None:
     assert (tmp_path / "pipe").is_fifo()
 
 
+@pytest.mark.parametrize("there", [True, False])
+def test_a_symbolic_link_stays_one_and_what_it_points_to_is_written(
+    tmp_path: Path, there: bool
+) -> None:
+    target = tmp_path / "elsewhere" / "file.csv"
+    target.parent.mkdir()
+    if there:
+        target.write_text("old")
+    link = tmp_path / "link.csv"
+    link.symlink_to(Path("elsewhere") / "file.csv")
+    write_whole(link, "new")
+    assert link.is_symlink()
+    assert target.read_text() == "new"
+    assert sorted(os.listdir(tmp_path)) == ["elsewhere", "link.csv"]
+    assert os.listdir(target.parent) == ["file.csv"]
+
+
+def test_a_link_that_leads_nowhere_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "gone").symlink_to(Path("no") / "such" / "file")
+    for name, reason in (("loop", "its links lead round"), ("gone", "No such file")):
+        with pytest.raises(OutputError, match=f"cannot write {tmp_path / name}: {reason}"):
+            write_whole(tmp_path / name, "new")
+    assert sorted(os.listdir(tmp_path)) == ["gone", "loop"]
+
+
 def _forge(path: Path, old: str, new: str) -> None:
     """Leave a lock that a process would leave, with a line of it changed."""
     with lock(path, "it"):

@@ -45,6 +45,16 @@ def test_line_ends_and_the_byte_order_mark_are_dropped(tmp_path):
     assert list(numbered_lines(path)) == [(1, "One "), (2, ""), (3, "Thré\ufeffe")]
 
 
+def test_a_line_without_an_end_is_not_read_whole(tmp_path):
+    path = tmp_path / "bomb.txt.gz"
+    with gzip.open(path, "wb") as file:
+        file.write(b"short\n")
+        for _ in range(17):
+            file.write(bytes(1 << 20))
+    with pytest.raises(InputError, match=r"bomb.txt.gz, line 2 has more than 16 MiB; break it"):
+        list(numbered_lines(path))
+
+
 TABLE = "\ufeffsentence,n,score\nnull,1,NA\n12,2,0.1\n"
 
 

@@ -20,6 +20,9 @@ from contstim.tables import read_table
 #: A function from S sentences to S scores, such as the `score` method of a model.
 Scorer = Callable[[list[str]], ArrayLike]
 
+# A file of an archive that swells to more is none of a suite's; BLiMP's have a third of a MiB.
+_MOST_BYTES = 1 << 24
+
 
 def _scored(scorer: Scorer, sentences: Sequence[str]) -> FloatArray:
     """Score each distinct sentence once."""
@@ -131,6 +134,11 @@ def _blimp_files(source: Path) -> Iterator[tuple[str, list[str]]]:
         with zipfile.ZipFile(source) as archive:
             for name in sorted(archive.namelist()):
                 if name.endswith(".jsonl"):
+                    if archive.getinfo(name).file_size > _MOST_BYTES:  # it yields no more than that
+                        raise InputError(
+                            f"{name} in {str(source)!r} has more than {_MOST_BYTES >> 20} MiB; "
+                            "that is no BLiMP paradigm"
+                        )
                     yield Path(name).stem, archive.read(name).decode("utf-8").splitlines()
     except (FileNotFoundError, zipfile.BadZipFile) as error:
         raise InputError(f"{str(source)!r} is neither a folder nor a zip file") from error

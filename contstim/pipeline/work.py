@@ -4,8 +4,9 @@ A task is a record whose key is the digest of its JSON form, of all that its res
 The store is a folder with one small file for each finished task: ``tasks/ab/abcd....json`` holds a
 result, ``failed/ab/abcd....json`` the error of a task that was given up; ``scores/`` is the score
 cache. Files appear whole (temporary file, fsync, rename, fsync of the folder), are named by the
-task's key and hold the whole task, so any number of processes and machines may write at once. The
-store is the truth; what spreads the work can be replaced.
+task's key and hold the whole task, so any number of processes and machines may write at once. A
+file that is damaged, or holds another task than its name says, counts as not there: its task is
+done again. The store is the truth; what spreads the work can be replaced.
 """
 
 from __future__ import annotations
@@ -34,6 +35,9 @@ from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
 
 #: How often a task is tried before it fails; faults of its input are certain at once.
 TRIES = 3
+
+# What a file of the store says besides its task.
+_NEEDED = {"tasks": {"result", "seconds"}, "failed": {"error"}}
 
 #: Models that stay loaded from task to task: those of a pair.
 _LOADED = 2
@@ -167,18 +171,20 @@ class RunStore:
     def __init__(self, folder: Path | str, scores: Path | str | None = None) -> None:
         self.folder = Path(folder)
         self.scores = ScoreCache(self.folder / "scores" if scores is None else scores)
-        self._seen: set[str] = set()
+        self._whole: set[str] = set()
 
     def _path(self, kind: str, key: str) -> Path:
         return self.folder / kind / key[:2] / f"{key}.json"
 
     def has(self, key: str) -> bool:
-        """Return whether the task's result is committed."""
-        return key in self._seen or self._path("tasks", key).is_file()
+        """Return whether the task's result is committed, whole and its own."""
+        if key not in self._whole and self._read("tasks", key) is not None:
+            self._whole.add(key)
+        return key in self._whole
 
     def left(self, tasks: Iterable[Task]) -> list[Task]:
         """Return those of the tasks whose results are not there."""
-        self._seen = {path.stem for path in (self.folder / "tasks").glob("??/*.json")}
+        self._whole &= {path.stem for path in (self.folder / "tasks").glob("??/*.json")}
         return [task for task in tasks if not task.is_done(self)]
 
     def commit(self, task: Task, result: dict[str, Any] | None, seconds: float) -> None:
@@ -215,27 +221,37 @@ class RunStore:
         Raises
         ------
         InputError
-            If there is none, or its file is damaged.
+            If there is none, or its file is damaged or another task's.
         """
-        return dict(self._read("tasks", key, "result"))
+        record = self._read("tasks", key)
+        if record is None:
+            path = self._path("tasks", key)
+            raise InputError(f"{path} is no result of its task; run again to make it anew")
+        return dict(record["result"])
 
     def seconds(self, tasks: Iterable[Task]) -> list[float]:
         """Return how long the committed ones of `tasks` took."""
-        there = [task.key for task in tasks if self._path("tasks", task.key).is_file()]
-        return [float(self._read("tasks", key, "seconds")) for key in there]
+        records = (self._read("tasks", task.key) for task in tasks)
+        return [float(record["seconds"]) for record in records if record is not None]
 
     def error(self, task: Task) -> str | None:
         """Return the one-line error of a task that was given up, or None."""
-        if not self._path("failed", task.key).is_file():
-            return None
-        return str(self._read("failed", task.key, "error"))
+        record = self._read("failed", task.key)
+        return None if record is None else str(record["error"])
 
-    def _read(self, kind: str, key: str, name: str) -> Any:
+    def _read(self, kind: str, key: str) -> dict[str, Any] | None:
+        """Return what the store has of a task; None for nothing, for damage and another task's."""
         path = self._path(kind, key)
         try:
-            return json_value(path.read_text("utf-8"))[name]
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise InputError(f"{path} is no result of a task ({error}); remove it") from None
+            record = json_value(path.read_bytes())
+            is_own = digest_of(record["task"]) == key and _NEEDED[kind] <= record.keys()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise InputError(f"cannot read {path}: {error.strerror or error}") from None
+        except (ValueError, KeyError, TypeError):
+            return None
+        return record if is_own else None
 
 
 @dataclass(frozen=True)

@@ -125,6 +125,14 @@ def test_li_adger_runner(tmp_path):
         LIAdger.read(tmp_path)
 
 
+def test_a_blimp_file_that_swells_in_its_archive_is_refused(tmp_path):
+    source = tmp_path / "blimp.zip"
+    with zipfile.ZipFile(source, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("blimp/one.jsonl", bytes(17 << 20))
+    with pytest.raises(InputError, match=r"blimp/one.jsonl in .* has more than 16 MiB"):
+        run_blimp(source, len)
+
+
 @pytest.mark.parametrize("zipped", [True, False])
 def test_blimp_runner(tmp_path, zipped):
     pairs = [("aaa", "a"), ("aa", "aaaa"), ("bb", "aa")]

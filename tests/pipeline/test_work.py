@@ -1,5 +1,6 @@
 """What a worker does besides its tasks."""
 
+import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import torch
-from small import begin, make_study
+from small import Counting, begin, make_study
 
 from contstim import load_model
 from contstim.models.devices import torch_threads
@@ -106,3 +107,21 @@ def test_a_device_does_not_make_another_description(tmp_path: Path) -> None:
     assert on_gpu == {**_describe(plain), "spec": on_gpu["spec"]}
     assert on_gpu["spec"].endswith("1.arpa?device=cuda:1&punctuation=split")
     assert _describe(plain + "&device=cpu") == _describe(plain)
+
+
+def test_results_that_are_swapped_or_damaged_are_made_anew(tmp_path: Path) -> None:
+    plan = read_study_plan(make_study(tmp_path, starts=1))
+    run_study(plan, InProcess(), stage="synthesize")
+    paths = sorted((plan.out / "tasks").rglob("*.json"))
+    before = [json.loads(path.read_text("utf-8")) for path in paths]
+    first, second = paths[:2]
+    first.write_bytes(paths[1].read_bytes())
+    second.write_text(json.dumps(before[0]), "utf-8")
+    paths[2].write_bytes(paths[2].read_bytes()[:-20])
+    executor = Counting()
+    table = (plan.out / "synthesized.csv").read_bytes()
+    assert run_study(plan, executor, stage="synthesize").complete
+    assert sorted(task.key for task in executor.given) == [path.stem for path in paths[:3]]
+    after = [json.loads(path.read_text("utf-8")) for path in paths]
+    assert [record["result"] for record in after] == [record["result"] for record in before]
+    assert (plan.out / "synthesized.csv").read_bytes() == table
