@@ -2,6 +2,10 @@
 
 Text is UTF-8, with a byte-order mark or without, gzip-compressed by the file's ending, and ``-`` is
 standard input, wherever a file is read.
+
+Spreadsheets compute a cell that begins like a formula, and some programs stop reading at a control
+character. Tables that hold what others typed are therefore written with `neutral_text`, which
+`read_table` takes back.
 """
 
 from __future__ import annotations
@@ -12,9 +16,9 @@ import io
 import re
 import sys
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
-from functools import partial
+from functools import cache, partial
 from os import PathLike
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Literal, cast
@@ -68,6 +72,22 @@ MISSING = ("", "NA", "NaN", "nan", "None", "null")
 _BOM = "\ufeff"
 # More is no line of a text or table: what a small compressed file may swell to.
 _MOST_BYTES = 1 << 24
+
+# What spreadsheets take for a formula: a sign, ASCII or full-width, and something after it that
+# does not make the cell a number. Apostrophes before it make it text.
+_NUMBER = r"\s*[-+]?\d+(\.\d*)?([eE][-+]?\d+)?\s*$"
+_FORMULA = re.compile(rf"'*(?!{_NUMBER})\s*[-=+@\uff0b\uff0d\uff1d\uff20].", re.DOTALL)
+_MARKED = re.compile(rf"(^|[,\t\"])'{_FORMULA.pattern}|[\u2400-\u2426]", re.DOTALL | re.MULTILINE)
+# Control characters, but tabs and line ends, and the pictures that stand for them. Pictures that
+# stand for themselves come after another sign.
+_ITSELF = "\u2426"
+_PICTURES = {chr(c): chr(0x2400 + c) for c in range(0x20) if chr(c) not in "\t\n\r"}
+_PICTURES["\x7f"] = "\u2421"
+_AS_PICTURES = str.maketrans(
+    _PICTURES | {sign: _ITSELF + sign for sign in (*_PICTURES.values(), _ITSELF)}
+)
+_CONTROLS = {picture: control for control, picture in _PICTURES.items()}
+_PICTURE = re.compile(f"{_ITSELF}(.)|([{''.join(_CONTROLS)}])", re.DOTALL)
 
 
 def require_columns(frame: pd.DataFrame, columns: Iterable[str], what: str) -> None:
@@ -176,6 +196,8 @@ def _parse(
             f"the rows of {name} have more cells than its header; put quotes around sentences "
             "with commas"
         )
+    if _MARKED.search(text):
+        table = _with_texts(table, original_text)
     if cells == "typed":
         as_text = {str(table.columns[0])} | _TEXT
         table = pd.DataFrame(
@@ -309,6 +331,46 @@ def csv_text(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
     text = written(csv.QUOTE_MINIMAL)
     # Readers take a carriage return for the end of a row, writers do not know that of line feeds.
     return written(csv.QUOTE_ALL) if "\r" in text else text
+
+
+def neutral_text(text: str) -> str:
+    """Return text that no spreadsheet computes, without control characters.
+
+    An apostrophe is put before what a spreadsheet would take for a formula, and control characters
+    but tabs and line ends become their pictures. Numbers stay. `original_text` takes it back.
+
+    Examples
+    --------
+    >>> print(neutral_text("=1+1"), neutral_text("-2.5"), neutral_text("a" + chr(0) + "b"))
+    '=1+1 -2.5 a␀b
+    """
+    text = text.translate(_AS_PICTURES)
+    return f"'{text}" if _FORMULA.match(text) else text
+
+
+def original_text(text: str) -> str:
+    """Return the text of which `neutral_text` made this one."""
+    if text.startswith("'") and _FORMULA.match(text):
+        text = text[1:]
+    return _PICTURE.sub(lambda sign: sign[1] or _CONTROLS[sign[2]], text)
+
+
+def neutral_table(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table with its texts, and the names of its columns, as of `neutral_text`."""
+    return _with_texts(table, neutral_text)
+
+
+def _with_texts(table: pd.DataFrame, change: Callable[[str], str]) -> pd.DataFrame:
+    """Return a table with all its texts, and the names of its columns, changed."""
+    import pandas as pd
+
+    changed = cache(change)  # texts recur
+    out = table.rename(columns=lambda name: changed(str(name)))
+    for place, kind in enumerate(out.dtypes):
+        if kind.kind == "O":
+            cells = [changed(c) if isinstance(c, str) else c for c in out.iloc[:, place]]
+            out.isetitem(place, pd.Series(cells, index=out.index, dtype=kind))
+    return out
 
 
 def table_text(table: pd.DataFrame) -> str:

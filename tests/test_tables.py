@@ -14,7 +14,10 @@ from contstim.tables import (
     CHOICES,
     csv_rows,
     csv_text,
+    neutral_table,
+    neutral_text,
     numbered_lines,
+    original_text,
     read_table,
     require_columns,
     table_text,
@@ -127,3 +130,37 @@ def test_whatever_ends_a_line_in_a_cell_ends_no_row(end):
     for text in (csv_text(columns, rows), table_text(pd.DataFrame(rows, columns=columns))):
         assert [*csv.reader(io.StringIO(text, newline=""))] == [columns, *rows]
         assert pd.read_csv(io.StringIO(text, newline="")).to_numpy().tolist() == rows
+
+
+FORMULAS = [
+    *('=HYPERLINK("http://evil","x")', "@SUM(1+1)*cmd|' /C calc'!A0", "+1+cmd", "-2+3", "- Yes."),
+    *("\t=1+1", " =1+1", "\r=1+1", "\n@a", "\uff1d1+1", "'=1+1", "''-a", "-1e", "=1"),
+]
+PLAIN = ["", "-", "-2.5", "+3", "-1e-05", "'tis", "'-2", "don't", "a=b", "-7 ", "A sentence."]
+CONTROLS = ["a\x00b", "\x1b[31m", "\x7f", "\x0c=1", "\u2400", "\u2426\u2400\x00", "'\u2426"]
+
+
+@pytest.mark.parametrize("text", [*FORMULAS, *PLAIN, *CONTROLS])
+def test_no_cell_is_a_formula_and_each_can_be_taken_back(text):
+    written = neutral_text(text)
+    assert original_text(written) == text
+    assert (written == text) == (text in PLAIN)
+    assert not any(sign in written for sign in "\x00\x0c\x1b\x7f")
+    if text in FORMULAS:
+        assert written == f"'{text}"
+
+
+def test_tables_are_read_back_as_they_were_before_they_were_made_neutral(tmp_path):
+    texts = [*FORMULAS, *PLAIN[1:], *CONTROLS]
+    table = pd.DataFrame({"who": texts, "n": range(len(texts)), "=1+1": [*texts[1:], "x"]})
+    path = tmp_path / "pay.csv"
+    path.write_bytes(table_text(neutral_table(table)).encode())
+    cells = pd.read_csv(path, dtype=str, keep_default_na=False)
+    assert not cells["who"].str.match(r"\s*[=@]|\s*[-+](?!\d|$)").any()
+    assert list(cells) == ["who", "n", "'=1+1"]
+    for kind in ("typed", "text"):
+        back = read_table(path, cells=kind)
+        assert back["who"].tolist() == table["who"].tolist()
+        assert back["=1+1"].tolist() == table["=1+1"].tolist()
+    mixed = pd.DataFrame({"n": [1, None, "=1"]}, dtype=object)
+    assert table_text(neutral_table(mixed)) == 'n\n1\n""\n\'=1\n'

@@ -12,7 +12,7 @@ import pandas as pd
 from contstim.arrays import IntArray
 from contstim.evaluation.following import following_table, influence_table, read_votes
 from contstim.files import write_whole
-from contstim.tables import require_columns, table_text
+from contstim.tables import neutral_table, require_columns, table_text
 
 _LEAST_TRIALS = 10
 _PATTERNS = (
@@ -235,7 +235,7 @@ class Audit:
         write_whole(folder / "audit.md", self.report())
         for name in ("flags", "following", "patterns", "influence"):
             table: pd.DataFrame = getattr(self, name)
-            write_whole(folder / f"{name}.csv", table_text(table))
+            write_whole(folder / f"{name}.csv", table_text(neutral_table(table)))
 
 
 def audit(

@@ -12,7 +12,7 @@ import pandas as pd
 from contstim.evaluation.options import EvaluationOptions
 from contstim.evaluation.wording import answer_sentences
 from contstim.files import write_whole
-from contstim.tables import table_text
+from contstim.tables import neutral_table, table_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -220,6 +220,8 @@ class Evaluation:
     def write_tables(self, folder: str | Path) -> list[Path]:
         """Write each table that has rows, and the two main ones always, as ``NAME.csv``.
 
+        Cells are made neutral for spreadsheets, see `contstim.tables.neutral_text`.
+
         Raises
         ------
         OutputError
@@ -230,7 +232,7 @@ class Evaluation:
         for name, table in self.tables().items():
             if len(table) or name in ("models", "comparisons", "excluded"):
                 written.append(place / f"{name}.csv")
-                write_whole(written[-1], table_text(table))
+                write_whole(written[-1], table_text(neutral_table(table)))
         return written
 
     def figure(

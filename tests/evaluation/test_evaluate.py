@@ -1,3 +1,4 @@
+import csv
 import subprocess
 import sys
 
@@ -23,6 +24,7 @@ from contstim.evaluation import (
 from contstim.evaluation.contrasts import CEILING_INTERVALS
 from contstim.evaluation.result import COMPARISON_COLUMNS, MODEL_COLUMNS
 from contstim.evaluation.wording import answer_sentences
+from contstim.tables import read_table
 
 
 def no_silent_gap(result):
@@ -448,6 +450,19 @@ def test_from_files_to_a_folder(make_study, tmp_path):
     assert (tmp_path / "out" / "report.html").exists()
     with pytest.raises(InputError, match="there is no file"):
         evaluate_file(tmp_path / "choices.csv", scores=tmp_path / "none.csv")
+
+
+def test_no_cell_of_the_tables_is_a_formula_and_all_are_read_back(make_study, tmp_path):
+    study, scores = make_study(n_people=6, models=("=1+1", "@SUM(1)", "c"))
+    study["participant"] = "=cmd|' /C calc'!" + study["participant"]
+    evaluation = evaluate(study, scores)
+    for path in evaluation.write_tables(tmp_path):
+        with path.open(newline="", encoding="utf-8") as file:
+            cells = {cell for row in csv.reader(file) for cell in row}
+        assert not any(cell.startswith(("=", "@")) for cell in cells), path
+    back = read_table(tmp_path / "participants.csv", cells="text")
+    assert set(back["participant"]) == set(study["participant"])
+    assert set(back["model"]) == {"=1+1", "@SUM(1)", "c"}
 
 
 def test_any_csv_by_a_mapping(make_study, tmp_path):
