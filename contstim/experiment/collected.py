@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 
 from contstim.experiment.messages import read_responses
-from contstim.experiment.presentations import TwoSentences, is_right, read_detail
+from contstim.experiment.presentations import TwoSentences, is_right
 from contstim.experiment.schema import code_suffix, data_path, open_data, read_salt, session_code
 from contstim.experiment.study import Study
 from contstim.experiment.trials import ISSUED_WITH, Trial, filled, rating_of
@@ -35,6 +35,8 @@ _ANSWER = (
     "received_at",
     "late",
 )
+_MOST_DETAILS = 50  # columns that answers' details add
+
 #: Columns of the choices table after those of `CHOICES`.
 _EXTRA = ("expected", *_PLACE, "side_1", *(one for one in _ANSWER if one not in CHOICES))
 _OF_ANSWERS = ("participant", "group", "trial", "condition", *_PLACE, "expected", "right", *_ANSWER)
@@ -231,8 +233,16 @@ def _of_sessions(
             elif pairs:
                 answered.append(_choice(person, session, trial, answer, study.trial.levels))
             else:
-                answered.append(_answer(person, session, trial, answer))
-                rows["words"] += _words(answered[-1], answer["detail"])
+                place = _place(person, session, trial, answer)
+                details = study.presentation.columns(answer["detail"])
+                tested = _right(trial, answer)
+                answered.append({**details, **trial.row, **trial.shown, **place, **tested})
+                rows["words"] += [
+                    {**answered[-1], "position": number, "word": word, "rt_ms": rt}
+                    for number, (word, rt) in enumerate(
+                        study.presentation.words(answer["detail"]), start=1
+                    )
+                ]
         rows["choices" if pairs else "answers"] += answered
         rows["checks"] += tests
         rows["sessions"].append(_session(trials, person, session, answered, tests))
@@ -247,9 +257,14 @@ def _main_columns(study: Study, answers: Iterable[Mapping[str, Any]]) -> dict[st
     others = [column for column in of_design if column not in known]
     if pairs:
         return {"choices": (*CHOICES, *_EXTRA, *others), "answers": ()}
-    # Those of the answers' details come last.
-    more = (name for row in answers for name in row)
-    return {"choices": (), "answers": tuple(dict.fromkeys((*_OF_ANSWERS, *others, *more)))}
+    listed = (*_OF_ANSWERS, *others)
+    givers: dict[str, set[str]] = defaultdict(set)
+    for row in answers:
+        for name in row.keys() - {*listed}:
+            givers[name].add(row["participant"])
+    # Of the answers' details, which a page can name as it likes, those that most people gave.
+    details = sorted(givers, key=lambda name: (-len(givers[name]), name))[:_MOST_DETAILS]
+    return {"choices": (), "answers": (*listed, *details)}
 
 
 def _place(
@@ -264,27 +279,6 @@ def _place(
         "item": int(trial.trial[1:]),
         **{key: answer[key] for key in _ANSWER},
     }
-
-
-def _answer(
-    person: Mapping[str, Any], session: sqlite3.Row, trial: Trial, answer: Mapping[str, Any]
-) -> dict[str, Any]:
-    detail = read_detail(answer["detail"])
-    # Lists are tables of their own, or stay in the data file.
-    plain = {key: value for key, value in detail.items() if isinstance(value, str | int | float)}
-    own = {**_place(person, session, trial, answer), **_right(trial, answer)}
-    return {**plain, **trial.row, **trial.shown, **own}
-
-
-def _words(row: Mapping[str, Any], detail: str) -> list[dict[str, Any]]:
-    found = read_detail(detail)
-    words, times = found.get("words"), found.get("rt_ms")
-    if not isinstance(words, list) or not isinstance(times, list):
-        return []
-    return [
-        {**row, "position": number, "word": word, "rt_ms": rt}
-        for number, (word, rt) in enumerate(zip(words, times, strict=True), start=1)
-    ]
 
 
 def _right(trial: Trial, answer: Mapping[str, Any]) -> dict[str, Any]:

@@ -208,7 +208,7 @@ def _all_choices(study: Study) -> tuple[int, ...]:
 
 def _of_design(column: pd.Series[Any]) -> Column:
     kind = {"b": "boolean", "i": "integer", "u": "integer", "f": "number"}.get(column.dtype.kind)
-    what = "a column of the design's table, or of what the study's own module sent"
+    what = "a column of the design's table, or what the study's own module sent (detail_...)"
     return Column(what, kind or "string")
 
 
@@ -242,13 +242,15 @@ def write_export(study: Study, collected: Collected, folder: Path, everybody: bo
     ------
     OutputError
         If the place cannot be written to.
+    ValidationError
+        As `write_psychds`; the tables are written all the same.
     """
-    write_psychds(study, collected, folder / "psychds")
     for name, table in collected.tables.items():
         whole = table
         if name in ("choices", "answers", "words") and not everybody:
             whole = table[table["participant"].isin(collected.whole)]
         _write_table(folder / f"{name}.csv", whole)
+    write_psychds(study, collected, folder / "psychds")
 
 
 def exported_zip(study: Study, data: Path | None = None) -> bytes:

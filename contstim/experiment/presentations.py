@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from math import isfinite
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeGuard
 
 from contstim.errors import InputError
 from contstim.experiment.options import TrialOptions
@@ -19,6 +19,7 @@ from contstim.files import json_value
 _YES_NO = {"yes": 1, "no": 2}
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")  # as JSON writes one
 _LONGEST_MS = 1e10
+_COLUMN = re.compile(r"\w{1,64}")  # what a module of one's own may name one
 _SINGLE_TEXTS = {"practice_again": "single_again", "debrief_text": "single_debrief"}
 
 
@@ -90,6 +91,14 @@ class Presentation:
         offered = self.choices(shown)
         if offered is not None and choice not in offered:
             raise InputError(f"choice is {choice}; it is one of {', '.join(map(str, offered))}")
+
+    def columns(self, detail: str) -> dict[str, str | int | float]:
+        """Return what of an answer's detail becomes columns of its table, by their names."""
+        return {}
+
+    def words(self, detail: str) -> list[tuple[str, float]]:
+        """Return the words that an answer's detail has, and the milliseconds of each."""
+        return []
 
 
 class TwoSentences(Presentation):
@@ -167,12 +176,16 @@ class SelfPacedReading(Presentation):
     def check_answer(self, shown: Mapping[str, str], choice: int, detail: str) -> None:
         """Refuse an answer without a time for each word."""
         super().check_answer(shown, choice, detail)
-        found = read_detail(detail)
-        words, times = found.get("words"), found.get("rt_ms")
-        if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-            raise InputError("detail has no list of words")
-        if not isinstance(times, list) or len(times) != len(words) or not all(map(_is_time, times)):
-            raise InputError(f"detail has not a time for each of its {len(words)} words")
+        self.words(detail)
+
+    def columns(self, detail: str) -> dict[str, str | int | float]:
+        """Return the time of the question, where there was one."""
+        time = read_detail(detail).get("question_rt_ms")
+        return {"question_rt_ms": time} if _is_time(time) else {}
+
+    def words(self, detail: str) -> list[tuple[str, float]]:
+        """Return the words that were read, and for how many milliseconds each."""
+        return _words(detail)
 
 
 class OwnModule(Presentation):
@@ -186,6 +199,21 @@ class OwnModule(Presentation):
         """Refuse a choice that no column of whole numbers holds."""
         if abs(choice) > 10**9:
             raise InputError(f"choice is {choice}; give at most nine digits")
+
+    def columns(self, detail: str) -> dict[str, str | int | float]:
+        """Return all texts and numbers that have a plain name, as ``detail_NAME``."""
+        return {
+            f"detail_{name}": value
+            for name, value in read_detail(detail).items()
+            if isinstance(value, str | int | float) and _COLUMN.fullmatch(name)
+        }
+
+    def words(self, detail: str) -> list[tuple[str, float]]:
+        """Return the words that were read, where the detail is as that of ``reading``."""
+        try:
+            return _words(detail)
+        except InputError:
+            return []
 
 
 def presentation_of(options: TrialOptions) -> Presentation:
@@ -215,7 +243,17 @@ def read_detail(detail: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _is_time(value: object) -> bool:
+def _words(detail: str) -> list[tuple[str, float]]:
+    value = read_detail(detail)
+    words, times = value.get("words"), value.get("rt_ms")
+    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+        raise InputError("detail has no list of words")
+    if not isinstance(times, list) or len(times) != len(words) or not all(map(_is_time, times)):
+        raise InputError(f"detail has not a time for each of its {len(words)} words")
+    return list(zip(words, times, strict=True))
+
+
+def _is_time(value: object) -> TypeGuard[float]:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     return isfinite(value) and 0 <= value <= _LONGEST_MS

@@ -27,7 +27,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from contstim.errors import InputError, MissingExtraError, OutputError
+from contstim.errors import ContstimError, InputError, MissingExtraError, OutputError
 from contstim.experiment.dashboard import IDLE_S, dashboard_page, login_page, message_page
 from contstim.experiment.messages import (
     RefusedError,
@@ -327,7 +327,7 @@ class _Dashboard:
                 return self._ask(error)
             try:
                 return await endpoint(request)
-            except (InputError, OutputError, sqlite3.Error) as error:
+            except (ContstimError, sqlite3.Error) as error:
                 status = error.status if isinstance(error, RefusedError) else 503
                 told = message_page(self._store.study.study.name, str(error), below)
                 return HTMLResponse(told, status)

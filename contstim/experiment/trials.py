@@ -314,13 +314,19 @@ def read_rows(path: Path) -> tuple[list[dict[str, str]], tuple[str, ...]]:
     Raises
     ------
     InputError
-        If the file cannot be read, or has two columns of one name.
+        If the file cannot be read, or has two columns of one name, one without a name, or one
+        that Psych-DS reserves.
     """
     rows = csv_rows((line for _, line in numbered_lines(path)), str(path))
     _, header = next(rows, (0, []))
     if len(set(header)) < len(header):
         twice = next(name for name in header if header.count(name) > 1)
         raise InputError(f"{path} has two columns {twice!r}; keep one")
+    for number, name in enumerate(header, start=1):
+        if not name.strip():
+            raise InputError(f"{path} has a column without a name, number {number}; name it")
+        if name == "row_id":
+            raise InputError(f"{path} has a column 'row_id', which Psych-DS reserves; rename it")
     return [dict(zip(header, cells, strict=True)) for _, cells in rows], tuple(header)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 import shutil
@@ -15,7 +16,7 @@ from studies import ATTENTION, RECRUITER, add, edit
 from talking import answer, event, opening, play
 
 from contstim.cli import main
-from contstim.errors import InputError
+from contstim.errors import InputError, ValidationError
 from contstim.experiment.collected import read_collected
 from contstim.experiment.exporting import data_dictionary, data_files
 from contstim.experiment.messages import fnv1a, make_bundle, page_checks
@@ -70,7 +71,7 @@ def rating(tmp_path: Path) -> Study:
 @pytest.fixture
 def own(study: Study) -> Study:
     """Trials of single words, by a module in the study's folder."""
-    rows = [f"{p},1,{n},c,{word}" for p in (1, 2) for n, word in enumerate(("tree", "sun"), 1)]
+    rows = [f"{p},1,{n},c,{word}" for p in (1, 2, 3) for n, word in enumerate(("tree", "sun"), 1)]
     table = "\n".join(["participant,group,trial,condition,word", *rows])
     (study.folder / "trials.csv").write_text(table + "\n", "utf-8")
     (study.folder / "mine.js").write_text(OWN, "utf-8")
@@ -203,7 +204,7 @@ def test_ratings_have_their_scale_and_checks(rating: Study) -> None:
 def test_a_module_of_ones_own_is_shipped_and_its_details_are_columns(own: Study) -> None:
     assert take_part(own, "A")["outcome"] == "complete"
     answers = read_collected(own).answers
-    assert answers[["word", "choice", "said"]].to_numpy().tolist() == [
+    assert answers[["word", "choice", "detail_said"]].to_numpy().tolist() == [
         ["tree", 4, "x"],
         ["sun", 4, "x"],
     ]
@@ -214,6 +215,77 @@ def test_a_module_of_ones_own_is_shipped_and_its_details_are_columns(own: Study)
     assert shipped.startswith("static/")
     (own.folder / "mine.js").unlink()
     with pytest.raises(InputError, match="which trial.presentation names"):
+        read_study(own.folder)
+
+
+def send(study: Study, details: list[dict[str, Any]]) -> None:
+    """Answer the trials of one session with these details, and come no further."""
+    with Store(study) as store:
+        token, bundle, _ = store.open(opening(study)).result()
+        sent = [
+            answer(t["trial"], **answered(study, t["shown"]) | {"detail": json.dumps(detail)})
+            for t, detail in zip(bundle["trials"], details, strict=False)
+        ]
+        assert not store.add_answers(token, sent).result().refused
+
+
+HOSTILE = {"row_id": "7", "": "x", "participant": "me", "a b": 1, "words": ["a"], "rt_ms": [1]}
+
+
+@pytest.mark.parametrize("name", ["reading", "own"])
+def test_no_detail_blocks_the_export(
+    name: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    study = request.getfixturevalue(name)
+    send(study, [HOSTILE | {f"x{n}": n for n in range(1000)}] * 2)
+    send(study, [HOSTILE | {"rt_ms": [1, 2] if name == "own" else [1]}] * 2)
+    command = ["experiment", "export", str(study.folder), "--out", str(tmp_path / "out"), "--all"]
+    assert main(command) == 0
+    with (tmp_path / "out" / "answers.csv").open(encoding="utf-8", newline="") as file:
+        header, *rows = csv.reader(file)
+    assert len(header) == len({*header})
+    assert not {"", "row_id", "x1"} & {*header}
+    assert len([column for column in header if column.startswith("detail_")]) <= 50
+    assert all("me" not in row[header.index("participant")] for row in rows)
+
+
+def test_details_that_more_people_give_are_the_columns(own: Study) -> None:
+    send(own, [{f"x{n}": n for n in range(60)}] * 2)
+    for name in "AB":
+        take_part(own, name)
+    answers = read_collected(own).answers
+    assert answers["detail_said"].dropna().tolist() == ["x"] * 4
+
+
+def test_the_tables_are_there_where_the_data_set_is_not_as_it_should_be(
+    rating: Study,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    take_part(rating, "A")
+
+    def broken(folder: Path) -> None:
+        raise ValidationError("data/x.csv: row_id is not unique")
+
+    monkeypatch.setattr("contstim.experiment.exporting.check_psychds", broken)
+    assert main(["experiment", "export", str(rating.folder), "--out", str(tmp_path / "out")]) == 2
+    assert capsys.readouterr().err == "contstim: data/x.csv: row_id is not unique\n"
+    assert len(pd.read_csv(tmp_path / "out" / "answers.csv")) == 2
+
+
+@pytest.mark.parametrize(
+    ("header", "message"),
+    [
+        ("participant,group,trial,condition,word,", "has a column without a name, number 6"),
+        ("participant,group,trial,condition,word,row_id", "has a column 'row_id'"),
+    ],
+)
+def test_columns_that_no_data_set_can_have(own: Study, header: str, message: str) -> None:
+    path = own.folder / "trials.csv"
+    rows = path.read_text("utf-8").splitlines()[1:]
+    path.write_text("\n".join([header, *(f"{row},1" for row in rows)]), "utf-8")
+    with pytest.raises(InputError, match=message):
         read_study(own.folder)
 
 

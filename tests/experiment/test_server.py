@@ -14,6 +14,7 @@ import sys
 import time
 import zipfile
 from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import contextmanager
 from html.parser import HTMLParser
 from pathlib import Path
@@ -27,7 +28,7 @@ from starlette.types import Receive, Scope, Send
 from studies import RECRUITER, add
 from talking import answer, answers_to, consent, event, opening
 
-from contstim.errors import InputError, OutputError
+from contstim.errors import InputError, OutputError, ValidationError
 from contstim.experiment.collected import read_collected
 from contstim.experiment.dashboard import dashboard_page
 from contstim.experiment.server import LONGEST_BODY, _safely, make_app
@@ -280,6 +281,17 @@ def test_the_dashboard_escapes_whatever_it_shows() -> None:
     assert "img" not in Tags(shown).found
     assert "1 of 2" in shown
     assert "100 MB, which is little" in shown
+
+
+def test_an_export_that_cannot_be_made_is_a_page(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed: Future[bytes] = Future()
+    failed.set_exception(ValidationError("data/x.csv: row_id is not unique"))
+    monkeypatch.setattr(Store, "export", lambda _: failed)
+    reply = client.post("/dashboard/export", headers={"authorization": f"Bearer {TOKEN}"})
+    assert reply.status_code == 503
+    assert "row_id is not unique" in reply.text
 
 
 def test_the_dashboards_buttons_release_and_fetch(client: TestClient, study: Study) -> None:
