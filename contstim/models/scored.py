@@ -26,8 +26,11 @@ from contstim.models.base import (
 )
 from contstim.tables import read_table
 
-# A value of one, in nats; None for a score that is no log-probability.
-_UNITS = {"nats": 1.0, "bits": np.log(2), "log10": np.log(10), "score": None}
+# The log-probability of a score of one, in nats; None for a score that is no log-probability.
+_UNITS = {
+    **{"nats": 1.0, "bits": np.log(2), "log10": np.log(10)},
+    **{"surprisal": -1.0, "surprisal-bits": -np.log(2), "score": None},
+}
 _OPTIONS = ("column", "model", "unit")
 _SHOWN = 3
 # Columns of a table of scores that hold no score.
@@ -39,8 +42,8 @@ class ScoredSentences(SentenceModel):
 
     Options of the spec: ``column``, the column of scores where there are several; ``model``, where
     the table is long (`sentence`, `model`, `log_prob`) and holds several models; ``unit`` of the
-    scores: ``nats`` (the default), ``bits``, ``log10``, or ``score`` for numbers that are no
-    log-probabilities.
+    scores: ``nats`` (the default), ``bits`` or ``log10`` of log-probabilities, ``surprisal`` (in
+    nats) or ``surprisal-bits``, or ``score`` for other numbers, higher for better sentences.
 
     Sentences are looked up whatever the white space between their words.
 
@@ -52,7 +55,7 @@ class ScoredSentences(SentenceModel):
         If there is no such file.
     InputError
         If the table has no such column or model, a score that is no number, two scores of one
-        sentence, or a log-probability above 0.
+        sentence, a log-probability above 0 or a surprisal below it.
     """
 
     def __init__(self, spec: ModelSpec) -> None:
@@ -63,12 +66,16 @@ class ScoredSentences(SentenceModel):
             raise ModelFileError(f"{str(spec)!r}: there is no file {spec.location}; check the path")
         self._unit = spec.choice("unit", _UNITS, "nats")
         self._fingerprint = file_digest(path)
-        self._scores = _column(read_table(path), spec) * (_UNITS[self._unit] or 1.0)
-        top = self._scores.max()
-        if self._unit != "score" and not top <= 0:
+        given, nats = _column(read_table(path), spec), _UNITS[self._unit]
+        self._scores = given * (nats or 1.0)
+        if nats and not self._scores.max() <= 0:
             raise InputError(
-                f"{str(spec)!r} holds the log-probability {top:g}, which is above 0; say "
-                "unit=score if its numbers are others"
+                f"{str(spec)!r} holds the log-probability {given.max():g}, which is above 0; say "
+                "unit=surprisal (or surprisal-bits) if its numbers are surprisals, unit=score if "
+                "they are scores of another kind, higher for better sentences"
+                if nats > 0
+                else f"{str(spec)!r} holds the surprisal {given.min():g}, which is below 0; leave "
+                "unit= out if its numbers are log-probabilities"
             )
 
     @classmethod
@@ -180,5 +187,7 @@ def _column(table: pd.DataFrame, spec: ModelSpec) -> pd.Series:
     own = own[~pd.DataFrame({"s": own.index, "v": own.to_numpy()}).duplicated().to_numpy()]
     if not own.index.is_unique:
         twice = own.index[own.index.duplicated()][0]
-        raise InputError(f"{where} has two scores of {twice!r}; keep one")
+        raise InputError(
+            f"{where} has two scores of {twice!r}; keep one, or their sum if a row is a word"
+        )
     return own

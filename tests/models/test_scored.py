@@ -35,7 +35,30 @@ def test_scores_are_those_of_the_table(file: Path) -> None:
     log10 = load_model(f"table:{file}?unit=log10").score(["The cat sat."])[0]
     assert np.exp(log10) == pytest.approx(1e-9)
     assert score_kind(f"table:{file}").unit == "nats"
+    assert score_kind(f"table:{file}?unit=surprisal").unit == "nats"
     assert score_kind(f"table:{file}?unit=score").unit == "score"
+
+
+@pytest.mark.parametrize(("unit", "nats"), [("surprisal", 1), ("surprisal-bits", np.log(2))])
+def test_the_best_sentence_is_that_of_the_lowest_surprisal(tmp_path: Path, unit, nats) -> None:
+    path = tmp_path / "surprisal.csv"
+    path.write_text("sentence,gpt4\nBad one.,88.3\nGood one.,9\n", "utf-8")
+    with pytest.raises(InputError) as error:
+        load_model(f"table:{path}")
+    assert str(error.value) == (
+        f"'table:{path}' holds the log-probability 88.3, which is above 0; say unit=surprisal (or "
+        "surprisal-bits) if its numbers are surprisals, unit=score if they are scores of another "
+        "kind, higher for better sentences"
+    )
+    model = load_model(f"table:{path}?unit={unit}")
+    np.testing.assert_allclose(model.score(["Good one.", "Bad one."]), [-9 * nats, -88.3 * nats])
+    path.write_text("sentence,gpt4\nBad one.,-88.3\n", "utf-8")
+    with pytest.raises(InputError) as error:
+        load_model(f"table:{path}?unit={unit}")
+    assert str(error.value) == (
+        f"'table:{path}?unit={unit}' holds the surprisal -88.3, which is below 0; leave unit= out "
+        "if its numbers are log-probabilities"
+    )
 
 
 def test_one_of_several_columns_or_models(tmp_path: Path) -> None:
@@ -51,8 +74,7 @@ def test_one_of_several_columns_or_models(tmp_path: Path) -> None:
     [
         ("sentence,a,b\nX.,-1,-2\n", "", "which column of {} is the scores? say column=: choose"),
         ("sentence,a\nX.,oops\n", "?column=a", "column 'a' of {} holds no number for 'X.'"),
-        ("sentence,a\nX.,-1\nX.,-2\n", "", "{} has two scores of 'X.'; keep one"),
-        ("sentence,a\nX.,3\n", "", "the log-probability 3, which is above 0; say unit=score if"),
+        ("sentence,a\nX.,-1\nX.,-2\n", "", "{} has two scores of 'X.'; keep one,"),
         ("sentence,a\nX.,nan\nY.,-1\n", "", "column 'a' of {} holds no number for 'X.'"),
         ("text,a\nX.,-1\n", "", "{} has no column 'sentence'; a table of scores needs one"),
         ("sentence,model,log_prob\nX.,a,-1\nX.,b,-1\n", "", "{} holds scores of 2 models; say mod"),
