@@ -18,7 +18,8 @@ _POLICIES = {
 }
 _OVER = {
     "asked": "the trials asked of the people asked",
-    "pool": "all pairs of the pool, trials being weighted by the inverse of their propensity",
+    "pool": "all pairs of the pool but the anchors, trials being weighted by the inverse of their "
+    "propensity",
 }
 
 

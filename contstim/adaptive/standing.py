@@ -179,7 +179,8 @@ def study_standing(
         ``expected`` (those that have it, catch trials, are left out too),
         ``block`` (the order of issue, failing which rows are in order), ``side_1`` (where sentence
         1 stood, failing which leanings are taken to be to sentence 2), and, to speak of the pool,
-        ``propensity``, ``available`` and ``pool`` (its size).
+        ``propensity``, ``available`` and ``pool`` (how many pairs could be drawn at first, anchors
+        left out).
     log_probs
         Shape (S, M), as for `Pool.of`.
     plan
@@ -264,6 +265,15 @@ def _over_pool(
             f"propensity {propensity[row]:g} is below choosing.epsilon / available = "
             f"{epsilon / available[row]:g}; give the epsilon that the study had"
         )
+    if "block" in table:  # so few pairs had been issued before
+        before = pd.to_numeric(table["block"]).to_numpy(dtype=np.float64) * plan.choosing.block
+        if (size - available > before).any():
+            row = int(np.argmax(size - available - before))
+            raise InputError(
+                f"pool is {size[row]:g} and available is {available[row]:g}, when at most "
+                f"{before[row]:g} pairs had been issued; give as pool the pairs that could be "
+                "drawn at first, without anchors"
+            )
     return pool_scores(scores, propensity, size), (bounds[0] / epsilon, bounds[1] / epsilon)
 
 
@@ -279,7 +289,7 @@ def pool_scores(
     propensities
         Of the trials, given those before, shape (T,).
     size
-        Pairs in the pool, N.
+        Pairs that could be drawn at first, N; anchors could not.
 
     Returns
     -------
@@ -318,7 +328,17 @@ def replay(
     tuple
         The rows that were asked, in order, with ``block`` and ``propensity``, and how the study
         would have stood.
+
+    Raises
+    ------
+    InputError
+        If the plan speaks of the pool, or as for `study_standing`.
     """
+    if plan.stopping.over == "pool":
+        raise InputError(
+            "a replay asks each participant's own pairs again, which says nothing of the pool; "
+            "give stopping.over = 'asked'"
+        )
     trials = _trials(choices, log_probs, plan)
     posterior = ModelPosterior(plan.link, len(trials.pool.models))
     places = places_of(trials.pool.preferences, posterior.nodes)

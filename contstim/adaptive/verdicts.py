@@ -16,7 +16,7 @@ from contstim.settings import Count, one_of, settings
 
 #: What models are compared by.
 COMPARED_BY = ("accuracy", "log-score")
-#: Over what: trials as asked, or the whole pool, by inverse-propensity weights.
+#: Over what: trials as asked, or all pairs that can be drawn, by inverse-propensity weights.
 ESTIMANDS = ("asked", "pool")
 
 _FARTHEST = 1000  # times as many participants: what is further off is not foreseen
@@ -33,7 +33,7 @@ class Stopping:
         mean log-probability of the answers, predicted from those before.
     over
         ``asked``: the trials that were asked, of the people that were asked; ``pool``: all pairs of
-        the pool, by inverse-propensity weights.
+        the pool that can be drawn (not the anchors), by inverse-propensity weights.
     alpha
         How often a model may be called best, ever, that is not.
     margin

@@ -22,7 +22,7 @@ from contstim.experiment.collected import read_collected
 from contstim.experiment.new import new_study
 from contstim.experiment.schema import insert
 from contstim.experiment.study import Study
-from contstim.experiment.trials import CHOSEN, rating_of, write_record
+from contstim.experiment.trials import ANCHOR, CHOSEN, rating_of, write_record
 from contstim.files import digest_of
 from contstim.selection.design import Layout, design_trials
 from contstim.selection.scores import read_scores
@@ -101,7 +101,7 @@ def lay_out(pool: Pool, natural: list[str], plan: AdaptivePlan, catch: int) -> p
         anchors if len(anchors) else None, pool=free, layout=layout, seed=plan.seed
     )
     is_catch = fixed["condition"] == "catch"
-    fixed["condition"] = np.where(is_catch, "catch", "anchor")
+    fixed["condition"] = np.where(is_catch, "catch", ANCHOR)
     pairs = pool.pairs[list(_PAIR)].iloc[: plan.anchors].apply(tuple, axis=1).tolist()
     others = fixed.loc[is_catch, "sentence_2"].unique().tolist()
     number = {pair: k for k, pair in enumerate(pairs, start=1)}

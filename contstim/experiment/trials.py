@@ -29,8 +29,10 @@ _SOURCE = {  # of the table, by whether it is of pairs
 
 #: The condition of trials that are chosen while the study runs.
 CHOSEN = "adaptive"
+#: The condition of pairs of its pool that everybody is asked, and that are never chosen.
+ANCHOR = "anchor"
 #: What each chosen trial's row says of its choice: number of its block (the order of issue), how
-#: probable it was, the pairs that could be chosen, and the pool's pairs.
+#: probable it was, the pairs that could be chosen then, and at first: the pool without anchors.
 ISSUED_WITH = ("block", "propensity", "available", "pool")
 _CHOICE = presentation_of(TrialOptions())
 
@@ -141,11 +143,12 @@ def filled(trials: Sequence[Trial], blocks: Sequence[_Block]) -> tuple[Trial, ..
     left stay, or go if a block says that there are no more.
     """
     chosen = [(block, one) for block in blocks for one in json.loads(block["trials"])]
+    anchors = sum(trial.condition == ANCHOR for trial in trials)
     ended = bool(blocks) and blocks[-1]["trials"] == "[]"
     found: list[Trial] = []
     for trial in trials:
         if trial.blank and chosen:
-            found.append(_chosen(trial, *chosen.pop(0)))
+            found.append(_chosen(trial, *chosen.pop(0), anchors))
         elif not trial.blank or not ended:
             found.append(trial)
     return tuple(found)
@@ -156,10 +159,10 @@ def issued(trials: Sequence[Trial]) -> tuple[Trial, ...]:
     return tuple(takewhile(lambda trial: not trial.blank, trials))
 
 
-def _chosen(blank: Trial, block: _Block, one: Sequence[Any]) -> Trial:
+def _chosen(blank: Trial, block: _Block, one: Sequence[Any], anchors: int) -> Trial:
     pair, *sentences, propensity, turned = one
     left, right = reversed(sentences) if turned else sentences
-    made = (block["number"], propensity, block["available"], block["pairs"])
+    made = (block["number"], propensity, block["available"], block["pairs"] - anchors)
     row = {**blank.row, "item": str(pair + 1), **dict(zip(ISSUED_WITH, made, strict=True))}
     return replace(
         blank,

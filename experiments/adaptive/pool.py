@@ -2,9 +2,11 @@
 
     python experiments/adaptive/pool.py --studies 1000
 
-In each study six participants are asked five trials each, chosen by information from 100 pairs with
-epsilon 0.3; people follow the first of three models and pairs have effects of their own. The
-estimate of that model's accuracy over the pool is compared with the truth, a t-test over studies.
+In each study six participants are asked five trials each, chosen by information from 114 pairs with
+epsilon 0.3, of which 24 are anchors and never drawn; people follow the first of three models and
+pairs have effects of their own. The estimate of that model's accuracy over the 90 other pairs is
+compared with the truth, a t-test over studies; also with anchors counted among the pool's pairs,
+which is wrong.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from contstim.adaptive.standing import pool_scores
 from contstim.selection.people import People
 
 Floats = NDArray[np.float64]
-PAIRS, PARTICIPANTS, BLOCK = 100, 6, 5
+PAIRS, ANCHORS, PARTICIPANTS, BLOCK = 114, 24, 6, 5
 
 
 def main() -> None:
@@ -38,7 +40,7 @@ def main() -> None:
     g = np.clip(np.random.default_rng(5).normal(size=(PAIRS, 3)) * 1.5, -3, 3)
     z, weights = np.polynomial.hermite_e.hermegauss(15)
     weights = weights / weights.sum()
-    weighted, plain = np.zeros(args.studies), np.zeros(args.studies)
+    errors = {name: np.zeros(args.studies) for name in ("weighted", "anchors counted", "plain")}
     for study in range(args.studies):
         rng = np.random.default_rng([7, study])
         effects = people.item_sd * rng.normal(size=PAIRS)
@@ -52,10 +54,10 @@ def main() -> None:
             for two, also in zip(z, weights, strict=True):
                 slope = people.slope * np.exp(people.slope_sd * one)
                 mean += weight * also * probabilities(slope, people.side_sd * two)
-        truth = np.where(g[:, 0] > 0, mean, 1 - mean).mean()
+        truth = np.where(g[:, 0] > 0, mean, 1 - mean)[ANCHORS:].mean()
         posterior = ModelPosterior(link, 3, spacing=1.5)
         places = places_of(g, posterior.nodes)
-        available = np.ones(PAIRS, dtype=bool)
+        available = np.arange(PAIRS) >= ANCHORS
         asked: list[int] = []
         propensities: list[float] = []
         right: list[float] = []
@@ -71,15 +73,16 @@ def main() -> None:
             available[chosen] = False
             asked += chosen
             propensities += own
-        scores = np.array(right)[:, None]
-        weighted[study] = pool_scores(scores, np.array(propensities), PAIRS).mean() - truth
-        plain[study] = scores.mean() - truth
-    for name, errors in (("weighted", weighted), ("not weighted", plain)):
-        test = ttest_1samp(errors, 0)
+        scores, drawn = np.array(right)[:, None], np.array(propensities)
+        errors["weighted"][study] = pool_scores(scores, drawn, PAIRS - ANCHORS).mean() - truth
+        errors["anchors counted"][study] = pool_scores(scores, drawn, PAIRS).mean() - truth
+        errors["plain"][study] = scores.mean() - truth
+    for name, of_studies in errors.items():
+        test = ttest_1samp(of_studies, 0)
+        standard_error = of_studies.std(ddof=1) / np.sqrt(args.studies)
         print(
-            f"{name}: mean error {errors.mean():+.4f} (standard error "
-            f"{errors.std(ddof=1) / np.sqrt(len(errors)):.4f}), t-test p = {test.pvalue:.3g}, "
-            f"{args.studies} studies"
+            f"{name}: mean error {of_studies.mean():+.4f} (standard error {standard_error:.4f}), "
+            f"t-test p = {test.pvalue:.3g}, {args.studies} studies"
         )
 
 

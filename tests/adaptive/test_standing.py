@@ -122,6 +122,13 @@ def test_a_replay_asks_what_was_answered_and_fresh_pairs_first():
         assert found.verdicts[-1].n_participants == 10
 
 
+def test_a_replay_that_is_to_speak_of_the_pool_is_refused():
+    choices, scores = study(3, 4)
+    plan = AdaptivePlan(link=LINK, stopping=Stopping(over="pool"))
+    with pytest.raises(InputError, match=r"says nothing of the pool; give stopping.over = 'asked'"):
+        replay(choices.assign(propensity=1.0, available=4, pool=4), scores, plan)
+
+
 def test_what_cannot_be_used_is_refused():
     choices, scores = study(3, 4)
     for table, plan, message in (
@@ -138,6 +145,11 @@ def test_what_cannot_be_used_is_refused():
             choices.assign(propensity=0.001, available=10, pool=10),
             AdaptivePlan(stopping=Stopping(over="pool")),
             "propensity 0.001 is below choosing.epsilon / available = 0.01; give the epsilon",
+        ),
+        (
+            choices.assign(propensity=0.1, available=36, pool=60, block=0),
+            AdaptivePlan(stopping=Stopping(over="pool")),
+            "pool is 60 and available is 36, when at most 0 pairs had been issued; give as pool",
         ),
     ):
         with pytest.raises(InputError) as error:

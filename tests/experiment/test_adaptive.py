@@ -16,9 +16,11 @@ from starlette.testclient import TestClient
 from studies import edit
 from talking import answer, answers_to, consent, opening
 
+from contstim.adaptive.policies import Choosing
+from contstim.adaptive.standing import study_standing
 from contstim.cli import main
 from contstim.errors import ContstimError, InputError
-from contstim.experiment.adaptive import Issuing, read_pool
+from contstim.experiment.adaptive import Issuing, read_pool, scores_path
 from contstim.experiment.collected import read_collected
 from contstim.experiment.messages import RefusedError
 from contstim.experiment.schema import connect, open_data
@@ -26,6 +28,7 @@ from contstim.experiment.server import make_app
 from contstim.experiment.store import Store
 from contstim.experiment.study import read_study
 from contstim.experiment.upkeep import extend_study, forget_participant
+from contstim.selection.scores import read_scores
 
 
 @pytest.fixture
@@ -91,13 +94,28 @@ def test_a_session_gets_its_trials_in_blocks_with_the_others_in_their_places(stu
     }  # fmt: skip
     assert own["block"].tolist() == [0, 0, 0, 1, 1, 1, 2, 2]
     assert own["propensity"].between(0.1 / 58, 1).all()
-    assert (own["pool"] == 60).all()
+    assert (own["pool"] == 58).all()  # the pairs that can be drawn; anchors cannot
     # What was shown is the pair of the pool that the item numbers, on the sides that it says.
     pairs = read_pool(study).pairs
     for row in own.to_dict("records"):
         pair = pairs.iloc[row["item"] - 1]
         assert [row["sentence_1"], row["sentence_2"]] == pair.tolist()
         assert row["rating"] == (-1.5 if row["side_1"] == "left" else 1.5)
+
+
+def test_over_the_pool_a_model_that_is_always_right_is_one_ahead_of_its_opposite(tmp_path):
+    stopping = replace(PLAN.stopping, over="pool")
+    plan = replace(PLAN, anchors=24, choosing=Choosing(policy="random"), stopping=stopping)
+    study = make_adaptive(tmp_path, plan, n=48)
+    with Store(study) as store:
+        take_part(store, "Ada")
+        take_part(store, "Bo")
+    choices, scores = read_collected(study).choices, read_scores(scores_path(study))[["a"]]
+    choices = choices[choices["condition"] == "adaptive"]
+    one, two = (scores["a"].loc[choices[f"sentence_{k}"]].to_numpy() for k in (1, 2))
+    answered = choices.assign(rating=np.where(two > one, 2.5, -2.5))
+    found = study_standing(answered, scores.assign(b=-scores["a"]), plan)
+    assert found.pairs["difference"].item() == pytest.approx(1, abs=1e-12)
 
 
 def test_each_block_is_stored_with_what_it_was_chosen_by(study):
