@@ -34,7 +34,8 @@ class Imported:
     conflicts
         Of these, second answers to a trial.
     notes
-        One sentence on each line or answer that was left out.
+        One sentence on each line or answer that was left out, and on sessions that do not say of
+        which trials they are.
     """
 
     sessions: int
@@ -51,6 +52,7 @@ class _Log:
     consent: Mapping[str, Any] = field(default_factory=dict)
     answers: list[Any] = field(default_factory=list)
     events: list[Any] = field(default_factory=list)
+    has_digest: bool = True
 
 
 def import_logs(study: Study, paths: Iterable[Path], data: Path | None = None) -> Imported:
@@ -91,6 +93,12 @@ def import_logs(study: Study, paths: Iterable[Path], data: Path | None = None) -
         added, conflicts = (
             now - then
             for now, then in zip(connection.execute(count).fetchone(), before, strict=True)
+        )
+    n_unsure = sum(not log.has_digest for log in logs.values())
+    if n_unsure:
+        notes.append(
+            f"{n_unsure} of {len(logs)} sessions have no digest of their trials, since an earlier "
+            "version made their page; make sure that it was made of these trials"
         )
     return Imported(len(logs), added, conflicts, tuple(notes))
 
@@ -158,10 +166,17 @@ def _add(logs: dict[str, _Log], study: Study, line: Mapping[str, Any]) -> None:
         raise InputError(
             f"its seat is {assignment}, but earlier lines of the session have {log.assignment}"
         )
+    digests = study.trials_digests
+    if line.get("digest", digests[assignment]) != digests[assignment]:
+        raise InputError(
+            f"its digest is {line['digest']!r}: it comes from a page with other trials; import it "
+            "into the study that the page was made of"
+        )
     for name in ("answers", "events"):
         if not isinstance(line.get(name, []), list):
             raise InputError(f"its {name} are no list")
     logs[session] = log
+    log.has_digest &= "digest" in line
     if isinstance(line.get("consent"), dict):
         log.consent = line["consent"]
     log.answers += line.get("answers", [])

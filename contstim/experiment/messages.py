@@ -289,7 +289,8 @@ def make_bundle(
     Returns
     -------
     dict
-        As in `study_info`, and ``session``, ``seat``, ``group``, ``questions``, ``responded``,
+        As in `study_info`, and ``session``, ``seat``, ``group``, ``digest`` (of its trials; the
+        page's raw log has it too), ``questions``, ``responded``,
         ``practice`` and ``trials`` (each ``trial, number, kind, shown``; ``kind`` tells practice
         from all others, which of them are catch trials or checks the page never learns), ``more``
         (whether others come later), ``answered``, ``elapsed_s``.
@@ -308,6 +309,7 @@ def make_bundle(
         "session": session,
         "seat": assignment,
         "group": study.design.groups[assignment],
+        "digest": study.trials_digests[assignment],
         "practice": [_shown(trial) for trial in study.practice_trials],
         "questions": [asdict(question) for question in study.questions],
         "responded": list(responded),

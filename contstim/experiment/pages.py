@@ -34,7 +34,9 @@ _BEFORE_SCRIPTS = ("loading", "no_script", "not_loaded", "reload_button")
 #: How a session can end where no server of ours decides.
 _OUTCOMES = ("complete", "declined", "screened_out", "failed_checks", "time_limit", "unsent")
 #: What a page without a server ships in the folder `bundles`, one file an assignment.
-_OF_ASSIGNMENT = ("seat", "group", "settings", "questions", "responded", "practice", "trials")
+_OF_ASSIGNMENT = (
+    "seat", "group", "digest", "settings", "questions", "responded", "practice", "trials"
+)  # fmt: skip
 
 
 _WHEN = (2000, 1, 1, 0, 0, 0)  # the same study gives the same archive

@@ -148,13 +148,9 @@ BEGIN SELECT RAISE(ABORT, 'the raw log is append only'); END;
 def _digests(study: Study) -> dict[int, str]:
     """Return for each assignment a digest of what its answers refer to."""
     return {
-        assignment: digest(_json(_content(study, assignment))) for assignment in study.design.trials
+        assignment: digest(_json(study.content_of(assignment)))
+        for assignment in study.design.trials
     }
-
-
-def _content(study: Study, assignment: int) -> list[Any]:
-    own = study.design.trials[assignment]
-    return [study.design.groups[assignment], *([t.trial, *t.shown.values(), t.side_1] for t in own)]
 
 
 def _json(value: Any) -> str:
@@ -356,7 +352,7 @@ def _agree(connection: sqlite3.Connection, about: Mapping[str, str], study: Stud
     if about.get("levels", "3") != study.presentation.scale:
         return False
     if "design" in about:  # made in format 1, and not opened with its study since
-        design = {a: _content(study, a) for a in study.design.trials}
+        design = {a: study.content_of(a) for a in study.design.trials}
         return about["design"] == digest(_json(design))
     own = _digests(study)
     stored = connection.execute("SELECT seat, digest FROM seats")

@@ -6,16 +6,16 @@ import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from functools import cache
+from functools import cache, cached_property
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from contstim.errors import InputError, require_known
 from contstim.experiment.options import AttentionCheck, PracticeTrial, StudySettings
 from contstim.experiment.presentations import OwnModule, Presentation, TwoSentences, presentation_of
 from contstim.experiment.trials import Design, Trial, practice_trials, read_design
-from contstim.files import digest
+from contstim.files import digest, digest_of
 from contstim.settings import build, read_toml
 
 if TYPE_CHECKING:
@@ -120,6 +120,21 @@ class Study(StudySettings):
     def practice_trials(self) -> tuple[Trial, ...]:
         """The practice trials, the same for everybody."""
         return practice_trials(self.practice)
+
+    def content_of(self, assignment: int) -> list[Any]:
+        """Return what the answers of an assignment refer to: its group, trials and sides."""
+        own = self.design.trials[assignment]
+        shown = ([t.trial, *t.shown.values(), t.side_1] for t in own)
+        return [self.design.groups[assignment], *shown]
+
+    @cached_property
+    def trials_digests(self) -> dict[int, str]:
+        """For each assignment a digest of what its answers refer to, the scale included.
+
+        A page carries it along, so that its answers are not taken for those to other sentences.
+        """
+        scale = self.presentation.scale
+        return {a: digest_of([scale, *self.content_of(a)]) for a in self.design.trials}
 
     def check_consent(self) -> None:
         """Refuse a consent form that nobody has filled in.

@@ -22,7 +22,7 @@ from contstim.experiment.importing import import_logs
 from contstim.experiment.messages import RefusedError, make_bundle
 from contstim.experiment.schema import open_data, writing
 from contstim.experiment.store import Store
-from contstim.experiment.study import Study
+from contstim.experiment.study import Study, read_study
 from contstim.experiment.upkeep import Bonus, pay_table, release_sessions, replacement_table
 
 
@@ -135,7 +135,8 @@ def test_without_data_there_is_one_line(study: Study, capsys: pytest.CaptureFixt
 
 def log(study: Study, assignment: int, session: str, n: int | None = None) -> list[dict[str, Any]]:
     """Return the lines that a page without a server keeps."""
-    head = {"session": session, "group": study.design.groups[assignment], "seat": assignment}
+    bundle = make_bundle(study, assignment)
+    head = {"session": session, **{name: bundle[name] for name in ("group", "seat", "digest")}}
     consent = {
         "version": study.consent.version,
         "sha256": study.consent_sha256,
@@ -143,9 +144,7 @@ def log(study: Study, assignment: int, session: str, n: int | None = None) -> li
         "at": "2026-11-21T11:58:00.000Z",
     }
     lines: list[dict[str, Any]] = [{**head, "study": study.study.name, "consent": consent}]
-    lines += [
-        {**head, "answers": [a]} for a in answers_to(make_bundle(study, assignment)["trials"][:n])
-    ]
+    lines += [{**head, "answers": [a]} for a in answers_to(bundle["trials"][:n])]
     return [*lines, {**head, "events": [event()]}]
 
 
@@ -183,11 +182,52 @@ def test_raw_logs_give_the_tables_that_the_server_gives(study: Study, tmp_path: 
     assert imported[columns].to_csv() == served[columns].to_csv()
 
 
+def test_answers_to_other_trials_are_refused(
+    study: Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = log(study, 1, "session-1")
+    path = study.folder / "trials.csv"
+    # Another version of the study: the same name, groups and assignments.
+    path.write_text(
+        path.read_text("utf-8").replace("stood here first", "stood there first"), "utf-8"
+    )
+    changed = read_study(study.folder)
+    whole, half = tmp_path / "whole.jsonl", tmp_path / "half.jsonl"
+    write(whole, lines)
+    write(half, [*lines[:3], *log(changed, 2, "session-2")])
+    command = ["experiment", "import", str(study.folder)]
+    assert main([*command, str(whole)]) == 2
+    told = capsys.readouterr().err
+    assert "it comes from a page with other trials" in told
+    assert told.count("\n") == 1
+    assert main([*command, str(half)]) == 1
+    assert read_collected(changed).sessions["session"].tolist() == ["session-2"]
+
+
+def test_answers_on_another_scale_are_refused(study: Study, tmp_path: Path) -> None:
+    lines = write(tmp_path / "x.jsonl", log(study, 1, "session-1"))
+    with pytest.raises(InputError, match="other trials"):
+        import_logs(edit(study, "levels = 3", "levels = 4"), [lines])
+
+
+def test_a_log_without_a_digest_is_noted(study: Study, tmp_path: Path) -> None:
+    lines = [
+        {k: v for k, v in line.items() if k != "digest"} for line in log(study, 1, "session-1")
+    ]
+    found = import_logs(study, [write(tmp_path / "x.jsonl", [*lines, *log(study, 2, "session-2")])])
+    assert found.added == 12
+    assert found.notes == (
+        "1 of 2 sessions have no digest of their trials, since an earlier version made their page; "
+        "make sure that it was made of these trials",
+    )
+
+
 def test_faults_in_raw_logs_cost_what_has_them(
     study: Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     session = str(uuid.uuid4())
-    head = {"session": session, "group": 1, "seat": 1}
+    digest = study.trials_digests[1]
+    head = {"session": session, "group": 1, "seat": 1, "digest": digest}
     trial = study.design.trials[1][0].trial
     good, other = answer(trial), answer(trial, 1)
     path = write(

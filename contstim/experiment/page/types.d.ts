@@ -112,6 +112,8 @@ export interface Bundle extends Info {
   session: string;
   seat: number;
   group: number;
+  /** Of the trials; the raw log carries it, so that an import knows whose answers they are. */
+  digest: string;
   questions: Question[];
   responded: string[];
   practice: Trial[];

@@ -112,8 +112,8 @@ export class FilesTransport {
    * @returns {Record<string, unknown>}
    */
   line(session, row) {
-    const { study, group, seat } = session.bundle;
-    const line = { study: study.name, session: session.session, group, seat };
+    const { study, group, seat, digest } = session.bundle;
+    const line = { study: study.name, session: session.session, group, seat, digest };
     if (row.kind === "consent") return { ...line, consent: row.body };
     return { ...line, [`${row.kind}s`]: [row.body] };
   }

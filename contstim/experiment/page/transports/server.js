@@ -154,8 +154,8 @@ export class ServerTransport {
    * @param {Row} row
    */
   line(session, row) {
-    const { study, group, seat } = session.bundle;
-    const line = { study: study.name, session: session.session, group, seat };
+    const { study, group, seat, digest } = session.bundle;
+    const line = { study: study.name, session: session.session, group, seat, digest };
     return { ...line, [`${row.kind}s`]: [row.body] };
   }
 }
