@@ -1,4 +1,4 @@
-"""The checker of names finds planted faults, and nothing in the repository itself."""
+"""The checker of the repository finds planted faults, and nothing in the repository itself."""
 
 from pathlib import Path
 
@@ -25,15 +25,37 @@ from contstim.one import Event, helper
 
 _LIMIT = helper(Event())
 """
+PROJECT = """\
+[project]
+name = 'contstim'
+
+[[tool.importlinter.contracts]]
+type = "layers"
+layers = ["(contstim.cli)", "contstim.one | contstim.two"]
+"""
+CONTRIBUTING = """\
+# Floors
+
+<!-- floors: made by a tool -->
+
+| floor | room | what lives there |
+| ---: | --- | --- |
+| 2 | `cli` | The `commands`. |
+| 1 | `one` | Something that `unused` is not used in. |
+| 1 | `two` |  |
+
+<!-- end of floors -->
+"""
 
 
 @pytest.fixture
-def repository(tmp_path: Path) -> Path:
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A repository without faults."""
     for folder in ("contstim/cli", "docs", "models", "tests"):
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "contstim/one.py").write_text(ONE, "utf-8")
     (tmp_path / "contstim/two.py").write_text(TWO, "utf-8")
+    (tmp_path / "contstim/cli/__init__.py").write_text('"""The ``commands``."""\n', "utf-8")
     for command in ("score", "select"):
         (tmp_path / f"contstim/cli/{command}.py").write_text("def run(args): ...\n", "utf-8")
     (tmp_path / "README.md").write_text("`Event` says what is scored.\n", "utf-8")
@@ -42,7 +64,13 @@ def repository(tmp_path: Path) -> Path:
         "- **size**: of an event. `contstim.one`, `Event.size`\n",
         "utf-8",
     )
-    (tmp_path / "pyproject.toml").write_text("[project]\nname = 'contstim'\n", "utf-8")
+    (tmp_path / "pyproject.toml").write_text(PROJECT, "utf-8")
+    (tmp_path / "CONTRIBUTING.md").write_text(CONTRIBUTING, "utf-8")
+    test = '"""Commands: `contstim.cli.score` and\n`contstim.cli.select`."""\n'
+    (tmp_path / "tests/test_commands.py").write_text(test, "utf-8")
+    (tmp_path / "tests/test_two.py").write_text('"""Both: `contstim.one`."""\n', "utf-8")
+    monkeypatch.setattr(checker, "NOT_YET_BY_TESTS", set())
+    monkeypatch.setattr(checker, "NOT_YET_BY_NAMES", set())
     return tmp_path
 
 
@@ -125,7 +153,7 @@ def test_what_a_guide_names_is_used_if_a_test_tries_it(
     (finding,) = checker.check(repository)
     assert finding.startswith("contstim/one.py:15: unused has no caller in contstim/, and not both")
     test = "from contstim.one import unused\nunused()\n"
-    (repository / "tests/test_one.py").write_text(test, "utf-8")
+    (repository / "tests/test_use.py").write_text(test, "utf-8")
     assert checker.check(repository) == []
     # In the prose of a guide it is a word like others.
     (repository / guide).write_text("Words are unused. `Event` - ```\n```", "utf-8")
@@ -152,6 +180,72 @@ def test_a_term_without_code_and_code_that_is_not(repository: Path) -> None:
         "docs/glossary.md:5: 'belief' names no code, in backticks",
         "docs/glossary.md:6: there is no 'Wish' in contstim/",
     ]
+
+
+def test_a_module_without_a_test_file_or_with_two(repository: Path) -> None:
+    (repository / "contstim/three.py").write_text("", "utf-8")
+    assert checker.check(repository) == [
+        "contstim/three.py: no test file has its name, nor names it in its docstring"
+    ]
+    test = repository / "tests/test_three.py"
+    test.write_text("", "utf-8")
+    assert checker.check(repository) == []
+    _plant(test, '"""`contstim.one`, `contstim.four`; not `contstim four` or ``contstim.five``."""')
+    assert checker.check(repository) == [
+        "tests/test_three.py: there is no module contstim.four; name the one that is tested",
+        "contstim/one.py: both tests/test_three.py and tests/test_two.py name it; let one do so",
+    ]
+
+
+def test_a_package_that_passes_on_names_needs_no_test_file(repository: Path) -> None:
+    package = repository / "contstim/cli/__init__.py"
+    _plant(package, "\nfrom contstim.one import Event\n")
+    assert checker.check(repository) == []
+    _plant(package, "\n\ndef _main(): ...\n")
+    assert checker.check(repository) == [
+        "contstim/cli/__init__.py: no test file has its name, nor names it in its docstring"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("head", "line"),
+    [
+        ("def _long(found):", 15),
+        ("async def _long(*, found=2):", 15),
+        ("def _long():\n    found = 3", 16),
+        ("def _long():\n    for found in ():\n        pass", 16),
+    ],
+)
+def test_a_local_name_that_says_nothing(repository: Path, head: str, line: int) -> None:
+    body = "    print(found)\n" + "    print()\n" * 5
+    _plant(repository / "contstim/one.py", f"\n\n{head}\n{body}")
+    assert checker.check(repository) == [
+        f"contstim/one.py:{line}: 'found' does not say what it holds; name what it is"
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def _short(found):\n    'Do.'\n    print(found)\n" + "    print()\n" * 4,
+        "def _only_bound(found):\n" + "    print()\n" * 9,
+        "def _inner():\n" + "    print()\n" * 9 + "    return [one for one in ()]\n",
+        "def _inner():\n" + "    print()\n" * 9 + "    return lambda one: one\n",
+    ],
+)
+def test_where_such_a_name_may_be(repository: Path, text: str) -> None:
+    _plant(repository / "contstim/one.py", f"\n\n{text}")
+    assert checker.check(repository) == []
+
+
+def test_floors_that_are_not_those_of_the_linter(repository: Path) -> None:
+    (repository / "CONTRIBUTING.md").write_text(CONTRIBUTING.replace("| 2 |", "| 3 |"), "utf-8")
+    assert checker.check(repository) == [
+        "CONTRIBUTING.md: its floors are not those of pyproject.toml; run "
+        "python tools/check_repository.py --write"
+    ]
+    table = checker.floors_table(repository)
+    assert checker.with_floors(CONTRIBUTING.replace("| 2 |", "| 3 |"), table) == CONTRIBUTING
 
 
 def test_this_repository() -> None:

@@ -1,6 +1,7 @@
-"""Check what linters cannot: names with one meaning and a caller, no circle, a true glossary.
+"""Check what linters cannot: that names have one meaning and a caller, modules a test file, ...
 
-Run by ``make check``. Prints one line a finding; exit status 1 if there is any.
+Run by ``make check``. Prints one line a finding; exit status 1 if there is any. With ``--write``
+the table of floors in CONTRIBUTING.md is made anew.
 
 A name is public if it is defined at the top of a module of ``contstim/``, without an underscore.
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
+import tomllib
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,6 +24,45 @@ COMMAND_NAMES = {"contstim/cli": {"configure", "run"}}
 TERM = re.compile(r"- \*\*(.+?)\*\*(.*)")
 #: Code in Markdown: a fenced block, a line set in by four spaces, or what stands in backticks.
 CODE = re.compile(r"^```.*?^```|^ {4}.*?$|`[^`]+`", re.MULTILINE | re.DOTALL)
+#: Local names that do not say what they hold, where more than a few lines read them.
+EMPTY_NAMES = {"found", "known", "own", "kept", "one", "told", "said", "mine"}
+FEW_LINES = 5
+#: Rooms of `contstim/` that are not yet held to a rule: to become empty.
+NOT_YET_BY_TESTS = {
+    "__init__",
+    "adaptive",
+    "arrays",
+    "cli",
+    "datasets",
+    "errors",
+    "evaluation",
+    "experiment",
+    "models",
+    "pipeline",
+    "report",
+    "rescoring",
+    "search",
+    "selection",
+    "text",
+}
+NOT_YET_BY_NAMES = {
+    "adaptive",
+    "cli",
+    "evaluation",
+    "experiment",
+    "files",
+    "models",
+    "pipeline",
+    "progress",
+    "report",
+    "rescoring",
+    "search",
+    "selection",
+    "settings",
+    "text",
+}
+#: Where CONTRIBUTING.md has the table of floors.
+FLOORS = re.compile(r"(<!-- floors: .*? -->\n\n).*?(<!-- end of floors -->)", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -49,6 +90,9 @@ def check(root: Path) -> list[str]:
         *without_caller(definitions, trees, documented | names_in_toml(root)),
         *circle(trees),
         *glossary_faults(root / "docs" / "glossary.md", trees),
+        *modules_without_test(root, trees),
+        *empty_names(trees),
+        *floors_faults(root),
     ]
 
 
@@ -220,10 +264,138 @@ def names_known(tree: ast.Module) -> Iterator[str]:
             yield node.value
 
 
+def room_of(path: str) -> str:
+    """Return the folder of ``contstim/`` that a module is in, or the module's name."""
+    return _module(path).split(".")[1] if path != "contstim/__init__.py" else "__init__"
+
+
+def modules_without_test(root: Path, trees: dict[str, ast.Module]) -> list[str]:
+    """Report modules that not exactly one test file names, and what is named and is no module.
+
+    The test file of ``contstim/search/beam.py`` is ``tests/search/test_beam.py``, or has
+    `contstim.search.beam`, in such backticks, in its docstring. Packages that define nothing need
+    none.
+    """
+    modules = {_module(path) for path in trees}
+    named_by: dict[str, list[str]] = defaultdict(list)
+    for path in sorted((root / "tests").rglob("test_*.py")):
+        place = path.relative_to(root)
+        mirrored = ".".join(["contstim", *place.parts[1:-1], path.stem.removeprefix("test_")])
+        text = ast.get_docstring(ast.parse(path.read_text("utf-8"))) or ""
+        stated = re.findall(r"(?<!`)`(contstim(?:\.\w+)*)`(?!`)", text)
+        for module in sorted({*stated, *modules & {mirrored}}):
+            named_by[module].append(place.as_posix())
+    findings = [
+        f"{tests[0]}: there is no module {module}; name the one that is tested"
+        for module, tests in named_by.items()
+        if module not in modules
+    ]
+    for path, tree in trees.items():
+        tests = named_by[_module(path)]
+        if len(tests) > 1:
+            findings.append(f"{path}: both {' and '.join(tests)} name it; let one do so")
+        elif not tests and room_of(path) not in NOT_YET_BY_TESTS and _defines(path, tree):
+            findings.append(f"{path}: no test file has its name, nor names it in its docstring")
+    return findings
+
+
+def _defines(path: str, tree: ast.Module) -> bool:
+    """Tell whether a module has something to test; a package may do no more than pass on names."""
+    definitions = ast.ClassDef | ast.FunctionDef
+    package = path.endswith(("__init__.py", "__main__.py"))
+    return not package or any(isinstance(node, definitions) for node in tree.body)
+
+
+def empty_names(trees: dict[str, ast.Module]) -> list[str]:
+    """Report local names that say nothing, in functions of more than a few lines that read them."""
+    return [
+        f"{path}:{line}: {name!r} does not say what it holds; name what it is"
+        for path, tree in trees.items()
+        if room_of(path) not in NOT_YET_BY_NAMES
+        for function in ast.walk(tree)
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+        and lines_of_body(function) > FEW_LINES
+        for name, line in sorted(locals_of(function).items())
+        if name in EMPTY_NAMES
+    ]
+
+
+def lines_of_body(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Count a function's lines after its head and docstring."""
+    body = function.body[1:] if ast.get_docstring(function) else function.body
+    return (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0
+
+
+def locals_of(function: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[str, int]:
+    """Return the parameters and variables that a function binds and reads, and their lines.
+
+    What an inner function, a lambda or a comprehension binds is theirs.
+    """
+    arguments = function.args
+    bound = {
+        argument.arg: argument.lineno
+        for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
+    }
+    for node in _own_nodes(function):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            bound.setdefault(node.id, node.lineno)
+    read = {
+        node.id
+        for node in ast.walk(function)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+    }
+    return {name: line for name, line in bound.items() if name in read}
+
+
+def _own_nodes(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the nodes of a function, without those of scopes inside it."""
+    inner = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
+    comprehensions = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, inner | comprehensions):
+            yield child
+            yield from _own_nodes(child)
+
+
+def floors_table(root: Path) -> str:
+    """Return the floors of ``pyproject.toml``, highest first, by their docstrings' first lines."""
+    settings = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))
+    contracts = settings["tool"]["importlinter"]["contracts"]
+    layers = next(c["layers"] for c in contracts if c["type"] == "layers")
+    lines = ["| floor | room | what lives there |", "| ---: | --- | --- |"]
+    for number, layer in zip(range(len(layers), 0, -1), layers, strict=True):
+        for room in re.findall(r"contstim\.(\w+)", layer):
+            path = root / "contstim" / room
+            path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+            title = (ast.get_docstring(ast.parse(path.read_text("utf-8"))) or "").partition("\n")[0]
+            lines.append(f"| {number} | `{room}` | {title.replace('``', '`')} |")
+    return "\n".join(lines) + "\n"
+
+
+def floors_faults(root: Path) -> list[str]:
+    """Report a table of floors in CONTRIBUTING.md that is not that of ``pyproject.toml``."""
+    text = (root / "CONTRIBUTING.md").read_text("utf-8")
+    if FLOORS.search(text) and with_floors(text, floors_table(root)) == text:
+        return []
+    return [
+        "CONTRIBUTING.md: its floors are not those of pyproject.toml; run "
+        "python tools/check_repository.py --write"
+    ]
+
+
+def with_floors(text: str, table: str) -> str:
+    """Return a text with its table of floors replaced."""
+    return FLOORS.sub(lambda match: f"{match[1]}{table}\n{match[2]}", text)
+
+
 def main() -> int:
     """Check the repository that this file is in."""
-    findings = check(Path(__file__).parents[1])
-    print("\n".join(findings) or "names, callers, circles and glossary: nothing found")
+    root = Path(__file__).parents[1]
+    if sys.argv[1:] == ["--write"]:
+        page = root / "CONTRIBUTING.md"
+        page.write_text(with_floors(page.read_text("utf-8"), floors_table(root)), "utf-8")
+    findings = check(root)
+    print("\n".join(findings) or "names, callers, circles, tests, floors, glossary: nothing found")
     return 1 if findings else 0
 
 
