@@ -18,7 +18,7 @@ from contstim.experiment.messages import read_responses
 from contstim.experiment.presentations import TwoSentences, is_right
 from contstim.experiment.schema import code_suffix, data_path, open_data, read_salt, session_code
 from contstim.experiment.study import Study
-from contstim.experiment.trials import ISSUED_WITH, Trial, filled, rating_of
+from contstim.experiment.trials import ISSUED_WITH, Trial, filled, numbered_by, rating_of
 from contstim.files import digest
 from contstim.tables import CHOICES
 
@@ -76,7 +76,8 @@ class Collected:
         The same of studies that show something else: what was shown, ``choice``, and ``right``
         where something was expected.
     words
-        Of self-paced reading, one row a word: ``position`` from 1, ``word``, ``rt_ms``.
+        Of self-paced reading, one row a word: ``position`` from 1, ``word``, ``rt_ms``, and the
+        columns of the design that are not shown.
     practice
         One row a practice trial: ``participant, trial, expected, choice, right, rt_ms,
         received_at``.
@@ -191,7 +192,7 @@ def read_collected(study: Study, data: Path | None = None) -> Collected:
         row for event in events for row in _responses(names[event["session"]], event)
     ]
     # Of what a row holds besides, nothing is shown.
-    columns = _main_columns(study, rows["answers"]) | _COLUMNS
+    columns = _COLUMNS | _of_trials(study, rows["answers"])
     tables = {name: pd.DataFrame(rows[name], columns=list(columns[name])) for name in rows}
     shown = {row["materials"]: row["content"] for row in sessions if row["content"]}
     return Collected(**tables, materials=shown)
@@ -249,14 +250,14 @@ def _of_sessions(
     return rows
 
 
-def _main_columns(study: Study, answers: Iterable[Mapping[str, Any]]) -> dict[str, tuple[str, ...]]:
-    """Return the columns of choices and answers, of which a study has one."""
+def _of_trials(study: Study, answers: Iterable[Mapping[str, Any]]) -> dict[str, tuple[str, ...]]:
+    """Return the columns of choices and answers, of which a study has one, and of words."""
     pairs = isinstance(study.presentation, TwoSentences)
     known = (*CHOICES, *_EXTRA, "catch") if pairs else (*_OF_ANSWERS, "participant")
     of_design = (*study.design.columns, *(() if study.adaptive is None else ISSUED_WITH))
     others = [column for column in of_design if column not in known]
     if pairs:
-        return {"choices": (*CHOICES, *_EXTRA, *others), "answers": ()}
+        return {"choices": (*CHOICES, *_EXTRA, *others), "answers": (), "words": _COLUMNS["words"]}
     listed = (*_OF_ANSWERS, *others)
     givers: dict[str, set[str]] = defaultdict(set)
     for row in answers:
@@ -264,7 +265,9 @@ def _main_columns(study: Study, answers: Iterable[Mapping[str, Any]]) -> dict[st
             givers[name].add(row["participant"])
     # Of the answers' details, which a page can name as it likes, those that most people gave.
     details = sorted(givers, key=lambda name: (-len(givers[name]), name))[:_MOST_DETAILS]
-    return {"choices": (), "answers": (*listed, *details)}
+    shown = {*study.presentation.needed, *study.presentation.optional}
+    of_words = (*_COLUMNS["words"], *(name for name in others if name not in shown))
+    return {"choices": (), "answers": (*listed, *details), "words": of_words}
 
 
 def _place(
@@ -276,7 +279,8 @@ def _place(
         "trial": int(trial.row["trial"]),
         "condition": trial.condition,
         "seat": session["seat"],
-        "item": int(trial.trial[1:]),
+        "item": trial.row.get("item"),
+        numbered_by(trial.row): int(trial.trial[1:]),
         **{key: answer[key] for key in _ANSWER},
     }
 

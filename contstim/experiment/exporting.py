@@ -25,7 +25,7 @@ from contstim.experiment.messages import EVENT_KINDS
 from contstim.experiment.options import OUTCOMES
 from contstim.experiment.presentations import OwnModule
 from contstim.experiment.study import Study
-from contstim.experiment.trials import record_path
+from contstim.experiment.trials import numbered_by, record_path
 from contstim.files import json_value, write_whole
 from contstim.tables import table_text
 
@@ -93,7 +93,6 @@ _COLUMNS = {
     "model_2": Column("model 2 of the pair of models that the sentences were chosen for"),
     "sentence": Column("the sentence that was shown; bars part the regions that were read"),
     "question": Column("what was asked about the sentence; in responses.csv the question's name"),
-    "set": Column("the item of which the sentence is one version"),
     "rating": Column(
         "choice and confidence, from sure of sentence 1 to sure of sentence 2",
         "number",
@@ -111,7 +110,7 @@ _COLUMNS = {
     "seat": Column(
         "assignment: the participant of the design whose trials were shown", "integer", least=1
     ),
-    "item": Column("number of the sentences in the design", "integer", least=1),
+    "stimulus": Column("number of what was shown in the design", "integer", least=1),
     "side_1": Column("side on which sentence 1 stood", levels=("left", "right")),
     "catch": Column("whether the trial is a catch trial", "boolean", levels=(True, False)),
     "block": Column("number of the trial's block in the order of issue", "integer", least=0),
@@ -185,6 +184,9 @@ def data_dictionary(study: Study, tables: Iterable[pd.DataFrame]) -> dict[str, C
             "integer",
             levels=() if isinstance(shown, OwnModule) else _all_choices(study),
         ),
+        "item": Column("number of the sentences in the design", "integer", least=1)
+        if numbered_by(study.design.columns) == "item"
+        else Column("the item of which the sentence is one version"),
         "expected": Column(
             "what is right, where anything is: a sentence (1 or 2), a side or answer"
         ),

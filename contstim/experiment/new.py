@@ -25,7 +25,7 @@ from contstim.files import check_empty_folder, write_folder, write_whole
 from contstim.tables import numbered_lines
 
 _MOST_PARTICIPANTS = 10_000  # participants
-_LAID_OUT = ("participant", "group", "trial", "set")
+_LAID_OUT = ("participant", "group", "trial", "stimulus")
 
 _CONSENT = """\
 You are invited to take part in a study on language by [[the researchers and their institution]].
@@ -241,8 +241,8 @@ def sentence_trials(path: Path, participants: int, seed: int = 0) -> list[dict[s
     Returns
     -------
     list of dict
-        Rows as `read_design` reads them. ``item`` numbers the sentences; ``set`` is what the file
-        calls the item. The group is the list.
+        Rows as `read_design` reads them. ``item`` is what the file calls the item, ``stimulus``
+        numbers the sentences. The group is the list.
 
     Raises
     ------
@@ -265,7 +265,7 @@ def sentence_trials(path: Path, participants: int, seed: int = 0) -> list[dict[s
         conditions = items.setdefault(item, [])
         if any(one["condition"] == condition for one in conditions):
             raise InputError(f"{path}: item {item} has condition {condition!r} twice")
-        conditions.append({**row, "set": item, "item": str(number), "condition": condition})
+        conditions.append({**row, "item": item, "condition": condition, "stimulus": str(number)})
     n_lists = max(map(len, items.values()))
     for item, conditions in items.items():
         if len(conditions) not in (1, n_lists):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from itertools import takewhile
@@ -46,7 +46,7 @@ class Trial:
     Attributes
     ----------
     trial
-        Its id: ``t`` and the number of the item, the same for all of a group who see the same
+        Its id: ``t`` and the number of what is shown, the same for all of a group who see the same
         sentences; ``a1`` ... for attention checks, ``p1`` ... for practice.
     number
         Its place in the session, from 1; practice is counted apart.
@@ -216,8 +216,8 @@ def read_design(
     path
         A CSV file with a row a participant and trial: ``participant, group, trial, condition``,
         what is shown (of pairs ``sentence_1, sentence_2, side_1``), mostly ``model_1, model_2``,
-        and others; ``item`` says which rows show the same, failing which equal rows do. A row of
-        the condition `CHOSEN` without sentences is a place for a trial that is chosen later.
+        and others; `numbered_by` says which rows show the same, failing which equal rows do. A row
+        of the condition `CHOSEN` without sentences is a place for a trial that is chosen later.
     checks
         Attention checks to put between.
     presentation
@@ -273,7 +273,9 @@ class _Assignments:
         if place in places:
             raise InputError(f"participant {assignment} has trial {place} twice")
         if (assignment, trial.trial) in self._seen:
-            raise InputError(f"participant {assignment} has item {trial.trial[1:]} twice")
+            raise InputError(
+                f"participant {assignment} has {numbered_by(row)} {trial.trial[1:]} twice"
+            )
         if not trial.blank:
             self._seen.add((assignment, trial.trial))
         places[place] = trial
@@ -302,13 +304,17 @@ class _Assignments:
         )
 
     def _item(self, row: Mapping[str, str], content: tuple[str, ...]) -> str:
-        if not row.get("item"):
+        name = numbered_by(row)
+        if not row.get(name):
             return self._items.setdefault(content, str(len(self._items) + 1))
-        item = str(_whole(row, "item"))
-        # The same item must be the same sentences, or answers could not be told apart.
-        if self._contents.setdefault(item, content) != content:
-            raise InputError(f"item {item} has other sentences, condition or models before")
-        return item
+        number = str(_whole(row, name))
+        # The same number must be the same sentences, or answers could not be told apart.
+        if self._contents.setdefault(number, content) != content:
+            hint = "" if name == "stimulus" else "; number what is shown in a column 'stimulus'"
+            raise InputError(
+                f"{name} {number} has other sentences, condition or models before{hint}"
+            )
+        return number
 
 
 def read_rows(path: Path) -> tuple[list[dict[str, str]], tuple[str, ...]]:
@@ -331,6 +337,14 @@ def read_rows(path: Path) -> tuple[list[dict[str, str]], tuple[str, ...]]:
         if name == "row_id":
             raise InputError(f"{path} has a column 'row_id', which Psych-DS reserves; rename it")
     return [dict(zip(header, cells, strict=True)) for _, cells in rows], tuple(header)
+
+
+def numbered_by(columns: Container[str]) -> str:
+    """Return the column of a table of trials that numbers what is shown.
+
+    It is ``stimulus`` where items are the researcher's, each in several versions, else ``item``.
+    """
+    return "stimulus" if "stimulus" in columns else "item"
 
 
 def write_trials(path: Path, rows: Iterable[Mapping[str, str]], columns: Sequence[str]) -> None:

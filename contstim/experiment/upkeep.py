@@ -25,7 +25,7 @@ from contstim.experiment.schema import (
 )
 from contstim.experiment.sessions import release_assignment, release_stale, session_row
 from contstim.experiment.study import Study, check_places, read_study
-from contstim.experiment.trials import read_design, read_rows, write_trials
+from contstim.experiment.trials import numbered_by, read_design, read_rows, write_trials
 from contstim.files import digest, replacing
 from contstim.settings import settings
 
@@ -323,7 +323,8 @@ def _added(old: Sequence[_Row], new: Sequence[_Row], names: Sequence[str]) -> li
 
     lists = Counter(of_list(rows_of_one) for rows_of_one in _by(old, "participant").values())
     groups = {of_group(rows_of_one): number for number, rows_of_one in _by(old, "group").items()}
-    items = {of_row(row): row.get("item", "") for row in old}
+    name = numbered_by(old[0])
+    items = {of_row(row): row.get(name, "") for row in old}
     last = max(int(row["participant"]) for row in old)
     last_item = max((int(item) for item in items.values() if item), default=0)
     group_of = {number: of_group(rows_of_one) for number, rows_of_one in _by(new, "group").items()}
@@ -341,10 +342,10 @@ def _added(old: Sequence[_Row], new: Sequence[_Row], names: Sequence[str]) -> li
         for row in rows_of_one:
             if of_row(row) not in items:
                 last_item += 1
-                items[of_row(row)] = str(last_item) if row.get("item") else ""
+                items[of_row(row)] = str(last_item) if row.get(name) else ""
             renamed = {"participant": str(last), "group": groups[pairs]}
-            if "item" in row:
-                renamed["item"] = items[of_row(row)]
+            if name in row:
+                renamed[name] = items[of_row(row)]
             added.append({**row, **renamed})
     return added
 

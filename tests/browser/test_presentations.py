@@ -112,12 +112,12 @@ def test_reading_at_ones_own_pace(
             player.answer("1")
     player.screen("done")
     collected = read_collected(study)
-    words = collected.words.groupby("item")["word"].apply(list).to_dict()
+    words = collected.words.groupby("stimulus")["word"].apply(list).to_dict()
     assert words[3] == ["The old man", "the boats."]
     assert words[1] == ["The", "key", "to", "the", "cabinets", "were", "on", "the", "table."]
     assert (collected.words["rt_ms"] > 40).all()
-    assert collected.answers.set_index("item")["choice"].to_dict() == {1: 1, 3: 0}
-    assert collected.answers.set_index("item").loc[1, "question_rt_ms"] >= 200
+    assert collected.answers.set_index("stimulus")["choice"].to_dict() == {1: 1, 3: 0}
+    assert collected.answers.set_index("stimulus").loc[1, "question_rt_ms"] >= 200
 
 
 def test_ratings_by_key_and_pointer(

@@ -20,11 +20,12 @@ from contstim.errors import InputError, ValidationError
 from contstim.experiment.collected import read_collected
 from contstim.experiment.exporting import data_dictionary, data_files
 from contstim.experiment.messages import fnv1a, make_bundle, page_checks
-from contstim.experiment.new import new_study
+from contstim.experiment.new import new_study, write_sentence_trials
 from contstim.experiment.pages import study_files
 from contstim.experiment.presentations import is_right
 from contstim.experiment.store import Store
 from contstim.experiment.study import Study, read_study
+from contstim.experiment.upkeep import extend_study
 
 ITEMS = """sentence,item,condition,question,expected
 The key to the cabinets were on the table.,1,attracted,Was the key on the table?,yes
@@ -110,8 +111,8 @@ def test_versions_of_items_are_a_latin_square(reading: Study) -> None:
     for seat, own in reading.design.trials.items():
         assert [trial.number for trial in own] == [1, 2, 3]
         rows = [trial.row for trial in own]
-        assert {row["set"] for row in rows} == {"1", "2", "3"}  # each item once
-        seen.update((row["set"], row["condition"]) for row in rows)
+        assert {row["item"] for row in rows} == {"1", "2", "3"}  # each item once
+        seen.update((row["item"], row["condition"]) for row in rows)
         assert {row["group"] for row in rows} == {str((seat - 1) % 2 + 1)}
     assert seen == {
         ("1", "attracted"): 2, ("1", "other"): 2, ("2", "attracted"): 2, ("2", "other"): 2,
@@ -148,11 +149,11 @@ def test_reading_comes_back_word_by_word(reading: Study, tmp_path: Path) -> None
     collected = read_collected(reading)
     answers, words = collected.answers, collected.words
     assert collected.choices.empty
-    by_set = answers.set_index("set")
-    assert by_set["choice"].to_dict() == {"1": 1, "2": 0, "3": 0}
-    assert by_set["right"].to_dict() == {"1": True, "2": None, "3": None}
-    assert by_set.loc["1", "question_rt_ms"] == 800
-    first = words[words["item"] == 1]
+    by_item = answers.set_index("item")
+    assert by_item["choice"].to_dict() == {"1": 1, "2": 0, "3": 0}
+    assert by_item["right"].to_dict() == {"1": True, "2": None, "3": None}
+    assert by_item.loc["1", "question_rt_ms"] == 800
+    first = words[words["item"] == "1"]
     assert " ".join(first["word"]) == "The key to the cabinets were on the table."
     assert first["position"].tolist() == list(range(1, 10))
     assert first["rt_ms"].tolist() == [250.5 + place for place in range(9)]
@@ -162,6 +163,64 @@ def test_reading_comes_back_word_by_word(reading: Study, tmp_path: Path) -> None
     assert main(command) == 0
     assert {"answers.csv", "words.csv"} < {path.name for path in (tmp_path / "out").iterdir()}
     assert not (tmp_path / "out" / "choices.csv").exists()
+
+
+FACTORS = """sentence,item,condition,attractor
+The key to the cabinets were old.,keys,a,plural
+The key to the cabinet were old.,keys,b,singular
+The men near the door was tall.,men,a,singular
+The men near the doors was tall.,men,b,plural
+"""
+
+
+@pytest.mark.parametrize("presentation", ["rating", "reading"])
+def test_items_and_factors_of_every_export_are_the_researchers(
+    presentation: str, tmp_path: Path
+) -> None:
+    study = lay_out(tmp_path, presentation, FACTORS)
+    for name in ("A", "B"):
+        take_part(study, name)
+    assert main(["experiment", "export", str(study.folder), "--out", str(tmp_path / "out")]) == 0
+    given = pd.read_csv(tmp_path / "items.csv").set_index("sentence")
+    answers = pd.read_csv(tmp_path / "out" / "answers.csv").set_index("sentence")
+    assert len(answers) == 4
+    for name in ("item", "condition", "attractor"):
+        assert answers[name].to_dict() == given[name].to_dict()
+    assert answers["stimulus"].to_dict() == dict(zip(given.index, range(1, 5), strict=True))
+    if presentation == "reading":
+        words = pd.read_csv(tmp_path / "out" / "words.csv").set_index("stimulus")
+        assert len(words) == 28
+        by_stimulus = answers.set_index("stimulus")
+        for name in ("item", "condition", "attractor"):
+            assert words[name].to_dict() == by_stimulus[name].to_dict()
+
+
+def test_lists_that_are_added_keep_the_numbers_of_sentences_and_the_items(tmp_path: Path) -> None:
+    study = lay_out(tmp_path, "rating", FACTORS)
+    # The same sentences in another order, numbered otherwise.
+    head, *sentences = FACTORS.splitlines()
+    (tmp_path / "items.csv").write_text("\n".join([head, *reversed(sentences)]) + "\n", "utf-8")
+    write_sentence_trials(tmp_path / "items.csv", tmp_path, participants=6, seed=1)
+    added = extend_study(study, tmp_path / "trials.csv")
+    table = pd.read_csv(study.folder / "trials.csv")
+    assert set(added) < set(table["participant"])
+    of_sentences = table.drop_duplicates(["sentence", "item", "stimulus"]).set_index("sentence")
+    assert of_sentences["stimulus"].to_dict() == dict(
+        zip((line.split(",")[0] for line in sentences), range(1, 5), strict=True)
+    )
+
+
+def test_an_item_of_two_sentences_needs_a_column_that_numbers_these(tmp_path: Path) -> None:
+    study = lay_out(tmp_path, "rating", FACTORS)
+    table = pd.read_csv(study.folder / "trials.csv").drop(columns="stimulus")
+    table["item"] = table["item"].map({"keys": 1, "men": 2})
+    table.to_csv(study.folder / "trials.csv", index=False)
+    with pytest.raises(InputError) as error:
+        read_study(study.folder)
+    assert str(error.value).endswith(
+        "has other sentences, condition or models before; number what is shown in a column "
+        "'stimulus'"
+    )
 
 
 @pytest.mark.parametrize(
