@@ -2,7 +2,7 @@
 
 Usage: python benchmarks/beyond_the_climb.py [--starts 30] [--from 0] [--model-1 SPEC]
        [--model-2 SPEC] [--vocabulary CSV] [--words N]
-       [--strategies exhaustive yielding restarts exchanges beam]
+       [--strategies exhaustive bounded]
 
 Every strategy starts from the same eight-word sentences of the bundled pool, with the bundled words
 or those of a file that ``contstim vocabulary`` writes, and the same seed, both ways round, one
@@ -21,7 +21,7 @@ import numpy as np
 from contstim import Problem, bundled_vocabulary, load_model, pool, synthesize
 from contstim.search import STRATEGIES
 from contstim.search.candidates import WordReplacement
-from contstim.search.certificate import bound_of
+from contstim.search.ngrams.certificate import bound_of
 from contstim.search.sweeps import Search
 from contstim.text import Sentence, WordList
 from contstim.text.vocabulary import Vocabulary
@@ -40,7 +40,7 @@ def main() -> None:
         "--strategies",
         nargs="+",
         choices=STRATEGIES,
-        default=["exhaustive", "yielding", "restarts", "exchanges", "beam"],
+        default=["exhaustive", "bounded"],
     )
     args = parser.parse_args()
     models = load_model(args.model_1), load_model(args.model_2)

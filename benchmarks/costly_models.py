@@ -60,7 +60,7 @@ class Meter:
 
 
 def named(text: str) -> Strategy:
-    """Return the strategy that e.g. ``restarts:budget=8`` names."""
+    """Return the strategy that e.g. ``bounded:budget=8`` names."""
     name, *options = text.split(":")
     pairs = (option.split("=") for option in options)
     return strategy_called(name, **{key: int(value) for key, value in pairs})
@@ -96,7 +96,7 @@ def main() -> None:
     parser.add_argument("--model-2", default="contstim:bert?metric=pll")
     parser.add_argument("--starts", type=int, default=30)
     parser.add_argument("--from", type=int, default=0, dest="first", help="first of the starts")
-    parser.add_argument("--strategies", nargs="+", default=["bounded", "yielding"])
+    parser.add_argument("--strategies", nargs="+", default=["bounded", "paper"])
     parser.add_argument("--words", type=int, help="the vocabulary's first N words only")
     parser.add_argument("--one-way", choices=["1", "2"], help="the model that rejects")
     parser.add_argument("--save", type=Path, help="folder of searches that are done")

@@ -22,11 +22,11 @@ found = {
         accept=trigram,
         vocabulary=vocabulary,
         strategy=strategy,
-        certificate=strategy == "beam",
+        certificate=strategy == "bounded",
     )
-    for strategy in ("exhaustive", "beam")
+    for strategy in ("exhaustive", "bounded")
 }
-bound = found["beam"].bound
+bound = found["bounded"].bound
 
 figure, ax = plt.subplots(figsize=(6.4, 2.4), layout="constrained")
 ax.barh(list(found), [-synthesis.loss for synthesis in found.values()])

@@ -87,8 +87,8 @@ class SynthesisOptions:
 
     strategy: Annotated[str, one_of(STRATEGIES)] = option(
         DEFAULT,
-        "how words are chosen (default: beam, which writes whole sentences from the left for "
-        "models of n-grams and is bounded for others)",
+        "how words are chosen (default: bounded, which scores the most promising words first "
+        "within a budget, and writes whole sentences from the left for models of n-grams)",
     )
     starts: Annotated[str, AfterValidator(_starts), one_of(STARTS)] = option(
         "partitioned",
@@ -225,11 +225,11 @@ class SynthesisOptions:
         Raises
         ------
         InputError
-            As `contstim.search.certificate.check_bounded`.
+            As `contstim.search.ngrams.certificate.check_bounded`.
         """
         if not self.certificate:
             return
-        from contstim.search.certificate import check_bounded  # of no use to networks
+        from contstim.search.ngrams.certificate import check_bounded  # of no use to networks
 
         loaded = dict[str, SentenceModel]()
         for wanted, sentences in starts.items():

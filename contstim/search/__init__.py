@@ -8,18 +8,14 @@ from typing import Any, TypeVar, get_type_hints
 from contstim.errors import InputError, require_known, require_whole
 from contstim.models.base import SentenceModel
 from contstim.progress import waiting
-from contstim.search.beam import Beam
 from contstim.search.bounded import Bounded
 from contstim.search.candidates import WordReplacement
-from contstim.search.exchanges import Exchanges
 from contstim.search.exhaustive import Exhaustive
 from contstim.search.first_improvement import FirstImprovement
 from contstim.search.paper import Paper
 from contstim.search.problem import Problem
-from contstim.search.restarts import Restarts
 from contstim.search.results import Synthesis
 from contstim.search.sweeps import Search, Strategy
-from contstim.search.yielding import Yielding
 from contstim.text import Sentence
 from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
 
@@ -27,18 +23,14 @@ _Kind = TypeVar("_Kind")
 
 #: Strategies by name.
 STRATEGIES: dict[str, type[Strategy]] = {
+    "bounded": Bounded,
     "exhaustive": Exhaustive,
     "first-improvement": FirstImprovement,
-    "bounded": Bounded,
     "paper": Paper,
-    "beam": Beam,
-    "exchanges": Exchanges,
-    "restarts": Restarts,
-    "yielding": Yielding,
 }
 
 #: The strategy of command line, study plans and Python where none is named.
-DEFAULT = "beam"
+DEFAULT = "bounded"
 
 
 def options(name: str) -> dict[str, Field[Any]]:
@@ -123,10 +115,8 @@ def synthesize(
     vocabulary
         The words that may be used; the bundled one if not given.
     strategy
-        One of `STRATEGIES` by name: ``beam`` (whole sentences from the left for models of
-        n-grams, then as ``bounded``), ``bounded`` (a budget of exact scores, for models whose
-        scores are expensive; exhaustive where all scores are known at once), ``yielding`` (the
-        same with constraints that yield at first), ``exchanges`` (two words at once), ``restarts``,
+        One of `STRATEGIES` by name: ``bounded`` (the words of greatest promise first, within a
+        budget of exact scores; for models of n-grams whole sentences from the left first),
         ``exhaustive`` (always the best word), ``paper`` (Golan et al. 2023, section 4.7),
         ``first-improvement``; or a strategy itself, with its options or of your own.
     seed, attempt
@@ -184,7 +174,7 @@ def synthesize(
     search = Search(problem, proposal, natural, seed, attempt)
     bound = None
     if certificate:
-        from contstim.search.certificate import bound_of  # of no use to networks
+        from contstim.search.ngrams.certificate import bound_of  # of no use to networks
 
         bound = bound_of(search)
     with waiting("writing a sentence"):

@@ -1,14 +1,14 @@
-"""The guided word search: constrained expected improvement within a budget.
+"""The default strategy: constrained expected improvement within a budget.
 
 Gardner et al. (2014): of the candidates not scored yet that one comes next whose expected
-improvement times its probability of feasibility is greatest.
+improvement times its probability of feasibility is greatest. Models of n-grams, whose scores are
+all known at once, have bounds on whole sentences instead (`contstim.search.ngrams`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import scipy  # which loads `special` at its first use
@@ -55,8 +55,11 @@ class Bounded(Strategy):
     time with twice the scores, up to the budget.
 
     With ``budget=None`` a position is left only when no candidate is left that bounds or scores
-    do not rule out; the result is then that of ``exhaustive``, as it is where all scores are
-    known at once.
+    do not rule out, so that always the best word is taken, as by ``exhaustive``.
+
+    For models of n-grams a whole sentence is written from the left first
+    (`contstim.search.ngrams.beam`), and the best word is then taken at each position. Another
+    attempt writes with a random half of the words.
 
     Attributes
     ----------
@@ -71,6 +74,8 @@ class Bounded(Strategy):
         what candidates share is not counted). Candidates for whose score and whose verification
         not enough is left are not scored. By default 25,000, or what 48 scores of the natural
         sentence by all models cost, if that is more. Not looked at without a budget.
+    width
+        The beginnings kept at each place of a sentence that is written from the left.
     """
 
     budget: Count | None = option(
@@ -86,6 +91,11 @@ class Bounded(Strategy):
         "costs one at most, a pll of eight words about eight, a permutation score some hundreds)",
         metavar="N",
     )
+    width: Count = option(
+        48,
+        "beginnings of sentences that are kept at each place, for models of n-grams",
+        metavar="N",
+    )
 
     @property
     def complete(self) -> bool:
@@ -94,8 +104,13 @@ class Bounded(Strategy):
 
     def run(self, search: Search) -> bool:
         """Search by sweeps, learning from each position for the next."""
-        memory = Memory()
-        search.sweep(lambda candidates: self.look(candidates, memory), sifted=True)
+        problem, memory = search.problem, Memory()
+        # One word that may change is best found by trying all.
+        if problem.edits.most != 1 and all(model.at_once for model in problem.models):
+            from contstim.search.ngrams.beam import begin  # of no use to networks
+
+            begin(search, self.width)
+        search.sweep(partial(self.look, memory=memory), sifted=True)
         return memory.complete
 
     def look(self, candidates: Candidates, memory: Memory | None = None) -> bool:
@@ -115,8 +130,8 @@ class Memory:
         By model, how far estimates are off.
     n_scores
         Exact scores asked for, those of less expensive models in parts of one.
-    inputs, part
-        Most inputs of the sentence, once known, and what part of them may be spent by now.
+    inputs
+        Most inputs of the sentence, once known.
     complete
         Whether no candidate has been left out because its scores could not be paid.
     """
@@ -124,7 +139,6 @@ class Memory:
     surrogates: dict[str, Surrogate] = field(default_factory=dict)
     n_scores: float = 0.0
     inputs: float | None = None
-    part: float = 1.0
     complete: bool = True
 
     def posterior(self, candidates: Candidates, name: str) -> Posterior:
@@ -164,7 +178,7 @@ class _WordSearch:
         budget = _NO_LIMIT if options.budget is None else options.budget
         self.limit = budget if self.patient else min(budget, options.first * 2**candidates.round)
         self.last_round = self.limit == budget
-        self.inputs = np.inf if self.patient else memory.part * self._inputs()
+        self.inputs = np.inf if self.patient else self._inputs()
         cost = _cost_by_model(candidates)
         constrained_first = list(cost)[::-1]
         self.models = sorted(constrained_first, key=cost.__getitem__)
@@ -352,7 +366,12 @@ class _WordSearch:
         """Return by how much candidates are expected to lower the best loss beyond some, (k,)."""
         objective, natural = self.candidates.objective, self.candidates.natural
         target = self.target - beyond
-        means, deviations = likely(self.candidates, self.posteriors, objective.models, index)
+        means, deviations = {}, {}
+        for name in objective.models:
+            mean, deviation = self.posteriors[name].predict(index)
+            exact = self.candidates.known[name][index]
+            means[name] = np.where(np.isnan(exact), mean, exact)
+            deviations[name] = np.where(np.isnan(exact), deviation, 0.0)
         if objective.weights is None:
             draws = {
                 name: means[name][:, None] + deviations[name][:, None] * normal
@@ -386,22 +405,6 @@ class _WordSearch:
         """Return by how many nats scores have lowered the loss so far."""
         objective, natural = self.candidates.objective, self.candidates.natural
         return objective.of_one(natural, natural) - self.candidates.target
-
-
-def likely(
-    candidates: Candidates,
-    posteriors: Mapping[str, Posterior],
-    models: Iterable[str],
-    index: IntArray,
-) -> tuple[dict[str, FloatArray], dict[str, FloatArray]]:
-    """Return, by model, expectation and deviation of scores: 0 where they are known, (k,) each."""
-    means, deviations = {}, {}
-    for name in models:
-        mean, deviation = posteriors[name].predict(index)
-        known = candidates.known[name][index]
-        means[name] = np.where(np.isnan(known), mean, known)
-        deviations[name] = np.where(np.isnan(known), deviation, 0.0)
-    return means, deviations
 
 
 def _cost_by_model(candidates: Candidates) -> dict[str, float]:

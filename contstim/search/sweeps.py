@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import compress
@@ -21,7 +20,7 @@ from contstim.errors import InfeasibleError
 from contstim.files import digest
 from contstim.models.base import Replacements
 from contstim.search.candidates import SLACK, Candidates, Spent, WordReplacement
-from contstim.search.problem import Edits, Objective, Problem, check_natural, most_broken
+from contstim.search.problem import Edits, Problem, check_natural, most_broken
 from contstim.search.results import Step
 from contstim.text import Sentence, WordList
 
@@ -157,7 +156,6 @@ class Search:
         look: Callable[[Candidates], bool],
         *,
         sifted: bool = False,
-        passes: int | None = None,
     ) -> None:
         """Visit positions in random sweeps until a word search brings nothing at any of them.
 
@@ -170,17 +168,14 @@ class Search:
         sifted
             Whether to leave out, before other models are asked anything, the candidates that
             models rule out whose scores are known at once.
-        passes
-            Most sweeps, if the search is to end before nothing improves any more.
         """
         positions = self.positions
-        last = np.inf if passes is None else self._n_sweeps + passes
         # Positions that brought nothing since the last replacement; all of them, and it is over,
         # unless some word searches would look further.
         settled: set[int] = set()
         unfinished: set[int] = set()
         round_ = 0
-        while len(settled) < len(positions) and self._n_sweeps < last:
+        while len(settled) < len(positions):
             self._n_sweeps += 1
             for position in map(int, self._rng.permutation(positions)):
                 if position in settled:
@@ -271,38 +266,6 @@ class Search:
     def shuffled(self, n: int) -> list[int]:
         """Return the whole numbers below `n` in random order."""
         return list(map(int, self._rng.permutation(n)))
-
-    def branch(
-        self, sentence: Sentence, objective: Objective | None = None, *, free: bool = False
-    ) -> Search:
-        """Return a search of the same problem that stands at another sentence.
-
-        It need not keep the constraints, may have another objective of the same models, and goes
-        on without constraints if it is `free`. What is spent counts here; chance and steps are its
-        own. What a free branch knows of places, it shares.
-        """
-        other = copy(self)
-        if objective is not None:
-            other.problem = replace(self.problem, objective=objective)
-        other.sentence, other.now = sentence, self.scores(sentence)
-        other.steps, other._places = [], {}
-        if free:
-            other.problem, other.minimum = replace(other.problem, constraints=()), {}
-            # Without what was left out for another objective's sake.
-            other._places = {
-                key: {kind: place for kind, place in kinds.items() if kind != "sifted"}
-                for key, kinds in self._places.items()
-            }
-        other._rng = self._rng.spawn(1)[0]
-        return other
-
-    def follow(self, other: Search) -> None:
-        """Go where a branch stands, if that is better; what is known of the place stays known."""
-        if self.take(other.sentence):
-            self._places = other._places
-            for place in self._places.values():
-                # Other objectives leave out other words.
-                place.pop("sifted", None)
 
     def _go(self, changed: Sentence, scores: dict[str, float]) -> None:
         n_scores, values = tuple(self.spent.n_scores.values()), tuple(scores.values())

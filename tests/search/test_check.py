@@ -16,9 +16,7 @@ from contstim.search.sweeps import Search, Strategy
 VARIANTS = [Bounded(None), Bounded(1), Bounded(2, first=1), Bounded(inputs=40)]
 
 
-# Each climb takes its time on toy models that score word by word.
-FEW: dict[str, dict[str, int]] = {"restarts": {"restarts": 2}, "exchanges": {"tried": 4}}
-LISTED = [strategy_called(name, **FEW.get(name, {})) for name in STRATEGIES]
+LISTED = [strategy_called(name) for name in STRATEGIES]
 
 
 @pytest.mark.parametrize("checked", [*LISTED, *VARIANTS], ids=repr)

@@ -360,8 +360,8 @@ def test_bad_input() -> None:
 def test_words_are_replaced_together_or_not_at_all() -> None:
     reject, accept = _models(2)
     proposal = WordReplacement(VOCABULARY, (reject, accept))
-    search = Search(Problem.pair(reject, accept), proposal, Sentence.parse(NATURAL), seed=0)
-    before = search.now
+    problem, natural = Problem.pair(reject, accept), Sentence.parse(NATURAL)
+    before = Search(problem, proposal, natural, seed=0).now
     taken, refused = [], []
     for first in LOWER:
         for second in LOWER:
@@ -371,15 +371,13 @@ def test_words_are_replaced_together_or_not_at_all() -> None:
             words = ["the", first, "saw", "the", second, "cat"]
             repeat = {w for w in (first, second) if words.count(w) > 1} - {"the", "of"}
             improves = kept and not repeat and reject.score([text])[0] < reject.score([NATURAL])[0]
-            branch = search.branch(search.sentence)
-            assert branch.take(search.sentence.replace(1, first).replace(4, second)) == improves
-            (taken if improves else refused).append(branch)
+            search = Search(problem, proposal, natural, seed=0)
+            assert search.take(natural.replace(1, first).replace(4, second)) == improves
+            (taken if improves else refused).append(search)
     assert taken
-    assert all(not branch.steps and branch.now == before for branch in refused)
-    for branch in taken:
-        steps = [(step.position, step.new) for step in branch.steps]
-        new, old = branch.sentence.words, search.sentence.words
-        assert steps == [(p, new[p]) for p in (1, 4) if new[p] != old[p]]
-        assert {step.scores for step in branch.steps} == {tuple(branch.now.values())}
-        assert branch.spent is search.spent
-    assert (search.steps, search.now, str(search.sentence)) == ([], before, NATURAL)
+    assert all((s.steps, s.now, s.sentence) == ([], before, natural) for s in refused)
+    for search in taken:
+        steps = [(step.position, step.new) for step in search.steps]
+        new = search.sentence.words
+        assert steps == [(p, new[p]) for p in (1, 4) if new[p] != natural.words[p]]
+        assert {step.scores for step in search.steps} == {tuple(search.now.values())}

@@ -1,24 +1,20 @@
-"""The strategy that writes whole sentences from the left and keeps those that promise most.
+"""Whole sentences written from the left, of which those are kept that promise most.
 
-A beam search (Lowerre 1976). Where the models look a few words back, what a beginning promises is a
-bound on the loss of all sentences that begin so (`Reach`).
+A beam search (Lowerre 1976). Models that look a few words back give every beginning a bound on the
+loss of all sentences that begin so, by the weights under which the bound of all sentences is
+highest (`Reach`); the beginnings of least bound are kept.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
-from contstim.search.bounded import Bounded
+from contstim.search.ngrams.certificate import Reach, Under
 from contstim.search.sweeps import Search
-from contstim.settings import Count, option, settings
 from contstim.text import Sentence
-
-if TYPE_CHECKING:
-    from contstim.search.certificate import Reach, Under
 
 # Sets of weights under which beginnings are bounded, and words tried at each place besides those
 # of n-grams, for each set.
@@ -31,37 +27,22 @@ _STRICTER = (1.0, 2**0.5, 2.0, 2**1.5, 4.0)
 _LOOKED_THROUGH = 6
 
 
-@settings
-class Beam(Bounded):
-    """Write sentences from the left, keep the `width` beginnings that promise most, then climb.
+def begin(search: Search, width: int) -> None:
+    """Let a search go on from the best sentence that can be written from the left.
 
-    For models with a bounded context (n-grams) every beginning has a bound on the loss of the
-    sentences that begin so, by the weights under which the bound of all sentences is highest; the
-    beginnings of least bound are kept. The best sentence of all that keeps the constraints is
-    taken, and its words are then replaced one at a time, as by ``bounded``, until none improves.
+    It stays where it is if its models have no bound on beginnings, or none is better.
 
-    For other models it is ``bounded``. Another attempt writes with a random half of the words.
-
-    Attributes
+    Parameters
     ----------
+    search
+        At the natural sentence.
     width
-        The beginnings kept at each place.
+        Beginnings kept at each place.
     """
-
-    width: Count = option(48, "beginnings of sentences that are kept at each place", metavar="N")
-
-    def run(self, search: Search) -> bool:
-        """Take the best sentence of the beam, then search by sweeps."""
-        problem = search.problem
-        # One word that may change is best found by trying all.
-        if problem.edits.most != 1 and all(model.at_once for model in problem.models):
-            from contstim.search.certificate import Reach  # of no use to networks
-
-            reach = Reach.of(search)
-            for sentence in [] if reach is None else written(search, reach, self.width):
-                if search.take(sentence):
-                    break
-        return super().run(search)
+    reach = Reach.of(search)
+    for sentence in [] if reach is None else written(search, reach, width):
+        if search.take(sentence):
+            break
 
 
 @dataclass(frozen=True)

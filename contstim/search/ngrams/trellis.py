@@ -92,7 +92,7 @@ class Steps(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Choice:
+class Slot:
     """What may stand at one place of a sentence.
 
     Slots of one `name` are one to the trellis: sentences that go on with like slots share what
@@ -154,7 +154,7 @@ class Trellis:
         self._join([_restricted(table, words) for table in tables])
         self._best: dict[tuple[object, ...], tuple[float, IntArray, FloatArray]] = {}
         self._values: OrderedDict[tuple[object, ...], FloatArray] = OrderedDict()
-        self._slots: dict[tuple[object, ...], Choice] = {}
+        self._slots: dict[tuple[object, ...], Slot] = {}
         self._numbers: dict[int, IntArray] = {}
         self._folded: IntArray | None = None
         self._costs: OrderedDict[tuple[float, ...], list[FloatArray]] = OrderedDict()
@@ -291,13 +291,13 @@ class Trellis:
             self._folded = np.array(found)
         return self._folded
 
-    def fixed(self, symbol: int, scored: tuple[bool, ...]) -> Choice:
+    def fixed(self, symbol: int, scored: tuple[bool, ...]) -> Slot:
         """Return the slot of a word that stays."""
-        return Choice((symbol, scored), np.array([symbol]), scored)
+        return Slot((symbol, scored), np.array([symbol]), scored)
 
     def slot(
         self, words: WordList, symbols: IntArray, own: int, must: bool, scored: tuple[bool, ...]
-    ) -> Choice:
+    ) -> Slot:
         """Return the slot of candidates and the natural sentence's word, like for like ones.
 
         Parameters
@@ -309,21 +309,19 @@ class Trellis:
         must
             Whether that word may not stay.
         scored
-            As `Choice` has it.
+            As `Slot` has it.
         """
         listed = self._slots.get((words, scored))
         if listed is None:
-            listed = self._slots[words, scored] = Choice(
-                (words, scored), np.unique(symbols), scored
-            )
+            listed = self._slots[words, scored] = Slot((words, scored), np.unique(symbols), scored)
         others = listed.words[listed.words != own]
         if must:
-            return Choice((words, scored, "not", own), others, scored)
+            return Slot((words, scored, "not", own), others, scored)
         if len(others) < len(listed.words):
             return listed
-        return Choice((words, scored, own), np.sort(np.append(others, own)), scored)
+        return Slot((words, scored, own), np.sort(np.append(others, own)), scored)
 
-    def values(self, slots: Sequence[Choice], weights: FloatArray) -> list[FloatArray]:
+    def values(self, slots: Sequence[Slot], weights: FloatArray) -> list[FloatArray]:
         """Return V_1 to V_T of every state, T arrays (n_states,), nats.
 
         (V_0 is wanted of the sentence's start alone: see `best`.)
@@ -361,7 +359,7 @@ class Trellis:
                 self._costs.popitem(last=False)
         return kept
 
-    def _before(self, slot: Choice, after: FloatArray, weights: FloatArray) -> FloatArray:
+    def _before(self, slot: Slot, after: FloatArray, weights: FloatArray) -> FloatArray:
         """Return V_t from V_{t+1}."""
         if len(slot.words) == 1 and slot.toll is None:
             return self._fixed(int(slot.words[0]), after, weights * slot.scored)
@@ -477,7 +475,7 @@ class Trellis:
             value[level.states[0][grams]] = sums
         return value
 
-    def steps(self, states: IntArray, slot: Choice, some: IntArray) -> Steps:
+    def steps(self, states: IntArray, slot: Slot, some: IntArray) -> Steps:
         """Return ways on from `states` (B,): the words of their n-grams, and the words `some`.
 
         Only words of the slot are among them, each once.
@@ -530,7 +528,7 @@ class Trellis:
         return level.log_probs @ weights + after[level.states[1]]
 
     def best(
-        self, slots: Sequence[Choice], weights: FloatArray
+        self, slots: Sequence[Slot], weights: FloatArray
     ) -> tuple[float, IntArray, FloatArray]:
         """Return the least sum over models of c log p that any sentence may have, and whose it is.
 
@@ -553,7 +551,7 @@ class Trellis:
         return found
 
     def _follow(
-        self, slots: Sequence[Choice], weights: FloatArray
+        self, slots: Sequence[Slot], weights: FloatArray
     ) -> tuple[float, IntArray, FloatArray]:
         state, words = np.array([self.start]), []
         log_probs = np.zeros(len(weights))

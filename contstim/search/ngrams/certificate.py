@@ -29,8 +29,8 @@ from contstim.models.base import SentenceModel
 from contstim.models.ngram import BackOff
 from contstim.models.words import END
 from contstim.search.candidates import WordReplacement
+from contstim.search.ngrams.trellis import Slot, Trellis
 from contstim.search.sweeps import Search
-from contstim.search.trellis import Choice, Trellis
 
 # Largest weight beside the loss, and the grid of weights that sentences share: powers of two to
 # multiples of 1 / _GRID.
@@ -63,7 +63,7 @@ class Under(NamedTuple):
     weights: FloatArray
     offset: float
     bound: float
-    slots: list[Choice]
+    slots: list[Slot]
     at: FloatArray
     cut: FloatArray
 
@@ -98,7 +98,7 @@ class Reach:
         most = search.problem.edits.most
         self.most = most if most is None or most < len(search.positions) else None
         self._constrained = np.flatnonzero(np.isfinite(self.least))
-        self.slots: list[Choice] = []
+        self.slots: list[Slot] = []
         self.tokens: dict[int, tuple[int, IntArray]] = {}
         self.own: list[int] = []
 
@@ -208,7 +208,7 @@ class Reach:
             cut.append(np.array([changed - self.most]))
         return np.concatenate(cut)
 
-    def _slots(self, toll: FloatArray) -> list[Choice]:
+    def _slots(self, toll: FloatArray) -> list[Slot]:
         """Return the slots where each change costs `toll`, one number or none."""
         slots = list(self.slots)
         if len(toll):
@@ -217,7 +217,7 @@ class Reach:
                 tolls = np.full(self.trellis.size, float(toll[0]))
                 tolls[own] = 0.0
                 name = (*slot.name, own, float(toll[0]))
-                slots[place] = Choice(name, slot.words, slot.scored, tolls)
+                slots[place] = Slot(name, slot.words, slot.scored, tolls)
         return slots
 
 
