@@ -33,7 +33,7 @@ class EncodedWords:
 
 
 @dataclass(frozen=True)
-class Slot:
+class OpenToken:
     """A sentence with one open token: `ids` (T,), the open `index`, ids of V `candidates`.
 
     ``ids[index]`` is meaningless; put a candidate there.
@@ -151,7 +151,7 @@ class WordTokenizer:
             known[i] = bool(tokens) and all(map(self.ids.__contains__, tokens))
         return known
 
-    def slot(self, sentence: Sentence, position: int, words: WordList) -> Slot:
+    def slot(self, sentence: Sentence, position: int, words: WordList) -> OpenToken:
         """Encode `sentence` with the word at `position` open for each of `words`.
 
         A candidate is always one token, since punctuation around the position stays.
@@ -189,4 +189,4 @@ class WordTokenizer:
                     ids.append(0)
                     continue
                 ids.append(self._known_id(token, str(sentence)))
-        return Slot(np.array(ids, dtype=np.int64), index, candidates)
+        return OpenToken(np.array(ids, dtype=np.int64), index, candidates)

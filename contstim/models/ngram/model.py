@@ -27,7 +27,7 @@ from contstim.models.base import (
 )
 from contstim.models.ngram import BackOff, Level, NgramTable, Replacer
 from contstim.models.ngram.arpa import is_binary, read_arpa, read_unigrams, write_arpa
-from contstim.models.words import END, START, UNKNOWN, WORD_OPTIONS, Slot, WordTokenizer
+from contstim.models.words import END, START, UNKNOWN, WORD_OPTIONS, OpenToken, WordTokenizer
 from contstim.text import Sentence, WordList, tokens_of_word
 
 _NATS = float(np.log(10.0))
@@ -257,7 +257,7 @@ class NgramModel(SentenceModel):
             scores = self._query_each(slot) * _NATS
         return Replacements.known(scores)
 
-    def _query_each(self, slot: Slot) -> FloatArray:
+    def _query_each(self, slot: OpenToken) -> FloatArray:
         """Score each candidate by KenLM, state by state: shape (V,), base 10."""
         names = self._names
         base, order = self._model.BaseScore, self._model.order
