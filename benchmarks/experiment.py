@@ -83,7 +83,7 @@ class Participant:
     latencies: list[float] = field(default_factory=list)
     outcome: str = ""
     session: str = ""
-    seat: int = 0
+    assignment: int = 0
     connection: http.client.HTTPConnection | None = None
     thought: float = 0.0
 
@@ -114,7 +114,7 @@ class Participant:
         rng = random.Random(self.number)
         begun = self.ask("POST", "/api/sessions", self.body)
         token, bundle = str(begun["token"]), begun["bundle"]
-        self.session, self.seat = bundle["session"], bundle["seat"]
+        self.session, self.assignment = bundle["session"], bundle["assignment"]
         for trial in bundle["trials"]:
             answer = {
                 "id": str(uuid.UUID(int=rng.getrandbits(128), version=4)),
@@ -256,13 +256,13 @@ def check(study: Study, people: list[Participant]) -> tuple[int, int]:
         "SELECT session, answer, trial, choice, conflict FROM answers"
     ).fetchall()
     assignments = connection.execute(
-        "SELECT count(session) FROM seats GROUP BY group_number"
+        "SELECT count(session) FROM assignments GROUP BY group_number"
     ).fetchall()
     connection.close()
     stored = {(session, answer): (trial, choice) for session, answer, trial, choice, _ in rows}
     wanted = {}
     for p in people:
-        trials = {trial.page_id: trial.trial for trial in study.design.trials[p.seat]}
+        trials = {trial.page_id: trial.trial for trial in study.design.trials[p.assignment]}
         wanted |= {(p.session, a): (trials[trial], c) for a, (trial, c) in p.sent.items()}
     lost = sum((p.session, answer) not in stored for p in people for answer in p.acknowledged)
     assert not lost, f"{lost} acknowledged answers are lost"

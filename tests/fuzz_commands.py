@@ -309,7 +309,7 @@ def make_inputs(folder: Path) -> None:
     )
     consent = {"version": study.consent.version, "sha256": study.consent_sha256}
     consent |= {"given": True, "at": "2026-11-21T11:58:00.000Z"}
-    head = {"session": "s" * 32, "group": study.design.groups[4], "seat": 4}
+    head = {"session": "s" * 32, "group": study.design.groups[4], "assignment": 4}
     log = head | {"study": study.study.name, "consent": consent}
     write("log.txt", json.dumps(log) + "\n")
     for name in ("empty", "empty.parquet", "empty.npz"):

@@ -14,7 +14,6 @@ from typing import Any
 
 import pandas as pd
 
-from contstim.experiment.messages import read_responses
 from contstim.experiment.presentations import TwoSentences, is_right
 from contstim.experiment.schema import code_suffix, data_path, open_data, read_salt, session_code
 from contstim.experiment.study import Study
@@ -23,7 +22,7 @@ from contstim.files import digest
 from contstim.tables import CHOICES
 
 #: What a trial has beside its own columns, and what its answer has, in every table of trials.
-_PLACE = ("seat", "item")
+_PLACE = ("assignment", "item")
 _ANSWER = (
     "choice",
     "rt_ms",
@@ -41,7 +40,7 @@ _MOST_DETAILS = 50  # columns that answers' details add
 _EXTRA = ("expected", *_PLACE, "side_1", *(one for one in _ANSWER if one not in CHOICES))
 _OF_ANSWERS = ("participant", "group", "trial", "condition", *_PLACE, "expected", "right", *_ANSWER)
 _OF_SESSIONS = (
-    "participant", "session", "code", "group", "seat", "outcome", "released", "source",
+    "participant", "session", "code", "group", "assignment", "outcome", "released", "source",
     "started_at", "finished_at", "minutes", "n_trials", "n_answered",
     "catch_right", "catch_shown", "checks_right", "checks_shown",
     "consent_version", "consent_sha256", "materials_sha256", "contstim_version",
@@ -53,7 +52,7 @@ _COLUMNS = {
     "practice": ("participant", "trial", "expected", "choice", "right", "rt_ms", "received_at"),
     "checks": ("participant", "group", "trial", "expected", "choice", "right", "rt_ms"),
     "sessions": _OF_SESSIONS,
-    "allocations": ("at", "action", "seat", "participant", "why"),
+    "allocations": ("at", "action", "assignment", "participant", "why"),
     "conflicts": ("participant", "trial", "choice", "rt_ms", "answered_at", "received_at"),
     "events": ("participant", "kind", "at", "detail", "received_at"),
     "responses": ("participant", "question", "response", "rt_ms", "at"),
@@ -68,10 +67,10 @@ class Collected:
     ----------
     choices
         One row a pair of sentences and participant, the columns of `CHOICES` and others:
-        ``expected`` (1 in catch trials, whose sentence 1 is the right one), ``seat``, ``item``,
-        ``side_1``, ``choice`` (by side, -3 to 3), ``input``, ``focus_losses``, ``hidden_ms``,
-        ``shown`` (how often the trial was), ``answered_at`` (the participant's clock),
-        ``received_at`` (the server's), ``late``, and further columns of the design.
+        ``expected`` (1 in catch trials, whose sentence 1 is the right one), ``assignment``,
+        ``item``, ``side_1``, ``choice`` (by side, -3 to 3), ``input``, ``focus_losses``,
+        ``hidden_ms``, ``shown`` (how often the trial was), ``answered_at`` (the participant's
+        clock), ``received_at`` (the server's), ``late``, and further columns of the design.
     answers
         The same of studies that show something else: what was shown, ``choice``, and ``right``
         where something was expected.
@@ -87,7 +86,7 @@ class Collected:
         One row a session; ``n_trials`` of the design, ``n_answered`` of them,
         catch trials and checks ``right`` and shown, versions of what was shown.
     allocations
-        What became of assignments: ``at, action, seat, participant, why``.
+        What became of assignments: ``at, action, assignment, participant, why``.
     conflicts
         Second, different answers to a trial: ``participant, trial, choice, rt_ms, answered_at,
         received_at``.
@@ -161,12 +160,13 @@ def read_collected(study: Study, data: Path | None = None) -> Collected:
             "SELECT *, (SELECT content FROM materials WHERE sha256 = sessions.materials) AS content"
             " FROM sessions JOIN participants USING (participant) ORDER BY started_at, session"
         ).fetchall()
-        answers, blocks, events, moves = (
+        answers, blocks, events, responses, moves = (
             connection.execute(f"SELECT * FROM {table} ORDER BY {order}").fetchall()  # noqa: S608 - tables of ours
             for table, order in (
                 ("answers", "sequence"),
                 ("blocks", "number"),
                 ("events", "sequence"),
+                ("responses", "sequence"),
                 ("allocations", "sequence"),
             )
         )
@@ -186,10 +186,11 @@ def read_collected(study: Study, data: Path | None = None) -> Collected:
     rows["events"] = [
         {**row, "participant": names[row["session"]], "received_at": _iso(row["received_at"])}
         for row in map(dict, events)
-        if row["kind"] != "responses"
+        if row["kind"] != "responses"  # of an earlier format
     ]
     rows["responses"] = [
-        row for event in events for row in _responses(names[event["session"]], event)
+        {**row, "participant": names[row["session"]], "response": _response(row["response"])}
+        for row in map(dict, responses)
     ]
     # Of what a row holds besides, nothing is shown.
     columns = _COLUMNS | _of_trials(study, rows["answers"])
@@ -221,7 +222,9 @@ def _of_sessions(
     for session in sessions:
         own = first[session["session"]]
         person = {"participant": names[session["session"]], "group": session["group_number"]}
-        trials = filled(study.design.trials[session["seat"]], blocks.get(session["session"], []))
+        trials = filled(
+            study.design.trials[session["assignment"]], blocks.get(session["session"], [])
+        )
         answered, tests = [], []
         for trial in (*study.practice_trials, *trials):
             if trial.trial not in own:
@@ -278,7 +281,7 @@ def _place(
         **person,
         "trial": int(trial.row["trial"]),
         "condition": trial.condition,
-        "seat": session["seat"],
+        "assignment": session["assignment"],
         "item": trial.row.get("item"),
         numbered_by(trial.row): int(trial.trial[1:]),
         **{key: answer[key] for key in _ANSWER},
@@ -319,20 +322,10 @@ def _choice(
     }
 
 
-def _responses(name: str, event: sqlite3.Row) -> list[dict[str, Any]]:
-    if event["kind"] != "responses":
-        return []
-    found = read_responses(event["detail"])
-    return [
-        {
-            "participant": name,
-            "question": question,
-            "response": value if isinstance(value, str) else json.dumps(value, ensure_ascii=False),
-            "rt_ms": found["rt_ms"],
-            "at": event["at"],
-        }
-        for question, value in found["responses"].items()
-    ]
+def _response(stored: str) -> str:
+    """Return a response as text: several options as a JSON list."""
+    value = json.loads(stored)
+    return value if isinstance(value, str) else stored
 
 
 def _session(

@@ -71,15 +71,15 @@ def read_summary(path: Path, study: Study, counts: AnswerCounts, now: float) -> 
     Returns
     -------
     dict
-        ``study``, ``seats``, ``free``, ``declined``, ``failed_checks`` (sessions that answered an
-        attention check otherwise), ``last_answer`` (minutes since; None before the first),
-        ``disk_mb`` (free), ``funnel`` (how many came so far: ``opened`` the page, then sessions:
-        ``consent, practice, trials, end``), ``outcomes``, ``groups`` (each ``group, seats, taken,
-        complete``) and ``sessions``: one each, the last first, with
-        ``session``, ``code``, ``seat``, ``group``, ``state`` (``active``, ``idle``, ``released`` or
-        the outcome), ``answered``, ``trials``, ``minutes`` (from consent to the last message),
-        ``silent`` (minutes since then), ``catch`` and ``checks`` (right and shown so far),
-        ``conflicts``, ``median_rt_ms``, ``assigned`` (whether it has an assignment to lose).
+        ``study``, ``assignments``, ``free``, ``declined``, ``failed_checks`` (sessions that
+        answered an attention check otherwise), ``last_answer`` (minutes since; None before the
+        first), ``disk_mb`` (free), ``funnel`` (how many came so far: ``opened`` the page, then
+        sessions: ``consent, practice, trials, end``), ``outcomes``, ``groups`` (each ``group,
+        assignments, taken, complete``) and ``sessions``: one each, the last first, with
+        ``session``, ``code``, ``assignment``, ``group``, ``state`` (``active``, ``idle``,
+        ``released`` or the outcome), ``answered``, ``trials``, ``minutes`` (from consent to the
+        last message), ``silent`` (minutes since then), ``catch`` and ``checks`` (right and shown so
+        far), ``conflicts``, ``median_rt_ms``, ``assigned`` (whether it has an assignment to lose).
 
     Raises
     ------
@@ -96,8 +96,8 @@ def read_summary(path: Path, study: Study, counts: AnswerCounts, now: float) -> 
         rows = connection.execute("SELECT * FROM sessions ORDER BY started_at DESC, session")
         sessions = [_session(row, counted.get(row["session"]), study, now) for row in rows]
         of_groups = connection.execute(
-            "SELECT group_number AS 'group', count(*) AS seats, count(session) AS taken"
-            " FROM seats GROUP BY group_number ORDER BY group_number"
+            "SELECT group_number AS 'group', count(*) AS assignments, count(session) AS taken"
+            " FROM assignments GROUP BY group_number ORDER BY group_number"
         ).fetchall()
         page_counts = dict(connection.execute("SELECT name, n FROM counts").fetchall())
         last = connection.execute("SELECT max(received_at) FROM answers").fetchone()[0]
@@ -105,8 +105,8 @@ def read_summary(path: Path, study: Study, counts: AnswerCounts, now: float) -> 
     groups = [{**dict(row), "complete": complete[row["group"]]} for row in of_groups]
     return {
         "study": study.study.name,
-        "seats": sum(group["seats"] for group in groups),
-        "free": sum(group["seats"] - group["taken"] for group in groups),
+        "assignments": sum(group["assignments"] for group in groups),
+        "free": sum(group["assignments"] - group["taken"] for group in groups),
         "declined": page_counts.get("declined", 0),
         "failed_checks": sum(session["checks"][0] < session["checks"][1] for session in sessions),
         "last_answer": None if last is None else round(max(0.0, now - last) / 60, 1),
@@ -127,7 +127,9 @@ def read_summary(path: Path, study: Study, counts: AnswerCounts, now: float) -> 
 def _session(
     row: sqlite3.Row, counted: _Counted | None, study: Study, now: float
 ) -> dict[str, Any]:
-    trials = study.design.trials.get(row["seat"], ())  # none yet while a study is being extended
+    trials = study.design.trials.get(
+        row["assignment"], ()
+    )  # none yet while a study is being extended
     counted = counted or _Counted()
     right: dict[str, list[bool]] = {"choice": [], "attention": []}
     for trial in trials:
@@ -136,7 +138,7 @@ def _session(
     return {
         "session": row["session"],
         "code": session_code(row["session"]),
-        "seat": row["seat"],
+        "assignment": row["assignment"],
         "group": row["group_number"],
         "state": _state(row, now),
         "ended": row["outcome"] is not None,
@@ -173,7 +175,7 @@ def dashboard_page(summary: Mapping[str, Any]) -> str:
         What `read_summary` returns.
     """
     numbers = {
-        "assignments": summary["seats"],
+        "assignments": summary["assignments"],
         "free": summary["free"],
         **summary["outcomes"],
         "declined": summary["declined"],

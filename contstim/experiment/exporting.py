@@ -107,7 +107,7 @@ _COLUMNS = {
     "question_rt_ms": _milliseconds("from the appearance of a sentence's question to the answer"),
     "position": Column("number of the word or region in its sentence", "integer", least=1),
     "word": Column("the word or region that was uncovered"),
-    "seat": Column(
+    "assignment": Column(
         "assignment: the participant of the design whose trials were shown", "integer", least=1
     ),
     "stimulus": Column("number of what was shown in the design", "integer", least=1),

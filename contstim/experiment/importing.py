@@ -67,7 +67,7 @@ def import_logs(study: Study, paths: Iterable[Path], data: Path | None = None) -
         The study that the pages were made of.
     paths
         Files of JSON lines, files of one JSON array, as DataPipe keeps them, or folders of such
-        files (``.jsonl``, ``.json``, ``.txt``): objects with ``session``, ``seat``, ``group``
+        files (``.jsonl``, ``.json``, ``.txt``): objects with ``session``, ``assignment``, ``group``
         and ``consent``, ``answers`` or ``events``.
     data
         The data file, made where there is none; by default in the study's folder.
@@ -150,21 +150,22 @@ def _files(path: Path) -> list[Path]:
 
 
 def _add(logs: dict[str, _Log], study: Study, line: Mapping[str, Any]) -> None:
-    session, assignment = line.get("session"), line.get("seat")
+    session, assignment = line.get("session"), line.get("assignment", line.get("seat"))
     if not isinstance(session, str) or not _SESSION.fullmatch(session):
         raise InputError("it has no session")
     if type(assignment) is not int or assignment not in study.design.trials:
-        raise InputError(f"its seat is {assignment!r}, which the design has not")
+        raise InputError(f"its assignment is {assignment!r}, which the design has not")
     if line.get("group") != study.design.groups[assignment]:
         raise InputError(
-            f"its group is {line.get('group')!r}, which is not that of seat {assignment}"
+            f"its group is {line.get('group')!r}, which is not that of assignment {assignment}"
         )
     if line.get("study", study.study.name) != study.study.name:
         raise InputError(f"it is of the study {line['study']!r}")
     log = logs.get(session, _Log(assignment))
     if log.assignment != assignment:
         raise InputError(
-            f"its seat is {assignment}, but earlier lines of the session have {log.assignment}"
+            f"its assignment is {assignment}, but earlier lines of the session have "
+            f"{log.assignment}"
         )
     digests = study.trials_digests
     if line.get("digest", digests[assignment]) != digests[assignment]:
@@ -196,8 +197,8 @@ def _store(connection: sqlite3.Connection, study: Study, session: str, log: _Log
     if row is None:
         _create(connection, study, session, log, min(times, default=0.0), latest)
         row = sessions.session_row(connection, session)
-    elif row["seat"] != log.assignment:
-        yield f"the data have it on seat {row['seat']}"
+    elif row["assignment"] != log.assignment:
+        yield f"the data have it on assignment {row['assignment']}"
         return
     trials = sessions.trials_by_id(study, study.design.trials[log.assignment])
     started, last = row["started_at"], max(row["last_at"], latest)
@@ -212,7 +213,7 @@ def _store(connection: sqlite3.Connection, study: Study, session: str, log: _Log
         refused += sessions.record_answers(
             connection, session, trials, answers, last, late, shown
         ).refused
-    refused += sessions.record_events(connection, session, trials, log.events, last).refused
+    refused += sessions.record_events(connection, study, session, trials, log.events, last).refused
     outcome, _ = sessions.outcome_of(connection, study, session, last)
     connection.execute(
         # A later file may hold what was missing; a server's own word stands.
@@ -239,7 +240,7 @@ def _create(
     row = {
         "session": session,
         "source": "import",
-        "seat": log.assignment,
+        "assignment": log.assignment,
         "group_number": study.design.groups[log.assignment],
         **{
             f"consent_{name}": str(log.consent.get(name, ""))[:200]
@@ -251,7 +252,8 @@ def _create(
     }
     sessions.add_session(connection, study, row, *_recruiter(connection, study, log))
     connection.execute(
-        "UPDATE seats SET session = ? WHERE seat = ? AND session IS NULL", (session, log.assignment)
+        "UPDATE assignments SET session = ? WHERE assignment = ? AND session IS NULL",
+        (session, log.assignment),
     )
 
 

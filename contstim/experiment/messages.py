@@ -58,6 +58,9 @@ def _text_of(longest: int, printable: bool = True) -> AfterValidator:
 
 _Detail = Annotated[str, _text_of(20_000, printable=False)]
 
+#: Characters of an event's detail, by its kind; 500 of others. The study says what responses are.
+_LONGEST_DETAIL = {"environment": 5000, "responses": 64_000}
+
 
 class RefusedError(InputError):
     """Something that a page asked for and is not given; `status` is of HTTP."""
@@ -91,11 +94,20 @@ class PageEvent:
     id: _Id
     kind: Annotated[str, one_of(EVENT_KINDS)]
     at: Annotated[str, matching(_TIME, "give an ISO 8601 time")]
-    detail: _Detail = ""
+    detail: Annotated[str, _text_of(64_000, printable=False)] = ""
 
     def __post_init__(self) -> None:
-        if len(self.detail) > 500 and self.kind not in ("environment", "responses"):
-            raise InputError("detail is longer than 500 characters")
+        longest = _LONGEST_DETAIL.get(self.kind, 500)
+        if len(self.detail) > longest:
+            raise InputError(f"detail is longer than {longest} characters")
+
+
+@settings
+class Responses:
+    """Answers to the study's questions, by their names, and how long the whole screen took."""
+
+    responses: dict[str, Any]
+    rt_ms: _Milliseconds | None = None
 
 
 @settings
@@ -181,12 +193,23 @@ def read_event(value: Any) -> PageEvent:
     return _read(PageEvent, value, "an event")
 
 
-def read_responses(detail: str) -> dict[str, Any]:
-    """Return the ``responses``, by question, and ``rt_ms`` of an event; empty if it holds none."""
-    found = read_detail(detail)
-    if not isinstance(found.get("responses"), dict):
-        return {"responses": {}, "rt_ms": None}
-    return {"responses": found["responses"], "rt_ms": found.get("rt_ms")}
+def read_responses(study: Study, detail: str) -> Responses:
+    """Check the detail of an event of the kind ``responses`` by what the study asks.
+
+    Raises
+    ------
+    InputError
+        If it holds anything but possible answers to questions and boxes of the study.
+    """
+    event = _read(Responses, read_detail(detail), "detail")
+    questions = {question.name: question for question in study.questions}
+    boxes = {box.name for box in study.consent.boxes}
+    for name, response in event.responses.items():
+        if name not in questions and name not in boxes:
+            raise InputError(f"the study has no question {name[:64]!r}")
+        if not (response in ("yes", "no") if name in boxes else questions[name].takes(response)):
+            raise InputError(f"{name} has an answer that the page does not offer")
+    return event
 
 
 def read_opening(body: Mapping[str, Any], kept: Collection[str]) -> Opening:
@@ -289,11 +312,11 @@ def make_bundle(
     Returns
     -------
     dict
-        As in `study_info`, and ``session``, ``seat``, ``group``, ``digest`` (of its trials; the
-        page's raw log has it too), ``questions``, ``responded``,
-        ``practice`` and ``trials`` (each ``trial, number, kind, shown``; ``kind`` tells practice
-        from all others, which of them are catch trials or checks the page never learns), ``more``
-        (whether others come later), ``answered``, ``elapsed_s``.
+        As in `study_info`, and ``session``, ``assignment``, ``group``, ``digest`` (of its trials;
+        the page's raw log has it too), ``questions``, ``responded``, ``practice`` and ``trials``
+        (each ``trial, number, kind, shown``; ``kind`` tells practice from all others, which of them
+        are catch trials or checks the page never learns), ``more`` (whether others come later),
+        ``answered``, ``elapsed_s``.
 
     Raises
     ------
@@ -307,7 +330,7 @@ def make_bundle(
         **study_info(study),
         "settings": _settings(study, len(trials)),
         "session": session,
-        "seat": assignment,
+        "assignment": assignment,
         "group": study.design.groups[assignment],
         "digest": study.trials_digests[assignment],
         "practice": [_shown(trial) for trial in study.practice_trials],

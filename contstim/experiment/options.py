@@ -25,6 +25,9 @@ def _text_of(longest: int) -> AfterValidator:
 
 _Sentence = Annotated[str, _text_of(2000)]
 
+#: Characters of what is written in answer to a question; the page's fields hold no more.
+LONGEST_RESPONSE = 5000
+
 _Name = Annotated[
     str, matching(r"[A-Za-z]\w{0,63}", "use up to 64 letters, digits and '_'; a letter first")
 ]
@@ -401,6 +404,17 @@ class Question:
             raise InputError(f"{where} must be a required choice to screen or check people")
         if self.admit and self.when == "after":
             raise InputError(f"{where} comes after the trials; it cannot say who takes part")
+
+    def takes(self, response: object) -> bool:
+        """Return whether that can be answered."""
+        if self.kind == "choices":
+            chosen = response if isinstance(response, list) else [None]
+            return len(chosen) <= len(self.options) and all(one in self.options for one in chosen)
+        if response == "":
+            return not self.required
+        if self.kind == "choice":
+            return response in self.options
+        return isinstance(response, str) and len(response) <= LONGEST_RESPONSE
 
     def screens_out(self, response: object) -> bool:
         """Return whether who answers so cannot take part."""

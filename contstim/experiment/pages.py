@@ -35,7 +35,7 @@ _BEFORE_SCRIPTS = ("loading", "no_script", "not_loaded", "reload_button")
 _OUTCOMES = ("complete", "declined", "screened_out", "failed_checks", "time_limit", "unsent")
 #: What a page without a server ships in the folder `bundles`, one file an assignment.
 _OF_ASSIGNMENT = (
-    "seat", "group", "digest", "settings", "questions", "responded", "practice", "trials"
+    "assignment", "group", "digest", "settings", "questions", "responded", "practice", "trials"
 )  # fmt: skip
 
 
@@ -117,8 +117,8 @@ def study_files(study: Study, index: str, collect: Mapping[str, Any]) -> dict[st
             "`contstim experiment serve`"
         )
     info = study_info(study)
-    info["seats"] = [
-        {"seat": assignment, "group": study.design.groups[assignment]}
+    info["assignments"] = [
+        {"assignment": assignment, "group": study.design.groups[assignment]}
         for assignment in _order(study)
     ]
     info["links"] = {name: outcome_link(study, name) for name in _OUTCOMES}
@@ -156,7 +156,7 @@ def write_static(
 ) -> Path:
     """Write a study as a folder of files for a web host that runs no program of ours.
 
-    Participants get an assignment drawn at random, or the one that ``?seat=N`` in the address
+    Participants get an assignment drawn at random, or the one that ``?assignment=N`` in the address
     names, or one of the group that ``?group=N`` names.
 
     Parameters

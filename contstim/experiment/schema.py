@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import secrets
 import sqlite3
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from contstim.errors import InputError, NoDataError, OutputError
+from contstim.experiment.presentations import read_detail
 from contstim.experiment.study import Study
 from contstim.files import digest, replacing
 
@@ -18,10 +20,17 @@ from contstim.files import digest, replacing
 DATA_FILE = "collected.sqlite3"
 PILOT_FILE = "pilot.sqlite3"
 
-_FORMAT = "3"
+_FORMAT = "4"
 
-# Answers, events and blocks are the raw log: rows are added, never changed or removed, and the file
-# itself refuses both. Recruiters' ids and parameters are personal data, in a table of their own.
+#: Responses of a session to one question that are kept.
+MOST_RESPONSES = 5
+
+# Answers, responses (to the study's questions), events and blocks are the raw log: rows are added,
+# never changed or removed, and the file itself refuses both. Recruiters' ids and parameters are
+# personal data, in a table of their own; `claimed` is an id that another session had already.
+# `browsers` counts those in which a session was opened; tokens of the first are its `own`. The
+# trials of a block, in an adaptive study, are a list of [pair, sentence 1, sentence 2, propensity,
+# turned]; a block without trials says that there are no more for that session.
 _TABLES = """
 CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 CREATE TABLE counts (name TEXT PRIMARY KEY, n INTEGER NOT NULL) STRICT;
@@ -29,17 +38,19 @@ CREATE TABLE consents (
     sha256 TEXT NOT NULL, version TEXT NOT NULL, text TEXT NOT NULL,
     PRIMARY KEY (sha256, version)
 ) STRICT;
+CREATE TABLE materials (sha256 TEXT PRIMARY KEY, content TEXT NOT NULL) STRICT;
 CREATE TABLE participants (
     participant INTEGER PRIMARY KEY,
     recruiter_id TEXT UNIQUE,
-    parameters TEXT NOT NULL
+    parameters TEXT NOT NULL,
+    claimed TEXT
 ) STRICT;
 CREATE TABLE sessions (
     session TEXT PRIMARY KEY,
     participant INTEGER NOT NULL UNIQUE REFERENCES participants,
     request TEXT UNIQUE,
     source TEXT NOT NULL,
-    seat INTEGER NOT NULL,
+    assignment INTEGER NOT NULL,
     group_number INTEGER NOT NULL,
     consent_version TEXT NOT NULL,
     consent_sha256 TEXT NOT NULL,
@@ -49,20 +60,23 @@ CREATE TABLE sessions (
     outcome TEXT,
     released_at REAL,
     released_why TEXT,
-    materials TEXT
+    materials TEXT,
+    browsers INTEGER NOT NULL DEFAULT 1,
+    finished_by TEXT
 ) STRICT;
 CREATE TABLE tokens (
-    sha256 TEXT PRIMARY KEY, session TEXT NOT NULL REFERENCES sessions, made_at REAL NOT NULL
+    sha256 TEXT PRIMARY KEY, session TEXT NOT NULL REFERENCES sessions, made_at REAL NOT NULL,
+    own INTEGER NOT NULL DEFAULT 1
 ) STRICT;
-CREATE TABLE seats (
-    seat INTEGER PRIMARY KEY,
+CREATE TABLE assignments (
+    assignment INTEGER PRIMARY KEY,
     group_number INTEGER NOT NULL,
     session TEXT UNIQUE REFERENCES sessions DEFERRABLE INITIALLY DEFERRED,
-    digest TEXT NOT NULL DEFAULT ''
+    digest TEXT NOT NULL
 ) STRICT;
 CREATE TABLE allocations (
     sequence INTEGER PRIMARY KEY AUTOINCREMENT,
-    at REAL NOT NULL, action TEXT NOT NULL, seat INTEGER NOT NULL, session TEXT NOT NULL,
+    at REAL NOT NULL, action TEXT NOT NULL, assignment INTEGER NOT NULL, session TEXT NOT NULL,
     why TEXT NOT NULL
 ) STRICT;
 CREATE TABLE answers (
@@ -95,28 +109,10 @@ CREATE TABLE events (
     received_at REAL NOT NULL,
     UNIQUE (session, event)
 ) STRICT;
-"""
-
-# What format 1 lacked: a digest for each assignment in place of one for the whole design, what was
-# shown in a session, trials with more than a choice, and people who had their data deleted.
-_SINCE_2 = """
-CREATE TABLE materials (sha256 TEXT PRIMARY KEY, content TEXT NOT NULL) STRICT;
 CREATE TABLE forgotten (
-    session_sha256 TEXT PRIMARY KEY, code TEXT NOT NULL, seat INTEGER NOT NULL,
+    session_sha256 TEXT PRIMARY KEY, code TEXT NOT NULL, assignment INTEGER NOT NULL,
     outcome TEXT, n_answers INTEGER NOT NULL, at REAL NOT NULL, why TEXT NOT NULL
 ) STRICT;
-"""
-_FROM_1 = """
-ALTER TABLE sessions ADD COLUMN materials TEXT;
-ALTER TABLE seats ADD COLUMN digest TEXT NOT NULL DEFAULT '';
-ALTER TABLE answers ADD COLUMN detail TEXT NOT NULL DEFAULT '';
-UPDATE about SET value = '2' WHERE key = 'format';
-"""
-
-# What format 2 lacked: blocks of adaptive studies, in the order of issue, each with what was known
-# when it was chosen. Its trials are a list of [pair, sentence 1, sentence 2, propensity, turned]; a
-# block without trials says that there are no more for that session.
-_SINCE_3 = """
 CREATE TABLE blocks (
     number INTEGER PRIMARY KEY,
     session TEXT NOT NULL,
@@ -132,12 +128,43 @@ CREATE TABLE blocks (
 ) STRICT;
 CREATE INDEX own_blocks ON blocks (session);
 """
-_FROM_2 = """
-UPDATE about SET value = '3' WHERE key = 'format';
+
+# Also what format 3 lacked. A response is JSON.
+_RESPONSES = """
+CREATE TABLE responses (
+    sequence INTEGER PRIMARY KEY AUTOINCREMENT,
+    session TEXT NOT NULL REFERENCES sessions,
+    event TEXT NOT NULL,
+    question TEXT NOT NULL,
+    response TEXT NOT NULL,
+    rt_ms REAL,
+    at TEXT NOT NULL,
+    received_at REAL NOT NULL,
+    UNIQUE (session, event, question)
+) STRICT;
 """
 
+# Format 3 named assignments otherwise, and held responses as they came, in events that stay there.
+_FROM_3 = (
+    _RESPONSES
+    + """
+ALTER TABLE seats RENAME TO assignments;
+ALTER TABLE assignments RENAME COLUMN seat TO assignment;
+ALTER TABLE sessions RENAME COLUMN seat TO assignment;
+ALTER TABLE sessions ADD COLUMN browsers INTEGER NOT NULL DEFAULT 1;
+ALTER TABLE sessions ADD COLUMN finished_by TEXT;
+ALTER TABLE allocations RENAME COLUMN seat TO assignment;
+ALTER TABLE forgotten RENAME COLUMN seat TO assignment;
+ALTER TABLE participants ADD COLUMN claimed TEXT;
+ALTER TABLE tokens ADD COLUMN own INTEGER NOT NULL DEFAULT 1;
+UPDATE about SET value = '4' WHERE key = 'format';
+"""
+)
+
 _GUARDED = [
-    (table, what) for table in ("answers", "events", "blocks") for what in ("UPDATE", "DELETE")
+    (table, what)
+    for table in ("answers", "responses", "events", "blocks")
+    for what in ("UPDATE", "DELETE")
 ]
 _APPEND_ONLY = """
 CREATE TRIGGER IF NOT EXISTS {table}_{what} BEFORE {what} ON {table}
@@ -337,7 +364,12 @@ def _refuse_other_data(path: Path, study: Study | None) -> None:
         )
         if about.get("format", "") > _FORMAT:
             raise InputError(f"{path} was written by a later version of contstim; install it")
-        if (tables or study is None) and about.get("format") not in ("1", "2", _FORMAT):
+        if about.get("format") in ("1", "2"):
+            raise InputError(
+                f"{path} was written by an early version of contstim, which this one does not "
+                "read; export the data with that version"
+            )
+        if (tables or study is None) and about.get("format") not in ("3", _FORMAT):
             raise InputError(f"{path} does not hold the data of a study; choose another file")
         if tables and study is not None and not _agree(connection, about, study):
             raise InputError(
@@ -351,12 +383,10 @@ def _agree(connection: sqlite3.Connection, about: Mapping[str, str], study: Stud
     """Return whether the study has every assignment of the data as it was."""
     if about.get("levels", "3") != study.presentation.scale:
         return False
-    if "design" in about:  # made in format 1, and not opened with its study since
-        design = {a: study.content_of(a) for a in study.design.trials}
-        return about["design"] == digest(_json(design))
-    own = _digests(study)
-    stored = connection.execute("SELECT seat, digest FROM seats")
-    return all(own.get(assignment) == known for assignment, known in stored if known)
+    name = "seat" if about["format"] == "3" else "assignment"
+    stored = connection.execute(f"SELECT {name}, digest FROM {name}s")  # noqa: S608 - ours
+    digests = _digests(study)
+    return all(digests.get(assignment) == content for assignment, content in stored)
 
 
 def _bring_up_to_date(connection: sqlite3.Connection, study: Study | None) -> None:
@@ -368,7 +398,7 @@ def _bring_up_to_date(connection: sqlite3.Connection, study: Study | None) -> No
     try:
         n_tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
         if not n_tables and study is not None:
-            _execute(connection, _TABLES + _SINCE_2 + _SINCE_3)
+            _execute(connection, _TABLES + _RESPONSES)
             rows = {
                 "format": _FORMAT,
                 "salt": secrets.token_hex(32),
@@ -376,23 +406,38 @@ def _bring_up_to_date(connection: sqlite3.Connection, study: Study | None) -> No
                 "levels": study.presentation.scale,
             }
             connection.executemany("INSERT INTO about VALUES (?, ?)", rows.items())
-        if connection.execute(about).fetchone()[0] == "1":
-            _execute(connection, _SINCE_2 + _FROM_1)
-        if connection.execute(about).fetchone()[0] == "2":
-            _execute(connection, _SINCE_3 + _FROM_2)
+        if connection.execute(about).fetchone()[0] == "3":
+            _execute(connection, _FROM_3)
+            _copy_responses(connection)
         _guard(connection)
         if study is not None:
             connection.executemany(
-                "INSERT INTO seats VALUES (?, ?, NULL, ?) ON CONFLICT (seat) DO UPDATE"
-                " SET digest = excluded.digest WHERE digest = ''",
-                [(a, study.design.groups[a], known) for a, known in _digests(study).items()],
+                "INSERT OR IGNORE INTO assignments VALUES (?, ?, NULL, ?)",
+                [(a, study.design.groups[a], content) for a, content in _digests(study).items()],
             )
-            connection.execute("DELETE FROM about WHERE key = 'design'")
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:  # a full disk ends it
             connection.execute("ROLLBACK")
         raise
+
+
+def _copy_responses(connection: sqlite3.Connection) -> None:
+    """Fill the table of responses from the events in which format 3 held them."""
+    copied: Counter[tuple[str, str]] = Counter()
+    for row in connection.execute(
+        "SELECT * FROM events WHERE kind = 'responses' ORDER BY sequence"
+    ):
+        event = read_detail(row["detail"])
+        answers = event.get("responses")
+        for question, response in answers.items() if isinstance(answers, dict) else ():
+            copied[row["session"], question] += 1
+            # No bounds held then.
+            if copied[row["session"], question] <= MOST_RESPONSES and len(question) <= 64:
+                kept = {"session": row["session"], "event": row["event"], "question": question}
+                kept |= {"response": json.dumps(response, ensure_ascii=False)}
+                kept |= {name: row[name] for name in ("at", "received_at")}
+                insert(connection, "responses", {**kept, "rt_ms": event.get("rt_ms")})
 
 
 def _execute(connection: sqlite3.Connection, statements: str) -> None:

@@ -14,18 +14,26 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from contstim.errors import InputError
-from contstim.experiment.messages import Answer, named_id, read_answer, read_event, read_responses
+from contstim.experiment.messages import (
+    Answer,
+    PageEvent,
+    named_id,
+    read_answer,
+    read_event,
+    read_responses,
+)
 from contstim.experiment.options import AllocationOptions
 from contstim.experiment.presentations import Presentation, is_right
-from contstim.experiment.schema import insert
+from contstim.experiment.schema import MOST_RESPONSES, insert
 from contstim.experiment.study import Study
 from contstim.experiment.trials import Trial, issued, session_trials
 
 #: An answer so many seconds after the time limit still counts as in time.
 GRACE_S = 60.0
 
-#: Rows that a session may add, in multiples of its trials; only a fault or malice comes near.
-_ROWS_A_TRIAL = {"answers": 20, "events": 50}
+#: Characters that a session may add as events, and as second answers, besides so many a trial; a
+#: row counts `_ROW` and its detail. Only a fault or malice comes near.
+_MOST, _MOST_A_TRIAL, _ROW = 100_000, 2000, 200
 
 
 def add_session(
@@ -82,19 +90,22 @@ def take_assignment(
         row = _free(connection)
     if row is None:
         return None
-    connection.execute("UPDATE seats SET session = ? WHERE seat = ?", (session, row["seat"]))
-    _note(connection, row["seat"], session, now, "taken")
-    return row["seat"], row["group_number"]
+    connection.execute(
+        "UPDATE assignments SET session = ? WHERE assignment = ?", (session, row["assignment"])
+    )
+    _note(connection, row["assignment"], session, now, "taken")
+    return row["assignment"], row["group_number"]
 
 
 def _free(connection: sqlite3.Connection) -> Any:
     return connection.execute(
         """
-        SELECT min(seat) AS seat, group_number FROM seats AS free
+        SELECT min(assignment) AS assignment, group_number FROM assignments AS free
         WHERE session IS NULL
         GROUP BY group_number
-        ORDER BY (SELECT count(session) FROM seats AS s WHERE s.group_number = free.group_number),
-                 group_number
+        ORDER BY (
+            SELECT count(session) FROM assignments AS a WHERE a.group_number = free.group_number
+        ), group_number
         LIMIT 1
         """
     ).fetchone()
@@ -130,8 +141,8 @@ def return_to_assignment(connection: sqlite3.Connection, session: str, now: floa
 
     If somebody has, it goes on without one: its data are kept and its group has one session more.
     """
-    assignment = session_row(connection, session)["seat"]
-    free = "UPDATE seats SET session = ? WHERE seat = ? AND session IS NULL"
+    assignment = session_row(connection, session)["assignment"]
+    free = "UPDATE assignments SET session = ? WHERE assignment = ? AND session IS NULL"
     if connection.execute(free, (session, assignment)).rowcount:
         connection.execute(
             "UPDATE sessions SET released_at = NULL, released_why = NULL WHERE session = ?",
@@ -154,15 +165,19 @@ def release_stale(connection: sqlite3.Connection, before: float, now: float) -> 
 
 def release_assignment(connection: sqlite3.Connection, session: str, why: str, now: float) -> bool:
     """Release the assignment of a session; whose data stay; return whether it had one."""
-    row = connection.execute("SELECT seat FROM seats WHERE session = ?", (session,)).fetchone()
+    row = connection.execute(
+        "SELECT assignment FROM assignments WHERE session = ?", (session,)
+    ).fetchone()
     if row is None:
         return False
-    connection.execute("UPDATE seats SET session = NULL WHERE seat = ?", (row["seat"],))
+    connection.execute(
+        "UPDATE assignments SET session = NULL WHERE assignment = ?", (row["assignment"],)
+    )
     connection.execute(
         "UPDATE sessions SET released_at = ?, released_why = ? WHERE session = ?",
         (now, why, session),
     )
-    _note(connection, row["seat"], session, now, "released", why)
+    _note(connection, row["assignment"], session, now, "released", why)
     return True
 
 
@@ -174,7 +189,7 @@ def _note(
     action: str,
     why: str = "",
 ) -> None:
-    row = {"at": now, "action": action, "seat": assignment, "session": session, "why": why}
+    row = {"at": now, "action": action, "assignment": assignment, "session": session, "why": why}
     insert(connection, "allocations", row)
 
 
@@ -237,10 +252,9 @@ def record_answers(
     presentation
         How trials were shown, which says what can be answered.
     """
-    received, room = Received(), _room(connection, "answers", session, trials)
+    received = Received()
 
     def store(value: Any) -> None:
-        nonlocal room
         answer = read_answer(value)
         if answer.trial not in trials:
             raise InputError("trial is none of this session's trials")
@@ -248,10 +262,11 @@ def record_answers(
         presentation.check_answer(trial.shown, answer.choice, answer.detail)
         conflict = _stored(connection, session, trial, answer)
         if conflict is None:
-            if room <= 0:
-                raise InputError("this session has sent too many answers")
-            conflict = _insert_answer(connection, session, trial, answer, now, late)
-            room -= 1
+            query = "SELECT 1 FROM answers WHERE session = ? AND trial = ? AND conflict = 0"
+            conflict = connection.execute(query, (session, trial.trial)).fetchone() is not None
+            if conflict:
+                _require_room(connection, "answers", session, trials)
+            _insert_answer(connection, session, trial, answer, now, late, conflict)
         received.acknowledged.append(answer.id)
         if conflict:
             received.conflicts.append(answer.id)
@@ -261,25 +276,55 @@ def record_answers(
 
 def record_events(
     connection: sqlite3.Connection,
+    study: Study,
     session: str,
     trials: Mapping[str, Trial],
     events: Sequence[Any],
     now: float,
 ) -> Received:
-    """Store events; a repeat is acknowledged again. Parameters as of `record_answers`."""
-    received, room = Received(), _room(connection, "events", session, trials)
+    """Store events, and responses to the study's questions; a repeat is acknowledged again.
+
+    Parameters as of `record_answers`.
+    """
+    received = Received()
 
     def store(value: Any) -> None:
-        nonlocal room
         event = read_event(value)
-        if room <= 0:
-            raise InputError("this session has sent too many events")
-        given = asdict(event)
-        row = {"session": session, "event": given.pop("id"), **given, "received_at": now}
-        room -= insert(connection, "events", row, "OR IGNORE").rowcount
+        if event.kind == "responses":
+            _record_responses(connection, study, session, event, now)
+        else:
+            _require_room(connection, "events", session, trials)
+            given = asdict(event)
+            row = {"session": session, "event": given.pop("id"), **given, "received_at": now}
+            insert(connection, "events", row, "OR IGNORE")
         received.acknowledged.append(event.id)
 
     return _each(events, store, received)
+
+
+def _record_responses(
+    connection: sqlite3.Connection, study: Study, session: str, event: PageEvent, now: float
+) -> None:
+    detail = read_responses(study, event.detail)
+    earlier = connection.execute(
+        "SELECT question, count(*) FROM responses WHERE session = ? AND event <> ?"
+        " GROUP BY question HAVING count(*) >= ?",
+        (session, event.id, MOST_RESPONSES),
+    )
+    for question, _ in earlier:
+        if question in detail.responses:
+            raise InputError(f"this session has answered {question} too often")
+    for question, response in detail.responses.items():
+        row = {
+            "session": session,
+            "event": event.id,
+            "question": question,
+            "response": json.dumps(response, ensure_ascii=False),
+            "rt_ms": detail.rt_ms,
+            "at": event.at,
+            "received_at": now,
+        }
+        insert(connection, "responses", row, "OR IGNORE")
 
 
 def _each(values: Sequence[Any], store: Callable[[Any], None], found: Received) -> Received:
@@ -314,7 +359,7 @@ def outcome_of(
     if any(q.screens_out(responses[q.name]) for q in study.questions if q.name in responses):
         return "screened_out", []
     choices = {answer["trial"]: answer["choice"] for answer in answers}
-    trials = session_trials(connection, study.design, session, row["seat"])
+    trials = session_trials(connection, study.design, session, row["assignment"])
     missing = [trial.page_id for trial in trials if trial.trial not in choices]
     checks = [t for t in trials if t.kind == "attention" and t.trial in choices]
     failed = sum(not is_right(choices[trial.trial], str(trial.expected)) for trial in checks)
@@ -337,21 +382,29 @@ def trials_by_id(study: Study, trials: Sequence[Trial]) -> dict[str, Trial]:
 
 def responses_of(connection: sqlite3.Connection, session: str) -> dict[str, Any]:
     """Return what a session answered to questions, the first answer to each, by their names."""
-    found: dict[str, Any] = {}
-    query = "SELECT detail FROM events WHERE session = ? AND kind = 'responses' ORDER BY sequence"
-    for row in connection.execute(query, (session,)):
-        found = read_responses(row["detail"])["responses"] | found
-    return found
+    rows = connection.execute(
+        "SELECT question, response, min(sequence) AS first FROM responses WHERE session = ?"
+        " GROUP BY question ORDER BY first",
+        (session,),
+    )
+    return {row["question"]: json.loads(row["response"]) for row in rows}
 
 
-def _room(
+def _require_room(
     connection: sqlite3.Connection, table: str, session: str, trials: Mapping[str, Trial]
-) -> int:
-    """Return how many rows a session may still add to a table."""
+) -> None:
+    """Refuse another event or second answer of a session that has sent too many.
+
+    Raises
+    ------
+    InputError
+        If it has.
+    """
     n_trials = len({id(trial) for trial in trials.values()})
-    sql = f"SELECT count(*) FROM {table} WHERE session = ?"  # noqa: S608 - one of our tables
-    sent: int = connection.execute(sql, (session,)).fetchone()[0]
-    return _ROWS_A_TRIAL[table] * n_trials - sent
+    counted = "conflict = 1" if table == "answers" else "true"
+    query = f"SELECT total({_ROW} + length(detail)) FROM {table} WHERE session = ? AND {counted}"  # noqa: S608 - ours
+    if connection.execute(query, (session,)).fetchone()[0] >= _MOST + _MOST_A_TRIAL * n_trials:
+        raise InputError(f"this session has sent too many {table}")
 
 
 def _stored(
@@ -382,10 +435,8 @@ def _insert_answer(
     answer: Answer,
     now: float,
     late: bool,
-) -> bool:
-    """Store an answer and return whether its trial had one already."""
-    query = "SELECT 1 FROM answers WHERE session = ? AND trial = ? AND conflict = 0"
-    conflict = connection.execute(query, (session, trial.trial)).fetchone() is not None
+    conflict: bool,
+) -> None:
     given = asdict(answer)
     row = {
         "answer": given.pop("id"),
@@ -398,4 +449,3 @@ def _insert_answer(
         "conflict": int(conflict),
     }
     insert(connection, "answers", row)
-    return conflict

@@ -240,7 +240,7 @@ class Store:
     ) -> sessions.Received:
         """Store events; see `record_events`."""
         trials = sessions.trials_by_id(self.study, self._trials_of(connection, row))
-        return sessions.record_events(connection, row["session"], trials, events, now)
+        return sessions.record_events(connection, self.study, row["session"], trials, events, now)
 
     @_session_step
     def next_trials(
@@ -360,11 +360,13 @@ class Store:
         }
         elapsed = round(max(0.0, now - row["started_at"]), 3)
         responded = sessions.responses_of(connection, session)
-        bundle = make_bundle(self.study, row["seat"], session, answered, elapsed, responded, trials)
+        bundle = make_bundle(
+            self.study, row["assignment"], session, answered, elapsed, responded, trials
+        )
         return {**bundle, "finished": row["outcome"]}
 
     def _trials_of(self, connection: sqlite3.Connection, row: Any) -> tuple[Trial, ...]:
-        return session_trials(connection, self.study.design, row["session"], row["seat"])
+        return session_trials(connection, self.study.design, row["session"], row["assignment"])
 
     def _create(self, connection: sqlite3.Connection, opening: Opening, now: float) -> str:
         session = str(uuid.uuid4())
@@ -382,7 +384,7 @@ class Store:
             # Only an opening without a recruiter's id is known again by its request.
             "request": opening.request if opening.participant is None else None,
             "source": "server",
-            "seat": assignment[0],
+            "assignment": assignment[0],
             "group_number": assignment[1],
             "consent_version": opening.consent.version,
             "consent_sha256": opening.consent.sha256,

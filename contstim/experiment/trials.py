@@ -89,9 +89,8 @@ class Trial:
 class Design:
     """All assignments of an experiment.
 
-    An assignment is one participant of the design's table: a group, an order and sides. It is
-    what stored tables and files call a ``seat``. People take assignments as they come; whoever
-    replaces an excluded participant takes the same one.
+    An assignment is one participant of the design's table: a group, an order and sides. People
+    take assignments as they come; whoever replaces an excluded participant takes the same one.
 
     Attributes
     ----------

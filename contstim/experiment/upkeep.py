@@ -133,11 +133,11 @@ def forget_participant(study: Study, who: str, why: str, data: Path | None = Non
         connection.execute(
             "INSERT INTO forgotten VALUES"
             " (?, ?, ?, ?, (SELECT count(*) FROM answers WHERE session = ?), ?, ?)",
-            (digest(session), code, row["seat"], row["outcome"], session, time.time(), why),
+            (digest(session), code, row["assignment"], row["outcome"], session, time.time(), why),
         )
         connection.execute("PRAGMA secure_delete = ON")  # what is deleted is written over
         with raw_log_open(connection):
-            for table in ("answers", "events", "tokens", "sessions"):
+            for table in ("answers", "responses", "events", "tokens", "sessions"):
                 connection.execute(f"DELETE FROM {table} WHERE session = ?", (session,))  # noqa: S608 - tables of ours
             # Which pairs were asked already stays known; of whom does not.
             connection.execute("UPDATE blocks SET session = '' WHERE session = ?", (session,))
@@ -187,8 +187,8 @@ def replacement_table(collected: Collected, excluded: pd.DataFrame) -> pd.DataFr
     Returns
     -------
     pandas.DataFrame
-        ``participant, session, group, seat, released, reason``, for sessions that are excluded or
-        not whole; ``released`` says why the assignment is free already, if it is.
+        ``participant, session, group, assignment, released, reason``, for sessions that are
+        excluded or not whole; ``released`` says why the assignment is free already, if it is.
     """
     reasons = {
         str(who): "; ".join(f"{row.rule}: {row.detail}" for row in own.itertuples())
@@ -202,7 +202,7 @@ def replacement_table(collected: Collected, excluded: pd.DataFrame) -> pd.DataFr
             reason = f"{one['outcome']}: {one['n_answered']} of {one['n_trials']} trials answered"
         if reason is not None:
             rows.append({**one, "reason": reason})
-    columns = ["participant", "session", "group", "seat", "released", "reason"]
+    columns = ["participant", "session", "group", "assignment", "released", "reason"]
     return pd.DataFrame(rows, columns=columns)
 
 

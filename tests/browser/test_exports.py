@@ -80,7 +80,9 @@ def lines(text: str) -> list[dict[str, Any]]:
 def expect_whole(study: Study, found: list[dict[str, Any]], assignment: int) -> None:
     """Check a raw log: one session, consent, each trial answered once, in order."""
     assert len({line["session"] for line in found}) == 1
-    assert {(line["study"], line["seat"]) for line in found} == {(study.study.name, assignment)}
+    assert {(line["study"], line["assignment"]) for line in found} == {
+        (study.study.name, assignment)
+    }
     assert [line["consent"]["sha256"] for line in found if "consent" in line] == [
         study.consent_sha256
     ]
@@ -124,7 +126,7 @@ def test_a_static_page_sends_files_by_datapipes_rules(
     host = host_files(site)
     write_static(study, site, f"{host.url}pipe", "exp1")
     player = Player(context.new_page())
-    player.page.goto(f"{host.url}?seat=3&PROLIFIC_PID=5f00")
+    player.page.goto(f"{host.url}?assignment=3&PROLIFIC_PID=5f00")
     player.begin()
     player.play(until=25)
     player.page.reload()
@@ -206,7 +208,7 @@ def test_an_endpoint_that_begins_to_refuse_is_told_and_costs_nothing(
     expect_whole(
         study,
         json.loads(host.received[-1]["data"]),
-        json.loads(host.received[-1]["data"])[0]["seat"],
+        json.loads(host.received[-1]["data"])[0]["assignment"],
     )
 
 
@@ -232,7 +234,7 @@ def test_a_static_page_without_an_endpoint_lets_participants_save_their_data(
     player.screen("done")
     download.value.save_as(tmp_path / "data.jsonl")
     found = lines((tmp_path / "data.jsonl").read_text("utf-8"))
-    expect_whole(study, found, assignment=found[0]["seat"])
+    expect_whole(study, found, assignment=found[0]["assignment"])
     expect_import(study, tmp_path / "saved.jsonl", found)
     assert not host.calls
 

@@ -216,7 +216,7 @@ def test_a_static_page_ends_a_session_at_failed_checks(
     write_static(study, site, f"{host.url}pipe", "exp1")
     shipped = (site / "bundles" / "1.json").read_text("utf-8")
     assert "attention" not in shipped
-    page.goto(f"{host.url}?seat=1")
+    page.goto(f"{host.url}?assignment=1")
     player = Player(page)
     player.begin()
     player.play(until=1)

@@ -106,7 +106,7 @@ def test_a_study_grows_while_somebody_sits(
     first.play(until=8)
     first.screen("done")
     sessions = read_collected(read_study(study.folder)).sessions
-    assert sorted(sessions["seat"]) == [1, 2]
+    assert sorted(sessions["assignment"]) == [1, 2]
     assert sessions["outcome"].tolist() == ["complete", "complete"]
 
 

@@ -59,7 +59,7 @@ def play(store: Store, name: str | None, catch: int = 2, n: int | None = None) -
     """
     token, bundle, _ = store.open(opening(store.study, name)).result()
     sent, right = [], 0
-    for trial in store.study.design.trials[bundle["seat"]][:n]:
+    for trial in store.study.design.trials[bundle["assignment"]][:n]:
         one = -2 if (trial.side_1 or trial.expected) == "left" else 2
         if trial.condition == "catch":
             right += 1

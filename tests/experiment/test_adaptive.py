@@ -282,14 +282,9 @@ def test_what_a_deleted_person_was_asked_stays_asked(study):
     assert len(set(pairs)) == len(pairs)
 
 
-def test_data_of_the_format_before_get_a_table_of_blocks(trials, template, tmp_path):
-    study, path = read_study(template), tmp_path / "data.sqlite3"
-    open_data(path, study).close()
-    with closing(connect(path)) as connection:
-        connection.execute("DROP TABLE blocks")
-        connection.execute("UPDATE about SET value = '2' WHERE key = 'format'")
-    with closing(open_data(path)) as connection:
-        assert connection.execute("SELECT count(*) FROM blocks").fetchone()[0] == 0
+def test_blocks_stay_as_they_were_issued(template, tmp_path):
+    path = tmp_path / "data.sqlite3"
+    with closing(open_data(path, read_study(template))) as connection:
         connection.execute(
             "INSERT INTO blocks VALUES (0, 's', 0, '[]', 0, 0, '[]', 'p', 1, 'p', 0)"
         )
@@ -412,7 +407,7 @@ def test_a_study_that_is_extended_while_it_runs_goes_on_choosing(tmp_path):
             store.open(opening(study, "Cy")).result()
         assert extend_study(study, larger.folder / "trials.csv") == [3]
         assert take_part(store, "Cy", 3)[0]["outcome"] == "complete"
-        assert store.summary().result()["seats"] == 3
+        assert store.summary().result()["assignments"] == 3
         bits = store._writer.submit(lambda c: learnt(store._issuing, c)).result()
     assert own.read_text("utf-8").startswith(before)
     rows = blocks_of(study)

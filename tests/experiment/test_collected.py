@@ -47,7 +47,7 @@ def test_choices_are_as_the_design_says(filled: Study, trials: pd.DataFrame) -> 
     keys = ["trial", "condition", "sentence_1", "sentence_2", "side_1", "item", "group"]
     for who, own in choices.groupby("participant"):
         assert re.fullmatch("[0-9a-f]{16}", str(who))
-        wanted = trials[trials["participant"] == own["seat"].iloc[0]]
+        wanted = trials[trials["participant"] == own["assignment"].iloc[0]]
         wanted = wanted[wanted["item"].isin(own["item"])]
         assert own[keys].to_numpy().tolist() == wanted[keys].to_numpy().tolist()
         pairs = own[["model_1", "model_2"]].astype(object)
@@ -136,7 +136,8 @@ def test_without_data_there_is_one_line(study: Study, capsys: pytest.CaptureFixt
 def log(study: Study, assignment: int, session: str, n: int | None = None) -> list[dict[str, Any]]:
     """Return the lines that a page without a server keeps."""
     bundle = make_bundle(study, assignment)
-    head = {"session": session, **{name: bundle[name] for name in ("group", "seat", "digest")}}
+    named = {name: bundle[name] for name in ("group", "assignment", "digest")}
+    head = {"session": session, **named}
     consent = {
         "version": study.consent.version,
         "sha256": study.consent_sha256,
@@ -173,11 +174,11 @@ def test_raw_logs_give_the_tables_that_the_server_gives(study: Study, tmp_path: 
     with Store(study, tmp_path / "other.sqlite3") as store:
         for wanted in (1, 3, 2):  # the assignments in the order in which a server gives them
             token, bundle, _ = store.open(opening(study)).result()
-            assert bundle["seat"] == wanted
+            assert bundle["assignment"] == wanted
         sent = [line["answers"][0] for line in lines if "answers" in line]
         store.add_answers(token, sent).result()
     served = read_collected(study, tmp_path / "other.sqlite3").choices
-    imported = collected.choices[collected.choices["seat"] == 2]
+    imported = collected.choices[collected.choices["assignment"] == 2]
     columns = [c for c in served.columns if c not in ("participant", "received_at")]
     assert imported[columns].to_csv() == served[columns].to_csv()
 
@@ -227,7 +228,7 @@ def test_faults_in_raw_logs_cost_what_has_them(
 ) -> None:
     session = str(uuid.uuid4())
     digest = study.trials_digests[1]
-    head = {"session": session, "group": 1, "seat": 1, "digest": digest}
+    head = {"session": session, "group": 1, "assignment": 1, "digest": digest}
     trial = study.design.trials[1][0].trial
     good, other = answer(trial), answer(trial, 1)
     path = write(
@@ -235,9 +236,9 @@ def test_faults_in_raw_logs_cost_what_has_them(
         [
             {**head, "answers": [good, other, answer("t999")]},
             {**head, "session": "x"},
-            {**head, "seat": 99},
+            {**head, "assignment": 99},
             {**head, "group": 2},
-            {**head, "seat": 2},
+            {**head, "assignment": 2},
             {**head, "study": "another"},
             {**head, "answers": "none"},
         ],
@@ -249,9 +250,9 @@ def test_faults_in_raw_logs_cost_what_has_them(
     texts = " | ".join(found.notes)
     for part in (
         "line 2 is left out: it has no session",
-        "line 3 is left out: its seat is 99",
+        "line 3 is left out: its assignment is 99",
         "line 4 is left out: its group is 2",
-        "line 5 is left out: its seat is 2, but earlier",
+        "line 5 is left out: its assignment is 2, but earlier",
         "line 6 is left out: it is of the study 'another'",
         "line 7 is left out: its answers are no list",
         "line 9 is left out: the body is not JSON",
@@ -333,10 +334,13 @@ def test_a_file_without_any_log_is_refused_and_nothing_is_made(
 
 
 def test_a_line_that_is_left_out_makes_no_session(study: Study, tmp_path: Path) -> None:
-    head = {"session": "session-1", "group": 1, "seat": 1}
+    head = {"session": "session-1", "group": 1, "assignment": 1}
     path = write(
         tmp_path / "x.jsonl",
-        [{**head, "answers": "none"}, {**head, "session": "session-2", "seat": 1, "events": []}],
+        [
+            {**head, "answers": "none"},
+            {**head, "session": "session-2", "assignment": 1, "events": []},
+        ],
     )
     assert import_logs(study, [path]).sessions == 1
     assert read_collected(study).sessions["group"].tolist() == [1]
@@ -416,7 +420,7 @@ def test_who_is_to_be_asked_before_pay(study: Study) -> None:
     assert table["reason"][2] == "6 of 6 trials answered, but the page was left before the end"
 
 
-def test_replacement_frees_the_seats(
+def test_replacement_frees_the_assignments(
     filled: Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with Store(filled) as store, pytest.raises(RefusedError, match="no place"):
@@ -431,9 +435,11 @@ def test_replacement_frees_the_seats(
         "unfinished: 2 of 6 trials answered",
         "unfinished: 1 of 6 trials answered",
     ]
-    assignment = int(table["seat"][0])
+    assignment = int(table["assignment"][0])
     with Store(filled) as store:
-        assignments = [store.open(opening(filled, name)).result()[1]["seat"] for name in "XYZ"]
+        assignments = [
+            store.open(opening(filled, name)).result()[1]["assignment"] for name in "XYZ"
+        ]
         assert assignment in assignments
         # Excluded sessions do not take their assignments back.
         assert store.summary().result()["free"] == 0

@@ -120,7 +120,7 @@ def test_the_data_are_sound_after_all_that(
     assert len(reply.json()["acknowledged"]) == 6
     assert client.post("/api/finish", headers=headers).json()["complete"] is True
     board = client.get("/api/dashboard", headers={"authorization": f"Bearer {TOKEN}"}).json()
-    assert board["seats"] == len(study.design.groups)
+    assert board["assignments"] == len(study.design.groups)
     assert board["outcomes"]["complete"] == 1
 
 

@@ -160,23 +160,23 @@ def read_site(site: Path) -> dict[str, Any]:
     return table
 
 
-def test_a_static_site_has_a_bundle_for_each_seat(
+def test_a_static_site_has_a_bundle_for_each_assignment(
     study: Study, vendored: Path, tmp_path: Path
 ) -> None:
     study = add(study, '[recruiter]\nname = "x"\n[recruiter.codes]\ncomplete = "C1"\n')
     site = write_static(study, tmp_path / "site", "https://pipe.example/api/data/", "abc")
     info = read_site(site)
     # Assignments are given out so that groups fill evenly.
-    assert [one["group"] for one in info["seats"]] == [1, 2, 1, 2]
+    assert [one["group"] for one in info["assignments"]] == [1, 2, 1, 2]
     assert info["links"]["complete"] == {"code": "C1", "redirect": None}
     assert info["collect"] == {
         "endpoint": "https://pipe.example/api/data/",
         "experiment_id": "abc",
     }
-    for one in info["seats"]:
-        bundle = json.loads((site / "bundles" / f"{one['seat']}.json").read_text("utf-8"))
+    for one in info["assignments"]:
+        bundle = json.loads((site / "bundles" / f"{one['assignment']}.json").read_text("utf-8"))
         assert bundle["group"] == one["group"]
-        own = study.design.trials[one["seat"]]
+        own = study.design.trials[one["assignment"]]
         assert [(t["number"], t["shown"]) for t in bundle["trials"]] == [
             (t.number, t.shown) for t in own
         ]

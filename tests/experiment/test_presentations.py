@@ -108,12 +108,12 @@ def take_part(study: Study, name: str) -> dict[str, Any]:
 
 def test_versions_of_items_are_a_latin_square(reading: Study) -> None:
     seen = Counter()
-    for seat, own in reading.design.trials.items():
+    for assignment, own in reading.design.trials.items():
         assert [trial.number for trial in own] == [1, 2, 3]
         rows = [trial.row for trial in own]
         assert {row["item"] for row in rows} == {"1", "2", "3"}  # each item once
         seen.update((row["item"], row["condition"]) for row in rows)
-        assert {row["group"] for row in rows} == {str((seat - 1) % 2 + 1)}
+        assert {row["group"] for row in rows} == {str((assignment - 1) % 2 + 1)}
     assert seen == {
         ("1", "attracted"): 2, ("1", "other"): 2, ("2", "attracted"): 2, ("2", "other"): 2,
         ("3", "filler"): 4,

@@ -269,11 +269,18 @@ def test_script_in_texts_and_ids_stays_text(study: Study, page: Path) -> None:
 
 def test_the_dashboard_escapes_whatever_it_shows() -> None:
     nasty = "<img src=x onerror=alert(1)>"
-    session = {"session": nasty, "seat": 1, "group": 1, "state": nasty, "answered": 0, "trials": 6}
+    session = {
+        "session": nasty,
+        "assignment": 1,
+        "group": 1,
+        "state": nasty,
+        "answered": 0,
+        "trials": 6,
+    }
     session |= {"minutes": 0.0, "catch": [0, 0], "checks": [1, 2], "conflicts": 0}
     session |= {"code": nasty, "silent": 0.0, "assigned": True}
-    group = {"group": nasty, "seats": 1, "taken": 1, "complete": 0}
-    summary = {"study": nasty, "seats": 1, "free": 0, "declined": 0, "outcomes": {nasty: 1}}
+    group = {"group": nasty, "assignments": 1, "taken": 1, "complete": 0}
+    summary = {"study": nasty, "assignments": 1, "free": 0, "declined": 0, "outcomes": {nasty: 1}}
     summary |= {"funnel": {"consent": 1}, "disk_mb": 100, "failed_checks": 1, "last_answer": 2.5}
     shown = dashboard_page(
         {**summary, "groups": [group], "sessions": [{**session, "median_rt_ms": None}]}
@@ -330,20 +337,27 @@ def test_the_dashboards_buttons_release_and_fetch(client: TestClient, study: Stu
 
 
 def test_halves_of_characters_stop_neither_a_session_nor_an_export(
-    client: TestClient, study: Study
+    study: Study, page: Path
 ) -> None:
-    headers, bundle = start(client, study, "PID1")
-    # As JSON within JSON such a half is plain text on its way.
-    given = r'{"free": "half \ud83d \ud83d\ude00\r.", "na\udc00me": ["\ud800"]}'
-    detail = f'{{"responses": {given}, "rt_ms": 3}}'
-    sent = {"events": [event("responses", detail=detail)]}
-    assert len(client.post("/api/events", json=sent, headers=headers).json()["acknowledged"]) == 1
-    client.post("/api/answers", json={"answers": answers_to(bundle["trials"])}, headers=headers)
-    assert client.get("/api/session", headers=headers).json()["responded"] == ["free", "na?me"]
-    owner = {"authorization": f"Bearer {TOKEN}"}
-    archive = zipfile.ZipFile(io.BytesIO(client.post("/dashboard/export", headers=owner).content))
-    rows = [*csv.reader(io.StringIO(archive.read("responses.csv").decode(), newline=""))]
-    assert [row[1:3] for row in rows[1:]] == [["free", "half ? \U0001f600\r."], ["na?me", '["?"]']]
+    study = add(study, '[[questions]]\nname = "free"\nprompt = "Say."\n')
+    with TestClient(make_app(Store(study), TOKEN, page)) as client:
+        headers, bundle = start(client, study, "PID1")
+        # As JSON within JSON such a half is plain text on its way.
+        details = [
+            r'{"responses": {"free": "half \ud83d \ud83d\ude00\r."}, "rt_ms": 3}',
+            r'{"responses": {"fr\udc00ee": "x"}, "rt_ms": 3}',
+        ]
+        sent = [event("responses", detail=detail) for detail in details]
+        reply = client.post("/api/events", json={"events": sent}, headers=headers).json()
+        assert reply["acknowledged"] == [sent[0]["id"]]
+        assert reply["refused"][0]["error"] == "the study has no question 'fr?ee'"
+        client.post("/api/answers", json={"answers": answers_to(bundle["trials"])}, headers=headers)
+        assert client.get("/api/session", headers=headers).json()["responded"] == ["free"]
+        owner = {"authorization": f"Bearer {TOKEN}"}
+        export = client.post("/dashboard/export", headers=owner)
+    text = zipfile.ZipFile(io.BytesIO(export.content)).read("responses.csv").decode()
+    rows = [*csv.reader(io.StringIO(text, newline=""))]
+    assert [row[1:3] for row in rows[1:]] == [["free", "half ? \U0001f600\r."]]
 
 
 def test_bodies_are_bounded_and_must_be_json(client: TestClient, study: Study) -> None:
@@ -379,8 +393,8 @@ def test_forged_and_foreign_sessions(client: TestClient, study: Study) -> None:
     second, other = start(client, study, "B")
     assert bundle["group"] != other["group"]
     own = bundle["trials"][0]["trial"]
-    seats = [study.design.trials[one["seat"]] for one in (bundle, other)]
-    foreign = min({t.trial for t in seats[1]} - {t.trial for t in seats[0]})
+    assignments = [study.design.trials[one["assignment"]] for one in (bundle, other)]
+    foreign = min({t.trial for t in assignments[1]} - {t.trial for t in assignments[0]})
     for token in ("", "x", bundle["session"], first["authorization"][7:-1], "\u00e9" * 9):
         headers = {"authorization": f"Bearer {token}".encode()}
         for method, path in (

@@ -58,16 +58,16 @@ def rows(store: Store, query: str) -> list[tuple[object, ...]]:
 
 
 def groups_taken(store: Store) -> list[int]:
-    query = "SELECT count(session) FROM seats GROUP BY group_number"
+    query = "SELECT count(session) FROM assignments GROUP BY group_number"
     return [int(str(n)) for (n,) in rows(store, query)]
 
 
-def test_seats_are_balanced_at_every_moment_and_then_full(store: Store, study: Study) -> None:
+def test_assignments_are_balanced_at_every_moment_and_then_full(store: Store, study: Study) -> None:
     seen = []
     for _ in range(4):
         _, bundle, new = store.open(opening(study)).result()
         assert new
-        seen.append(bundle["seat"])
+        seen.append(bundle["assignment"])
         taken = groups_taken(store)
         assert max(taken) - min(taken) <= 1
     assert sorted(seen) == [1, 2, 3, 4]
@@ -148,13 +148,15 @@ def test_events_are_kept_once(store: Store, study: Study) -> None:
 def test_a_flood_is_refused_and_the_first_answers_stay(store: Store, study: Study) -> None:
     token, bundle, _ = store.open(opening(study)).result()
     trial = bundle["trials"][0]["trial"]
-    for _ in range(8):
+    for _ in range(25):
         last = store.add_answers(token, [answer(trial) for _ in range(25)]).result()
     assert "too many answers" in last.refused[-1][1]
-    assert rows(store, "SELECT count(*) FROM answers") == [(20 * 8,)]
-    for _ in range(20):
-        floods = store.add_events(token, [event() for _ in range(25)]).result()
+    # Of 8 trials (practice counts) 116,000 characters, 200 a row, and the first answer.
+    assert rows(store, "SELECT count(*) FROM answers") == [(116_000 // 200 + 1,)]
+    for _ in range(12):
+        floods = store.add_events(token, [event(detail="x" * 300) for _ in range(25)]).result()
     assert "too many events" in floods.refused[-1][1]
+    assert rows(store, "SELECT count(*) FROM events") == [(116_000 // 500,)]
 
 
 def test_the_raw_log_cannot_be_changed(store: Store, study: Study) -> None:
@@ -241,7 +243,7 @@ def test_failed_attention_checks(study: Study, choices: tuple[int, int], outcome
     study = add(study, ATTENTION + RECRUITER)
     with Store(study) as store:
         token, bundle, _ = store.open(opening(study)).result()
-        own = study.design.trials[bundle["seat"]]
+        own = study.design.trials[bundle["assignment"]]
         sent = [answer(trial.trial) for trial in own if trial.kind == "choice"]
         sent += [answer("a1", choices[0]), answer("a2", choices[1])]
         store.add_answers(token, sent).result()
@@ -277,14 +279,14 @@ def test_the_time_limit_is_the_servers(study: Study, clock: Clock) -> None:
         assert rows(store, "SELECT count(*) FROM answers WHERE late = 1") == [(1,)]
 
 
-def test_abandoned_seats_go_to_the_next_and_late_returns_come_first(
+def test_abandoned_assignments_go_to_the_next_and_late_returns_come_first(
     store: Store, study: Study, clock: Clock
 ) -> None:
     tokens, assignments = [], []
     for name in "ABCD":
         token, bundle, _ = store.open(opening(study, name)).result()
         tokens.append(token)
-        assignments.append(bundle["seat"])
+        assignments.append(bundle["assignment"])
         clock.now += 1
     clock.now += 60 * 60
     done = store.resume(tokens[3]).result()
@@ -294,16 +296,16 @@ def test_abandoned_seats_go_to_the_next_and_late_returns_come_first(
     clock.now += 61 * 60
     # A and B have been silent for two hours, C for one, and D is done.
     _, bundle, _ = store.open(opening(study, "E")).result()
-    assert bundle["seat"] in assignments[:2]
-    states = {one["seat"]: one["state"] for one in store.summary().result()["sessions"][1:]}
-    left = ({*assignments[:2]} - {bundle["seat"]}).pop()
+    assert bundle["assignment"] in assignments[:2]
+    states = {one["assignment"]: one["state"] for one in store.summary().result()["sessions"][1:]}
+    left = ({*assignments[:2]} - {bundle["assignment"]}).pop()
     assert states[left] == "released"
     # Whose assignment is free has it again; whose assignment is taken goes on all the same.
     back = assignments.index(left)
     store.resume(tokens[back]).result()
-    assert rows(store, "SELECT count(session) FROM seats") == [(4,)]
+    assert rows(store, "SELECT count(session) FROM assignments") == [(4,)]
     lost = store.resume(tokens[1 - back]).result()
-    assert lost["seat"] == bundle["seat"]
+    assert lost["assignment"] == bundle["assignment"]
     kept = store.add_answers(tokens[1 - back], answers_to(lost["trials"])).result()
     assert len(kept.acknowledged) == 6
     store.resume(tokens[2]).result()
@@ -329,12 +331,12 @@ def test_the_session_that_is_silent_longest_makes_room_for_a_newcomer(
         store.open(opening(study, "E")).result()
     clock.now += 60 * 1
     _, bundle, _ = store.open(opening(study, "E")).result()
-    assert bundle["seat"] == people["D"][1]["seat"]
+    assert bundle["assignment"] == people["D"][1]["assignment"]
     clock.now += 60 * 4
     store.add_events(people["A"][0], [event()]).result()  # a sign of life
     clock.now += 60 * 1
     _, bundle, _ = store.open(opening(study, "F")).result()
-    assert bundle["seat"] == people["B"][1]["seat"]
+    assert bundle["assignment"] == people["B"][1]["assignment"]
     # Who comes back goes on, as one more of the group.
     token, bundle = people["B"]
     assert len(store.add_answers(token, answers_to(bundle["trials"])).result().acknowledged) == 6
@@ -367,7 +369,7 @@ def test_the_summary(study: Study) -> None:
     study = add(study, ATTENTION)
     with Store(study) as store:
         token, bundle, _ = store.open(opening(study, "secret-id")).result()
-        own = study.design.trials[bundle["seat"]]
+        own = study.design.trials[bundle["assignment"]]
         catch = [t for t in own if t.condition == "catch"]
         sent = [answer(catch[0].trial, -1 if catch[0].expected == "left" else 1)]
         sent += [answer(catch[1].trial, 1 if catch[1].expected == "left" else -1)]
@@ -379,8 +381,8 @@ def test_the_summary(study: Study) -> None:
         assert (one["answered"], one["trials"]) == (3, 8)
         assert (one["catch"], one["checks"], one["conflicts"]) == ([1, 2], [1, 1], 1)
         assert one["median_rt_ms"] == 1234
-        assert found["groups"][0] == {"group": 1, "seats": 2, "taken": 1, "complete": 0}
-        assert (found["seats"], found["free"]) == (4, 3)
+        assert found["groups"][0] == {"group": 1, "assignments": 2, "taken": 1, "complete": 0}
+        assert (found["assignments"], found["free"]) == (4, 3)
         assert found["outcomes"] == {"active": 1}
 
 
@@ -440,7 +442,7 @@ def test_data_that_could_not_be_made_do_not_stop_the_next(
             open_data(path, study)
     assert not path.exists()
     with closing(open_data(path, study)) as connection:
-        assert connection.execute("SELECT count(*) FROM seats").fetchone()[0] == 4
+        assert connection.execute("SELECT count(*) FROM assignments").fetchone()[0] == 4
         assert connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
 
 

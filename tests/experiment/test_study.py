@@ -109,7 +109,12 @@ def test_the_bundle_is_whole_and_says_nothing_of_sentence_1(study: Study) -> Non
     answered = {"n1": {"id": "x", "choice": -2}}
     bundle = make_bundle(study, 3, "s", answered, 12.5)
     assert json.loads(json.dumps(bundle)) == bundle
-    assert (bundle["format"], bundle["session"], bundle["group"], bundle["seat"]) == (1, "s", 2, 3)
+    assert (bundle["format"], bundle["session"], bundle["group"], bundle["assignment"]) == (
+        1,
+        "s",
+        2,
+        3,
+    )
     assert bundle["answered"] == answered
     assert [t["trial"] for t in bundle["trials"]] == [f"n{k}" for k in range(1, 7)]
     keys = frozenset({"trial", "number", "kind", "shown"})

@@ -29,8 +29,8 @@ from contstim.experiment.upkeep import (
 
 def lists(study: Study) -> dict[int, list[tuple[str, str, str]]]:
     return {
-        seat: [(t.trial, *t.shown.values()) for t in own]
-        for seat, own in study.design.trials.items()
+        assignment: [(t.trial, *t.shown.values()) for t in own]
+        for assignment, own in study.design.trials.items()
     }
 
 
@@ -48,12 +48,18 @@ def test_more_participants_follow_and_those_who_sit_stay(study: Study, tmp_path:
         assert groups == [1, 2]
         store.add_answers(token, answers_to(bundle["trials"])).result()
         assert store.finish(token).result()["outcome"] == "complete"
-        assert store.summary().result()["seats"] == 6
+        assert store.summary().result()["assignments"] == 6
     after = read_study(study.folder)
-    assert {seat: after_ for seat, after_ in lists(after).items() if seat in before} == before
+    assert {
+        assignment: after_ for assignment, after_ in lists(after).items() if assignment in before
+    } == before
     wanted = make_trials(participants=3)
     new = wanted[wanted["participant"].isin([3, 6])]
-    shown = [trial.row["sentence_1"] for seat in (5, 6) for trial in after.design.trials[seat]]
+    shown = [
+        trial.row["sentence_1"]
+        for assignment in (5, 6)
+        for trial in after.design.trials[assignment]
+    ]
     assert shown == new["sentence_1"].tolist()
     collected = read_collected(after)
     assert len(collected.choices) == 6
@@ -77,7 +83,7 @@ def test_another_wave_is_further_groups_with_items_of_their_own(
             play(store, name)
     after = read_study(study.folder)
     assert dict(after.design.groups) == {1: 1, 2: 1, 3: 2, 4: 2, 5: 3, 6: 3, 7: 4, 8: 4}
-    own = {t.trial for seat in (1, 3) for t in after.design.trials[seat]}
+    own = {t.trial for assignment in (1, 3) for t in after.design.trials[assignment]}
     assert own.isdisjoint(t.trial for t in after.design.trials[5])
     choices = read_collected(after).choices
     assert choices["group"].value_counts().tolist() == [12] * 4
@@ -159,44 +165,51 @@ def test_a_participant_is_forgotten_and_the_assignment_is_free(
         found = connection.execute("SELECT code, outcome, n_answers, why FROM forgotten").fetchall()
     assert found == [(code, "complete", 6, "asked by mail")]
     # Files that were kept elsewhere do not bring the data back.
-    line = {"session": gone, "seat": 1, "group": 1, "study": study.study.name, "answers": []}
-    (tmp_path / "log.jsonl").write_text(json.dumps(line) + "\n", "utf-8")
+    line = {"session": gone, "assignment": 1, "group": 1, "digest": study.trials_digests[1]}
+    (tmp_path / "log.jsonl").write_text(json.dumps({**line, "answers": []}) + "\n", "utf-8")
     notes = import_logs(study, [tmp_path / "log.jsonl"]).notes
     assert notes == (f"session {gone}: its data were deleted (asked by mail)",)
     assert len(read_collected(study).sessions) == 3
 
 
-def to_format_1(study: Study) -> None:
-    """Turn the data into what the first format held."""
-    design = {
-        seat: [study.design.groups[seat], *([t.trial, *t.shown.values(), t.side_1] for t in own)]
-        for seat, own in study.design.trials.items()
-    }
-    import hashlib
-
-    text = json.dumps(design, ensure_ascii=False, separators=(",", ":"))
+def to_format_3(study: Study) -> None:
+    """Turn the data into what the third format held."""
     with closing(sqlite3.connect(study.folder / DATA_FILE)) as connection, connection:
-        connection.execute("DROP TABLE blocks")
-        connection.execute("UPDATE about SET value = '1' WHERE key = 'format'")
-        design_row = ("design", hashlib.sha256(text.encode()).hexdigest())
-        connection.execute("INSERT INTO about VALUES (?, ?)", design_row)
-        connection.execute("ALTER TABLE sessions DROP COLUMN materials")
-        connection.execute("ALTER TABLE seats DROP COLUMN digest")
-        connection.execute("ALTER TABLE answers DROP COLUMN detail")
-        connection.execute("DROP TABLE materials")
-        connection.execute("DROP TABLE forgotten")
+        connection.execute("DROP TABLE responses")
+        connection.execute("ALTER TABLE assignments RENAME TO seats")
+        for table in ("seats", "sessions", "allocations", "forgotten"):
+            connection.execute(f"ALTER TABLE {table} RENAME COLUMN assignment TO seat")
+        for table, column in (
+            ("sessions", "browsers"),
+            ("sessions", "finished_by"),
+            ("participants", "claimed"),
+            ("tokens", "own"),
+        ):
+            connection.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
+        connection.execute("UPDATE about SET value = '3' WHERE key = 'format'")
+        detail = '{"responses": {"age": "30", "box": "yes"}, "rt_ms": 5}'
+        for event, at in (("e-1", "2026-01-01T00:00:00Z"), ("e-2", "2026-01-02T00:00:00Z")):
+            connection.execute(
+                "INSERT INTO events (session, event, kind, at, detail, received_at)"
+                " SELECT session, ?, 'responses', ?, ?, 7 FROM sessions LIMIT 1",
+                (event, at, detail),
+            )
 
 
 @pytest.mark.parametrize("read_first", [False, True])
-def test_data_of_the_first_format_open_and_go_on(
+def test_data_of_the_format_before_open_and_go_on(
     study: Study, tmp_path: Path, read_first: bool
 ) -> None:
     with Store(study) as store:
         play(store, "A")
         token, bundle, _ = store.open(opening(study, "B")).result()
-    to_format_1(study)
+    to_format_3(study)
     if read_first:
-        assert len(read_collected(study).choices) == 6
+        collected = read_collected(study)
+        assert len(collected.choices) == 6
+        assert collected.responses["question"].tolist() == ["age", "box"] * 2
+        assert collected.responses["response"].tolist() == ["30", "yes"] * 2
+        assert len(collected.events) == 0
     other = tmp_path / "other"
     shutil.copytree(study.folder, other)
     text = (other / "trials.csv").read_text("utf-8").replace("old men", "young men")
@@ -211,11 +224,17 @@ def test_data_of_the_first_format_open_and_go_on(
     assert extend_study(study, tmp_path / "more.csv") == [5, 6]
 
 
-def test_a_later_format_is_refused(study: Study) -> None:
+def test_later_and_early_formats_are_refused(study: Study) -> None:
     Store(study).close()
     with closing(sqlite3.connect(study.folder / DATA_FILE)) as connection, connection:
-        connection.execute("UPDATE about SET value = '4' WHERE key = 'format'")
+        connection.execute("UPDATE about SET value = '5' WHERE key = 'format'")
     with pytest.raises(InputError, match="written by a later version of contstim; install it"):
+        read_collected(study)
+    with closing(sqlite3.connect(study.folder / DATA_FILE)) as connection, connection:
+        connection.execute("UPDATE about SET value = '2' WHERE key = 'format'")
+    with pytest.raises(
+        InputError, match="by an early version .* export the data with that version"
+    ):
         read_collected(study)
 
 
@@ -226,7 +245,7 @@ def test_lists_without_item_numbers_extend_too(study: Study, tmp_path: Path) -> 
     before = lists(read_study(study.folder))
     assert extend_study(read_study(study.folder), tmp_path / "more.csv") == [5, 6]
     after = lists(read_study(study.folder))
-    assert {seat: after[seat] for seat in before} == before
+    assert {assignment: after[assignment] for assignment in before} == before
     assert isinstance(pd.read_csv(study.folder / "trials.csv"), pd.DataFrame)
 
 

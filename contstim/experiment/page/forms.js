@@ -2,6 +2,8 @@
 
 /** @typedef {import("./types").Question} Question */
 
+const LONGEST_RESPONSE = 5000; // characters that are taken of a text
+
 const PLUGINS = {
   text: () => window.jsPsychSurveyText,
   choice: () => window.jsPsychSurveyMultiChoice,
@@ -97,7 +99,10 @@ function label(title) {
   for (const [number, question] of page.querySelectorAll("[class*=-question]").entries()) {
     const prompt = /** @type {HTMLElement} */ (question.querySelector("p"));
     prompt.id = `question-${number}`;
-    const field = question.querySelector("input[type=text], textarea");
+    const field = /** @type {HTMLInputElement | HTMLTextAreaElement | null} */ (
+      question.querySelector("input[type=text], textarea")
+    );
+    if (field) field.maxLength = LONGEST_RESPONSE;
     if (!field) question.setAttribute("role", "group");
     (field ?? question).setAttribute("aria-labelledby", prompt.id);
   }

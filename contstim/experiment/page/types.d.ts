@@ -81,7 +81,7 @@ export interface Info {
   device: { minimum_width: number; touch: "allow" | "refuse" };
   materials: string;
   /** Of pages without a server of ours. */
-  seats: { seat: number; group: number }[];
+  assignments: { assignment: number; group: number }[];
   links: Record<string, Link>;
   collect: { endpoint: string | null; experiment_id: string | null };
 }
@@ -110,7 +110,7 @@ export interface Question {
 /** Everything for one session. */
 export interface Bundle extends Info {
   session: string;
-  seat: number;
+  assignment: number;
   group: number;
   /** Of the trials; the raw log carries it, so that an import knows whose answers they are. */
   digest: string;

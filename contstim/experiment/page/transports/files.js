@@ -35,7 +35,7 @@ export class FilesTransport {
   /** Find out whether data will be taken, before anybody gives any. */
   async check() {}
 
-  /** Read `study.json`, which lists the assignments (seats) besides what is shown before consent. */
+  /** Read `study.json`, which lists the assignments besides what is shown before consent. */
   async open() {
     this.info = await readFile("study.json");
     return this.info;
@@ -58,23 +58,23 @@ export class FilesTransport {
 
   /**
    * Draw an assignment.
-   * @param {Info["seats"]} seats
+   * @param {Info["assignments"]} assignments
    * @returns {Promise<number>}
    */
-  async seat(seats) {
-    return seats[0].seat;
+  async assignment(assignments) {
+    return assignments[0].assignment;
   }
 
   /**
-   * Begin a session on the assignment that `seat()` of the class draws.
+   * Begin a session on the assignment that `assignment()` of the class draws.
    * @param {import("../types").Agreed} consent
    * @returns {Promise<import("../types").Began>}
    */
   async start(consent) {
-    const seat = await this.seat(this.info.seats);
-    const own = await readFile(`bundles/${seat}.json`);
+    const assignment = await this.assignment(this.info.assignments);
+    const own = await readFile(`bundles/${assignment}.json`);
     const bundle = { ...this.info, ...own, session: uuid(), answered: {}, elapsed_s: 0 };
-    delete bundle.seats;
+    delete bundle.assignments;
     /** @type {Record<string, unknown>} */
     const began = { ...consent, given: true, at: new Date().toISOString() };
     if (this.recruiter) began.recruiter = this.recruiter;
@@ -112,8 +112,8 @@ export class FilesTransport {
    * @returns {Record<string, unknown>}
    */
   line(session, row) {
-    const { study, group, seat, digest } = session.bundle;
-    const line = { study: study.name, session: session.session, group, seat, digest };
+    const { study, group, assignment, digest } = session.bundle;
+    const line = { study: study.name, session: session.session, group, assignment, digest };
     if (row.kind === "consent") return { ...line, consent: row.body };
     return { ...line, [`${row.kind}s`]: [row.body] };
   }

@@ -4,7 +4,7 @@ import { FilesTransport } from "./files.js";
 import { Passing } from "./errors.js";
 import { pause } from "../dom.js";
 
-const SEATS_GIVEN = "contstim_seats_given";
+const ASSIGNMENTS_GIVEN = "contstim_assignments_given";
 const ALLOCATION_ATTEMPTS = 10;
 const CONSENT_DECLINED = "consent declined";
 
@@ -50,20 +50,20 @@ export class JatosTransport extends FilesTransport {
   /**
    * The next assignment: the batch session counts how many were given, and its versions make sure that
    * two runs never read the same count. Without a batch channel the run's id says it.
-   * @param {import("../types").Info["seats"]} seats
+   * @param {import("../types").Info["assignments"]} assignments
    */
-  async seat(seats) {
+  async assignment(assignments) {
     const { batchSession } = this.#jatos;
     for (let attempt = 0; attempt < ALLOCATION_ATTEMPTS; attempt += 1) {
       try {
-        const given = batchSession.get(SEATS_GIVEN) ?? 0;
-        await batchSession.set(SEATS_GIVEN, given + 1);
-        return seats[given % seats.length].seat;
+        const given = batchSession.get(ASSIGNMENTS_GIVEN) ?? 0;
+        await batchSession.set(ASSIGNMENTS_GIVEN, given + 1);
+        return assignments[given % assignments.length].assignment;
       } catch {
         await pause(100 + 400 * Math.random());
       }
     }
-    return seats[Number(this.#jatos.studyResultId) % seats.length].seat;
+    return assignments[Number(this.#jatos.studyResultId) % assignments.length].assignment;
   }
 
   /**

@@ -154,8 +154,8 @@ export class ServerTransport {
    * @param {Row} row
    */
   line(session, row) {
-    const { study, group, seat, digest } = session.bundle;
-    const line = { study: study.name, session: session.session, group, seat, digest };
+    const { study, group, assignment, digest } = session.bundle;
+    const line = { study: study.name, session: session.session, group, assignment, digest };
     return { ...line, [`${row.kind}s`]: [row.body] };
   }
 }

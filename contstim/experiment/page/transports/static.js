@@ -34,16 +34,16 @@ export class StaticTransport extends FilesTransport {
 
   /**
    * The assignment that the address names, or one of the group that it names, or any.
-   * @param {import("../types").Info["seats"]} seats
+   * @param {import("../types").Info["assignments"]} assignments
    */
-  async seat(seats) {
-    const names = /** @type {const} */ (["seat", "group"]);
+  async assignment(assignments) {
+    const names = /** @type {const} */ (["assignment", "group"]);
     const wanted = names.find((name) => this.parameters.has(name));
     const value = wanted && Number(this.parameters.get(wanted));
-    const open = wanted ? seats.filter((one) => one[wanted] === value) : seats;
+    const open = wanted ? assignments.filter((one) => one[wanted] === value) : assignments;
     if (!open.length) throw new Final(`the study has no ${wanted} ${value}`, 404);
     const [random] = crypto.getRandomValues(new Uint32Array(1));
-    return open[random % open.length].seat;
+    return open[random % open.length].assignment;
   }
 
   /**

@@ -1,0 +1,118 @@
+"""What a session may add to the data, and how much of it."""
+
+import json
+import time
+from collections.abc import Iterator
+
+import pytest
+from studies import add
+from talking import answers_to, event, opening
+
+from contstim.experiment.collected import read_collected
+from contstim.experiment.store import Store
+from contstim.experiment.study import Study
+
+QUESTIONS = """
+[[questions]]
+name = "native"
+prompt = "Is English your first language?"
+kind = "choice"
+options = ["yes", "no", "both"]
+admit = ["yes", "both"]
+
+[[questions]]
+name = "devices"
+prompt = "What do you read on?"
+kind = "choices"
+options = ["paper", "screen"]
+required = false
+
+[[questions]]
+name = "remarks"
+prompt = "Is there anything to add?"
+when = "after"
+required = false
+
+[[consent.boxes]]
+name = "reuse"
+text = "My data may be used again."
+"""
+
+
+@pytest.fixture
+def asking(study: Study) -> Study:
+    return add(study, QUESTIONS)
+
+
+@pytest.fixture
+def store(asking: Study) -> Iterator[Store]:
+    with Store(asking) as store:
+        yield store
+
+
+def respond(store: Store, token: str, **responses: object) -> str:
+    """Send responses; return why they are refused, if they are."""
+    sent = event("responses", detail=json.dumps({"responses": responses, "rt_ms": 5.0}))
+    received = store.add_events(token, [sent, sent]).result()
+    assert len(received.acknowledged) + len(received.refused) == 2
+    return received.refused[0][1] if received.refused else ""
+
+
+def test_answers_to_the_studys_questions_are_kept_the_first_of_each_counts(
+    store: Store, asking: Study
+) -> None:
+    token, _, _ = store.open(opening(asking)).result()
+    assert not respond(store, token, native="yes", devices=["screen"], reuse="no")
+    assert not respond(store, token, native="no", remarks="", devices=[])
+    assert store.resume(token).result()["responded"] == ["native", "devices", "reuse", "remarks"]
+    table = read_collected(asking).responses
+    assert table["question"].tolist()[:4] == ["native", "devices", "reuse", "native"]
+    assert table["response"].tolist()[:4] == ["yes", '["screen"]', "no", "no"]
+    assert set(table["rt_ms"]) == {5.0}
+
+
+@pytest.mark.parametrize(
+    ("responses", "why"),
+    [
+        ({"0000": ""}, "the study has no question '0000'"),
+        ({"native": "maybe"}, "native has an answer that the page does not offer"),
+        ({"native": ""}, "native has an answer that the page does not offer"),
+        ({"native": ["yes"]}, "native has an answer that the page does not offer"),
+        ({"devices": "paper"}, "devices has an answer that the page does not offer"),
+        ({"devices": ["paper"] * 3}, "devices has an answer that the page does not offer"),
+        ({"devices": [{}]}, "devices has an answer that the page does not offer"),
+        ({"remarks": "x" * 5001}, "remarks has an answer that the page does not offer"),
+        ({"remarks": 7}, "remarks has an answer that the page does not offer"),
+        ({"reuse": True}, "reuse has an answer that the page does not offer"),
+        ({"reuse": ["yes"]}, "reuse has an answer that the page does not offer"),
+    ],
+)
+def test_what_no_question_asks_is_refused(
+    store: Store, asking: Study, responses: dict[str, object], why: str
+) -> None:
+    token, _, _ = store.open(opening(asking)).result()
+    assert respond(store, token, **responses) == why
+    assert store.resume(token).result()["responded"] == []
+
+
+def test_a_question_is_answered_a_few_times_at_most(store: Store, asking: Study) -> None:
+    token, _, _ = store.open(opening(asking)).result()
+    for _ in range(5):
+        assert not respond(store, token, remarks="x" * 5000)
+    why = respond(store, token, reuse="yes", remarks="again")
+    assert why == "this session has answered remarks too often"
+    assert store.resume(token).result()["responded"] == ["remarks"]
+
+
+def test_a_flood_of_responses_holds_nobody_up(store: Store, asking: Study) -> None:
+    """All that a session may send, and then its end asked for: some milliseconds of the writer."""
+    token, bundle, _ = store.open(opening(asking)).result()
+    for number in range(40):
+        respond(store, token, **{f"n{number}": "x" * 900})
+        respond(store, token, remarks="x" * 5000, native="no", devices=["paper", "screen"])
+    store.add_answers(token, answers_to(bundle["trials"])).result()
+    assert store.path.stat().st_size < 2**20
+    begun = time.perf_counter()
+    for _ in range(20):
+        store.finish(token).result()
+    assert (time.perf_counter() - begun) / 20 < 0.25  # 0.01 is usual; of the flood, seconds
