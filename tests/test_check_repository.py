@@ -250,3 +250,14 @@ def test_floors_that_are_not_those_of_the_linter(repository: Path) -> None:
 
 def test_this_repository() -> None:
     assert checker.check(ROOT) == []
+
+
+def test_loading_that_leaves_open_whether_code_is_run(repository: Path) -> None:
+    loads = ("a", "a, trust_remote_code=True", "a, trust_remote_code=False", "a, **b")
+    calls = "".join(f"\n_ = Auto.from_pretrained({arguments})" for arguments in loads)
+    _plant(repository / "contstim/two.py", calls)
+    assert checker.check(repository) == [
+        f"contstim/two.py:{line}: from_pretrained without trust_remote_code=False; transformers "
+        "would ask whether to run the code that comes with a checkpoint"
+        for line in (6, 7, 9)
+    ]

@@ -89,6 +89,7 @@ def check(root: Path) -> list[str]:
         *shared_names(definitions),
         *without_caller(definitions, trees, documented | names_in_toml(root)),
         *circle(trees),
+        *untrusting(trees),
         *glossary_faults(root / "docs" / "glossary.md", trees),
         *modules_without_test(root, trees),
         *empty_names(trees),
@@ -228,6 +229,23 @@ def _run_nodes(node: ast.AST) -> Iterator[ast.AST]:
 
 def _module(path: str) -> str:
     return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+def untrusting(trees: dict[str, ast.Module]) -> list[str]:
+    """Report what loads by transformers without ``trust_remote_code=False``.
+
+    Left to its default, transformers asks on standard input whether to run a checkpoint's code.
+    """
+    return [
+        f"{path}:{node.lineno}: {node.func.attr} without trust_remote_code=False; transformers "
+        "would ask whether to run the code that comes with a checkpoint"
+        for path, tree in trees.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in {"from_pretrained", "from_config"}
+        and "trust_remote_code=False" not in {ast.unparse(keyword) for keyword in node.keywords}
+    ]
 
 
 def glossary_faults(path: Path, trees: dict[str, ast.Module]) -> list[str]:

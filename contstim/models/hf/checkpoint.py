@@ -6,35 +6,27 @@ A checkpoint is a folder, a GGUF file or a name on the Hugging Face hub.
 from __future__ import annotations
 
 import json
-import logging
-import struct
 import weakref
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.util import find_spec
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
-from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM, AutoTokenizer
+from transformers import AutoModelForCausalLM, AutoModelForMaskedLM
 from transformers.models.auto.modeling_auto import (
     MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
     MODEL_FOR_MASKED_LM_MAPPING_NAMES,
 )
-from transformers.utils import logging as messages
 
-from contstim.errors import MissingExtraError, ModelFileError, SpecError
+from contstim.errors import ModelFileError, SpecError
 from contstim.files import digest_parts
 from contstim.models import ModelSpec
 from contstim.models.devices import torch_device
 from contstim.models.hf.metrics import METRICS
 from contstim.models.hf.network import UNCOMPUTABLE, Network
-
-_Loaded = TypeVar("_Loaded")
+from contstim.models.hf.opening import open_network, source_of
 
 DTYPES = ("float32", "float64", "float16", "bfloat16")
 
@@ -176,18 +168,6 @@ class CausalOptions:
         )
 
 
-#: What transformers raises for checkpoints that are missing, damaged or of another make.
-UNREADABLE = (
-    OSError,
-    ValueError,
-    ImportError,
-    KeyError,
-    RuntimeError,
-    SafetensorError,
-    struct.error,
-)
-
-
 @dataclass(eq=False)
 class Checkpoint:
     """A loaded checkpoint, shared by all specs that differ only in how they score.
@@ -274,120 +254,28 @@ def open_checkpoint(spec: ModelSpec) -> Checkpoint:
     key = (spec.location, revision, str(device), str(dtype), stamp)
     found = _OPEN.get(key)
     if found is None:
-        found = _read(spec, path, revision, device, dtype)
+        found = _read(spec, device, dtype)
         _OPEN[key] = found
     return found
 
 
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Silence transformers while it loads: what it would say is checked and raised here."""
-    level, bars = messages.get_verbosity(), messages.is_progress_bar_enabled()
-    messages.set_verbosity(logging.ERROR)
-    # The switches of progress bars are untyped in transformers.
-    switch: Any = messages
-    switch.disable_progress_bar()
-    try:
-        yield
-    finally:
-        messages.set_verbosity(level)
-        if bars:
-            switch.enable_progress_bar()
+def _read(spec: ModelSpec, device: torch.device, dtype: torch.dtype) -> Checkpoint:
+    def loader_for(config: Any) -> Any:
+        return AutoModelForMaskedLM if _kind(config, spec) == "masked" else AutoModelForCausalLM
 
-
-@dataclass(frozen=True)
-class _Source:
-    """Where transformers finds a checkpoint: arguments common to its loaders."""
-
-    name: str
-    options: dict[str, str]
-    on_hub: bool = False
-
-
-def source_of(spec: ModelSpec, path: Path, revision: str) -> _Source:
-    """Return where a checkpoint is: a folder, a GGUF file or a name on the hub."""
-    if path.suffix == ".gguf":
-        if not path.is_file():
-            raise ModelFileError(f"no file {spec.location!r}; give the path of a GGUF file")
-        for package in ("gguf", "accelerate"):
-            if find_spec(package) is None:
-                raise MissingExtraError(
-                    f"reading {spec.location!r} needs the package {package}; install it with "
-                    "pip install 'contstim[gguf]'"
-                )
-        return _Source(str(path.parent), {"gguf_file": path.name})
-    if path.is_dir():
-        return _Source(str(path), {})
-    if spec.location.startswith((".", "/", "~")) or path.exists():
-        raise ModelFileError(
-            f"{spec.location!r} is not a folder; give the folder of a checkpoint, a .gguf file or "
-            "a name on the Hugging Face hub"
-        )
-    return _Source(spec.location, {"revision": revision}, on_hub=True)
-
-
-def read_from(source: _Source, read: Callable[[dict[str, Any]], _Loaded], what: str) -> _Loaded:
-    """Return what `read` gives, from the local cache of the hub or else from the hub.
-
-    Parameters
-    ----------
-    source
-        Where it is.
-    read
-        Takes the arguments of transformers' loaders.
-    what
-        What is read, for messages.
-
-    Raises
-    ------
-    ModelFileError
-        If transformers cannot read it.
-    """
-    with quiet():
-        for local in (True, False) if source.on_hub else (True,):
-            try:
-                return read({**source.options, "local_files_only": local})
-            except ModelFileError:
-                raise
-            except UNREADABLE as error:
-                reason: Exception = error
-    said = " ".join(str(reason).split())[:200]
-    where = (
-        "it is not in the local cache of the Hugging Face hub, and the hub does not give it"
-        if source.on_hub
-        else "transformers cannot read it"
-    )
-    raise ModelFileError(f"cannot load {what}: {where} ({said})") from reason
-
-
-def _read(
-    spec: ModelSpec, path: Path, revision: str, device: torch.device, dtype: torch.dtype
-) -> Checkpoint:
-    source = source_of(spec, path, revision)
-
-    def read(options: dict[str, Any]) -> tuple[str, Any, Any, Any]:
-        config = AutoConfig.from_pretrained(source.name, **options)
-        kind = _kind(config, spec)
-        tokenizer = AutoTokenizer.from_pretrained(source.name, **options)
-        auto: Any = AutoModelForMaskedLM if kind == "masked" else AutoModelForCausalLM
-        model, info = auto.from_pretrained(
-            source.name, dtype=dtype, output_loading_info=True, **options
-        )
-        return kind, model, tokenizer, info
-
-    kind, model, tokenizer, info = read_from(source, read, repr(spec.location))
-    missing = sorted(str(key) for key in [*info["missing_keys"], *info["mismatched_keys"]])
-    if missing:
+    opened = open_network(source_of(spec), loader_for, dtype, repr(spec.location))
+    model, tokenizer = opened.network.to(device), opened.tokenizer
+    kind = _kind(opened.config, spec)
+    if opened.missing:
         raise ModelFileError(
             f"{spec.location!r} has no trained language-model head: the checkpoint lacks "
-            f"{len(missing)} weights, among them {missing[0]}; use the checkpoint that was trained "
-            "to predict words (of ELECTRA, the generator)"
+            f"{len(opened.missing)} weights, among them {opened.missing[0]}; use the checkpoint "
+            "that was trained to predict words (of ELECTRA, the generator)"
         )
     if kind == "masked" and tokenizer.mask_token_id is None:
         raise ModelFileError(
             f"the tokenizer of {spec.location!r} has no mask token; use a masked language model's"
         )
-    model.eval().requires_grad_(False).to(device)
     try:
         network = Network(model, device)
         looks_ahead = kind == "causal" and _sees_what_follows(network)

@@ -22,7 +22,6 @@ from safetensors import SafetensorError, safe_open
 from tokenizers import Tokenizer
 from transformers import (
     AutoModelForCausalLM,
-    AutoTokenizer,
     DistilBertConfig,
     DistilBertForMaskedLM,
     PreTrainedTokenizerFast,
@@ -30,7 +29,7 @@ from transformers import (
 
 from contstim.arrays import AnyArray
 from contstim.errors import MissingExtraError, ModelFileError
-from contstim.models.hf.checkpoint import UNREADABLE, quiet
+from contstim.models.hf.opening import Source, open_network, quiet
 from contstim.models.packages import convert_once, digest_of_files, package_file
 from contstim.models.registry import bundled_folder
 
@@ -356,15 +355,12 @@ def convert_gguf(source: Path, target: Path) -> None:
                 f"contstim:smollm2 is converted with the package {package}, which is not "
                 f"installed; {_INSTALL}"
             )
-    where: dict[str, Any] = {"gguf_file": source.name, "local_files_only": True}
+    gguf = Source(str(source.parent), {"gguf_file": source.name})
+    opened = open_network(
+        gguf, lambda config: AutoModelForCausalLM, torch.float32, repr(str(source))
+    )
+    loaded = opened.network
     with quiet():
-        try:
-            tokenizer = AutoTokenizer.from_pretrained(str(source.parent), **where)
-            auto: Any = AutoModelForCausalLM
-            loaded = auto.from_pretrained(str(source.parent), dtype=torch.float32, **where)
-        except UNREADABLE as error:
-            said = " ".join(str(error).split())[:200]
-            raise ModelFileError(f"cannot read {str(source)!r} as GGUF ({said})") from error
         # A network that was read from GGUF counts as quantised and is not saved; one like it is.
         settings = loaded.config.to_dict()
         settings.pop("quantization_config", None)
@@ -373,4 +369,4 @@ def convert_gguf(source: Path, target: Path) -> None:
         network.load_state_dict(loaded.state_dict(), assign=True)
         network.tie_weights()
         network.save_pretrained(target)
-        tokenizer.save_pretrained(target)
+        opened.tokenizer.save_pretrained(target)

@@ -12,14 +12,15 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
-from transformers import AutoConfig, AutoModel, AutoTokenizer
+from transformers import AutoModel
 from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
 from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InputError, ModelFileError, require_known
 from contstim.models import ModelSpec
 from contstim.models.devices import torch_device
-from contstim.models.hf.checkpoint import longest_input, read_from, source_of
+from contstim.models.hf.checkpoint import longest_input
+from contstim.models.hf.opening import open_network, source_of
 from contstim.models.registry import bundled_models, families
 from contstim.models.training import FitOptions, descend, length_batches, linear_rate
 from contstim.progress import track
@@ -111,21 +112,17 @@ def open_encoder(base: str, device: str = "cpu") -> Encoder:
     InputError
         If the device cannot be used.
     """
-    spec = _location(base)
     where = torch_device(device)
-    source = source_of(spec, spec.path, spec.get("revision", "main"))
 
-    def read(options: dict[str, Any]) -> tuple[Any, Any, Any]:
-        _check_kind(AutoConfig.from_pretrained(source.name, **options), base)
-        tokenizer = AutoTokenizer.from_pretrained(source.name, **options)
-        network, info = AutoModel.from_pretrained(
-            source.name, dtype=torch.float32, output_loading_info=True, **options
-        )
-        return tokenizer, network, info
+    def loader_for(config: Any) -> Any:
+        _check_kind(config, base)
+        return AutoModel
 
-    tokenizer, network, info = read_from(source, read, f"{base!r} as an encoder")
+    source = source_of(_location(base))
+    opened = open_network(source, loader_for, torch.float32, f"{base!r} as an encoder")
+    network, tokenizer = opened.network.to(where), opened.tokenizer
     # The pooler is a head of its own, which masked models are often saved without.
-    missing = sorted(str(k) for k in info["missing_keys"] if not str(k).startswith("pooler"))
+    missing = [name for name in opened.missing if not name.startswith("pooler")]
     if missing:
         raise ModelFileError(
             f"{base!r} has no trained encoder: the checkpoint lacks {len(missing)} weights, among "
@@ -133,7 +130,6 @@ def open_encoder(base: str, device: str = "cpu") -> Encoder:
         )
     if getattr(network, "pooler", None) is not None:
         network.pooler = None
-    network.eval().requires_grad_(False).to(where)
     _narrow(network, where)
     return Encoder(network, tokenizer, where, longest_input(network, tokenizer))
 

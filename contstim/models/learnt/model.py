@@ -26,9 +26,10 @@ from contstim.errors import InputError, ModelFileError, OutputError
 from contstim.files import check_new_folder, replacing
 from contstim.models import ModelSpec
 from contstim.models.base import Replacements, SentenceModel, SentenceParts, Totals, as_sentences
-from contstim.models.hf.checkpoint import SharedOptions, digest_weights, quiet
+from contstim.models.hf.checkpoint import SharedOptions, digest_weights
 from contstim.models.hf.encoding import Encoded, SubwordTokenizer, check_length
 from contstim.models.hf.network import PACKAGES
+from contstim.models.hf.opening import quiet
 from contstim.models.learnt import CARD, RECORD
 from contstim.models.learnt.encoder import Encoder, Member, TokenRows, open_encoder
 from contstim.text import Sentence, WordList

@@ -196,7 +196,7 @@ def test_gguf_says_what_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     file.write_bytes(b"GGUF")
     for name in ("accelerate", "gguf"):
         monkeypatch.setattr(
-            "contstim.models.hf.checkpoint.find_spec",
+            "contstim.models.hf.opening.find_spec",
             lambda package, name=name: None if package == name else package,
         )
         with pytest.raises(MissingExtraError) as error:

@@ -108,7 +108,7 @@ def test_a_damaged_file_is_refused(package: Path, tmp_path: Path) -> None:
         package.write_bytes(content)
         with pytest.raises(ModelFileError) as error:
             load_model("contstim:smollm2")
-        assert str(error.value).startswith(f"cannot read {str(package)!r} as GGUF (")
+        assert str(error.value).startswith(f"cannot load {str(package)!r}: ")
         assert "\n" not in str(error.value)
     assert not [p for p in (tmp_path / "cache").iterdir() if p.suffix != ".lock"]
 

@@ -1,0 +1,245 @@
+"""Reading a checkpoint by transformers: a folder, a GGUF file or a name on the Hugging Face hub.
+
+All that is read of a checkpoint is read here. A checkpoint is data: code that comes with it is
+never run nor asked about, no kernel that it names is fetched, its index names no file outside its
+folder, and sizes beyond any network's are refused before anything is built.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import struct
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from pickle import UnpicklingError
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from transformers import CONFIG_MAPPING, AutoConfig, AutoTokenizer, PreTrainedConfig
+from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, WEIGHTS_INDEX_NAME
+from transformers.utils import logging as messages
+from transformers.utils.hub import cached_file
+
+from contstim.errors import MissingExtraError, ModelFileError
+from contstim.models import ModelSpec
+from contstim.models.hf.network import UNCOMPUTABLE
+
+#: What transformers raises for checkpoints that are missing, damaged or of another make.
+UNREADABLE = (
+    *UNCOMPUTABLE,
+    OSError,
+    ArithmeticError,
+    EOFError,
+    SafetensorError,
+    UnpicklingError,
+    struct.error,
+)
+
+# Names of a configuration that count parts which are built one by one, and the most of each: some
+# ten times what the largest networks have.
+_PARTS = re.compile(r"layer|expert|block|head|stage")
+_MOST_PARTS = 10_000
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Silence transformers while it loads: what it would say is checked and raised here."""
+    level, bars = messages.get_verbosity(), messages.is_progress_bar_enabled()
+    messages.set_verbosity(logging.ERROR)
+    # The switches of progress bars are untyped in transformers.
+    switch: Any = messages
+    switch.disable_progress_bar()
+    try:
+        with warnings.catch_warnings(action="ignore", category=UserWarning):
+            yield
+    finally:
+        messages.set_verbosity(level)
+        if bars:
+            switch.enable_progress_bar()
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where transformers finds a checkpoint: arguments common to its loaders."""
+
+    name: str
+    options: Mapping[str, str]
+    on_hub: bool = False
+
+
+def source_of(spec: ModelSpec) -> Source:
+    """Return where the checkpoint of a spec is: a folder, a GGUF file or a name on the hub.
+
+    Raises
+    ------
+    ModelFileError
+        If there is no such folder or file.
+    MissingExtraError
+        If reading GGUF needs a package that is not installed.
+    """
+    path = spec.path
+    if path.suffix == ".gguf":
+        if not path.is_file():
+            raise ModelFileError(f"no file {spec.location!r}; give the path of a GGUF file")
+        for package in ("gguf", "accelerate"):
+            if find_spec(package) is None:
+                raise MissingExtraError(
+                    f"reading {spec.location!r} needs the package {package}; install it with "
+                    "pip install 'contstim[gguf]'"
+                )
+        return Source(str(path.parent), {"gguf_file": path.name})
+    if path.is_dir():
+        return Source(str(path), {})
+    if spec.location.startswith((".", "/", "~")) or path.exists():
+        raise ModelFileError(
+            f"{spec.location!r} is not a folder; give the folder of a checkpoint, a .gguf file or "
+            "a name on the Hugging Face hub"
+        )
+    return Source(spec.location, {"revision": spec.get("revision", "main")}, on_hub=True)
+
+
+@dataclass(frozen=True, eq=False)
+class OpenedNetwork:
+    """What transformers made of a checkpoint.
+
+    Attributes
+    ----------
+    config
+        The configuration as it was read.
+    network
+        The network, in evaluation mode and without gradients, on the processor.
+    tokenizer
+        The tokenizer.
+    missing
+        Names of the network's weights that the checkpoint lacks, sorted.
+    """
+
+    config: Any
+    network: Any
+    tokenizer: Any
+    missing: list[str]
+
+
+def open_network(
+    source: Source, loader_for: Callable[[Any], Any], dtype: torch.dtype, what: str
+) -> OpenedNetwork:
+    """Read a checkpoint, from the local cache of the hub or else from the hub.
+
+    Parameters
+    ----------
+    source
+        Where it is.
+    loader_for
+        From the configuration to the class of transformers that loads the network.
+    dtype
+        Of the network's weights.
+    what
+        What is read, for messages.
+
+    Raises
+    ------
+    ModelFileError
+        If it cannot be read, and whatever `loader_for` raises.
+    """
+    with quiet():
+        for local in (True, False) if source.on_hub else (True,):
+            try:
+                return _open(source, loader_for, dtype, what, local)
+            except UNREADABLE as error:
+                if isinstance(error, ModelFileError):
+                    raise
+                reason: Exception = error
+    if isinstance(reason, UnpicklingError):
+        raise ModelFileError(
+            f"cannot load {what}: its weights are a damaged pickle, or one of more than numbers, "
+            "which is never run; use a checkpoint saved as safetensors"
+        ) from reason
+    where = (
+        "it is not in the local cache of the Hugging Face hub, and the hub does not give it"
+        if source.on_hub
+        else "transformers cannot read it"
+    )
+    first_words = " ".join(str(reason).split())[:200] or type(reason).__name__
+    raise ModelFileError(f"cannot load {what}: {where} ({first_words})") from reason
+
+
+def _open(
+    source: Source,
+    loader_for: Callable[[Any], Any],
+    dtype: torch.dtype,
+    what: str,
+    local: bool,
+) -> OpenedNetwork:
+    options: dict[str, Any] = {**source.options, "local_files_only": local}
+    settings, _ = PreTrainedConfig.get_config_dict(source.name, **options)
+    _check_settings(settings, what)
+    _check_indices(source, options, what)
+    config = AutoConfig.from_pretrained(source.name, trust_remote_code=False, **options)
+    loader = loader_for(config)
+    # A checkpoint may name a kernel of the hub here, which transformers would fetch and run.
+    config._attn_implementation = config._experts_implementation = None
+    tokenizer = AutoTokenizer.from_pretrained(source.name, trust_remote_code=False, **options)
+    network, info = loader.from_pretrained(
+        source.name,
+        config=config,
+        dtype=dtype,
+        output_loading_info=True,
+        trust_remote_code=False,
+        **options,
+    )
+    missing = sorted(str(key) for key in [*info["missing_keys"], *info["mismatched_keys"]])
+    return OpenedNetwork(config, network.eval().requires_grad_(False), tokenizer, missing)
+
+
+def _check_settings(settings: Mapping[str, Any], what: str) -> None:
+    """Refuse a configuration that needs code of its own, or more parts than any network has."""
+    kind = settings.get("model_type")
+    if "auto_map" in settings and kind not in CONFIG_MAPPING:
+        raise ModelFileError(
+            f"cannot load {what}: it is a model of type {kind!r} and runs only by code that comes "
+            "with it, which contstim never runs; use a checkpoint of a type that transformers has"
+        )
+    for name, value in _numbers(settings):
+        if value > _MOST_PARTS and _PARTS.search(name):
+            raise ModelFileError(
+                f"cannot load {what}: its configuration has {name}={value}, and no network is "
+                f"built with more than {_MOST_PARTS}; use a checkpoint that is not damaged"
+            )
+
+
+def _numbers(settings: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+    """Yield the whole numbers of a configuration by name, those of its parts included."""
+    for name, value in settings.items():
+        if isinstance(value, int):
+            yield name, value
+        elif isinstance(value, Mapping):
+            yield from _numbers(value)
+
+
+def _check_indices(source: Source, options: Mapping[str, Any], what: str) -> None:
+    """Refuse an index of weight files that names anything but files of its folder."""
+    if "gguf_file" in options:
+        return
+    for index in (SAFE_WEIGHTS_INDEX_NAME, WEIGHTS_INDEX_NAME):
+        path = cached_file(
+            source.name, index, _raise_exceptions_for_missing_entries=False, **options
+        )
+        if path is None:
+            continue
+        listed = json.loads(Path(path).read_text("utf-8"))
+        files = listed.get("weight_map") if isinstance(listed, dict) else None
+        if not isinstance(files, dict) or not files:
+            raise ModelFileError(f"cannot load {what}: {index} lists no weights; it is damaged")
+        for file in files.values():
+            if not isinstance(file, str) or file in {"", "..", "."} or re.search(r"[/\\]", file):
+                raise ModelFileError(
+                    f"cannot load {what}: {index} names {file!r}, which is no file of the "
+                    "checkpoint's folder; use a checkpoint that is not damaged"
+                )

@@ -1,0 +1,161 @@
+"""A checkpoint is data: nothing that comes with it is run, followed out of its folder or built."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from contstim.errors import ModelFileError
+from contstim.models.learnt.encoder import open_encoder
+from contstim.models.registry import load_model
+
+Tiny = Callable[[str], Path]
+
+WEIGHTS, WEIGHTS_INDEX = "model.safetensors", "model.safetensors.index.json"
+
+
+@pytest.fixture
+def folder(tiny: Tiny, tmp_path: Path) -> Path:
+    """Return a copy of a tiny checkpoint."""
+    return Path(shutil.copytree(tiny("bert"), tmp_path / "checkpoint"))
+
+
+def _configure(folder: Path, **settings: Any) -> None:
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text("utf-8")) | settings), "utf-8")
+
+
+def _refusal(folder: Path) -> str:
+    """Return what is said of a checkpoint, as a model and as an encoder."""
+    messages = []
+    for read in (lambda: load_model(f"hf:{folder}"), lambda: open_encoder(str(folder))):
+        with pytest.raises(ModelFileError) as error:
+            read()
+        messages.append(str(error.value).replace(" as an encoder", ""))
+    assert messages[0] == messages[1]
+    assert "\n" not in messages[0]
+    return messages[0]
+
+
+def _with_code(folder: Path) -> Path:
+    """Give a checkpoint code of its own, and return the file that this code would write."""
+    trace = folder.parent / "trace"
+    code = (
+        "from transformers import BertConfig\n"
+        f"open({str(trace)!r}, 'w').close()\n"
+        "class Config(BertConfig):\n    model_type = 'unheard-of'\n"
+    )
+    (folder / "code.py").write_text(code, "utf-8")
+    classes = {"AutoConfig": "code.Config", "AutoModelForMaskedLM": "code.Config"}
+    _configure(folder, model_type="unheard-of", auto_map=classes)
+    return trace
+
+
+def test_code_that_comes_with_a_checkpoint_is_not_run_after_a_yes(folder: Path) -> None:
+    trace = _with_code(folder)
+    script = "from contstim.cli import main; raise SystemExit(main())"
+    done = subprocess.run(
+        [sys.executable, "-c", script, "models", "info", f"hf:{folder}"],
+        input="y\n" * 20,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stderr == (
+        f"contstim: cannot load '{folder}': it is a model of type 'unheard-of' and runs only by "
+        "code that comes with it, which contstim never runs; use a checkpoint of a type that "
+        "transformers has\n"
+    )
+    assert (done.returncode, done.stdout, trace.exists()) == (2, "", False)
+
+
+def test_nobody_is_asked_about_code(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr("builtins.input", lambda text="": asked.append(text) or "y")
+    trace = _with_code(folder)
+    assert "contstim never runs" in _refusal(folder)
+    # Of a type that transformers has, its own code runs.
+    _configure(folder, model_type="bert")
+    load_model(f"hf:{folder}")
+    # A tokenizer has a configuration of its own.
+    (folder / "tokenizer.json").unlink()
+    settings = {"tokenizer_class": "Other", "auto_map": {"AutoTokenizer": ["code.Config", None]}}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings), "utf-8")
+    assert _refusal(folder).startswith(f"cannot load '{folder}': ")
+    assert (asked, trace.exists()) == ([], False)
+
+
+@pytest.mark.parametrize(
+    "name", ["_attn_implementation", "attn_implementation", "_experts_implementation"]
+)
+def test_a_kernel_that_a_configuration_names_is_not_fetched(folder: Path, name: str) -> None:
+    expected = load_model(f"hf:{folder}").score(["The dog saw a cat."])
+    _configure(folder, **{name: "somebody/kernels"})
+    model = load_model(f"hf:{folder}")
+    assert model.score(["The dog saw a cat."]).tolist() == expected.tolist()
+    assert open_encoder(str(folder)).network.config._attn_implementation == "sdpa"
+
+
+@pytest.mark.parametrize("weights", [b"", b"not weights", b"\x80\x02damaged" * 3])
+def test_damaged_weights_are_one_line(folder: Path, weights: bytes) -> None:
+    (folder / WEIGHTS).unlink()
+    (folder / "pytorch_model.bin").write_bytes(weights)
+    assert _refusal(folder).startswith(f"cannot load '{folder}': ")
+
+
+def test_a_pickle_of_more_than_weights_is_not_run(folder: Path) -> None:
+    class Trace:
+        def __reduce__(self) -> Any:
+            return Path.touch, (folder / "trace",)
+
+    (folder / WEIGHTS).unlink()
+    (folder / "pytorch_model.bin").write_bytes(pickle.dumps(Trace()))
+    assert _refusal(folder) == (
+        f"cannot load '{folder}': its weights are a damaged pickle, or one of more than numbers, "
+        "which is never run; use a checkpoint saved as safetensors"
+    )
+    assert not (folder / "trace").exists()
+
+
+@pytest.mark.parametrize("file", ["../../elsewhere", "/etc/passwd", "part/a.safetensors", "..", 3])
+def test_an_index_names_files_of_its_folder_alone(folder: Path, file: Any) -> None:
+    (folder / WEIGHTS).rename(folder.parent / "elsewhere")
+    index = {"metadata": {}, "weight_map": {"bert.embeddings.word_embeddings.weight": file}}
+    (folder / WEIGHTS_INDEX).write_text(json.dumps(index), "utf-8")
+    assert _refusal(folder) == (
+        f"cannot load '{folder}': {WEIGHTS_INDEX} names {file!r}, which is no file of the "
+        "checkpoint's folder; use a checkpoint that is not damaged"
+    )
+
+
+@pytest.mark.parametrize("index", [[], {}, {"weight_map": []}, {"weight_map": {}}])
+def test_an_index_without_weights_is_one_line(folder: Path, index: Any) -> None:
+    (folder / WEIGHTS).unlink()
+    (folder / WEIGHTS_INDEX).write_text(json.dumps(index), "utf-8")
+    assert _refusal(folder) == (
+        f"cannot load '{folder}': {WEIGHTS_INDEX} lists no weights; it is damaged"
+    )
+
+
+def test_weights_in_parts_are_read(folder: Path) -> None:
+    expected = load_model(f"hf:{folder}")
+    expected.network.model.save_pretrained(folder, max_shard_size="20KB")
+    (folder / WEIGHTS).unlink()
+    assert len(list(folder.glob("model-*.safetensors"))) > 1
+    assert load_model(f"hf:{folder}").fingerprint == expected.fingerprint
+
+
+@pytest.mark.parametrize("name", ["num_hidden_layers", "num_attention_heads", "n_experts"])
+def test_absurd_sizes_are_refused_before_anything_is_built(folder: Path, name: str) -> None:
+    _configure(folder, text_config={name: 10**12})
+    assert _refusal(folder) == (
+        f"cannot load '{folder}': its configuration has {name}={10**12}, and no network is built "
+        "with more than 10000; use a checkpoint that is not damaged"
+    )
