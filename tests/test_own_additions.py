@@ -13,7 +13,6 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 import torch
@@ -22,7 +21,6 @@ from small import make_study
 from tiny_transformers import save_checkpoint
 
 import contstim
-from contstim.evaluation import FORMATS, read_choices
 from contstim.models.hf.metrics import METRICS
 from contstim.selection.triplets import OBJECTIVES, triplet_objective
 
@@ -151,49 +149,6 @@ def test_a_strategy(tmp_path: Path) -> None:
     assert len(pd.read_csv(out / "synthesized.csv")) > 0
 
 
-def test_an_importer(tmp_path: Path) -> None:
-    site = added(
-        tmp_path,
-        "two_buttons",
-        "evaluation/importers",
-        "evaluation/importers/__init__.py",
-        {
-            "from contstim.tables import read_table, require_columns\n": (
-                "from contstim.evaluation.importers.two_buttons import read_two_buttons\n"
-            ),
-            '    "golan2023": read_golan2023,\n': '    "two-buttons": read_two_buttons,\n',
-        },
-    )
-    rng = np.random.default_rng(0)
-    rows = [(p, f"A {i} b.", f"C {i} d.", rng.choice(["F", "J"])) for p in "abc" for i in range(8)]
-    table = pd.DataFrame(rows, columns=["person", "left", "right", "key"])
-    table.to_csv(tmp_path / "keys.csv", index=False)
-    sentences = [*table["left"].unique(), *table["right"].unique()]
-    scores = pd.DataFrame({"sentence": sentences})
-    for model in ("m1", "m2"):
-        scores[model] = rng.normal(size=len(sentences))
-    scores.to_csv(tmp_path / "scores.csv", index=False)
-    words = ["evaluate", "keys.csv", "--format", "two-buttons", "--scores", "scores.csv"]
-    ended = run(site, *words, "--bootstrap", "5", "--out", "out")
-    assert ended.returncode == 0, ended.stderr
-    assert (tmp_path / "out").is_dir()
-    read = (
-        "from contstim.evaluation import read_choices\n"
-        "choices = read_choices('keys.csv', 'two-buttons').choices\n"
-        "print(choices.sort_values(['participant', 'sentence_1'])['rating'].tolist())\n"
-    )
-    ended = run_code(site, read)
-    expected = table.sort_values(["person", "left"])["key"].map({"F": -2.5, "J": 2.5}).tolist()
-    assert ended.stdout == f"{expected}\n", ended.stderr
-    table.loc[4, "key"] = "K"
-    table.to_csv(tmp_path / "keys.csv", index=False)
-    ended = run(site, *words, "--out", "other")
-    assert (ended.returncode, ended.stderr) == (
-        2,
-        "contstim: a key is neither F nor J (row 5)\n",
-    )
-
-
 def test_a_stage(tmp_path: Path) -> None:
     site = added(
         tmp_path,
@@ -228,18 +183,12 @@ def test_a_stage(tmp_path: Path) -> None:
 
 def test_from_outside_in_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(OWN)
-    own = {name: import_module(name) for name in ("word_r2l", "best_of_some", "two_buttons")}
+    own = {name: import_module(name) for name in ("word_r2l", "best_of_some")}
     monkeypatch.setitem(METRICS, "pll-word-r2l", own["word_r2l"].word_r2l)
     spec = f"hf:{save_checkpoint('bert', tmp_path / 'bert')}?metric="
     models = [contstim.load_model(spec + name) for name in ("pll-word-r2l", "pll")]
     one, other = (model.score(["the unhappy dog barks"])[0] for model in models)
     assert one != pytest.approx(other, abs=1e-4)
-    monkeypatch.setitem(FORMATS, "two-buttons", own["two_buttons"].read_two_buttons)
-    columns = ["person", "left", "right", "key"]
-    choices = pd.DataFrame(
-        [["a", "b c.", "c b.", "F"], ["b", "b c.", "c b.", "J"]], columns=columns
-    )
-    assert list(read_choices(choices, format="two-buttons").choices["rating"]) == [-2.5, 2.5]
     monkeypatch.setitem(OBJECTIVES, "first", None)  # forgotten again afterwards
     triplet_objective("first", larger_is_better=False)(lambda rows: rows["natural_lp_1"])
     values = {"model_1": "a", "model_2": "b", "natural": ["n", "m"]}

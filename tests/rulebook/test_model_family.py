@@ -1,4 +1,4 @@
-"""A model family of another's installed package, used by its spec wherever models are."""
+"""A model family in one file: by its spec wherever models are, in plans, workers and on Dask."""
 
 from pathlib import Path
 
@@ -16,34 +16,7 @@ from contstim.models.registry import score_kind
 from contstim.pipeline import InProcess
 from contstim.pipeline.running import read_study_plan, run_study
 
-MODULE = '''
-"""A model of word lengths."""
-import numpy as np
-from contstim import Event, SentenceModel, SentenceParts
-
-
-class LengthModel(SentenceModel):
-    event = Event(units="words", start="none", end="none", punctuation="keep")
-
-    def __init__(self, spec):
-        spec.check_options([])
-        super().__init__(spec)
-        self.letter = float(spec.location)
-
-    @property
-    def fingerprint(self):
-        return str(self.letter)
-
-    def knows(self, words):
-        return np.ones(len(words), dtype=bool)
-
-    def parts(self, sentences):
-        return [self._one(sentence.split()) for sentence in sentences]
-
-    def _one(self, words):
-        values = np.array([-self.letter * len(word) for word in words])
-        return SentenceParts(tuple(words), values, np.arange(len(words)), len(words))
-'''
+MODULE = (Path(__file__).parents[1] / "own/word_lengths.py").read_text("utf-8")
 
 
 def install_lengths(folder: Path, monkeypatch: pytest.MonkeyPatch, module: str = MODULE) -> None:

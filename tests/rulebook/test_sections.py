@@ -1,0 +1,29 @@
+"""Each section of the rulebook names a test that adds such a thing, and each test has a section."""
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+#: Sections whose test is still to come.
+NOT_YET = {
+    "A metric of masked models",
+    "A reduction",
+    "An objective of a search",
+    "A constraint of a search",
+    "A strategy",
+    "An objective of a selection",
+    "A constraint of a selection",
+    "A presentation of the experiment",
+    "A stage of a pipeline",
+}
+
+
+def test_every_section_has_its_test_and_every_test_its_section():
+    text = (ROOT / "docs/rulebook.md").read_text("utf-8")
+    sections = dict(re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL))
+    tests = {
+        name: re.findall(r"`tests/rulebook/(\w+\.py)`", body) for name, body in sections.items()
+    }
+    assert {name for name, files in tests.items() if not files} == NOT_YET
+    there = {path.name for path in Path(__file__).parent.glob("test_*.py")} - {Path(__file__).name}
+    assert {file for files in tests.values() for file in files} == there
