@@ -109,9 +109,11 @@ def _stopping_said(plan: AdaptivePlan) -> str:
         f"difference fail on either side with probability {stop.alpha:g} / M. The study stops "
         "when one model's differences from all others are above 0 (best), when all differences "
         f"among the models that may still be best are within ±{stop.margin:g} (equivalent), or "
-        f"when neither is to be expected within {stop.participants} participants (futile), and "
-        f"at {stop.participants} participants. The probability that a model is ever called "
-        f"best that is not is at most {stop.alpha:g}, however often one looks."
+        f"when neither is to be expected within {stop.participants} participants even if "
+        "differences are from then on at the most favourable ends of their sequences (futile), "
+        f"and at {stop.participants} participants. The probability that a model is ever called "
+        f"best that is not is at most {stop.alpha:g}, however often one looks, provided that the "
+        "model that is truly best stays the same."
     )
 
 

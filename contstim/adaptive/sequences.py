@@ -6,15 +6,18 @@ a study may be stopped whenever it says enough. Nothing here needs a model or a 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from scipy.special import gammainc, gammaln, logsumexp
 
-from contstim.arrays import FloatArray
+from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InputError
 
 _TRUNCATION = 0.75  # of bets, a share of the largest that could not be lost wholly
 _N_MEANS = 2001
 _STEPS = 60
+_BEST_AT = 30.0  # units at which intervals are narrow
 _VARIANCE = 0.01  # of a unit's values, in units of the range squared, for which ends are tuned
 
 
@@ -22,7 +25,7 @@ def mean_sequence(
     values: FloatArray,
     alpha: float,
     bounds: tuple[float, float] = (-1.0, 1.0),
-    best_at: float = 30.0,
+    best_at: float = _BEST_AT,
 ) -> tuple[FloatArray, FloatArray]:
     """Return a confidence sequence for running means, which may change from unit to unit.
 
@@ -69,7 +72,7 @@ def log_e_above(
     alpha: float,
     bounds: tuple[float, float] = (-1.0, 1.0),
     than: float | FloatArray = 0.0,
-    best_at: float = 30.0,
+    best_at: float = _BEST_AT,
 ) -> FloatArray:
     """Return the log e-values against "the running mean is at most `than`", shape (..., P).
 
@@ -120,13 +123,12 @@ def betting_sequence(
         most_up, most_down = truncation / means, truncation / (1 - means)
     shape = scaled.shape[:-1]
     up, down = np.zeros((*shape, n_means)), np.zeros((*shape, n_means))
-    total, deviations, variance = (np.full(shape, v) for v in (0.5, 0.25, 0.25))
     lower, upper = np.empty(scaled.shape), np.empty(scaled.shape)
     lowest, highest = np.zeros(shape, dtype=np.int64), np.full(shape, n_means - 1)
-    for t in range(scaled.shape[-1]):
-        x = scaled[..., t]
-        bet = np.sqrt(2 * np.log(2 / alpha) / (variance * (t + 1) * np.log1p(t + 1)))[..., None]
-        gap = x[..., None] - means
+    units = np.arange(1, scaled.shape[-1] + 1)
+    bets = _bets(_variances(scaled)[..., :-1], units, alpha)
+    for t in range(len(units)):
+        bet, gap = bets[..., t, None], scaled[..., t, None] - means
         up += np.log1p(np.minimum(bet, most_up) * gap)
         down += np.log1p(-np.minimum(bet, most_down) * gap)
         capital = np.maximum(up, down) + np.log(0.5)
@@ -138,18 +140,109 @@ def betting_sequence(
         lowest = np.maximum(lowest, np.maximum(first - 1, 0))
         highest = np.minimum(highest, np.minimum(last + 1, n_means - 1))
         lower[..., t], upper[..., t] = means[lowest], means[highest]
-        total = total + x
-        deviations = deviations + (x - total / (t + 2)) ** 2
-        variance = deviations / (t + 2)
     return _within(bounds, lower, upper)
 
 
-def room(spread: float, alpha: float, best_at: float = 30.0) -> float:
-    """Return how far a sum may lie from its expectation, once values have spread so far.
+def _variances(scaled: FloatArray) -> FloatArray:
+    """Return the variance of the values before each unit and after the last, begun with 1/4."""
+    shape, n = scaled.shape[:-1], scaled.shape[-1]
+    count = np.arange(2, n + 2)
+    totals = np.concatenate([np.full((*shape, 1), 0.5), scaled], axis=-1).cumsum(axis=-1)[..., 1:]
+    squares = (scaled - totals / count) ** 2
+    sums = np.concatenate([np.full((*shape, 1), 0.25), squares], axis=-1).cumsum(axis=-1)
+    return np.asarray(sums / np.arange(1, n + 2))
 
-    For foresight: in units of the range, one side of `mean_sequence` failing with `alpha`.
+
+def _bets(variances: FloatArray, units: FloatArray | IntArray, alpha: float) -> FloatArray:
+    return np.asarray(np.sqrt(2 * np.log(2 / alpha) / (variances * units * np.log1p(units))))
+
+
+@dataclass(frozen=True, eq=False)
+class Outlook:
+    """What is supposed of participants who are still to come, to foresee a confidence sequence.
+
+    Attributes
+    ----------
+    mean, variance
+        Of their values, shape (R,), of R rows of values.
+    units
+        All participants there are then, after those seen, ascending, shape (K,).
     """
-    return float(_boundary(np.array([spread]), alpha, _VARIANCE * best_at)[0])
+
+    mean: FloatArray
+    variance: FloatArray
+    units: IntArray
+
+    def scaled(self, bounds: tuple[float, float]) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance, shape (R, 1), in units of the range, as it allows."""
+        low, high = bounds
+        mean = np.clip((self.mean - low) / (high - low), 0.0, 1.0)
+        variance = np.minimum(self.variance / (high - low) ** 2, mean * (1 - mean))
+        return mean[:, None], variance[:, None]
+
+
+def mean_ahead(
+    values: FloatArray,
+    outlook: Outlook,
+    alpha: float,
+    bounds: tuple[float, float] = (-1.0, 1.0),
+    than: float = 0.0,
+) -> FloatArray:
+    """Return log e-values against "the running mean is at most `than`" that are to be expected.
+
+    Parameters
+    ----------
+    values
+        So far, shape (R, P).
+    outlook
+        Of whom is still to come.
+    alpha, bounds, than
+        As for `log_e_above`.
+
+    Returns
+    -------
+    array
+        Shape (R, K). From log(2 / alpha) on the lower end of `mean_sequence` is above `than`.
+    """
+    scaled = _scaled(values, alpha, bounds)
+    low, high = bounds
+    mean, variance = outlook.scaled(bounds)
+    total, spread = (part[:, -1:] for part in _running(scaled))
+    further = outlook.units - scaled.shape[-1]
+    above = total + further * mean - outlook.units * (than - low) / (high - low)
+    return _log_mixture(above, spread + further * variance, _VARIANCE * _BEST_AT)
+
+
+def betting_ahead(
+    values: FloatArray,
+    outlook: Outlook,
+    alpha: float,
+    bounds: tuple[float, float] = (-1.0, 1.0),
+    than: float = 0.0,
+) -> FloatArray:
+    """Return log e-values as `mean_ahead` does, those by which `betting_sequence` goes.
+
+    They are the largest so far, as the sequence's ends are running intersections. Values to come
+    are taken to be one standard deviation above and below their mean, half and half.
+    """
+    scaled = _scaled(values, alpha, bounds)
+    low, high = bounds
+    least = (than - low) / (high - low)
+    most = _TRUNCATION / least if least > 0 else np.inf
+    n = scaled.shape[-1]
+    variances = _variances(scaled)
+    bets = _bets(variances[:, :-1], np.arange(1, n + 1), alpha)
+    before = np.log1p(np.minimum(bets, most) * (scaled - least)).cumsum(axis=1)
+    mean, variance = outlook.scaled(bounds)
+    further = outlook.units - n
+    # The variance that bets go by, when that of those to come has been seen.
+    by_then = (variances[:, -1:] * (n + 1) + further * variance) / (outlook.units + 1)
+    bets = np.minimum(_bets(by_then, outlook.units, alpha), most)
+    values_ahead = (np.clip(mean + side * np.sqrt(variance), 0, 1) for side in (-1, 1))
+    gains = sum(np.log1p(bets * (value - least)) / 2 for value in values_ahead)
+    ahead = before[:, -1:] + (gains * np.diff(further, prepend=0)).cumsum(axis=1)
+    highest = np.maximum.accumulate(ahead, axis=1)
+    return np.asarray(np.maximum(highest, before.max(axis=1, keepdims=True)))
 
 
 def fit_e_value(

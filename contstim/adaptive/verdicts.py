@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -9,8 +10,14 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
-from contstim.adaptive.sequences import betting_sequence, mean_sequence, room
-from contstim.arrays import FloatArray, IntArray
+from contstim.adaptive.sequences import (
+    Outlook,
+    betting_ahead,
+    betting_sequence,
+    mean_ahead,
+    mean_sequence,
+)
+from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError
 from contstim.settings import Count, one_of, settings
 
@@ -20,6 +27,14 @@ COMPARED_BY = ("accuracy", "log-score")
 ESTIMANDS = ("asked", "pool")
 
 _FARTHEST = 1000  # times as many participants: what is further off is not foreseen
+_STEPS = 300  # up to there
+#: Confidence sequences and their foresight, by `Stopping.constant`.
+_SEQUENCES: dict[
+    bool, tuple[Callable[..., tuple[FloatArray, FloatArray]], Callable[..., FloatArray]]
+] = {
+    False: (mean_sequence, mean_ahead),
+    True: (betting_sequence, betting_ahead),
+}
 
 
 @settings
@@ -134,8 +149,14 @@ def verdicts(
     -----
     With M models each side of each interval may fail with probability alpha / M: a model is called
     best wrongly only if one of at most M true differences, those from one truly best model, is
-    missed on one side. Equivalence is claimed where the intervals of all pairs that may still be
-    best lie within the margin.
+    missed on one side. That supposes that the truly best model stays the same, as it does with
+    `Stopping.constant`; where running means are covered and the best of three or more models
+    changes, the bound is alpha for each model that is best at some time. Equivalence is claimed
+    where the intervals of all pairs that may still be best lie within the margin.
+
+    A study is futile if no verdict is to be expected within the budget, by the same sequence, even
+    if differences of those to come are at the most favourable ends of the intervals by now. How
+    many participants are needed is foreseen from the differences so far.
     """
     if len(models) < 2:
         raise InputError(f"{len(models)} model cannot be told from others; give two or more")
@@ -145,15 +166,20 @@ def verdicts(
     first, second = np.triu_indices(len(models), 1)
     differences = (means[:, first] - means[:, second]).T
     of_trials = scores[:, first] - scores[:, second]
-    sequence = betting_sequence if stopping.constant else mean_sequence
-    low, high = sequence(differences, min(1.0, 2 * stopping.alpha / len(models)), bounds)
+    sequence, _ = _SEQUENCES[stopping.constant]
+    low, high = sequence(differences, _level(stopping, len(models)), bounds)
     told = []
     for look in range(1, len(means) + 1) if every else [len(means)]:
         seen = person < look
         within = _within(person[seen], of_trials[seen])
-        known = _Look(differences[:, :look], *within, stopping, len(models), bounds[1] - bounds[0])
-        told.append(known.verdict(low[:, look - 1], high[:, look - 1], models))
+        known = _Look(differences[:, :look], *within, stopping, models, bounds)
+        told.append(known.verdict(low[:, look - 1], high[:, look - 1]))
     return told
+
+
+def _level(stopping: Stopping, n_models: int) -> float:
+    """Return how often a confidence sequence of two models may fail, both sides together."""
+    return min(1.0, 2 * stopping.alpha / n_models)
 
 
 def _within(person: IntArray, differences: FloatArray) -> tuple[FloatArray, float]:
@@ -177,23 +203,23 @@ class _Look:
     within, trials
         Their variance within participants, shape (pairs of models,), NaN where nobody had two
         trials; and trials a participant.
-    stopping, n_models
-        The rule, and how many models it is about.
-    scale
-        Between the bounds of differences.
+    stopping, models
+        The rule, and the models that it is about.
+    bounds
+        Of differences.
     """
 
     differences: FloatArray
     within: FloatArray
     trials: float
     stopping: Stopping
-    n_models: int
-    scale: float
+    models: list[str]
+    bounds: tuple[float, float]
 
-    def verdict(self, low: FloatArray, high: FloatArray, models: list[str]) -> Verdict:
+    def verdict(self, low: FloatArray, high: FloatArray) -> Verdict:
         """Return the verdict from the ends of the confidence sequences by now."""
-        n, most_people = self.differences.shape[1], self.stopping.participants
-        first, second = np.triu_indices(self.n_models, 1)
+        models, n, most_people = self.models, self.differences.shape[1], self.stopping.participants
+        first, second = np.triu_indices(len(models), 1)
         apart = (low > 0) | (high < 0)
         pairs = pd.DataFrame(
             {
@@ -206,77 +232,139 @@ class _Look:
             }
         )
         worse = np.union1d(second[low > 0], first[high < 0])
-        left = np.setdiff1d(np.arange(self.n_models), worse)
+        left = np.setdiff1d(np.arange(len(models)), worse)
         refuted = bool((low > high).any()) or not len(left)  # only running intersections can be
         names = tuple(models) if refuted else tuple(models[k] for k in left)
 
-        def told(kind: str, text: str) -> Verdict:
+        def reached(kind: str, text: str) -> Verdict:
             return Verdict(kind, names, text, n, pairs)
 
         if refuted:
             changed = "models' differences change from participant to participant"
-            said = f"{changed}, so intervals contradict one another"
-            return told("go on", f"go on: {said}; give stopping.constant = false")
-        if len(left) == 1:
-            unsettled = ~apart & ((first == left[0]) | (second == left[0]))
-            if not unsettled.any():
-                best = f"{names[0]} is best, apart from all others"
-                return told("best", f"{best}, after {n} participants")
-        else:
-            unsettled = np.isin(first, left) & np.isin(second, left)
-            if (np.maximum(np.abs(low), np.abs(high))[unsettled] < self.stopping.margin).all():
+            contradicted = f"{changed}, so intervals contradict one another"
+            return reached("go on", f"go on: {contradicted}; give stopping.constant = false")
+        among = np.isin(first, left) & np.isin(second, left)
+        if len(left) > 1:
+            if (np.maximum(np.abs(low), np.abs(high))[among] < self.stopping.margin).all():
                 alike = f"{', '.join(names[:-1])} and {names[-1]} are equivalent"
-                said = f"{alike} within {self.stopping.margin:g}, after {n} participants"
-                return told("equivalent", said)
-        # The two models that are hardest to settle decide how long it will take.
-        needed = {pair: self._people_needed(pair) for pair in np.flatnonzero(unsettled).tolist()}
-        hardest = max(needed, key=lambda pair: needed[pair])
-        people = needed[hardest]
+                within = f"{alike} within {self.stopping.margin:g}, after {n} participants"
+                return reached("equivalent", within)
+        elif apart[(first == left[0]) | (second == left[0])].all():
+            best = f"{names[0]} is best, apart from all others"
+            return reached("best", f"{best}, after {n} participants")
+        # Of the leader's differences, that which is hardest to settle decides how long it takes.
+        leader = left[self._means[left].argmax()]
+        leaders = (first == leader) | (second == leader)
+        unsettled = np.flatnonzero(~apart & leaders & (among | (len(left) == 1)))
+        needed = self._people_needed(unsettled)
+        hardest, people = unsettled[needed.argmax()], needed.max()
         more = "more participants than can be foreseen"
         if np.isfinite(people):
-            more = f"about {max(1, int(people) - n)} more participants"
+            more = f"about {int(people) - n} more participants"
         wanted = f"{models[first[hardest]]} and {models[second[hardest]]} need {more}"
         if people <= most_people:
-            return told("go on", f"go on: {wanted}")
+            return reached("go on", f"go on: {wanted}")
         if trials := self._trials_needed(hardest):
             either = f"{wanted}, more than the {most_people} there can be"
-            return told("go on", f"go on: {either}; or about {trials} more trials a participant")
-        if n < min(10, most_people):  # too few to foresee anything
-            return told("go on", f"go on: {n} participants foretell nothing")
-        return told("futile", f"futile within {most_people} participants: {wanted}")
+            return reached("go on", f"go on: {either}; or about {trials} more trials a participant")
+        if self._may_settle(low, high, left):
+            return reached("go on", f"go on: {wanted}, fewer if they differ more than so far")
+        return reached("futile", f"futile within {most_people} participants: {wanted}")
 
-    def _settles(self, pair: int, variance: float, people: float) -> bool:
-        """Return whether a pair would be settled, apart or equivalent, if it goes on like this."""
-        mean = abs(float(self.differences[pair].mean()))
-        spread = max(variance / self.scale**2, 1e-6)
-        half = self.scale * room(spread * people, self.stopping.alpha / self.n_models) / people
-        return mean > half or mean + half < self.stopping.margin
+    @property
+    def _means(self) -> FloatArray:
+        """The models' scores, shape (M,), but for a constant."""
+        m = len(self.models)
+        first, second = np.triu_indices(m, 1)
+        means, scores = self.differences.mean(axis=1), np.zeros(m)
+        np.add.at(scores, first, means)
+        np.subtract.at(scores, second, means)
+        return scores
 
-    def _people_needed(self, pair: int) -> float:
+    @property
+    def _variances(self) -> FloatArray:
+        """Of participants, shape (pairs of models,); that of a coin's tosses while there is one."""
+        if self.differences.shape[1] > 1:
+            return np.asarray(self.differences.var(axis=1))
+        low, high = self.bounds
+        return np.full(len(self.differences), (high - low) ** 2 / 4)
+
+    def _ahead(
+        self, rows: IntArray, mean: FloatArray, variance: FloatArray, units: IntArray
+    ) -> tuple[BoolArray, BoolArray, BoolArray]:
+        """Return whether differences are to be above 0, below it and within the margin.
+
+        Parameters
+        ----------
+        rows
+            Of `differences`, shape (R,).
+        mean, variance
+            Of those to come, shape (R,).
+        units
+            After so many participants, those who are there counted, shape (K,).
+
+        Returns
+        -------
+        tuple
+            Each of shape (R, K).
+        """
+        _, ahead = _SEQUENCES[self.stopping.constant]
+        level = _level(self.stopping, len(self.models))
+
+        def above(sign: int, than: float) -> BoolArray:
+            low, high = sorted(sign * end for end in self.bounds)
+            outlook = Outlook(sign * mean, variance, units)
+            e_values = ahead(sign * self.differences[rows], outlook, level, (low, high), than)
+            return np.asarray(e_values >= np.log(2 / level))
+
+        margin = self.stopping.margin
+        return above(1, 0.0), above(-1, 0.0), above(1, -margin) & above(-1, -margin)
+
+    def _people_needed(self, rows: IntArray) -> FloatArray:
+        """Return after how many participants each is settled, if those to come are like these."""
         n = self.differences.shape[1]
-        variance = float(np.var(self.differences[pair]) if n > 1 else 0.25 * self.scale**2)
-        high = float(n)
-        while not self._settles(pair, variance, high):
-            high *= 2
-            if high > _FARTHEST * n:
-                return float("inf")
-        low = high / 2
-        while high - low > 1:
-            middle = float(round((low + high) / 2))
-            if self._settles(pair, variance, middle):
-                high = middle
-            else:
-                low = middle
-        return float(max(high, n + 1.0))
+        units = _units(n, _FARTHEST * n)
+        means, variances = self.differences[rows].mean(axis=1), self._variances[rows]
+        settled = np.logical_or.reduce(self._ahead(rows, means, variances, units))
+        return np.where(settled.any(axis=1), units[settled.argmax(axis=1)], np.inf)
 
-    def _trials_needed(self, pair: int) -> int:
+    def _trials_needed(self, row: int) -> int:
         """Return how many more trials a participant would settle it in the budget, 0 if none."""
-        values, within = self.differences[pair], float(self.within[pair])
-        if len(values) < 3 or not np.isfinite(within):
+        values, within = self.differences[row], float(self.within[row])
+        n, budget = len(values), self.stopping.participants
+        if n < 3 or n >= budget or not np.isfinite(within):
             return 0
         between = max(0.0, float(np.var(values, ddof=1)) - within / self.trials)
         for times in (1.25, 1.5, 2, 3, 4, 6):
-            variance = between + within / (self.trials * times)
-            if self._settles(pair, variance, self.stopping.participants):
+            variance = np.array([between + within / (self.trials * times)])
+            rows, mean = np.array([row]), values.mean(keepdims=True)
+            if any(seen[0, -1] for seen in self._ahead(rows, mean, variance, _units(n, budget))):
                 return int(np.ceil(self.trials * (times - 1)))
         return 0
+
+    def _may_settle(self, low: FloatArray, high: FloatArray, left: IntArray) -> bool:
+        """Return whether a verdict within the budget is to be expected of any allowed differences.
+
+        That some model is best, or that those that are not worse than another are equivalent: each
+        difference of those to come is taken at the end of its interval that serves this.
+        """
+        n, budget, m = self.differences.shape[1], self.stopping.participants, len(self.models)
+        if n >= budget:
+            return False
+        rows, units = np.arange(len(low)), _units(n, budget)
+        # What brings the mean of all to 0.
+        closest = np.clip(-n * self.differences.mean(axis=1) / (budget - n), low, high)
+        ahead = (self._ahead(rows, end, self._variances, units) for end in (high, low, closest))
+        above, below, alike = (seen[k][:, -1] for k, seen in enumerate(ahead))
+        first, second = np.triu_indices(m, 1)
+        better, same = np.eye(m, dtype=bool), np.eye(m, dtype=bool)
+        better[first, second], better[second, first] = above, below
+        same[first, second] = same[second, first] = alike
+        beaten = (better & ~np.eye(m, dtype=bool)).any(axis=0)
+        best, equivalent = better[left].all(axis=1), (same[left] | beaten).all(axis=1)
+        return bool((best | (equivalent & (same[left].sum(axis=1) > 1))).any())
+
+
+def _units(seen: int, most: int) -> IntArray:
+    """Return numbers of participants from those seen to the most, ever further apart."""
+    return np.unique(np.geomspace(seen + 1, most, _STEPS).round()).astype(np.int64)

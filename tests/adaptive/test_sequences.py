@@ -5,9 +5,12 @@ import pytest
 from scipy import integrate
 
 from contstim.adaptive.sequences import (
+    Outlook,
+    betting_ahead,
     betting_sequence,
     fit_e_value,
     log_e_above,
+    mean_ahead,
     mean_sequence,
 )
 from contstim.errors import InputError
@@ -139,3 +142,21 @@ def test_what_makes_no_sense_is_refused(arguments, message):
         with pytest.raises(InputError) as error:
             sequence(*arguments)
         assert message in str(error.value)
+
+
+def test_what_is_foreseen_comes_to_pass_if_those_to_come_are_as_supposed():
+    values = RNG.normal(0.1, 0.3, 15).clip(-1, 1)
+    units = np.array([20, 40, 80, 160])
+    to_come = 0.15 + 0.2 * np.resize([1.0, -1.0], 145)
+    then = np.concatenate([values, to_come])
+    outlook = Outlook(np.array([0.15]), np.array([0.04]), units)
+    for than in (-0.05, 0.0):
+        own = log_e_above(then, 0.05, than=than)[units - 1]
+        ahead = mean_ahead(values[None], outlook, 0.05, than=than)[0]
+        np.testing.assert_allclose(ahead, own, rtol=0.03, atol=0.05)
+    every = Outlook(outlook.mean, outlook.variance, np.arange(16, 161))
+    for than in (-0.05, 0.0, 0.05):
+        lower = betting_sequence(then, 0.05)[0]
+        first = int(np.argmax(lower >= than - 0.001)) + 1  # ends lie on the next candidate outside
+        ahead = betting_ahead(values[None], every, 0.05, than=than)[0]
+        assert every.units[ahead >= np.log(40)][0] == pytest.approx(first, abs=3)

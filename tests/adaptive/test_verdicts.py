@@ -59,10 +59,38 @@ def test_what_cannot_be_settled_within_the_budget_is_futile():
     assert last.text.startswith("futile within 40 participants: a and b need")
 
 
+@pytest.mark.parametrize("constant", [False, True])
+def test_studies_that_would_be_decided_are_not_called_futile_before(constant):
+    """A difference of .16, which 100 participants of 20 trials each nearly always settle."""
+    for seed in range(10):
+        right = np.random.default_rng(seed).random(2000) < 0.58
+        scores = np.stack([right, ~right], axis=1).astype(float)
+        person, stopping = np.repeat(np.arange(100), 20), Stopping(constant=constant)
+        kinds = [v.kind for v in verdicts(person, scores, ["a", "b"], stopping)]
+        assert "best" in kinds
+        assert "futile" not in kinds
+
+
+def test_two_losers_that_are_alike_do_not_make_a_study_futile():
+    rng = np.random.default_rng(0)
+    person, scores = answers((0.75, 0.5, 0.5), 60, 20, rng)
+    found = verdicts(person, scores, ["a", "b", "c"], Stopping(participants=60))
+    assert found[-1].models == ("a",)
+    assert {verdict.kind for verdict in found} == {"go on", "best"}
+    assert all(" a and " in v.text for v in found if v.kind == "go on")
+
+
+def test_equal_models_become_futile_before_the_budget_ends():
+    right = np.random.default_rng(4).random(2000) < 0.5
+    person, scores = np.repeat(np.arange(100), 20), np.stack([right, ~right], axis=1).astype(float)
+    kinds = [v.kind for v in verdicts(person, scores, ["a", "b"], Stopping())]
+    assert kinds.index("futile") < 80
+
+
 def test_more_trials_are_advised_where_they_help_and_more_people_where_not():
     rng = np.random.default_rng(2)
     person, scores = answers((0.8, 0.5), 20, 2, rng)
-    noisy = verdicts(person, scores, ["a", "b"], Stopping(participants=40))[-1]
+    noisy = verdicts(person, scores, ["a", "b"], Stopping(participants=45))[-1]
     assert noisy.kind == "go on"
     assert "more trials a participant" in noisy.text
     lots = verdicts(person, scores, ["a", "b"], Stopping(participants=5000))[-1]

@@ -1,14 +1,17 @@
 """`contstim watch`, `contstim preregister`, and `evaluate --plan` with an adaptive plan."""
 
 import html
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
+from adaptive_studies import PLAN as SMALL
 from adaptive_studies import make_adaptive
 from scipy.special import expit
 from talking import answers_to, opening
 
+from contstim.adaptive.verdicts import Stopping
 from contstim.cli import main
 from contstim.experiment.store import Store
 
@@ -192,7 +195,7 @@ def test_evaluate_says_where_the_data_depart_from_the_plan(files, capsys):
 
 
 def test_the_report_of_an_adaptive_study_has_three_answers_and_its_design(tmp_path, capsys):
-    study = make_adaptive(tmp_path)
+    study = make_adaptive(tmp_path, replace(SMALL, stopping=Stopping(participants=60)))
     with Store(study) as store:
         for name in ("Ada", "Bo"):
             token, bundle, _ = store.open(opening(study, name)).result()
