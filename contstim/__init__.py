@@ -29,12 +29,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from contstim import datasets
     from contstim.errors import ContstimError
+    from contstim.evaluation.answer import answer_sentences
     from contstim.evaluation.evaluate import evaluate
     from contstim.evaluation.importers import read_choices
     from contstim.evaluation.report import write_report
     from contstim.evaluation.result import Evaluation
     from contstim.evaluation.simulate import Simulation, simulate_choices
-    from contstim.evaluation.wording import answer_sentences
     from contstim.models import ModelSpec
     from contstim.models.base import (
         Event,
@@ -110,7 +110,7 @@ _PLACES = {
     "Vocabulary": "text.vocabulary",
     "WordList": "text",
     "WordOptions": "text.words",
-    "answer_sentences": "evaluation.wording",
+    "answer_sentences": "evaluation.answer",
     "bundled_vocabulary": "text.vocabulary",
     "check_design": "selection.design",
     "check_model": "models.check",

@@ -31,10 +31,10 @@ from contstim import datasets
 from contstim.cli.experiment import serve_study
 from contstim.cli.parsing import CommandParser, output_folder, port
 from contstim.errors import InputError, OutputError
+from contstim.evaluation.answer import answer_sentences
 from contstim.evaluation.evaluate import evaluate
 from contstim.evaluation.report import write_report
 from contstim.evaluation.result import Evaluation
-from contstim.evaluation.wording import answer_sentences
 from contstim.experiment.new import example_study
 from contstim.experiment.study import read_study
 from contstim.files import write_whole

@@ -24,6 +24,7 @@ import pandas as pd
 from contstim.cli.common import add_exclusions, given_rules, tell
 from contstim.cli.parsing import CommandParser, given, number, whole_number
 from contstim.errors import InputError
+from contstim.evaluation.answer import answer_sentences
 from contstim.evaluation.choices import HumanData
 from contstim.evaluation.evaluate import evaluate
 from contstim.evaluation.exclusion import exclude, leave_out_unknown
@@ -40,7 +41,6 @@ from contstim.evaluation.scores import (
     unscored_catch,
 )
 from contstim.evaluation.trials import TrialData
-from contstim.evaluation.wording import answer_sentences
 from contstim.models.registry import load_model
 from contstim.selection.people import unit_sentence
 from contstim.tables import KIND, read_table

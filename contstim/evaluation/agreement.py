@@ -13,6 +13,7 @@ import pandas as pd
 from scipy.stats import binom
 
 from contstim.arrays import BoolArray, FloatArray
+from contstim.evaluation.choices import compares_models
 from contstim.evaluation.result import PairTables, PeopleTables
 from contstim.evaluation.subset import Subset
 from contstim.evaluation.trials import TrialData
@@ -38,13 +39,15 @@ def pair_tables(data: TrialData, scores: pd.DataFrame, trials: pd.DataFrame) -> 
 def _by_condition(data: TrialData) -> Iterator[tuple[str, BoolArray]]:
     """Yield each condition and which pairs are of it, shape (P,); all of several ones first.
 
-    One of several that is called ``all`` itself is ``condition all``, as among the analyses.
+    Catch trials and fillers are not among all. One of several that is called ``all`` itself is
+    ``condition all``, as among the analyses.
     """
     condition = data.pairs["condition"].to_numpy(dtype=object)
     distinct = list(dict.fromkeys(condition))
-    several = len(distinct) > 1
+    asked = compares_models(data.pairs).to_numpy()
+    several = len(set(condition[asked])) > 1
     if several:
-        yield "all", np.ones(data.n_pairs, dtype=np.bool_)
+        yield "all", asked
     for name in distinct:
         own = "condition all" if several and name == "all" else name
         yield own, np.asarray(condition == name, dtype=np.bool_)
@@ -258,18 +261,19 @@ def instructive_table(
 ) -> pd.DataFrame:
     """Return for each model the trials on which most people chose against it.
 
-    Of the trials that target the model (all trials where none does) those on which more than half
-    the people chose against its preference: the largest share first, ties in favour of more
-    choices, then of the larger log-ratio, then in order of the sentences. `preferred` is the
-    sentence that the model prefers, `rejected` the other; `n_preferred` and `n_rejected` count the
-    people who chose each; `log_prob_*` is the log-probability (nats) under the model and
+    Of the trials that target the model (where none does, all that compare models) those on which
+    more than half the people chose against its preference: the largest share first, ties in favour
+    of more choices, then of the larger log-ratio, then in order of the sentences. `preferred` is
+    the sentence that the model prefers, `rejected` the other; `n_preferred` and `n_rejected` count
+    the people who chose each; `log_prob_*` is the log-probability (nats) under the model and
     `other_log_prob_*` under the model it was pitted against, where there is one.
     """
     rows: list[dict[str, object]] = []
     pairs = data.pairs
+    asked = compares_models(pairs)
     for model in data.models:
-        hit = (pairs["model_1"] == model) | (pairs["model_2"] == model)
-        pool = trials[hit] if hit.any() else trials
+        hit = asked & ((pairs["model_1"] == model) | (pairs["model_2"] == model))
+        pool = trials[hit if hit.any() else asked]
         ratio = pool[f"log_ratio:{model}"].to_numpy()
         against = np.where(ratio > 0, pool["n_1"], pool["n_2"]).astype(float)
         votes = (pool["n_1"] + pool["n_2"] + pool["n_tied"]).to_numpy(dtype=float)

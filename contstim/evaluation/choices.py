@@ -26,6 +26,8 @@ _REQUIRED = ("participant", "sentence_1", "sentence_2", "rating")
 SCALES = {"2-point": 2, "4-point": 4, "6-point": 6, "7-point": 7}
 #: Conditions whose trials check attention.
 CATCH = ("catch", "natural_vs_shuffled", "attention")
+#: Conditions whose trials only stand between others.
+FILLERS = ("filler", "fillers")
 _TOP = 2.5
 _DECIMALS = 6
 _VALUES = {
@@ -365,6 +367,15 @@ def finish(raw: RawChoices) -> HumanData:
     kept, excluded = clean_choices(raw.table, raw.cleaning)
     choices = align_choices(check_choices(kept, raw.scale))
     return HumanData(choices, raw.scores, excluded, tuple(raw.notes))
+
+
+def compares_models(table: pd.DataFrame) -> pd.Series:
+    """Return in which rows, of choices or of pairs, the trial was asked to compare models.
+
+    All but catch trials and fillers, which are analysed apart.
+    """
+    asked: pd.Series = ~table["condition"].isin([*CATCH, *FILLERS])
+    return asked
 
 
 def require_aligned(table: pd.DataFrame) -> None:

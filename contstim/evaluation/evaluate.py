@@ -15,7 +15,13 @@ from contstim.arrays import IntArray
 from contstim.errors import InputError, require_known
 from contstim.evaluation.agreement import pair_tables, people_tables
 from contstim.evaluation.bootstrap import RankTests, affordable_draws, default_levels, pairs_apart
-from contstim.evaluation.choices import HumanData, RawChoices, finish, stack_exclusions
+from contstim.evaluation.choices import (
+    HumanData,
+    RawChoices,
+    compares_models,
+    finish,
+    stack_exclusions,
+)
 from contstim.evaluation.contrasts import CrossedTests, Inference, analyse
 from contstim.evaluation.controls import control_tables
 from contstim.evaluation.exclusion import catch_accuracy, exclude, leave_out_unknown
@@ -35,6 +41,7 @@ from contstim.evaluation.scores import (
 )
 from contstim.evaluation.tables import result_tables
 from contstim.evaluation.trials import (
+    MOST_CONDITIONS,
     Analysis,
     TrialData,
     check_targets,
@@ -122,7 +129,7 @@ def evaluate(
         details=details,
         people=people,
         pairs=pair_tables(data, study.scores, people.trials),
-        controls=control_tables(data, study.scores, study.tokens, features),
+        controls=control_tables(_compared(data), study.scores, study.tokens, features),
         summary=_summary(human.choices, choices_kept, data),
         provenance=Provenance(
             scores=study.scores.rename_axis("sentence").reset_index(),
@@ -271,11 +278,17 @@ def _with_targets(data: TrialData) -> pd.DataFrame:
     return data.pairs.assign(model_1=None, model_2=None)
 
 
+def _compared(data: TrialData) -> TrialData:
+    """Return the trials that were asked to compare models; all if none was."""
+    asked = compares_models(data.pairs).to_numpy()
+    return data.of_pairs(asked) if asked.any() and not asked.all() else data
+
+
 def _conditions_left_out(
     data: TrialData, options: EvaluationOptions, analyses: tuple[Analysis, ...]
 ) -> list[str]:
-    conditions = data.pairs["condition"].nunique()
-    if options.analyses or not (conditions > 1 and len(analyses) <= 3 < conditions):
+    conditions = data.pairs.loc[compares_models(data.pairs), "condition"].nunique()
+    if options.analyses or conditions <= MOST_CONDITIONS:
         return []
     return [f"There are {conditions} conditions; they are not analysed one by one unless named."]
 

@@ -69,10 +69,10 @@ class EvaluationOptions:
         ``all`` pairs of models, or only the ``targeted`` ones, which some trial pits against each
         other (all pairs where none is).
     family
-        Over what the Benjamini-Hochberg procedure runs. ``page``: all comparisons and tests
-        against the ceiling, of all analyses and measures. Within an analysis and measure:
-        comparisons and tests against the ceiling ``apart`` (the paper's text) or ``together`` (its
-        published analysis).
+        Over what the Benjamini-Hochberg procedure runs. ``page``: all comparisons of all analyses
+        and measures, and apart from them all tests against the ceiling; analyses of catch trials
+        or fillers are families of their own. Within an analysis and measure: comparisons and tests
+        against the ceiling ``apart`` (the paper's text) or ``together`` (its published analysis).
     planned
         Pairs of models whose comparisons were planned before; they are a family of their own.
     n_bootstrap

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 import pandas as pd
 from matplotlib.axes import Axes
 
+from contstim.evaluation.answer import answer_sentences, result_sentences
 from contstim.evaluation.wording import (
-    answer_sentences,
     exclusion_sentences,
     methods_sentences,
-    result_sentences,
     scope_sentence,
     span,
     standing_sentences,

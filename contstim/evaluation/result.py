@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from contstim.evaluation.answer import answer_sentences
 from contstim.evaluation.options import EvaluationOptions
-from contstim.evaluation.wording import answer_sentences
 from contstim.files import write_whole
 from contstim.tables import neutral_table, table_text
 

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from contstim.arrays import BoolArray
+from contstim.evaluation.choices import CATCH, FILLERS
 from contstim.evaluation.contrasts import (
     AnalysisValues,
     Contrast,
@@ -41,13 +42,13 @@ def result_tables(
             continue
         pairs = _pairs(outcome, options)
         of_models, of_pairs = inference(outcome, pairs)
-        models.append(_model_rows(outcome, of_models, inference))
-        comparisons.append(_comparison_rows(outcome, pairs, of_pairs, inference))
+        models.append(_model_rows(outcome, of_models, inference, options))
+        comparisons.append(_comparison_rows(outcome, pairs, of_pairs, inference, options))
         people.append(_person_rows(outcome))
         groups.append(_group_rows(outcome))
     tested, compared = _stack(models), _stack(comparisons)
     if len(tested):
-        _adjust(tested, compared, options)
+        _adjust(tested, compared)
     return (
         _ordered(tested, MODEL_COLUMNS),
         _ordered(compared, COMPARISON_COLUMNS),
@@ -102,8 +103,12 @@ def _test_columns(
 
 
 def _model_rows(
-    outcome: AnalysisValues, contrasts: list[Contrast], inference: Inference
+    outcome: AnalysisValues,
+    contrasts: list[Contrast],
+    inference: Inference,
+    options: EvaluationOptions,
 ) -> pd.DataFrame:
+    family = _family(outcome, options, "ceiling tests")
     rows = [
         {
             **_named(outcome),
@@ -117,6 +122,7 @@ def _model_rows(
             **_counts(outcome, m),
             **_test_columns(contrast, inference, inference.columns[0]),
             "note": _model_note(outcome, m, contrast),
+            "family": family,
         }
         for m, (model, contrast) in enumerate(zip(outcome.data.models, contrasts, strict=True))
     ]
@@ -166,8 +172,11 @@ def _comparison_rows(
     pairs: list[tuple[int, int]],
     contrasts: list[Contrast],
     inference: Inference,
+    options: EvaluationOptions,
 ) -> pd.DataFrame:
     models = outcome.data.models
+    family = _family(outcome, options, "comparisons")
+    planned = {frozenset(pair) for pair in options.planned}
     rows = [
         {
             **_named(outcome),
@@ -180,16 +189,28 @@ def _comparison_rows(
             "note": contrast.note
             if contrast.n_units
             else "no participant has a value for both models",
+            "family": "planned" if {models[i], models[j]} in planned else family,
         }
         for (i, j), contrast in zip(pairs, contrasts, strict=True)
     ]
-    return pd.DataFrame(rows, columns=None if rows else [*COMPARISON_COLUMNS, "side"])
+    return pd.DataFrame(rows, columns=None if rows else [*COMPARISON_COLUMNS, "side", "family"])
 
 
-def _adjust(models: pd.DataFrame, comparisons: pd.DataFrame, options: EvaluationOptions) -> None:
+def _family(outcome: AnalysisValues, options: EvaluationOptions, tests: str) -> str:
+    """Return the name of the false-discovery family of the comparisons or ceiling tests."""
+    analysis = outcome.analysis
+    if options.family == "page":
+        # Catch trials and fillers are no findings, and must not change those of other trials.
+        apart = {*CATCH, *FILLERS}
+        return f"{tests}/{analysis.name if apart & {*analysis.conditions} else ''}"
+    part = tests if options.family == "apart" else ""
+    return f"{analysis.name}/{outcome.measure}/{part}"
+
+
+def _adjust(models: pd.DataFrame, comparisons: pd.DataFrame) -> None:
     """Add the adjusted p-values to both tables, family by family, and note what they say."""
     p = np.concatenate([models["p_ceiling"], comparisons["p"]]).astype(np.float64)
-    family = np.array([*_families(models, options), *_families(comparisons, options)])
+    family = np.array([*models["family"], *comparisons["family"]])
     q = np.empty(len(p))
     for one in np.unique(family):
         q[family == one] = benjamini_hochberg(p[family == one])
@@ -199,21 +220,6 @@ def _adjust(models: pd.DataFrame, comparisons: pd.DataFrame, options: Evaluation
         _note(models, here, f"significantly {word} the lower ceiling")
     _note(comparisons, spans_zero(comparisons), "significant, but the interval includes zero")
     comparisons["verdict"] = _verdicts(comparisons)
-
-
-def _families(table: pd.DataFrame, options: EvaluationOptions) -> list[str]:
-    """Return the name of the false-discovery family of each row."""
-    planned = {frozenset(pair) for pair in options.planned}
-    names = []
-    for row in table.to_dict("records"):
-        if frozenset((row.get("model_1"), row.get("model_2"))) in planned:
-            names.append("planned")
-        elif options.family == "page":
-            names.append("page")
-        else:
-            apart = options.family == "apart" and "model_1" in row
-            names.append(f"{row['analysis']}/{row['measure']}/{'comparisons' if apart else ''}")
-    return names
 
 
 def _verdicts(comparisons: pd.DataFrame) -> list[str]:

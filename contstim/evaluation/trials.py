@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 import numpy as np
@@ -11,13 +11,15 @@ import pandas as pd
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import require_known
-from contstim.evaluation.choices import CATCH, require_aligned
+from contstim.evaluation.choices import CATCH, FILLERS, compares_models, require_aligned
 from contstim.evaluation.scores import log_ratios
 from contstim.models.scored import name_in_table
 from contstim.settings import Several, one_of, settings
 
 #: Which trials a model is scored on: all, or those made to target it in some role.
 TARGETS = ("all", "either", "accept", "reject")
+#: Up to so many conditions are analysed one by one.
+MOST_CONDITIONS = 12
 _PAIR_COLUMNS = ("sentence_1", "sentence_2", "condition", "model_1", "model_2")
 
 
@@ -30,7 +32,7 @@ class Analysis:
     name
         What the tables call it.
     conditions
-        The conditions whose trials take part; empty for all.
+        The conditions whose trials take part; empty for all but catch trials and fillers.
     target
         ``all``: every model on every trial. ``either``: a model only on trials that target it.
         ``accept``, ``reject``: of the trials of one synthetic and one natural sentence, only
@@ -113,41 +115,53 @@ class TrialData:
             ratio,
         )
 
+    def of_pairs(self, chosen: BoolArray) -> TrialData:
+        """Return the choices on some of the pairs, a mask of shape (P,), by the same people."""
+        rows = chosen[self.pair]
+        return replace(
+            self,
+            participant=self.participant[rows],
+            pair=(np.cumsum(chosen) - 1)[self.pair[rows]],
+            rating=self.rating[rows],
+            pairs=self.pairs[chosen].reset_index(drop=True),
+            log_ratio=self.log_ratio[chosen],
+        )
+
     @property
     def n_pairs(self) -> int:
         """P."""
         return len(self.pairs)
 
 
-def default_analyses(pairs: pd.DataFrame, most: int = 12) -> tuple[Analysis, ...]:
+def default_analyses(pairs: pd.DataFrame, most: int = MOST_CONDITIONS) -> tuple[Analysis, ...]:
     """Return the analyses that suit the trials.
 
-    ``all`` (every trial, catch trials included); ``targeted`` (each model on the trials that
-    target it) if any do; ``catch`` if there are catch trials; and if there are several but no
-    more than `most` conditions, each of them by name (every model on all its trials), and
-    where its trials target models ``NAME/targeted``, or for pairs of a natural and a synthetic
-    sentence ``NAME/accept`` and ``NAME/reject``; a condition that is called ``all`` or
-    ``targeted`` itself as ``condition all`` and so on.
+    ``all`` (every trial but catch trials and fillers); ``targeted`` (of these, each model on the
+    trials that target it) if any do; ``catch`` and ``fillers`` if there are such trials; and if
+    there are several but no more than `most` other conditions, each of them by name (every model
+    on all its trials), and where its trials target models ``NAME/targeted``, or for pairs of a
+    natural and a synthetic sentence ``NAME/accept`` and ``NAME/reject``; a condition that is
+    called ``all`` or ``targeted`` itself as ``condition all`` and so on.
     """
-    chosen = [Analysis("all")]
-    targets = pairs["model_1"].notna()
+    asked = pairs[compares_models(pairs)]
+    targets = asked["model_1"].notna()
+    chosen = [Analysis("all")] if len(asked) else []
     if targets.any():
         chosen.append(Analysis("targeted", target="either"))
-    conditions = list(dict.fromkeys(pairs["condition"]))
-    catch = tuple(c for c in conditions if c in CATCH)
-    if catch:
-        chosen.append(Analysis("catch", catch))
+    present = list(dict.fromkeys(pairs["condition"]))
+    for name, apart in (("catch", CATCH), ("fillers", FILLERS)):
+        if conditions := tuple(c for c in present if c in apart):
+            chosen.append(Analysis(name, conditions))
+    conditions = tuple(dict.fromkeys(asked["condition"]))
     if not 1 < len(conditions) <= most:
         return tuple(chosen)
     for condition in conditions:
-        if condition in catch:
-            continue
-        here = pairs["condition"] == condition
+        here = asked["condition"] == condition
         name = f"condition {condition}" if condition in ("all", "targeted") else condition
         chosen.append(Analysis(name, (condition,)))
         if not (here & targets).any():
             continue
-        if _mixed(pairs)[here.to_numpy()].any():
+        if _mixed(asked)[here.to_numpy()].any():
             for role in ("accept", "reject"):
                 chosen.append(Analysis(f"{name}/{role}", (condition,), role))
         elif (here & targets).sum() < targets.sum():
@@ -163,7 +177,7 @@ def select(analysis: Analysis, pairs: pd.DataFrame, models: Sequence[str]) -> Bo
     InputError
         If the analysis names a condition that no pair has.
     """
-    rows = np.ones(len(pairs), dtype=bool)
+    rows = compares_models(pairs).to_numpy()
     for condition in analysis.conditions:
         require_known("condition", condition, set(pairs["condition"]))
     if analysis.conditions:

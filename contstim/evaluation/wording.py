@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-import pandas as pd
-
 from contstim.adaptive.preregister import plan_paragraphs
 from contstim.evaluation.crossed import POPULATIONS
 from contstim.evaluation.options import PRESETS, EvaluationOptions
-from contstim.evaluation.ranks import ALPHA, spans_zero
 from contstim.selection.people import unit_sentence
-from contstim.tables import side_of_ceiling
 
 if TYPE_CHECKING:
     from contstim.evaluation.result import Evaluation
@@ -55,8 +51,9 @@ _METHODS = {
     ),
 }
 _TRIALS_OF_NAME = {
-    "all": "every model on every trial, catch trials included",
+    "all": "every model on every trial but catch trials and fillers",
     "catch": "every model on the catch trials",
+    "fillers": "every model on the fillers",
 }
 _TRIALS_OF_TARGET = {
     "accept": "a model on the trials whose synthetic sentence it was to accept",
@@ -64,12 +61,11 @@ _TRIALS_OF_TARGET = {
     "targeted": "a model on the trials made to target it",
     "either": "a model on the trials made to target it",
 }
-_MOST_NAMED = 3
-# Nobody runs a study of more people or pairs.
-_MOST_WANTED = 100_000
-_TEST_NAMES = {"crossed": "test over people and sentences"}
 _FAMILIES = {
-    "page": "with all comparisons and ceiling tests of all analyses and measures as one family",
+    "page": (
+        "with all comparisons of all analyses and measures as one family and all tests against the "
+        "ceiling as another (catch trials and fillers apart)"
+    ),
     "together": (
         "within each analysis and measure, with comparisons and ceiling tests as one family"
     ),
@@ -89,7 +85,7 @@ def methods_sentences(evaluation: Evaluation) -> list[str]:
     """Return paragraphs on participants, trials, measures, tests and versions."""
     s, options = evaluation.summary, evaluation.provenance.options
     people = (
-        f"{s.n_participants} participants in {_count(s.n_groups, 'group')} made "
+        f"{counted(s.n_participants, 'participant')} in {counted(s.n_groups, 'group')} made "
         f"{s.n_choices:,} choices on {s.n_trials:,} sentence pairs "
         f"({_range(*s.trials_per_participant)} trials a participant, "
         f"{_range(*s.participants_per_trial)} participants a pair)."
@@ -105,7 +101,7 @@ def methods_sentences(evaluation: Evaluation) -> list[str]:
     measures = " ".join(_MEASURES[m] + _UPPER[m, options.upper] for m in options.measures)
     measures += (
         " Ceilings are computed for each analysis on exactly the trials analysed that at least "
-        f"{_count(options.min_others, 'other participant')} saw. Values are means over "
+        f"{counted(options.min_others, 'other participant')} saw. Values are means over "
         "participants."
     )
     paragraphs = [people, measures, _analyses(evaluation)]
@@ -147,40 +143,10 @@ def exclusion_sentences(evaluation: Evaluation) -> list[str]:
     sentences = []
     for rule, block in table.groupby("rule", sort=False):
         sentences.append(
-            f"{rule}: {_count(int(block['n_rows'].sum()), 'choice')} of "
-            f"{_count(block['participant'].nunique(), 'participant')} left out."
+            f"{rule}: {counted(int(block['n_rows'].sum()), 'choice')} of "
+            f"{counted(block['participant'].nunique(), 'participant')} left out."
         )
     return sentences
-
-
-def result_sentences(evaluation: Evaluation, analysis: str, measure: str) -> list[str]:
-    """Return the best model, if one is, its ceiling and how many comparisons came out."""
-    rows = evaluation.models.query("analysis == @analysis and measure == @measure")
-    rows = rows[rows["value"].notna()]
-    if rows.empty:
-        return ["No model has a value in this analysis."]
-    names = _leading(rows)
-    first = _best(rows.sort_values("value").iloc[-1])
-    if len(names) > 1:
-        first = f"No model is best alone: {_listed(names)} tie at {rows['value'].max():.3f}; "
-        first += "their intervals and ceilings are in the table."
-    pairs = evaluation.comparisons.query("analysis == @analysis and measure == @measure")
-    clear, spanning = int((pairs["q"] < ALPHA).sum()), int(spans_zero(pairs).sum())
-    second = (
-        f"{clear} of {_count(len(pairs), 'comparison')} of models differ at a false discovery "
-        f"rate of {ALPHA:g}"
-    )
-    if spanning:
-        many = spanning > 1
-        second += (
-            f"; the interval{'s' * many} of {spanning} of them include{'s' * (not many)} zero, so "
-            f"that {'these are' if many else 'one is'} not certain"
-        )
-    return [
-        first,
-        f"{second}. The analysis rests on {span(rows['n_trials'])} sentence pairs and "
-        f"{span(rows['n_choices'])} choices a model.",
-    ]
 
 
 def scope_sentence(evaluation: Evaluation, unit: str) -> str:
@@ -198,42 +164,6 @@ def scope_sentence(evaluation: Evaluation, unit: str) -> str:
             "for these only."
         )
     return "This test holds for these sentences only, not for others like them."
-
-
-def _leading(rows: pd.DataFrame) -> list[str]:
-    """Return the models with the highest value; means that are equal but for rounding tie."""
-    values = rows["value"].round(12)
-    return [str(name) for name in rows.loc[values == values.max(), "model"]]
-
-
-def _listed(names: list[str]) -> str:
-    return f"{', '.join(names[:-1])} and {names[-1]}"
-
-
-def _interval(row: pd.Series, frame: str) -> str:
-    """Return the interval of a value in its frame; nothing where there is none."""
-    if row["ci_low"] != row["ci_low"]:
-        return ""
-    return frame.format(f"95 % interval {row['ci_low']:.3f} to {row['ci_high']:.3f}")
-
-
-def _best(best: pd.Series) -> str:
-    sentence = f"The best model is {best['model']} with {best['value']:.3f}"
-    sentence += _interval(best, " ({})")
-    if best["ceiling_lower"] == best["ceiling_lower"]:
-        sentence += (
-            f"; its noise ceiling runs from {best['ceiling_lower']:.3f} to "
-            f"{best['ceiling_upper']:.3f}"
-        )
-    if best["p_ceiling"] == best["p_ceiling"]:
-        gap = side_of_ceiling(best.to_frame().T.infer_objects()).iloc[0]
-        side = "above" if gap > 0 else "below" if gap < 0 else "different from"
-        sentence += (
-            f"; the model is {'' if best['q_ceiling'] < ALPHA else 'not '}significantly {side} its "
-            f"lower bound ({_TEST_NAMES.get(best['test'], 'signed-rank test')}: "
-            f"p = {best['p_ceiling']:.2g}, q = {best['q_ceiling']:.2g})"
-        )
-    return sentence + "."
 
 
 def _analyses(evaluation: Evaluation) -> str:
@@ -304,94 +234,8 @@ def _crossed(options: EvaluationOptions) -> str:
     )
 
 
-def answer_sentences(evaluation: Evaluation) -> list[str]:
-    """Return who predicts people best, by how much and how surely, and how near the ceiling.
-
-    Of the first analysis and measure in the tables; three sentences, fewer where there is nothing
-    to say.
-    """
-    models = evaluation.models
-    models = models[models["value"].notna()]
-    if models.empty:
-        return []
-    analysis, measure = models.iloc[0][["analysis", "measure"]]
-    rows = models[(models["analysis"] == analysis) & (models["measure"] == measure)]
-    rows = rows.sort_values("value", ascending=False, kind="stable")
-    best = rows.iloc[0]
-    what = f"{str(measure).replace('_', ' ')} {best['value']:.3f}"
-    what += _interval(best, ", {}")
-    names = _leading(rows)
-    if len(names) > 1:
-        sentences = [f"{_listed(names)} predict people equally well ({what})."]
-    elif len(rows) > 1:
-        sentences = [f"{best['model']} predicts people best ({what})."]
-    else:
-        sentences = [f"{best['model']} is the only model ({what})."]
-    subject = "it" if len(names) == 1 else str(best["model"])
-    sentences += _against_others(evaluation, best, subject)
-    if best["ceiling_lower"] == best["ceiling_lower"]:
-        gap = best["ceiling_lower"] - best["value"]
-        near = f"{abs(gap):.3f} {'below' if gap > 0 else 'above'}" if abs(gap) >= 0.0005 else "at"
-        certain = ", a difference that chance explains"
-        if best["q_ceiling"] < ALPHA or near == "at":
-            certain = ""
-        if best["q_ceiling"] != best["q_ceiling"]:
-            certain = ", which could not be tested"
-        sentences.append(
-            f"{subject if len(names) > 1 else 'It'} lies {near} the lower noise ceiling of "
-            f"{best['ceiling_lower']:.3f} (upper: {best['ceiling_upper']:.3f}){certain}."
-        )
-    return sentences
-
-
-def _against_others(evaluation: Evaluation, row: pd.Series, subject: str) -> list[str]:
-    """Say how the model of a row compares with each other one, and what would decide."""
-    pairs, best = evaluation.comparisons, row["model"]
-    pairs = pairs[(pairs[["analysis", "measure"]] == row[["analysis", "measure"]]).all(axis=1)]
-    pairs = pairs[(pairs["model_1"] == best) | (pairs["model_2"] == best)]
-    if pairs.empty:
-        return []
-    other = pairs["model_1"].where(pairs["model_1"] != best, pairs["model_2"])
-    untested = pairs["verdict"] == ""
-    if untested.all():
-        others = other.iloc[0] if len(other) == 1 else "other models"
-        return [f"Whether {subject} is better than {others} could not be tested."]
-    better = (pairs["q"] < ALPHA).sum()
-    parts = [f"better than {better} of {len(pairs)} other models"]
-    if len(pairs) == 1:
-        parts = [f"better than {other.iloc[0]}"] * int(better)
-    for rows, words in (
-        (untested, "not tested against"),
-        (pairs["verdict"] == "equivalent", "equivalent to"),
-        (pairs["verdict"] == "undecided", "not told apart from"),
-    ):
-        which = [str(name) for name in other[rows]]
-        if which:
-            named = ", ".join(which[:_MOST_NAMED])
-            more = len(which) - _MOST_NAMED
-            parts.append(f"{words} {named}" + (f" and {more} more" if more > 0 else ""))
-    undecided = pairs[pairs["verdict"] == "undecided"]
-    if len(undecided) and "more_people" in pairs:
-        parts[-1] += _what_decides(undecided.iloc[0], of_several=len(undecided) > 1)
-    return [f"At a false discovery rate of {ALPHA:g} {subject} is {'; '.join(parts)}."]
-
-
-def _what_decides(row: pd.Series, *, of_several: bool) -> str:
-    """Say how many people or sentence pairs would decide a comparison, the rest as it is."""
-    ways = [
-        f"{int(row[name]):,} {what}"
-        for name, what in (("more_people", "people"), ("more_sentences", "sentence pairs"))
-        if row[name] < _MOST_WANTED
-    ]
-    which = "the first of these" if of_several else "this"
-    if row["p"] < ALPHA:
-        return f" (taken alone {which} has p = {row['p']:.2g}, among all tests q = {row['q']:.2g})"
-    if not ways:
-        return f" (more people alone, or pairs alone, would hardly decide {which})"
-    return f" (about {' or '.join(ways)} would decide {which}, p < {ALPHA:g} with probability 0.8)"
-
-
-def _count(number: int, noun: str) -> str:
+def counted(number: int, noun: str) -> str:
+    """Return a number of things, in the plural unless it is one."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 

@@ -42,8 +42,8 @@ def differences(cell: Cell, measure: str, n: int, rng: np.random.Generator) -> d
     }
 
 
-def public_numbers(data: TrialData, measure: str) -> dict[str, float]:
-    """Return what `evaluate` says of a study."""
+def choices_and_scores(data: TrialData) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return a study as tables."""
     first = [f"first {pair}" for pair in range(data.n_pairs)]
     second = [f"second {pair}" for pair in range(data.n_pairs)]
     choices = pd.DataFrame(
@@ -57,7 +57,12 @@ def public_numbers(data: TrialData, measure: str) -> dict[str, float]:
     zeros = np.zeros_like(data.log_ratio)
     scores = pd.DataFrame(np.concatenate([zeros, data.log_ratio]), columns=list(data.models))
     scores.insert(0, "sentence", [*first, *second])
-    result = evaluate(choices, scores, measures=(measure,), analyses=(Analysis("all"),))
+    return choices, scores
+
+
+def public_numbers(data: TrialData, measure: str) -> dict[str, float]:
+    """Return what `evaluate` says of a study."""
+    result = evaluate(*choices_and_scores(data), measures=(measure,), analyses=(Analysis("all"),))
     models = result.models.set_index("model")
     pair = result.comparisons.set_index(["model_1", "model_2"]).loc[("a", "b")]
     said = models.loc["a"]

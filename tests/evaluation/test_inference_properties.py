@@ -8,8 +8,8 @@ import pytest
 import statsmodels.formula.api as smf
 
 from contstim.evaluation import Analysis, evaluate
+from contstim.evaluation.answer import answer_sentences
 from contstim.evaluation.crossed import CellDesign
-from contstim.evaluation.wording import answer_sentences
 
 ALL = (Analysis("all"),)
 
@@ -80,10 +80,10 @@ def test_models_with_the_same_predictions_are_equivalent_without_a_ceiling_too()
     (same,) = found.comparisons.to_dict("records")
     assert not same["margin"] > 0
     assert (same["verdict"], same["note"]) == ("equivalent", "")
-    tie, equal, ceiling = answer_sentences(found)
-    assert tie.startswith("good and copy predict people equally well (accuracy 0.484, ")
-    assert equal == "At a false discovery rate of 0.05 good is equivalent to copy."
-    assert ceiling.startswith("good lies 0.206 above the lower noise ceiling of 0.278 ")
+    chance, ceiling = answer_sentences(found)
+    assert chance.startswith("No model is shown to predict people better than chance (0.5): ")
+    assert chance.endswith(", of good and copy.")
+    assert ceiling.startswith("Each lies 0.206 above the lower noise ceiling of 0.278 ")
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_the_answer_does_not_call_nothing_a_distance():
     found = evaluate(*drawn(0), analyses=ALL, measures=("accuracy",))
     models = found.models.assign(ceiling_lower=found.models["value"].max() + 0.0004)
     said = answer_sentences(replace(found, models=models))[-1]
-    assert said == "good lies at the lower noise ceiling of 0.700 (upper: 0.792)."
+    assert said == "Each lies at the lower noise ceiling of 0.700 (upper: 0.792)."
 
 
 def test_the_answer_does_not_ask_for_people_to_decide_what_is_decided_but_for_its_family():

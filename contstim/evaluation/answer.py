@@ -1,0 +1,254 @@
+"""Which model predicts people best, how surely, and how near the ceiling: in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from contstim.evaluation.contrasts import CHANCE
+from contstim.evaluation.ranks import ALPHA, spans_zero
+from contstim.evaluation.wording import counted, span
+from contstim.tables import side_of_ceiling
+
+if TYPE_CHECKING:
+    from contstim.evaluation.result import Evaluation
+
+_MOST_NAMED = 3
+# Nobody runs a study of more people or pairs.
+_MOST_WANTED = 100_000
+_TEST_NAMES = {"crossed": "test over people and sentences"}
+
+
+def answer_sentences(evaluation: Evaluation) -> list[str]:
+    """Return who predicts people best, by how much and how surely, and how near the ceiling.
+
+    Of the first analysis and measure in the tables; three sentences, fewer where there is nothing
+    to say. A model is called the best only if it is shown to be better than chance and than every
+    other model.
+    """
+    models = evaluation.models[evaluation.models["value"].notna()]
+    if models.empty:
+        return []
+    rows = _like(models, models.iloc[0]).sort_values("value", ascending=False, kind="stable")
+    pairs = _like(evaluation.comparisons, rows.iloc[0])
+    leaders = _leading(rows)
+    sentences = [_headline(rows, leaders, pairs)]
+    outside = pairs[~(pairs["model_1"].isin(leaders) & pairs["model_2"].isin(leaders))]
+    against = _of_each(leaders, lambda model: _against_others(_seen_by(model, outside)))
+    if against:
+        sentences.append(f"At a false discovery rate of {ALPHA:g} {against}.")
+    elif len(outside):
+        others = [name for name in rows["model"] if name not in leaders]
+        named = others[0] if len(others) == 1 else "other models"
+        subject = "it" if len(leaders) == 1 else "one of them"
+        sentences.append(f"Whether {subject} is better than {named} could not be tested.")
+    near = _of_each(leaders, lambda model: _near_ceiling(rows[rows["model"] == model].iloc[0]))
+    if near:
+        # A sentence that begins with a model's name keeps it as it is.
+        begins = near.startswith(("it ", "each "))
+        sentences.append(f"{near[0].upper() if begins else near[0]}{near[1:]}.")
+    return sentences
+
+
+def result_sentences(evaluation: Evaluation, analysis: str, measure: str) -> list[str]:
+    """Return the highest value, its ceiling, and how many comparisons came out."""
+    rows = evaluation.models.query("analysis == @analysis and measure == @measure")
+    rows = rows[rows["value"].notna()]
+    if rows.empty:
+        return ["No model has a value in this analysis."]
+    names = _leading(rows)
+    first = _highest(rows.sort_values("value").iloc[-1])
+    if len(names) > 1:
+        first = f"The highest value, {rows['value'].max():.3f}, is shared by {_listed(names)}; "
+        first += "their intervals and ceilings are in the table."
+    pairs = evaluation.comparisons.query("analysis == @analysis and measure == @measure")
+    clear, spanning = int((pairs["q"] < ALPHA).sum()), int(spans_zero(pairs).sum())
+    second = (
+        f"{clear} of {counted(len(pairs), 'comparison')} of models differ at a false discovery "
+        f"rate of {ALPHA:g}"
+    )
+    if spanning:
+        many = spanning > 1
+        second += (
+            f"; the interval{'s' * many} of {spanning} of them include{'s' * (not many)} zero, so "
+            f"that {'these are' if many else 'one is'} not certain"
+        )
+    return [
+        first,
+        f"{second}. The analysis rests on {span(rows['n_trials'])} sentence pairs and "
+        f"{span(rows['n_choices'])} choices per model.",
+    ]
+
+
+def _like(table: pd.DataFrame, row: pd.Series) -> pd.DataFrame:
+    """Return the rows of a table that are of the analysis and measure of a row."""
+    same = (table["analysis"] == row["analysis"]) & (table["measure"] == row["measure"])
+    part: pd.DataFrame = table[same]
+    return part
+
+
+def _leading(rows: pd.DataFrame) -> list[str]:
+    """Return the models with the highest value; means that are equal but for rounding tie."""
+    values = rows["value"].round(12)
+    return [str(name) for name in rows.loc[values == values.max(), "model"]]
+
+
+def _listed(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _interval(row: pd.Series, frame: str) -> str:
+    """Return the interval of a value in its frame; nothing where there is none."""
+    if row["ci_low"] != row["ci_low"]:
+        return ""
+    return frame.format(f"95 % interval {row['ci_low']:.3f} to {row['ci_high']:.3f}")
+
+
+def _headline(rows: pd.DataFrame, leaders: list[str], pairs: pd.DataFrame) -> str:
+    """Return what is claimed of the models with the highest value."""
+    best, names = rows.iloc[0], _listed(leaders)
+    chance, measure = CHANCE[best["measure"]], str(best["measure"]).replace("_", " ")
+    value = f"{best['value']:.3f}" + _interval(best, ", {}")
+    if best["ci_high"] < chance:
+        every = "Both models lie" if len(rows) == 2 else f"All {len(rows)} models lie"
+        return (
+            f"{every if len(rows) > 1 else f'{names} lies'} below chance ({chance:g}); the highest "
+            f"{measure} is {value}, of {names}. Unless the trials were made to mislead models, "
+            "check that neither the rating scale nor the scores are turned round."
+        )
+    if best["ci_low"] <= chance:
+        if len(rows) == 1:
+            return f"{names} is not shown to predict people better than chance ({measure} {value})."
+        return (
+            f"No model is shown to predict people better than chance ({chance:g}): the highest "
+            f"{measure} is {value}, of {names}."
+        )
+    if len(leaders) > 1:
+        among = pairs[pairs["model_1"].isin(leaders) & pairs["model_2"].isin(leaders)]
+        alike = len(among) > 0 and (among["verdict"] == "equivalent").all()
+        so = "predict people equally well" if alike else "share the highest value"
+        return f"{names} {so} ({measure} {value})."
+    if len(rows) == 1:
+        return f"{names} is the only model ({measure} {value})."
+    if (_seen_by(leaders[0], pairs)["verdict"] == "better than").sum() == len(rows) - 1:
+        return f"{names} predicts people best ({measure} {value})."
+    return f"Undecided: {names} has the highest {measure} ({value}), but is not shown to be best."
+
+
+def _seen_by(model: str, pairs: pd.DataFrame) -> pd.DataFrame:
+    """Return a model's comparisons as `other`, `difference` (its own less the other's), `verdict`.
+
+    Numbers of the row that do not depend on who is first stay.
+    """
+    here = pairs[(pairs["model_1"] == model) | (pairs["model_2"] == model)]
+    first = here["model_1"] == model
+    sign = first.map({True: 1.0, False: -1.0}).astype(float)
+    low, high = here["ci_low"] * sign, here["ci_high"] * sign
+    wins = here["verdict"] == first.map({True: "model 1", False: "model 2"})
+    loses = here["verdict"].isin(["model 1", "model 2"]) & ~wins
+    words = {"equivalent": "equivalent to", "undecided": "not told apart from"}
+    verdict = here["verdict"].replace(words).mask(wins, "better than").mask(loses, "worse than")
+    return here.assign(
+        other=here["model_2"].where(first, here["model_1"]),
+        difference=here["difference"] * sign,
+        ci_low=low.where(first, high),
+        ci_high=high.where(first, low),
+        verdict=verdict.mask(here["verdict"] == "", "not tested against"),
+    )
+
+
+def _of_each(models: list[str], predicate: Callable[[str], str]) -> str:
+    """Return the predicates of models with a subject, one for all where they are the same."""
+    texts = {model: predicate(model) for model in models}
+    if len(set(texts.values())) == 1:
+        text = texts[models[0]]
+        return text and f"{'it' if len(models) == 1 else 'each'} {text}"
+    return "; ".join(f"{model} {text}" for model, text in texts.items() if text)
+
+
+def _against_others(pairs: pd.DataFrame) -> str:
+    """Say how a model compares with each other one, and what would decide; see `_seen_by`."""
+    if (pairs["verdict"] == "not tested against").all():
+        return ""
+    parts = []
+    better = pairs[pairs["verdict"] == "better than"]
+    if len(better) == len(pairs) == 1:
+        parts = [f"better than {_distant(better.iloc[0])}"]
+    elif len(better):
+        share = f"all {len(pairs)}"
+        if len(better) < len(pairs):
+            share = f"{len(better)} of {len(pairs)}"
+        parts = [f"better than {share} other models"]
+    for words in ("not tested against", "worse than", "equivalent to", "not told apart from"):
+        rows = pairs[pairs["verdict"] == words]
+        if rows.empty:
+            continue
+        shown = rows.iloc[:_MOST_NAMED]
+        apart = words == "not told apart from"
+        named = [_distant(row) if apart else str(row["other"]) for _, row in shown.iterrows()]
+        more = len(rows) - len(shown)
+        parts.append(f"{words} {', '.join(named)}" + (f" and {more} more" if more else ""))
+    undecided = pairs[pairs["verdict"] == "not told apart from"]
+    if len(undecided) and "more_people" in pairs:
+        parts[-1] += _what_decides(undecided.iloc[0], of_several=len(undecided) > 1)
+    return f"is {'; '.join(parts)}"
+
+
+def _distant(row: pd.Series) -> str:
+    """Return the other model of a comparison and how far it is."""
+    return f"{row['other']} (difference {row['difference']:.3f}" + _interval(row, ", {}") + ")"
+
+
+def _what_decides(row: pd.Series, *, of_several: bool) -> str:
+    """Say how many people or sentence pairs would decide a comparison, the rest as it is."""
+    ways = [
+        f"{int(row[name]):,} {what}"
+        for name, what in (("more_people", "people"), ("more_sentences", "sentence pairs"))
+        if row[name] < _MOST_WANTED
+    ]
+    which = "the first of these" if of_several else "this"
+    if row["p"] < ALPHA:
+        return f" (taken alone {which} has p = {row['p']:.2g}, among all tests q = {row['q']:.2g})"
+    if not ways:
+        return f" (more people alone, or pairs alone, would hardly decide {which})"
+    return f" (about {' or '.join(ways)} would decide {which}, p < {ALPHA:g} with probability 0.8)"
+
+
+def _near_ceiling(row: pd.Series) -> str:
+    """Say how far a model is from its lower noise ceiling; nothing without one."""
+    if row["ceiling_lower"] != row["ceiling_lower"]:
+        return ""
+    gap = row["ceiling_lower"] - row["value"]
+    where = f"{abs(gap):.3f} {'below' if gap > 0 else 'above'}" if abs(gap) >= 0.0005 else "at"
+    certain = ", a difference that chance can explain"
+    if row["q_ceiling"] < ALPHA or where == "at":
+        certain = ""
+    if row["q_ceiling"] != row["q_ceiling"]:
+        certain = ", which could not be tested"
+    lower, upper = f"{row['ceiling_lower']:.3f}", f"{row['ceiling_upper']:.3f}"
+    ceiling = f"the noise ceiling of {lower}"
+    if upper != lower:
+        ceiling = f"the lower noise ceiling of {lower} (upper: {upper})"
+    return f"lies {where} {ceiling}{certain}"
+
+
+def _highest(row: pd.Series) -> str:
+    sentence = (
+        f"The highest value is {row['value']:.3f}{_interval(row, ' ({})')}, of {row['model']}"
+    )
+    if row["ceiling_lower"] == row["ceiling_lower"]:
+        sentence += (
+            f"; its noise ceiling runs from {row['ceiling_lower']:.3f} to "
+            f"{row['ceiling_upper']:.3f}"
+        )
+    if row["p_ceiling"] == row["p_ceiling"]:
+        gap = side_of_ceiling(row.to_frame().T.infer_objects()).iloc[0]
+        side = "above" if gap > 0 else "below" if gap < 0 else "different from"
+        sentence += (
+            f"; the model is {'' if row['q_ceiling'] < ALPHA else 'not '}significantly {side} its "
+            f"lower bound ({_TEST_NAMES.get(row['test'], 'signed-rank test')}: "
+            f"p = {row['p_ceiling']:.2g}, q = {row['q_ceiling']:.2g})"
+        )
+    return sentence + "."

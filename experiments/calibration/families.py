@@ -1,0 +1,86 @@
+"""How often one of three equal models is called better, by what shares a false-discovery family.
+
+Every study goes through `evaluate`; the same p-values are then adjusted in three ways: each for
+itself, comparisons with the tests against the ceiling as one family, and comparisons alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+import numpy as np
+import pandas as pd
+from public import choices_and_scores
+from study import Cell
+
+from contstim.evaluation import benjamini_hochberg, evaluate
+from contstim.evaluation.ranks import ALPHA
+from contstim.evaluation.simulate import exact_interval
+from contstim.evaluation.trials import Analysis, TrialData
+
+# Spread of the logarithm of how strongly people follow the models, of how much more they follow
+# one of them, of their leaning, and of the effects of pairs, in units of the noise of a trial.
+_GAIN, _TASTE, _LEANING, _ITEM = 0.5, 0.25, 0.35, 1.0
+_LIMITS = (-2.0, -1.0, 0.0, 1.0, 2.0)
+
+
+def main() -> int:
+    """Simulate, and print how often a model is called better than another."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--studies", type=int, default=400)
+    parser.add_argument("--people", type=int, default=20)
+    parser.add_argument("--pairs", type=int, default=30)
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+    rng = np.random.default_rng(arguments.seed)
+    cell = Cell("crossed", arguments.people, arguments.pairs, _ITEM)
+    better = pd.DataFrame([one_study(cell, rng) for _ in range(arguments.studies)])
+    for name, column in better.items():
+        low, high = exact_interval(column.sum(), len(column))
+        print(f"{name}: {column.mean():.1%} ({low:.1%} to {high:.1%})")
+    return 0
+
+
+def one_study(cell: Cell, rng: np.random.Generator) -> dict[str, bool]:
+    """Return in which ways a study of equal models finds one better than another."""
+    result = evaluate(
+        *choices_and_scores(equal_models(cell, rng)),
+        measures=("accuracy",),
+        analyses=(Analysis("all"),),
+    )
+    p = result.comparisons["p"].to_numpy()
+    with_ceiling = benjamini_hochberg([*p, *result.models["p_ceiling"]])[: len(p)]
+    return {
+        "each test by itself": bool((p < ALPHA).any()),
+        "one family with the tests against the ceiling": bool((with_ceiling < ALPHA).any()),
+        "comparisons as a family (the default)": bool((result.comparisons["q"] < ALPHA).any()),
+        "a model is off the ceiling": bool((result.models["q_ceiling"] < ALPHA).any()),
+    }
+
+
+def equal_models(cell: Cell, rng: np.random.Generator) -> TrialData:
+    """Return the choices of people who follow three models alike, on average."""
+    design = cell.design(rng)
+    person, pair = design.person, design.pair
+    models = rng.normal(size=(cell.n_pairs, 3))
+    taste = rng.normal(size=(cell.people, 3)) * _TASTE
+    gain = np.exp(_GAIN * rng.normal(size=cell.people)) / np.sqrt(3)
+    felt = ((gain[person, None] + taste[person]) * models[pair]).sum(axis=1)
+    felt += (_LEANING * rng.normal(size=cell.people))[person]
+    felt += cell.effects(cell.n_pairs, rng)[pair] + rng.normal(size=len(pair))
+    return TrialData(
+        participants=pd.Index(range(cell.people)),
+        groups=pd.Index(["all"]),
+        group_of=np.zeros(cell.people, dtype=np.int64),
+        participant=person,
+        pair=pair,
+        rating=np.digitize(felt, _LIMITS) - 2.5,
+        pairs=pd.DataFrame(index=range(cell.n_pairs)),
+        models=("a", "b", "c"),
+        log_ratio=models,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,91 @@
+import numpy as np
+import pandas as pd
+import pytest
+
+from contstim.evaluation import Analysis, align_choices, check_choices, evaluate
+from contstim.evaluation.trials import TrialData, default_analyses
+
+
+@pytest.fixture
+def with_catch(make_study):
+    """Return choices with catch trials that all get right and fillers, and scores of all."""
+    study, scores = make_study(n_people=12, n_pairs=24)
+    rare = study["trial"].map({1: "catch", 2: "catch", 3: "catch", 4: "filler"})
+    study["condition"] = rare.fillna(study["condition"])
+    catch = study["condition"] == "catch"
+    study.loc[catch, ["model_1", "model_2"]] = None
+    study.loc[catch, "rating"] = 2.5
+    wide = scores.set_index("sentence")
+    wide.loc[study.loc[catch, "sentence_2"].unique()] += 100.0
+    return study, wide.reset_index()
+
+
+def tables_of(result, *names):
+    tables = []
+    for table in (result.models, result.comparisons):
+        here = table[table["analysis"].isin(names)]
+        tables.append(here.reset_index(drop=True))
+    return tables
+
+
+def test_catch_trials_and_fillers_are_analysed_apart(with_catch):
+    study, scores = with_catch
+    result = evaluate(study, scores)
+    rest = evaluate(study[~study["condition"].isin(["catch", "filler"])], scores)
+    names = ["all", "targeted", "catch", "fillers", "synthetic", "natural"]
+    assert [name for name in result.models["analysis"].unique() if "/" not in name] == names
+    same = [name for name in result.models["analysis"].unique() if name not in ("catch", "fillers")]
+    for with_them, without in zip(tables_of(result, *same), tables_of(rest, *same), strict=True):
+        pd.testing.assert_frame_equal(with_them, without)
+    catch = result.models.query("analysis == 'catch' and measure == 'accuracy'")
+    assert set(catch["n_trials"]) == {3}
+    assert set(catch["value"]) == {1.0}
+
+
+def test_scores_of_catch_trials_change_nothing_but_their_own_analysis(with_catch):
+    study, scores = with_catch
+    catch = study[study["condition"] == "catch"]
+    without = scores[~scores["sentence"].isin([*catch["sentence_1"], *catch["sentence_2"]])]
+    full, partial = evaluate(study, scores), evaluate(study, without)
+    assert "catch" not in set(partial.models["analysis"])
+    same = partial.models["analysis"].unique()
+    for one, two in zip(tables_of(full, *same), tables_of(partial, *same), strict=True):
+        pd.testing.assert_frame_equal(one, two)
+    agreement = full.pairs.model_agreement.query("condition == 'all'")
+    pd.testing.assert_frame_equal(
+        agreement, partial.pairs.model_agreement.query("condition == 'all'")
+    )
+
+
+def test_one_condition_beside_catch_trials_is_not_analysed_twice(with_catch):
+    study, _ = with_catch
+    study["condition"] = study["condition"].replace({"natural": "synthetic"})
+    data = TrialData.of(align_choices(check_choices(study)))
+    assert [a.name for a in default_analyses(data.pairs)] == ["all", "targeted", "catch", "fillers"]
+
+
+def test_catch_trials_alone_are_what_is_analysed(with_catch):
+    study, scores = with_catch
+    result = evaluate(study[study["condition"] == "catch"], scores)
+    assert set(result.models["analysis"]) == {"catch"}
+    assert set(result.people.agreement["condition"]) == {"catch"}
+
+
+def test_an_analysis_holds_catch_trials_where_it_names_them(with_catch):
+    study, scores = with_catch
+    named = Analysis("everything", ("catch", "synthetic", "natural", "filler"))
+    result = evaluate(study, scores, analyses=(named, Analysis("critical")))
+    counts = result.models.drop_duplicates("analysis").set_index("analysis")["n_trials"]
+    assert counts.to_dict() == {"everything": 24, "critical": 20}
+
+
+def test_a_part_of_the_pairs_keeps_people_and_their_choices(with_catch):
+    study, scores = with_catch
+    data = TrialData.of(align_choices(check_choices(study)), scores.set_index("sentence"))
+    chosen = np.arange(data.n_pairs) % 3 == 0
+    part = data.of_pairs(chosen)
+    rows = chosen[data.pair]
+    whole = data.pairs["sentence_1"].to_numpy()[data.pair[rows]]
+    assert list(part.pairs["sentence_1"].to_numpy()[part.pair]) == list(whole)
+    np.testing.assert_array_equal(part.rating, data.rating[rows])
+    np.testing.assert_array_equal(part.log_ratio, data.log_ratio[chosen])
