@@ -13,6 +13,7 @@ from typing import Annotated
 
 import numpy as np
 import pandas as pd
+from scipy.stats import binom
 
 from contstim.errors import InputError, NoDataError, UnknownNameError, ValidationError
 from contstim.settings import one_of, settings
@@ -28,6 +29,9 @@ SCALES = {"2-point": 2, "4-point": 4, "6-point": 6, "7-point": 7}
 CATCH = ("catch", "natural_vs_shuffled", "attention")
 #: Conditions whose trials only stand between others.
 FILLERS = ("filler", "fillers")
+# Choices are refused if a smaller share of catch trials is right, and guessing would give so few
+# less often than this.
+_FEW_RIGHT, _BY_CHANCE = 1 / 3, 0.001
 _TOP = 2.5
 _DECIMALS = 6
 _VALUES = {
@@ -362,11 +366,28 @@ def finish(raw: RawChoices) -> HumanData:
     Raises
     ------
     InputError
-        As `check_choices` and `align_choices`.
+        As `check_choices` and `align_choices`, and if catch trials show that the scale is turned
+        round.
     """
     kept, excluded = clean_choices(raw.table, raw.cleaning)
     choices = align_choices(check_choices(kept, raw.scale))
+    _refuse_turned_scale(choices)
     return HumanData(choices, raw.scores, excluded, tuple(raw.notes))
+
+
+def _refuse_turned_scale(choices: pd.DataFrame) -> None:
+    """Refuse choices of which far fewer catch trials are right than guessing would give."""
+    if "expected" not in choices:
+        return
+    checks = choices[choices["condition"].isin(CATCH) & choices["expected"].notna()]
+    checks = checks[checks["rating"] != 0]
+    n, n_right = len(checks), int(((checks["rating"] > 0) == (checks["expected"] == 2)).sum())
+    if n and n_right / n < _FEW_RIGHT and binom.cdf(n_right, n, 0.5) < _BY_CHANCE:
+        raise InputError(
+            f"only {n_right} of {n} answers to catch trials are the expected ones, so that the "
+            "scale seems to be turned round; exchange --low and --high, or correct the column "
+            "'expected'"
+        )
 
 
 def compares_models(table: pd.DataFrame) -> pd.Series:

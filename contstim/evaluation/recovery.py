@@ -54,18 +54,21 @@ class Recovery:
     def __str__(self) -> str:
         lines = []
         for need in self.needed.to_dict("records"):
-            own = self.model_pairs[self.model_pairs["design"] == need["design"]]
-            least = own.loc[own["log_bayes_factor"].idxmin()]
-            told = f"{self.target:.0%} recovery is not reached"
-            if not pd.isna(need["n_trials"]):
-                high = "?" if pd.isna(need["high"]) else need["high"]
-                told = (
-                    f"{self.target:.0%} recovery from {need['n_trials']} trials of "
-                    f"{need['n_participants']} participants (between {need['low']} and {high})"
+            pairs = self.model_pairs[self.model_pairs["design"] == need["design"]]
+            least = pairs.loc[pairs["log_bayes_factor"].idxmin()]
+            verdict = f"the right model comes out first in {self.target:.0%} of simulated studies"
+            if pd.isna(need["n_trials"]):
+                verdict += " with none of the numbers tried"
+            else:
+                people = need["n_participants"]
+                high = "more than tried" if pd.isna(need["high"]) else need["high"]
+                verdict += (
+                    f" from {need['n_trials']} trials of {people} participant{'s' * (people > 1)} "
+                    f"on ({need['low']} to {high} by the error of simulation), significantly or not"
                 )
             lines.append(
-                f"{need['design']}: {told}; told apart least: {least['model_1']} and "
-                f"{least['model_2']}, {least['log_bayes_factor']:.4f} nats an answer"
+                f"{need['design']}: {verdict}; hardest to tell apart: {least['model_1']} and "
+                f"{least['model_2']}, {least['log_bayes_factor']:.4f} nats per answer"
             )
         return "\n".join(lines)
 

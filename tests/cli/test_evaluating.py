@@ -43,7 +43,7 @@ def test_the_model_that_people_follow_wins(
     models = ["--model", "contstim:trigram", "--model", "contstim:bigram"]
     assert main(["evaluate", str(choices), *models, "--out", str(out)]) == 0
     printed = capsys.readouterr()
-    assert printed.out.startswith("contstim:trigram predicts people best (accuracy 0.")
+    assert printed.out.startswith("Undecided: contstim:trigram has the highest accuracy (0.")
     options = ["--inference", "signed-rank", "--bootstrap", "20", "--out", str(out)]
     assert main(["evaluate", str(choices), *models, *options]) == 0
     printed = capsys.readouterr()

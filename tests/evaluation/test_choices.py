@@ -4,7 +4,7 @@ import pytest
 
 from contstim.errors import InputError, UnknownNameError, ValidationError
 from contstim.evaluation import Cleaning, align_choices, check_choices, rescale
-from contstim.evaluation.choices import clean_choices, require_aligned
+from contstim.evaluation.choices import RawChoices, clean_choices, finish, require_aligned
 
 
 def table(**columns):
@@ -266,3 +266,38 @@ def test_rows_keep_their_numbers_after_others_were_left_out():
     kept, _ = clean_choices(clash, Cleaning(missing_sentence="exclude"))
     with pytest.raises(InputError, match=r"conflicting conditions \(rows 2 and 3\)"):
         align_choices(check_choices(kept))
+
+
+def with_checks(n_right, n=20, condition="catch"):
+    """Return choices with n checks of which so many are right, and as many other trials."""
+    return pd.DataFrame(
+        {
+            "participant": "p1",
+            "condition": [condition] * n + ["main"] * n,
+            "sentence_1": [f"A {i}" for i in range(2 * n)],
+            "sentence_2": [f"B {i}" for i in range(2 * n)],
+            "expected": [2.0, 1.0] * (n // 2) + [np.nan] * n,
+            "rating": [
+                *(2.5 * (1 if i % 2 == 0 else -1) * (1 if i < n_right else -1) for i in range(n)),
+                *[2.5] * n,
+            ],
+        }
+    )
+
+
+def test_a_scale_that_is_turned_round_is_refused():
+    message = (
+        "^only 2 of 20 answers to catch trials are the expected ones, so that the scale seems to "
+        "be turned round; exchange --low and --high, or correct the column 'expected'$"
+    )
+    with pytest.raises(InputError, match=message):
+        finish(RawChoices(with_checks(2)))
+
+
+@pytest.mark.parametrize(("n_right", "n"), [(18, 20), (6, 20), (0, 8)])
+def test_careless_people_and_few_checks_are_not_taken_for_a_turned_scale(n_right, n):
+    assert len(finish(RawChoices(with_checks(n_right, n))).choices) == 2 * n
+
+
+def test_what_is_expected_of_other_trials_may_be_wrong():
+    assert len(finish(RawChoices(with_checks(2, condition="illusion"))).choices) == 40

@@ -7,7 +7,7 @@ from scipy.stats import binom, norm
 
 from contstim.cli import main
 from contstim.errors import InputError
-from contstim.evaluation.recovery import recovery
+from contstim.evaluation.recovery import Recovery, recovery
 from contstim.selection import People
 from contstim.selection.people import log_bayes_factors
 
@@ -183,6 +183,17 @@ def test_refusals(design, options, message):
     assert str(caught.value) == f"{str(scores().index[0])!r} has two rows of scores; keep one"
 
 
+def test_what_is_printed_claims_no_significance_and_counts_one_participant_in_the_singular():
+    needed = {"design": "set", "n_participants": 1, "n_trials": 40, "low": 40, "high": 80}
+    pairs = {"design": "set", "model_1": "a", "model_2": "b", "log_bayes_factor": 0.40381}
+    found = Recovery(pd.DataFrame(), pd.DataFrame([needed]), pd.DataFrame([pairs]), 0.95)
+    assert str(found) == (
+        "set: the right model comes out first in 95% of simulated studies from 40 trials of 1 "
+        "participant on (40 to 80 by the error of simulation), significantly or not; hardest to "
+        "tell apart: a and b, 0.4038 nats per answer"
+    )
+
+
 def test_the_command(tmp_path, capsys):
     frame = scores(models=4)
     file = tmp_path / "scores.csv"
@@ -200,7 +211,8 @@ def test_the_command(tmp_path, capsys):
     assert main([*many, *options, "--target", "0.6"]) == 0
     err = capsys.readouterr().err.splitlines()
     assert [line.split(":")[0] for line in err] == ["set", "other", "random"]
-    assert all("60% recovery " in line and " nats an answer" in line for line in err)
+    assert all("first in 60% of simulated studies" in line for line in err)
+    assert all(" nats per answer" in line for line in err)
     curve = pd.read_csv(out)
     assert curve.groupby("design").size().to_dict() == {"other": 30, "random": 30, "set": 30}
     assert len(pd.read_csv(matrix)) == 3 * 6

@@ -362,7 +362,7 @@ def test_the_answer_comes_first(evaluation, tmp_path):
     assert re.match(
         r"At a false discovery rate of 0.05 it is better than (\d of|all) \d other models", said[1]
     )
-    assert f"lower noise ceiling of {best['ceiling_lower']:.3f}" in said[2]
+    assert f"noise ceiling of {best['ceiling_lower']:.3f}" in said[2]
     page = html.unescape(evaluation.report(tmp_path).read_text(encoding="utf-8"))
     places = [page.index(text) for text in (" ".join(said), "<svg", "<nav>", "<h2", "<table")]
     assert places == sorted(places)  # the answer and its figure fill the first screen
