@@ -12,17 +12,18 @@ before a word on the token that begins it (``Ġdog``, ``▁dog``). XLM marks the
 
 from __future__ import annotations
 
-import string
+import re
 import unicodedata
 import weakref
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
 from typing import Any
 
 import numpy as np
+from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError, SpecError, UnknownWordError
@@ -30,10 +31,22 @@ from contstim.models.hf.checkpoint import SharedOptions
 from contstim.models.hf.trie import TokenTrie
 from contstim.text import Sentence, WordList, split_word
 
-# What a token's first character looks like when the token begins with white space: byte-level
-# BPE's space, new line, tab and return, SentencePiece's space, and, in tokens added later, white
-# space itself.
-_SPACES = ("Ġ", "Ċ", "ĉ", "č", "▁", *string.whitespace)
+_to_unicode: Callable[[], dict[int, str]] = bytes_to_unicode
+# Which byte a character of a byte-level vocabulary stands for.
+_BYTE_OF = {character: byte for byte, character in _to_unicode().items()}
+
+
+def _text_of(token: str, mark: str) -> str:
+    """Return the text that a token of a vocabulary marked by ``Ġ`` or ``▁`` stands for.
+
+    Tokens that were added later are written as they are.
+    """
+    if mark == "▁":
+        byte = re.fullmatch(r"<0x([0-9A-F]{2})>", token)
+        return chr(int(byte[1], 16)) if byte else token.replace("▁", " ")
+    if not all(character in _BYTE_OF for character in token):
+        return token
+    return bytes(_BYTE_OF[character] for character in token).decode("utf-8", "replace")
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +92,7 @@ class TokenForms:
                 if mark == "##"
                 else token.endswith("</w>")
                 if mark == "</w>"
-                else token.startswith(_SPACES)
+                else _text_of(token, mark)[:1].isspace()
             )
         known = np.zeros(len(special), dtype=np.bool_)
         known[list(ids.values())] = True

@@ -164,7 +164,8 @@ class Network:
     def __init__(self, model: Any, device: torch.device) -> None:
         self.model = model
         self.device = device
-        self.n_logits = int(model.get_output_embeddings().weight.shape[0])
+        #: V, logits of a place. What transformers calls output embeddings may be another layer.
+        self.n_logits = self._count_logits()
         self.dtype: torch.dtype = next(model.parameters()).dtype
         # Softmax in float32 or wider, whatever the network computes in.
         self._wide = torch.float64 if self.dtype == torch.float64 else torch.float32
@@ -181,6 +182,12 @@ class Network:
         #: What has been tried on this network, and whether it held.
         self.tried: dict[tuple[object, ...], bool] = {}
         self._narrow = self._find_narrowing()
+
+    def _count_logits(self) -> int:
+        ids = torch.zeros((1, 1), dtype=torch.int64, device=self.device)
+        with torch.inference_mode():
+            logits = self.model(input_ids=ids, attention_mask=torch.ones_like(ids)).logits
+        return int(logits.shape[-1])
 
     def _find_narrowing(self) -> _Narrow | None:
         """Compute no more than is read, as far as this network allows; logits must not change.

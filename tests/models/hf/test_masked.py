@@ -58,7 +58,8 @@ class _Brute:
         if any(t.endswith("</w>") for t in tokens):
             return np.array([t.endswith("</w>") for t in tokens])
         if any(t.startswith("Ġ") for t in tokens):
-            return np.array([t.startswith(("Ġ", "Ċ", "ĉ", "č", " ")) for t in tokens])
+            text_of = self.tokenizer.convert_tokens_to_string
+            return np.array([text_of([t])[:1].isspace() for t in tokens])
         return np.array([not t.startswith("##") for t in tokens])
 
     def term(self, ids: list[int], hidden: frozenset[int], place: int) -> float:
