@@ -314,8 +314,8 @@ def make_bundle(
     dict
         As in `study_info`, and ``session``, ``assignment``, ``group``, ``digest`` (of its trials;
         the page's raw log has it too), ``questions``, ``responded``, ``practice`` and ``trials``
-        (each ``trial, number, kind, shown``; ``kind`` tells practice from all others, which of them
-        are catch trials or checks the page never learns), ``more`` (whether others come later),
+        (each ``trial, number, kind, shown``; ``kind`` tells practice from all others, not which of
+        them are catch trials or checks), ``more`` (whether others come later),
         ``answered``, ``elapsed_s``.
 
     Raises
@@ -354,7 +354,8 @@ def next_trials(trials: Sequence[Trial], after: int = 0) -> dict[str, Any]:
 def page_checks(study: Study, assignment: int) -> dict[str, Any] | None:
     """Return what a page needs that no server of ours tells whether attention checks fail.
 
-    The page learns digests of the answers that fail one, by which it does not know the trials; see
+    The page learns digests of the answers that fail one, which name no trial; but whoever tries all
+    choices finds them, as nothing that a page can check is hidden from its reader. See
     ``page/checks.js``. None if sessions do not end so, or if any number can be answered.
     """
     checks = [t for t in study.design.trials[assignment] if t.kind == "attention"]

@@ -182,6 +182,27 @@ def test_an_endpoint_that_takes_nothing_is_told_before_consent(
     assert not host.received
 
 
+def test_an_endpoint_that_cannot_be_reached_is_told_before_consent(
+    context: BrowserContext,
+    make_study: Callable[..., Study],
+    host_files: Callable[[Path], FileHost],
+    tmp_path: Path,
+) -> None:
+    study = make_study()
+    site = tmp_path / "site"
+    site.mkdir()
+    host = host_files(site)
+    write_static(study, site, f"{host.url}pipe", "exp1")
+    page = context.new_page()
+    page.route("**/pipe", lambda route: route.abort())
+    page.goto(host.url)
+    Player(page).screen("unreachable")
+    assert "nothing about you has been stored" in page.inner_text("main")
+    page.unroute("**/pipe")
+    page.get_by_role("button").click()
+    Player(page).screen("consent")
+
+
 def test_an_endpoint_that_begins_to_refuse_is_told_and_costs_nothing(
     context: BrowserContext,
     make_study: Callable[..., Study],

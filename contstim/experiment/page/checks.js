@@ -1,5 +1,5 @@
-// Attention checks where no server of ours reads the answers: the page knows only digests of the
-// answers that fail one, not which trials they are.
+// Attention checks where no server of ours reads the answers: the page has digests of the answers
+// that fail one. They name no trial, but whoever tries all choices of all trials finds the checks.
 
 /**
  * The 32-bit FNV-1a digest of a text's UTF-8 bytes (Fowler, Noll & Vo).

@@ -185,6 +185,14 @@ export class Screens {
     this.show("device", this.say("device_title"), text, element("div", { class: "buttons" }, again));
   }
 
+  /** Nothing would arrive of what is answered; loaded again, the page looks again. */
+  unreachable() {
+    const again = this.button("try_again_button", () => location.reload(), "main");
+    const text = prose(this.say("unreachable_text"));
+    const buttons = element("div", { class: "buttons" }, again);
+    this.show("unreachable", this.say("unreachable_title"), text, buttons);
+  }
+
   /** @param {Promise<unknown>} moved */
   async whileElsewhere(moved) {
     this.show("other_tab", this.title, prose(this.say("other_tab")));

@@ -8,7 +8,7 @@ import { Presence } from "./presence.js";
 import { isStacked } from "./presentations/common.js";
 import { takeTurn } from "./tabs.js";
 import { Timeline } from "./timeline.js";
-import { Final, persist } from "./transports/errors.js";
+import { Final, Passing, persist } from "./transports/errors.js";
 
 /**
  * @typedef {import("./types").Kept} Kept
@@ -127,7 +127,13 @@ export class Session {
       this.#screens.device();
       return false;
     }
-    await this.#transport.check();
+    try {
+      await this.#transport.check();
+    } catch (error) {
+      if (!(error instanceof Passing)) throw error;
+      this.#screens.unreachable();
+      return false;
+    }
     const { consent } = this.#info;
     const ticked = await this.#screens.consent(consent);
     if (!ticked) {

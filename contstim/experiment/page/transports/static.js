@@ -1,6 +1,7 @@
 // To a DataPipe-style endpoint, a file for each batch; or, without one, to a file that the
 // participant saves.
 
+import { pause } from "../dom.js";
 import { FilesTransport } from "./files.js";
 import { Final, Passing, requestJson } from "./errors.js";
 
@@ -8,6 +9,9 @@ import { Final, Passing, requestJson } from "./errors.js";
 const STORED_BEFORE = ["FILE_EXISTS", "OSF_FILE_EXISTS"];
 const PASSING = ["OSF_UPLOAD_ERROR"];
 const FULL = "SESSION_LIMIT_REACHED";
+
+const CHECK_ATTEMPTS = 3;
+const CHECK_PAUSE_MS = 1000;
 
 export class StaticTransport extends FilesTransport {
   kind = "static";
@@ -65,16 +69,22 @@ export class StaticTransport extends FilesTransport {
 
   /**
    * Ask the endpoint to store a file of always the same name: it is there after the first visit, and
-   * an endpoint that takes no data says so before anybody has consented.
+   * an endpoint that takes no data, or cannot be reached, shows itself before anybody has consented.
    */
   async check() {
     if (!this.collects) return;
-    try {
-      await this.#upload(`${this.info.study.name}_check.json`, [{ trial_type: "contstim-check" }]);
-    } catch (error) {
-      if (!(error instanceof Passing) || !error.refusal) return; // no connection: that is told where it matters
-      const body = error.refusal === FULL ? { outcome: "full", ...this.info.recruiter?.full } : {};
-      throw new Final(error.message, 400, body);
+    const file = `${this.info.study.name}_check.json`;
+    for (let attempt = 1; ; attempt += 1) {
+      try {
+        await this.#upload(file, [{ trial_type: "contstim-check" }]);
+        return;
+      } catch (error) {
+        const refusal = error instanceof Passing ? error.refusal : null;
+        const full = refusal === FULL ? { outcome: "full", ...this.info.recruiter?.full } : {};
+        if (refusal) throw new Final(refusal, 400, full);
+        if (attempt === CHECK_ATTEMPTS) throw error;
+      }
+      await pause(CHECK_PAUSE_MS);
     }
   }
 
