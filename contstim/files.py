@@ -330,7 +330,7 @@ def _lease(path: Path) -> SoftFileLease:
 def _acquire(lease: SoftFileLease, path: Path, what: str, *, wait: bool) -> None:
     """Acquire a lease, waiting for one of another machine as long as it may be dead."""
     first = unsigned = _last_sign(path)
-    told, seen = False, time.monotonic()
+    reported, seen = False, time.monotonic()
     while True:
         try:
             # Long enough to outlast one who only looks at it.
@@ -352,11 +352,11 @@ def _acquire(lease: SoftFileLease, path: Path, what: str, *, wait: bool) -> None
                 raise LockedError(
                     f"{what} is held by {holder}; wait for it, or end it first"
                 ) from None
-            if not told:
+            if not reported:
                 print(
                     f"waiting for a sign of life of {holder}, which holds {path}", file=sys.stderr
                 )
-                told = True
+                reported = True
         else:
             return
 

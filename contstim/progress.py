@@ -83,8 +83,8 @@ def track(
             if now - last >= _SECONDS_BETWEEN_LINES or at_end:
                 last = now
                 left = (now - started) * sum(rest[number - done :]) / sum(rest[: number - done])
-                known = f"{number} of {total}, about {left:.0f} s left"
-                print(f"{label}: {f'{number} so far' if beyond else known}", file=sys.stderr)
+                with_total = f"{number} of {total}, about {left:.0f} s left"
+                print(f"{label}: {f'{number} so far' if beyond else with_total}", file=sys.stderr)
     finally:
         _OPEN.remove(label)
         if bar is not None:

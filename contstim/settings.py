@@ -91,24 +91,23 @@ def option(default: Any, text: str, metavar: str | None = None, name: str | None
     name
         What the option is called where that is not the field's name.
     """
-    said = {"help": text, "metavar": metavar, "name": name}
-    return field(default=default, metadata=said)
+    return field(default=default, metadata={"help": text, "metavar": metavar, "name": name})
 
 
-def one_of(known: Collection[str], kind: str | None = None) -> AfterValidator:
-    """Return a mark for ``Annotated``: one of the texts `known`.
+def one_of(names: Collection[str], kind: str | None = None) -> AfterValidator:
+    """Return a mark for ``Annotated``: one of the texts `names`.
 
     `kind` says in messages what is chosen, ``unknown KIND 'value'``, in place of the key's path.
     """
 
     def check(value: str) -> str:
-        if value not in known:
+        if value not in names:
             if kind is not None:
-                raise UnknownNameError.among(kind, value, known)
-            raise _UnknownValueError(near_matches(value, known))
+                raise UnknownNameError.among(kind, value, names)
+            raise _UnknownValueError(near_matches(value, names))
         return value
 
-    return _OneOf(check, known)
+    return _OneOf(check, names)
 
 
 def matching(pattern: str, advice: str) -> AfterValidator:
@@ -192,8 +191,10 @@ def range_of(kind: type, name: str) -> tuple[type, dict[str, Any]]:
     for part in parts:  # the parts of each follow as they are met
         parts += get_args(part)
         for mark in getattr(part, "__metadata__", ()):
-            for one in (mark, *getattr(mark, "metadata", ())):
-                bounds |= {bound: getattr(one, bound) for bound in names if hasattr(one, bound)}
+            for holder in (mark, *getattr(mark, "metadata", ())):
+                bounds |= {
+                    bound: getattr(holder, bound) for bound in names if hasattr(holder, bound)
+                }
     return next(part for part in parts if part in (int, float, str, bool)), bounds
 
 
@@ -248,9 +249,9 @@ def _fill(
     else:
         return
     context = fault.get("ctx", {})
-    said = context.get("error")
-    if isinstance(said, ContstimError):
-        raise said
+    cause = context.get("error")
+    if isinstance(cause, ContstimError):
+        raise cause
     first, *rest = fault["loc"]
     name = keys[first] if isinstance(first, int) else first
     path = f"{where}{name}{''.join(f'[{part}]' for part in rest)}"
@@ -262,7 +263,7 @@ def _fill(
         raise InputError(f"{path} is missing; give {wanted}")
     value = repr(fault["input"])
     value = value if len(value) <= 80 else f"{value[:77]}..."
-    if isinstance(said, _UnknownValueError):
-        raise UnknownNameError(f"{path} is {value}; {said}")
+    if isinstance(cause, _UnknownValueError):
+        raise UnknownNameError(f"{path} is {value}; {cause}")
     wanted = _WANTED.get(fault["type"], fault["msg"]).format(**context)
-    raise InputError(f"{path} is {value}; {f'give {wanted}' if said is None else said}")
+    raise InputError(f"{path} is {value}; {f'give {wanted}' if cause is None else cause}")

@@ -183,7 +183,9 @@ def test_a_term_without_code_and_code_that_is_not(repository: Path) -> None:
 
 
 def test_a_module_without_a_test_file_or_with_two(repository: Path) -> None:
-    (repository / "contstim/three.py").write_text("", "utf-8")
+    (repository / "contstim/three.py").write_text("_LEAST = 3\n", "utf-8")
+    assert checker.check(repository) == []
+    (repository / "contstim/three.py").write_text("def _three() -> None:\n    _three()\n", "utf-8")
     assert checker.check(repository) == [
         "contstim/three.py: no test file has its name, nor names it in its docstring"
     ]

@@ -1,4 +1,7 @@
-"""The public names, pinned: a change here changes the interface and wants a changelog entry."""
+"""The public names, pinned: a change here changes the interface and wants a changelog entry.
+
+Tests `contstim`.
+"""
 
 import subprocess
 import sys

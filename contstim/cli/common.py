@@ -124,10 +124,12 @@ def small_share(sentences: Iterable[str], vocabulary: Vocabulary | None = None) 
     from contstim.text.diversity import words_of
     from contstim.text.vocabulary import bundled_vocabulary
 
-    own = {word for sentence in sentences for word in words_of(sentence)}
-    known = vocabulary or bundled_vocabulary()
-    shared = own & {word.casefold() for word in (*known.first, *known.elsewhere)}
-    return f"{len(shared):,} of the {len(own):,}" if len(shared) < _SHARED * len(own) else ""
+    natural_words = {word for sentence in sentences for word in words_of(sentence)}
+    usable = vocabulary or bundled_vocabulary()
+    shared = natural_words & {word.casefold() for word in (*usable.first, *usable.elsewhere)}
+    if len(shared) >= _SHARED * len(natural_words):
+        return ""
+    return f"{len(shared):,} of the {len(natural_words):,}"
 
 
 def add_decisions(parser: CommandParser) -> None:

@@ -127,9 +127,9 @@ def run(args: argparse.Namespace) -> int:
     natural = _natural_pair(scores[list(_REAL)])
     say(_told(natural))
     rows, written = [], []
-    for triplet, kept in write_triplets(scores, _WANTED, args.seed):
+    for triplet, floored in write_triplets(scores, _WANTED, args.seed):
         rows.append(triplet.row())
-        written.append((_pair_of(triplet, kept), kept))
+        written.append((_pair_of(triplet, floored), floored))
         say(_told(written[-1][0]))
     if not rows:
         raise InputError(f"nothing was found from these sentences; try --seed {args.seed + 1}")
@@ -142,7 +142,7 @@ def run(args: argparse.Namespace) -> int:
     page = folder / "index.html"
     reference = {str(model): scores[model].tolist() for model in scores}
     # One of each kind: natural, with a floor, of the transformer.
-    striking = [natural, *[pair for pair, kept in written if kept][:1], written[-1][0]]
+    striking = [natural, *[pair for pair, floored in written if floored][:1], written[-1][0]]
     figure = result.figure(ax=sheet()[0])
     write_whole(page, demonstration_page(striking, table, reference, verdict, figure, _FURTHER))
     say(f"\nAll of it in {time.monotonic() - started:.0f} s, on one page: {page}")
@@ -238,19 +238,19 @@ def _proposal(words: Vocabulary, *models: SentenceModel) -> WordReplacement:
 
 def _natural_pair(scores: pd.DataFrame) -> OrderedPair:
     """Return the two natural sentences on which two real models disagree most."""
-    one, two = (str(column) for column in scores.columns)
+    model_1, model_2 = (str(column) for column in scores.columns)
     eight = scores[[len(str(text).split()) == 8 for text in scores.index]]
     best = select_natural_pairs(eight, per_pair=1).iloc[0]
     sentences = [str(best[column]) for column in ("sentence_1", "sentence_2")]
     first, second = eight.loc[sentences].to_numpy(dtype=float)
     by_one, by_two = (float(value) for value in first - second)
     made = "natural sentences, two real models (their scores come with contstim)"
-    return OrderedPair(one, two, sentences[0], sentences[1], by_one, -by_two, made)
+    return OrderedPair(model_1, model_2, sentences[0], sentences[1], by_one, -by_two, made)
 
 
-def _pair_of(triplet: Triplet, kept: bool) -> OrderedPair:
+def _pair_of(triplet: Triplet, floored: bool) -> OrderedPair:
     floor = f", with a floor on plausibility ({_KEPT}: it may fall by 5 nats, no more)"
-    made = "just written" + floor * kept
+    made = "just written" + floor * floored
     return OrderedPair(
         triplet.model_1,
         triplet.model_2,

@@ -208,16 +208,18 @@ def _power_of_many(args: argparse.Namespace) -> int:
         "target": args.target,
     }
     chosen = {name: value for name, value in chosen.items() if value is not None}
-    found = recovery(designs, read_scores(args.scores), people_of(args), seed=args.seed, **chosen)
+    recovered = recovery(
+        designs, read_scores(args.scores), people_of(args), seed=args.seed, **chosen
+    )
     read = [args.scores, *args.trials]
-    for place, table in ((args.out, found.curve), (args.model_pairs, found.model_pairs)):
+    for place, table in ((args.out, recovered.curve), (args.model_pairs, recovered.model_pairs)):
         if place is not None:
             write_rows(table, place, read)
     if args.figure is not None:
-        axes = sheet(1 + found.curve["design"].nunique())
-        recovery_figure(found.curve, found.model_pairs, found.target, axes)
+        axes = sheet(1 + recovered.curve["design"].nunique())
+        recovery_figure(recovered.curve, recovered.model_pairs, recovered.target, axes)
         save_figure(axes[0], args.figure)
-    tell(found)
+    tell(recovered)
     return 0
 
 

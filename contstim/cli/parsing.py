@@ -105,17 +105,17 @@ class CommandParser(argparse.ArgumentParser):
         made = kind if isinstance(kind, type) else type(kind)
         declared = {item.name: item.metadata for item in fields(made) if "help" in item.metadata}
         for name in names or declared:
-            default, said = getattr(kind, name), declared[name]
+            default, metadata = getattr(kind, name), declared[name]
             takes, bounds = _range_of(made, name)
-            flag = f"--{(said['name'] or name).replace('_', '-')}"
+            flag = f"--{(metadata['name'] or name).replace('_', '-')}"
             if takes is bool and default is None:
                 action = argparse.BooleanOptionalAction
-                (to or self).add_argument(flag, action=action, help=said["help"])
+                (to or self).add_argument(flag, action=action, help=metadata["help"])
                 continue
             shown = f" (default: {default:g})" if isinstance(default, float | int) else ""
             self.add(
-                f"{flag} {said['metavar'] or ''}",
-                said["help"] + shown * unset,
+                f"{flag} {metadata['metavar'] or ''}",
+                metadata["help"] + shown * unset,
                 reader(made, name),
                 default=None if unset or default == () or takes is bool else default,
                 choices=bounds.get("choices"),
@@ -151,7 +151,7 @@ class CommandParser(argparse.ArgumentParser):
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse; what a command does not take is an error of this command, not of `contstim`."""
-        found, left = super().parse_known_args(args, namespace)
+        parsed, left = super().parse_known_args(args, namespace)
         if left and len(self._actions) > 1:  # else it is no command that was asked for
             options = [text.partition("=")[0] for text in left if text.startswith("-")]
             if not options:
@@ -159,7 +159,7 @@ class CommandParser(argparse.ArgumentParser):
             near = difflib.get_close_matches(options[0], self._option_string_actions, 1, 0.75)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             self.error(f"there is no option {_short(options[0])} here{hint}")
-        return found, left
+        return parsed, left
 
     def error(self, message: str) -> NoReturn:
         """Print one line and exit with status 2."""
@@ -309,5 +309,5 @@ def _check_place(text: str) -> None:
     except FileNotFoundError:
         pass
     except (OSError, ValueError) as error:
-        said = error.strerror if isinstance(error, OSError) else error
-        raise OutputError(f"cannot write {text}: {said}; choose another output") from None
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise OutputError(f"cannot write {text}: {reason}; choose another output") from None

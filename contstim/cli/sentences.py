@@ -70,11 +70,11 @@ def run(args: argparse.Namespace) -> int:
         raise InputError(
             "options that choose the words of a vocabulary need one; give --vocabulary"
         )
-    own = Vocabulary.read(args.vocabulary) if args.vocabulary else None
+    vocabulary = Vocabulary.read(args.vocabulary) if args.vocabulary else None
     rules = SentenceRules(
         min_words=shortest,
         max_words=longest,
-        vocabulary=None if own is None else words.choose(own, Path()),
+        vocabulary=None if vocabulary is None else words.choose(vocabulary, Path()),
         distinct=args.distinct,
         punctuation=args.punctuation,
         final_marks=args.marks,

@@ -175,12 +175,12 @@ def _corners(
         np.divide(fall, rise, out=crossing, where=steeper)
         first = crossing.min(axis=1)
         live = live[np.isfinite(first)]
-        kept = np.isfinite(first)
+        crosses = np.isfinite(first)
         # Of lines that cross at one place the steepest is on the envelope beyond it.
-        meets = crossing[kept] == first[kept][:, None]
-        following = np.where(meets, rise[kept], -np.inf).argmax(axis=1)
-        steps.append(first[kept])
-        old.append(at[kept])
+        meets = crossing[crosses] == first[crosses][:, None]
+        following = np.where(meets, rise[crosses], -np.inf).argmax(axis=1)
+        steps.append(first[crosses])
+        old.append(at[crosses])
         new.append(following)
         where.append(live)
         current = current.copy()

@@ -108,7 +108,9 @@ def split_sentences(paragraph: str) -> list[str]:
     pending = paragraph.split()
     for word, following in zip(pending, [*pending[1:], ""], strict=True):
         words.append(word)
-        if not following or (_may_end(word) and not _lower(following)):
+        if not following or (
+            _may_end(word) and not following.lstrip(_OPENING_QUOTES)[:1].islower()
+        ):
             sentences.append(" ".join(words))
             words = []
     return sentences
@@ -121,10 +123,6 @@ def _may_end(word: str) -> bool:
     stopped = after.strip(")]}\"”»'’") == "."
     initial = len(core) == 1 and core.isalpha() and core != "I"
     return not (stopped and (initial or core.lower() in _ABBREVIATIONS))
-
-
-def _lower(word: str) -> bool:
-    return word.lstrip(_OPENING_QUOTES)[:1].islower()
 
 
 def _paragraphs(lines: Iterable[str]) -> Iterator[str]:
@@ -140,8 +138,8 @@ def _nltk_sentences(name: str, split: str) -> Iterator[str]:
 
     corpus: Any = getattr(nltk.corpus, name, None)
     if not isinstance(corpus, LazyCorpusLoader | CorpusReader):
-        known = [k for k, v in vars(nltk.corpus).items() if isinstance(v, LazyCorpusLoader)]
-        raise UnknownNameError.among("NLTK corpus", name, known)
+        corpora = [k for k, v in vars(nltk.corpus).items() if isinstance(v, LazyCorpusLoader)]
+        raise UnknownNameError.among("NLTK corpus", name, corpora)
     try:
         files = corpus.fileids()  # the first use loads the corpus
     except LookupError:

@@ -156,15 +156,15 @@ class WordLimit:
         """Return in how many of the sentences a word is that the natural one does not have."""
         return Counter(w for text in own for w in {*words_of(text)} - self._before[number])
 
-    def _count(self, number: int, own: Sequence[str], sign: int = 1) -> None:
+    def _count(self, number: int, texts: Sequence[str], sign: int = 1) -> None:
         """Count sentences that stay, or no longer those that stayed."""
-        before, short = self._before[number], self._each - len(own)
+        before, short = self._before[number], self._each - len(texts)
         self._sentences -= sign * short
-        self._words += sign * len(own) * len(before)
+        self._words += sign * len(texts) * len(before)
         for word in before:
             self._usual[word] -= sign * short
             self._to_come[word] -= sign * self._each
-        for text in own:
+        for text in texts:
             for word in {*words_of(text)}:
                 self._counts[word] += sign
                 self._stayed += sign * (word in before)
@@ -174,12 +174,12 @@ class WordLimit:
         excess = {word: -room for word in self._counts if (room := self._room(word)) < 0}
         sent_back = False
         for number in sorted(self._kept, reverse=True) if excess else ():
-            own, without = self._kept[number]
-            got = self._got(number, own)
+            texts, without = self._kept[number]
+            got = self._got(number, texts)
             if over := {word for word in got if excess.get(word, 0) > 0} - without:
                 sent_back = True
                 del self._kept[number]
-                self._count(number, own, -1)
+                self._count(number, texts, -1)
                 self._refused |= over
                 for word in over:
                     excess[word] -= got[word]
@@ -296,10 +296,11 @@ def diversity_line(synthetic: Iterable[str], natural: Iterable[str]) -> str:
     before, after = list(natural), list(synthetic)
     if not (any(map(words_of, before)) and any(map(words_of, after))):
         return "words: none"
-    own, usual = diversity(after, before), diversity(before)
-    above = ", ".join(f"{word!r} in {part:.1%}" for word, part in own.above[:3]) or "none"
+    written, ordinary = diversity(after, before), diversity(before)
+    above = ", ".join(f"{word!r} in {part:.1%}" for word, part in written.above[:3]) or "none"
     return (
-        f"words: {own.distinct} different ones of {own.words} ({own.share:.0%}; natural "
-        f"{usual.share:.0%}), English Zipf frequency {own.zipf:.2f} (natural {usual.zipf:.2f}), in "
+        f"words: {written.distinct} different ones of {written.words} ({written.share:.0%}; "
+        f"natural {ordinary.share:.0%}), English Zipf frequency {written.zipf:.2f} (natural "
+        f"{ordinary.zipf:.2f}), in "
         f"more than {MOST_USE:.0%} of the sentences and more than naturally: {above}"
     )

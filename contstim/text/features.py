@@ -136,9 +136,9 @@ def sentence_flags(sentence: str) -> list[str]:
     ]
     neighbours = list(zip(words[:-1], words[1:], parsed.after[:-1], strict=True))
     flags += [
-        f"word twice: {one} {two}"
-        for one, two, mark in neighbours
-        if one == two and one in ENGLISH_REPEATABLE and not mark
+        f"word twice: {left} {right}"
+        for left, right, mark in neighbours
+        if left == right and left in ENGLISH_REPEATABLE and not mark
     ]
     flags += [
         f"name: {word}"
@@ -146,9 +146,9 @@ def sentence_flags(sentence: str) -> list[str]:
         if word[:1].isupper() and word not in ENGLISH_CAPITALS
     ]
     flags += [f"number: {word}" for word in words if any(c.isdigit() for c in word)]
-    for one, two, mark in neighbours:
-        if not mark and (reason := _disagreement(one, two)):
-            flags.append(f"agreement: {one} {two} ({reason})")
+    for left, right, mark in neighbours:
+        if not mark and (reason := _disagreement(left, right)):
+            flags.append(f"agreement: {left} {right} ({reason})")
     last = _tags(words[-1])
     if last and last <= _OPEN_ENDS and words[-1] not in _ALONE:
         flags.append(f"agreement: ends in {words[-1]}")
@@ -166,26 +166,26 @@ def _tags(word: str) -> frozenset[str]:
     return frozenset(bundled_vocabulary().tags.get(word, ()))
 
 
-def _disagreement(one: str, two: str) -> str | None:
+def _disagreement(left: str, right: str) -> str | None:
     """Return why two neighbours do not agree; None if they do, or nobody can tell."""
-    tags = _tags(two)
-    if one == "a" and two[:1] in _VOWELS and not two.startswith(("u", "eu", "one", "once")):
+    tags = _tags(right)
+    if left == "a" and right[:1] in _VOWELS and not right.startswith(("u", "eu", "one", "once")):
         return "'an' before a vowel"
-    if one == "an" and two[:1] not in _VOWELS | {"h"}:
+    if left == "an" and right[:1] not in _VOWELS | {"h"}:
         return "'a' before a consonant"
     if not tags:
         return None
-    if one in _SINGULAR and tags <= {"NNS"}:
+    if left in _SINGULAR and tags <= {"NNS"}:
         return "plural after a singular"
-    if one in _PLURAL and tags <= {"NN"}:
+    if left in _PLURAL and tags <= {"NN"}:
         return "singular after a plural"
-    if one in _THIRD and tags <= {"VBP", "VB"}:
+    if left in _THIRD and tags <= {"VBP", "VB"}:
         return "verb without -s"
-    if one in _OTHERS and tags <= {"VBZ"}:
+    if left in _OTHERS and tags <= {"VBZ"}:
         return "verb with -s"
-    if one in _MODALS and tags <= {"VBD", "VBZ", "VBN"} and not (one == "to" and "VBN" in tags):
+    if left in _MODALS and tags <= {"VBD", "VBZ", "VBN"} and not (left == "to" and "VBN" in tags):
         return "no plain verb"
-    before = _tags(one)
-    if before and before <= {"DT", "PRP$"} and one not in _ALONE and tags <= _NO_NOUNS:
+    before = _tags(left)
+    if before and before <= {"DT", "PRP$"} and left not in _ALONE and tags <= _NO_NOUNS:
         return "no noun"
     return None

@@ -273,9 +273,9 @@ class Vocabulary:
             if counts[word] >= min_count and counts[word] * 1e6 / total >= per_million
         ]
         # The sort is stable: equally frequent words stay in order of first occurrence.
-        kept = sorted(admitted, key=lambda word: -counts[word])[:size]
-        frequencies = {word: counts[word] / total for word in kept}
-        return cls._arrange(kept, rules, frequencies, opening, inside)
+        words = sorted(admitted, key=lambda word: -counts[word])[:size]
+        frequencies = {word: counts[word] / total for word in words}
+        return cls._arrange(words, rules, frequencies, opening, inside)
 
     @classmethod
     def from_wordfreq(
@@ -321,8 +321,8 @@ class Vocabulary:
             for word in ordered
             if table[word] * 1e6 >= per_million
         }
-        kept = rules.admit(frequencies)[:size]
-        return cls._arrange(kept, replace(rules, derive_first=True), frequencies)
+        words = rules.admit(frequencies)[:size]
+        return cls._arrange(words, replace(rules, derive_first=True), frequencies)
 
     @classmethod
     def _arrange(
@@ -343,16 +343,19 @@ class Vocabulary:
             or w in rules.capitals
             or (rules.names and w.lower() not in listed and (inside is None or w in inside))
         ]
-        known = _relative(frequencies)
+        relative = _relative(frequencies)
         if rules.derive_first:
             first = list(dict.fromkeys([*first, *map(capitalize, elsewhere)]))
-            known = {**{capitalize(w): known[w] for w in elsewhere if w in known}, **known}
+            relative = {
+                **{capitalize(w): relative[w] for w in elsewhere if w in relative},
+                **relative,
+            }
         used = {*first, *elsewhere}
         return cls(
             WordList.of(first),
             WordList.of(elsewhere),
             rules.repeatable,
-            {w: p for w, p in known.items() if w in used},
+            {w: p for w, p in relative.items() if w in used},
         )
 
     def __repr__(self) -> str:
@@ -405,14 +408,14 @@ class Vocabulary:
             If nothing is left to stand first, or elsewhere.
         """
         words = list(dict.fromkeys((*self.first, *self.elsewhere)))
-        known = np.ones(len(words), dtype=np.bool_)
+        by_all = np.ones(len(words), dtype=np.bool_)
         left_out: dict[str, int] = {}
         for model in models:
             knows = np.asarray(model.knows(words), dtype=np.bool_)
             left_out[str(getattr(model, "spec", model))] = int((~knows).sum())
-            known &= knows
-        kept = {word for word, keep in zip(words, known, strict=True) if keep}
-        first, elsewhere = ([w for w in own if w in kept] for own in (self.first, self.elsewhere))
+            by_all &= knows
+        shared = {word for word, keep in zip(words, by_all, strict=True) if keep}
+        first, elsewhere = ([w for w in own if w in shared] for own in (self.first, self.elsewhere))
         if not first or not elsewhere:
             where = "first" if not first else "after the first"
             unknown = ", ".join(f"{n} unknown to {name}" for name, n in left_out.items())

@@ -150,7 +150,11 @@ class WordOptions:
     def blocked(self, folder: Path) -> frozenset[str]:
         """Return the words never to use, case-folded: the blocked ones and the offensive ones."""
         allowed, blocked = self.lists(folder)
-        return blocked | ({*_offensive(self.offensive)} - allowed)
+        if self.offensive is None:
+            return blocked
+        levels = offensive_words().items()
+        offensive = {word.casefold() for word, level in levels if level >= self.offensive}
+        return blocked | (offensive - allowed)
 
     def refuse(self, words: Iterable[str], folder: Path) -> None:
         """Refuse words that are never to be used.
@@ -231,12 +235,6 @@ class WordOptions:
         return vocabulary.with_words(first, elsewhere)
 
 
-def _offensive(level: int | None) -> Iterable[str]:
-    if level is None:
-        return ()
-    return (word.casefold() for word, its in offensive_words().items() if its >= level)
-
-
 def _is_name(word: str, lower: Collection[str]) -> bool:
     capital = word != word.lower() and word not in ENGLISH_CAPITALS
     return capital and word.lower() not in lower
@@ -310,14 +308,16 @@ def words_alike(
     dict
         For `Edits.words`. The position of a word without tags, such as a name, has no words.
     """
-    found = {}
+    replacing = {}
     for position, word in enumerate(sentence.words):
         if any(c.isalnum() for c in word):
-            own = frozenset(vocabulary.tags.get(word.lower(), ())[:1])
+            tags = frozenset(vocabulary.tags.get(word.lower(), ())[:1])
             if likeness == "class":
-                own = frozenset(t for tag in own for t in CLASSES.get(_CLASS_OF.get(tag, ""), own))
-            found[position] = _having(vocabulary, position == 0, own)
-    return found
+                tags = frozenset(
+                    t for tag in tags for t in CLASSES.get(_CLASS_OF.get(tag, ""), tags)
+                )
+            replacing[position] = _having(vocabulary, position == 0, tags)
+    return replacing
 
 
 @cache

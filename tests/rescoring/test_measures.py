@@ -1,4 +1,7 @@
-"""Word error rate and BLEU from sums."""
+"""Word error rate and BLEU from sums.
+
+Tests `contstim.rescoring`.
+"""
 
 import numpy as np
 import pytest

@@ -1,3 +1,8 @@
+"""Sentences as words and the marks around them.
+
+Tests `contstim.text`.
+"""
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

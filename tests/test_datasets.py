@@ -1,0 +1,31 @@
+"""The tables that come with contstim fit each other and what their docstrings promise."""
+
+from contstim import datasets
+from contstim.tables import TRIPLETS
+
+
+def test_natural_scores_are_log_probabilities_of_eight_models() -> None:
+    scores = datasets.natural_scores()
+    assert scores.shape == (724, 8)
+    assert scores.index.is_unique
+    assert (scores < 0).all(axis=None)
+
+
+def test_triplets_are_of_two_pairs_whose_models_order_them_oppositely() -> None:
+    triplets = datasets.written_triplets()
+    assert list(triplets.columns[: len(TRIPLETS)]) == list(TRIPLETS)
+    assert sorted(triplets.groupby(["model_1", "model_2"]).size()) == [17, 18]
+    by_1 = triplets["synthetic_1_lp_1"] - triplets["synthetic_2_lp_1"]
+    by_2 = triplets["synthetic_1_lp_2"] - triplets["synthetic_2_lp_2"]
+    assert (by_1 > 0).all()
+    assert (by_2 < 0).all()
+
+
+def test_six_groups_of_five_people_answered_triplets_and_catch_trials() -> None:
+    choices = datasets.simulated_choices()
+    assert choices["participant"].nunique() == 30
+    assert choices["group"].nunique() == 6
+    assert {"catch", "natural_controversial"} < {*choices["condition"]}
+    written = datasets.written_triplets()
+    shown = {*choices["sentence_1"], *choices["sentence_2"]}
+    assert len(shown & {*written["synthetic_1"], *written["synthetic_2"]}) > 20

@@ -1,0 +1,32 @@
+"""One root for all errors, each of which is what a caller would expect as well."""
+
+import pytest
+
+from contstim import errors
+from contstim.errors import InputError, UnknownNameError, near_matches, require_known, require_whole
+
+CLASSES = [thing for thing in vars(errors).values() if isinstance(thing, type)]
+OWN = [k for k in CLASSES if issubclass(k, Exception) and k.__module__ == errors.__name__]
+BUILT_IN = (ValueError, OSError, ImportError, AssertionError)
+
+
+@pytest.mark.parametrize("kind", OWN, ids=lambda kind: kind.__name__)
+def test_every_error_has_the_root_and_a_built_in_one(kind: type[Exception]) -> None:
+    assert issubclass(kind, errors.ContstimError)
+    assert kind is errors.ContstimError or issubclass(kind, BUILT_IN)
+
+
+def test_near_names_are_offered_and_all_of_them_where_none_is_near() -> None:
+    assert near_matches("trigam", ["trigram", "bigram"]) == "did you mean 'trigram' or 'bigram'?"
+    assert near_matches("x", ["b", "a", "b"]) == "choose one of 'a', 'b'"
+    with pytest.raises(UnknownNameError) as error:
+        require_known("metric", "pl", ("pll", "permutation"))
+    assert str(error.value) == "unknown metric 'pl'; did you mean 'pll'?"
+
+
+@pytest.mark.parametrize("value", [0, 1.0, True, "1", None])
+def test_a_count_is_a_whole_number(value: object) -> None:
+    with pytest.raises(InputError) as error:
+        require_whole("per_pair", value, 1)
+    assert str(error.value) == f"per_pair is {value!r}; give a whole number of at least 1"
+    require_whole("per_pair", 1, 1)
