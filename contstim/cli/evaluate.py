@@ -40,7 +40,6 @@ from contstim.evaluation.scores import (
     score_table,
     unscored_catch,
 )
-from contstim.evaluation.trials import TrialData
 from contstim.models.registry import load_model
 from contstim.selection.people import unit_sentence
 from contstim.tables import KIND, read_table
@@ -134,7 +133,7 @@ def run(args: argparse.Namespace) -> int:
         wide = result.provenance.scores.set_index("sentence")
         included = included[~unscored_catch(included, wide)]
         kinds = score_kinds(source, result.summary.models)
-        write_mixed_models(TrialData.of(included, rising(wide, kinds)), folder)
+        write_mixed_models(replace(human, choices=included), rising(wide, kinds), folder)
     options = result.provenance.options
     if len(result.models) and options.inference == "signed-rank":
         tell(unit_sentence(result.summary.n_groups, options.min_groups))

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import binom
 
+from contstim.arrays import BoolArray
 from contstim.errors import InputError, NoDataError, UnknownNameError, ValidationError
 from contstim.settings import one_of, settings
 from contstim.tables import CHOICES, MISSING, require_columns
@@ -103,12 +104,16 @@ class HumanData:
         Rows left out while reading: `rule`, `participant`, `n_rows`, `detail`.
     notes
         Sentences on decisions taken while reading.
+    turned
+        In which rows the two sentences were exchanged while reading, see `align_choices`; by the
+        index of `choices`. None if that is not known.
     """
 
     choices: pd.DataFrame
     scores: pd.DataFrame | None = None
     excluded: pd.DataFrame = field(default_factory=lambda: stack_exclusions())
     notes: tuple[str, ...] = ()
+    turned: pd.Series | None = None
 
 
 class Sieve:
@@ -321,29 +326,12 @@ def _checked_expected(given: pd.Series) -> pd.Series:
 def align_choices(table: pd.DataFrame) -> pd.DataFrame:
     """Put the two sentences of every pair in code-point order and turn the rating accordingly.
 
-    A turned row exchanges every pair of columns that end in ``_1`` and ``_2``, changes the sign
-    of the rating, and exchanges 1 and 2 in `expected`, left and right in `side_1`.
-
     Raises
     ------
     InputError
         If one pair has two conditions or two pairs of models.
     """
-    out = table.rename(columns=str)
-    turn = (out["sentence_1"].astype(object) > out["sentence_2"].astype(object)).to_numpy(bool)
-    for column in [c for c in out.columns if c.endswith("_1")]:
-        partner = column[:-2] + "_2"
-        if partner in out.columns:
-            first, second = out[column].copy(), out[partner].copy()
-            kind = first.dtype if first.dtype == second.dtype else object
-            out[column] = first.where(~turn, second).astype(kind)
-            out[partner] = second.where(~turn, first).astype(kind)
-    out["rating"] = out["rating"].where(~turn, -out["rating"])
-    if "expected" in out.columns:
-        out["expected"] = out["expected"].where(~turn, 3 - out["expected"])
-    if "side_1" in out.columns and "side_2" not in out.columns:
-        other = out["side_1"].map({"left": "right", "right": "left"})
-        out["side_1"] = out["side_1"].where(~turn, other)
+    out = turn_pairs(table, _is_turned(table))
     for columns, what in ((["condition"], "conditions"), (["model_1", "model_2"], "model pairs")):
         keys = ["sentence_1", "sentence_2"]
         distinct = out[[*keys, *columns]].drop_duplicates()
@@ -360,6 +348,43 @@ def align_choices(table: pd.DataFrame) -> pd.DataFrame:
     return out.reset_index(drop=True)
 
 
+def _is_turned(table: pd.DataFrame) -> BoolArray:
+    turned: BoolArray = (
+        table["sentence_1"].astype(object) > table["sentence_2"].astype(object)
+    ).to_numpy(bool)
+    return turned
+
+
+def turn_pairs(table: pd.DataFrame, turn: BoolArray) -> pd.DataFrame:
+    """Return choices with the pairs of some rows turned round.
+
+    A turned row exchanges every pair of columns that end in ``_1`` and ``_2``, changes the sign
+    of the rating, and exchanges 1 and 2 in `expected`, left and right in `side_1`.
+
+    Parameters
+    ----------
+    table
+        The choices.
+    turn
+        Which rows, shape (R,).
+    """
+    out = table.rename(columns=str)
+    for column in [c for c in out.columns if c.endswith("_1")]:
+        partner = column[:-2] + "_2"
+        if partner in out.columns:
+            first, second = out[column].copy(), out[partner].copy()
+            kind = first.dtype if first.dtype == second.dtype else object
+            out[column] = first.where(~turn, second).astype(kind)
+            out[partner] = second.where(~turn, first).astype(kind)
+    out["rating"] = out["rating"].where(~turn, -out["rating"])
+    if "expected" in out.columns:
+        out["expected"] = out["expected"].where(~turn, 3 - out["expected"])
+    if "side_1" in out.columns and "side_2" not in out.columns:
+        other = out["side_1"].map({"left": "right", "right": "left"})
+        out["side_1"] = out["side_1"].where(~turn, other)
+    return out
+
+
 def finish(raw: RawChoices) -> HumanData:
     """Clean, check and align what an importer read.
 
@@ -370,9 +395,10 @@ def finish(raw: RawChoices) -> HumanData:
         round.
     """
     kept, excluded = clean_choices(raw.table, raw.cleaning)
-    choices = align_choices(check_choices(kept, raw.scale))
+    checked = check_choices(kept, raw.scale)
+    choices, turned = align_choices(checked), pd.Series(_is_turned(checked))
     _refuse_turned_scale(choices)
-    return HumanData(choices, raw.scores, excluded, tuple(raw.notes))
+    return HumanData(choices, raw.scores, excluded, tuple(raw.notes), turned)
 
 
 def _refuse_turned_scale(choices: pd.DataFrame) -> None:
@@ -401,7 +427,7 @@ def compares_models(table: pd.DataFrame) -> pd.Series:
 
 def require_aligned(table: pd.DataFrame) -> None:
     """Raise ValidationError unless `align_choices` has put every pair in order."""
-    if (table["sentence_1"].astype(object) > table["sentence_2"].astype(object)).any():
+    if _is_turned(table).any():
         raise ValidationError("the choices table is not aligned; call align_choices first")
 
 

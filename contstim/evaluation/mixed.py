@@ -15,15 +15,27 @@ from scipy.special import expit
 
 from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InputError, MissingExtraError
-from contstim.evaluation.choices import align_choices, check_choices
-from contstim.evaluation.trials import TrialData
+from contstim.evaluation.choices import (
+    HumanData,
+    align_choices,
+    check_choices,
+    compares_models,
+    turn_pairs,
+)
+from contstim.evaluation.scores import log_ratios
 from contstim.files import write_whole
-from contstim.tables import table_text
+from contstim.tables import neutral_table, table_text
 
 _ABILITY_PRIOR = 2.0
 _LOG_SD_PRIOR = 1.0
 _MOST_STEPS = 200
 _CONVERGED = 1e-8
+
+# The first columns of the table for mixed models.
+_FIRST = (
+    *("participant", "group", "item", "pair", "trial", "condition", "sentence_1", "sentence_2"),
+    *("model_1", "model_2", "rating", "chose_2", "rt_ms"),
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,6 +217,10 @@ _GLMER = """\
 {names}
 library(lme4)
 d <- read.csv("mixed_models.csv")
+# One set of rows for all models, or their AICs could not be compared.
+d <- d[complete.cases(d[c({quoted})]), ]
+# By default the fixed effects may be off in the third digit.
+control <- glmerControl(optimizer = "bobyqa", tolPwrss = 1e-9)
 fits <- list(
 {fits}
 )
@@ -213,14 +229,14 @@ print(lapply(fits, summary))
 print(sapply(fits, AIC))
 """
 _GLMER_FIT = """\
-  {column} = glmer(choice ~ {column} + (1 + {column} | participant) + (1 | item),
-    data = d, family = binomial)"""
+  {column} = glmer(chose_2 ~ {column} + (1 + {column} | participant) + {items},
+    data = d, family = binomial, control = control)"""
 _BRMS = """\
-# The same with posterior distributions: install.packages("brms")
+# The same with posterior distributions: install.packages("brms"). This script has not been run.
 {names}
 library(brms)
 d <- read.csv("mixed_models.csv")
-fit <- brm(choice ~ {sum} + (1 + {sum} | participant) + (1 | item),
+fit <- brm(chose_2 ~ {sum} + (1 + {sum} | participant) + {items},
   data = d, family = bernoulli())
 print(summary(fit))
 """
@@ -235,9 +251,10 @@ import pandas as pd
 def main():
     d = pd.read_csv("mixed_models.csv")
     model = bambi.Model(
-        "choice ~ {sum} + (1 + {sum} | participant) + (1 | item)",
+        "chose_2 ~ {sum} + (1 + {sum} | participant) + {items}",
         d,
         family="bernoulli",
+        dropna=True,
     )
     # What holds of all people and pairs; without var_names each one's own effects come too.
     print(arviz.summary(model.fit(), var_names=["Intercept", {quoted}]).to_string())
@@ -248,51 +265,81 @@ if __name__ == "__main__":  # the chains may be processes of their own
 """
 
 
-def mixed_table(data: TrialData) -> pd.DataFrame:
+def mixed_table(human: HumanData, scores: pd.DataFrame) -> pd.DataFrame:
     """Return the choices as mixed models take them.
+
+    Parameters
+    ----------
+    human
+        What people chose. Where it says which pairs were turned round while reading, they are
+        turned back; a pair stands as in its first row throughout.
+    scores
+        Log-probabilities in nats, shape (S, M), the sentences as index; or other scores, higher
+        for better sentences.
 
     Returns
     -------
     DataFrame
-        One row a choice with a preference: `participant`, `group`, `item` (number of the pair),
-        `condition`, `sentence_1`, `sentence_2`, `rating`, `choice` (1 for sentence 2, 0 for
-        sentence 1), and for each model its log p(sentence 2) - log p(sentence 1) divided by the
-        root mean square over the pairs, in the columns `ratio_1`, `ratio_2`, ... by the order
-        of the models. The log-ratio is NaN where it is infinite.
-    """
-    rows = np.flatnonzero(data.rating != 0)
-    pair, person = data.pair[rows], data.participant[rows]
-    table = data.pairs.loc[pair, ["condition", "sentence_1", "sentence_2"]].reset_index(drop=True)
-    table.insert(0, "item", pair + 1)
-    table.insert(0, "group", data.groups[data.group_of[person]])
-    table.insert(0, "participant", data.participants[person])
-    table["rating"] = data.rating[rows]
-    table["choice"] = (data.rating[rows] > 0).astype(np.int64)
-    for m in range(len(data.models)):
-        ratio = np.where(np.isfinite(data.log_ratio[:, m]), data.log_ratio[:, m], np.nan)
-        size = float(np.sqrt(np.nanmean(ratio**2)))
-        table[f"ratio_{m + 1}"] = ratio[pair] / (size if size > 0 else 1.0)
-    return table
-
-
-def write_mixed_models(data: TrialData, folder: str | Path) -> list[Path]:
-    """Write `mixed_table` and scripts for lme4, brms and bambi into a folder; return their paths.
+        One row a choice with a preference, catch trials and fillers left out: the choices with all
+        their columns; `pair` (its number) and, where the data have no `item`, `item` (the same);
+        `chose_2` (1 for sentence 2, 0 for sentence 1); and for each model its log p(sentence 2) -
+        log p(sentence 1) divided by the root mean square over the pairs, in the columns `ratio_1`,
+        `ratio_2`, ... by the order of the models. A ratio is NaN where it is infinite. A column of
+        the data whose name is needed is called ``NAME_given``.
 
     Raises
     ------
+    InputError
+        If no choice is left.
+    """
+    made = ["pair", "chose_2", *(f"ratio_{m + 1}" for m in range(len(scores.columns)))]
+    table = human.choices[compares_models(human.choices) & (human.choices["rating"] != 0)]
+    if table.empty:
+        raise InputError("nobody preferred a sentence but in catch trials; there is nothing to fit")
+    table = table.rename(columns={name: f"{name}_given" for name in made})
+    pair = table.groupby(["sentence_1", "sentence_2"], sort=False).ngroup()
+    if human.turned is not None:
+        first_row = human.turned.loc[table.index].groupby(pair).transform("first")
+        table = turn_pairs(table, first_row.to_numpy(bool))
+    of_pairs = log_ratios(scores, table[~pair.duplicated()])
+    of_pairs[~np.isfinite(of_pairs)] = np.nan
+    for column, ratio in zip(made[2:], of_pairs.T, strict=True):
+        size = float(np.sqrt(np.nanmean(ratio**2)))
+        table[column] = ratio[pair] / (size if size > 0 else 1.0)
+    table["pair"], table["chose_2"] = pair + 1, (table["rating"] > 0).astype(np.int64)
+    if "item" not in table:
+        table["item"] = table["pair"]
+    others = [name for name in table if name not in _FIRST]
+    return table[[*_FIRST, *others]].reset_index(drop=True)
+
+
+def write_mixed_models(human: HumanData, scores: pd.DataFrame, folder: str | Path) -> list[Path]:
+    """Write `mixed_table` and scripts for lme4, brms and bambi into a folder; return their paths.
+
+    The random effects are those of participants and of items, and of pairs where items have
+    several.
+
+    Raises
+    ------
+    InputError
+        As `mixed_table`.
     OutputError
         If a file cannot be written.
     """
-    columns = [f"ratio_{m + 1}" for m in range(len(data.models))]
-    pairs = zip(columns, data.models, strict=True)
+    table = mixed_table(human, scores)
+    columns = [f"ratio_{m + 1}" for m in range(len(scores.columns))]
+    pairs = zip(columns, map(str, scores.columns), strict=True)
+    nested = table["pair"].nunique() > table["item"].nunique()
+    items = "(1 | item)" + " + (1 | pair)" * nested
     words = {
         "names": "\n".join(f"# {column}: {' '.join(name.split())}" for column, name in pairs),
         "sum": " + ".join(columns),
         "quoted": ", ".join(f'"{column}"' for column in columns),
-        "fits": ",\n".join(_GLMER_FIT.format(column=column) for column in columns),
+        "items": items,
+        "fits": ",\n".join(_GLMER_FIT.format(column=column, items=items) for column in columns),
     }
     texts = {
-        "mixed_models.csv": table_text(mixed_table(data)),
+        "mixed_models.csv": table_text(neutral_table(table)),
         "mixed_glmer.R": _GLMER.format(**words),
         "mixed_brms.R": _BRMS.format(**words),
         "mixed_bambi.py": _BAMBI.format(**words),

@@ -18,7 +18,7 @@ def test_the_table_and_the_scripts(make_study, tmp_path):
     assert main(["evaluate", *files, "--mixed-models", "--out", str(out)]) == 0
     table = pd.read_csv(out / "mixed_models.csv")
     assert len(table) == len(study)
-    assert (table["choice"] == (table["rating"] > 0)).all()
+    assert (table["chose_2"] == (table["rating"] > 0)).all()
     wide = scores.set_index("sentence")
     for number, model in enumerate("abc", start=1):
         column = table[f"ratio_{number}"]
@@ -33,8 +33,43 @@ def test_the_table_and_the_scripts(make_study, tmp_path):
         assert "(1 | item)" in text
     ast.parse((out / "mixed_bambi.py").read_text("utf-8"))
     text = (out / "mixed_glmer.R").read_text("utf-8")
-    assert "choice ~ ratio_3 + (1 + ratio_3 | participant) + (1 | item)" in text
+    assert "chose_2 ~ ratio_3 + (1 + ratio_3 | participant) + (1 | item)" in text
     assert text.count("(") == text.count(")")
+
+
+def test_the_table_is_the_researchers_file_without_catch_trials(make_study, tmp_path):
+    study, scores = make_study(n_people=6)
+    study["row"] = range(len(study))  # whatever else was noted, by which tables can be joined
+    study["item"] = [f"frame {n}" for n in study["trial"] % 7]
+    study["side_1"] = np.where(study["row"] % 2, "left", "right")
+    study["choice"], study["pair"] = "z", "mine"
+    study.loc[study["trial"].isin([3, 4]), "condition"] = "catch"
+    study["rating"] = 2.5 * np.sign(study["rating"]) * (study["trial"] != 5)
+    # Sentences in the order that code points do not have, and that of one person the other way.
+    study = study.drop(columns=["model_1", "model_2"])
+    study = study.rename(columns={"sentence_1": "sentence_2", "sentence_2": "sentence_1"})
+    turned = study["participant"] == "s3"
+    both = study.loc[turned, ["sentence_1", "sentence_2"]].to_numpy()
+    study.loc[turned, ["sentence_2", "sentence_1"]] = both
+    study.loc[turned, "rating"] *= -1
+    study.to_csv(tmp_path / "choices.csv", index=False)
+    scores.to_csv(tmp_path / "scores.csv", index=False)
+    files = [str(tmp_path / "choices.csv"), "--scores", str(tmp_path / "scores.csv")]
+    assert main(["evaluate", *files, "--mixed-models", "--out", str(tmp_path)]) == 0
+    table = pd.read_csv(tmp_path / "mixed_models.csv")
+    given = study[~study["trial"].isin([3, 4, 5])].reset_index(drop=True)
+    same = ["participant", "group", "trial", "condition", "item", "row", "rt_ms", "choice"]
+    pd.testing.assert_frame_equal(table[same], given[same])
+    assert set(table["pair_given"]) == {"mine"}
+    assert table["sentence_1"].str.startswith("Second").all()
+    as_given = table["participant"] != "s3"
+    there = ["sentence_1", "sentence_2", "rating", "side_1"]
+    pd.testing.assert_frame_equal(table.loc[as_given, there], given.loc[as_given, there])
+    assert (table["rating"] == given["rating"].where(as_given, -given["rating"])).all()
+    assert (table["side_1"] == given["side_1"]).eq(as_given).all()
+    assert table["item"].nunique() < table["pair"].nunique() == 17
+    for script in ("mixed_glmer.R", "mixed_brms.R", "mixed_bambi.py"):
+        assert "+ (1 | item) + (1 | pair)" in (tmp_path / script).read_text("utf-8")
 
 
 def test_of_a_model_whose_lower_scores_are_better_the_ratios_rise_too(make_study, tmp_path):
