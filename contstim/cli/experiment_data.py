@@ -11,6 +11,7 @@ from contstim.cli.parsing import CommandParser, new_file, number
 from contstim.errors import InputError
 from contstim.experiment.schema import PILOT_FILE, backup_data
 from contstim.experiment.study import read_study
+from contstim.tables import neutral_table
 
 # What reads data loads pandas: each action imports what it needs, so that a server that was killed
 # is back without it.
@@ -116,7 +117,7 @@ def _pay(args: argparse.Namespace) -> int:
     bonus = None if args.bonus is None else Bonus(args.bonus, args.bonus_from)
     collected = read_collected(study, data_file(args))
     table = pay_table(collected, recruiter_ids(study, data_file(args)), bonus)
-    write_rows(table, args.out)
+    write_rows(neutral_table(table), args.out)
     counts = table["pay"].value_counts()
     tell(", ".join(f"{name} {n}" for name, n in counts.items()) or "no session")
     return 0

@@ -27,7 +27,7 @@ from contstim.experiment.presentations import OwnModule
 from contstim.experiment.study import Study
 from contstim.experiment.trials import numbered_by, record_path
 from contstim.files import json_value, write_whole
-from contstim.tables import table_text
+from contstim.tables import neutral_table, table_text
 
 _NAME = re.compile(r"([a-z]+-[a-zA-Z0-9]+)(_[a-z]+-[a-zA-Z0-9]+)*_data\.csv")
 _REQUIRED = ("@context", "@type", "name", "description", "variableMeasured")
@@ -317,7 +317,8 @@ def write_psychds(study: Study, collected: Collected, folder: Path) -> None:
 
 
 def _write_table(path: Path, table: pd.DataFrame) -> None:
-    write_whole(path, table_text(table))
+    # Participants' texts are among the cells: no spreadsheet may take one for a formula.
+    write_whole(path, table_text(neutral_table(table)))
 
 
 def _readme(study: Study, files: Mapping[str, pd.DataFrame]) -> str:

@@ -195,6 +195,8 @@ def _store(connection: sqlite3.Connection, study: Study, session: str, log: _Log
     latest = max(times, default=0.0)
     row = sessions.session_row(connection, session)
     if row is None:
+        if (who := _given_id(log)) and study.recruiter and not study.recruiter.is_id(who):
+            yield f"the recruiter's id {who!r} is left out, which holds other signs than ids may"
         _create(connection, study, session, log, min(times, default=0.0), latest)
         row = sessions.session_row(connection, session)
     elif row["assignment"] != log.assignment:
@@ -265,12 +267,20 @@ def _recruiter(
     given = given if isinstance(given, Mapping) else {}
     names = ["jatos_result", *(() if study.recruiter is None else study.recruiter.parameters)]
     kept = {name: str(given[name])[:200] for name in names if name in given}
-    who = str(given["participant"])[:200] if given.get("participant") else None
+    who = _given_id(log)
+    if who is not None and study.recruiter is not None and not study.recruiter.is_id(who):
+        who = None
     # Of two runs of one person the second is told by its result.
     query = "SELECT 1 FROM participants WHERE recruiter_id = ?"
     if who is not None and connection.execute(query, (who,)).fetchone() is not None:
         who = None
     return who, kept
+
+
+def _given_id(log: _Log) -> str | None:
+    given = log.consent.get("recruiter")
+    who = given.get("participant") if isinstance(given, Mapping) else None
+    return str(who)[:200] if who else None
 
 
 def _at(value: object) -> float:

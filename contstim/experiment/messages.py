@@ -425,7 +425,7 @@ def _recruiter(study: Study) -> dict[str, Any] | None:
     recruiter = study.recruiter
     if recruiter is None:
         return None
-    names = ("name", "title", "participant", "required")
+    names = ("name", "title", "participant", "required", "id_signs")
     return {
         **{name: getattr(recruiter, name) for name in names},
         "parameters": list(recruiter.parameters),

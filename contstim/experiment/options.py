@@ -285,6 +285,9 @@ class Recruiter:
     code_per_session
         Whether each session's code ends with signs of its own, so that nobody can pass it on;
         ``pay`` lists them. Only a served study can do that.
+    id_signs
+        Signs that participants' ids may hold besides letters, digits, ``-`` and ``_``, such as
+        ``@.`` for addresses of mail; nobody takes part with another.
     codes
         Completion codes; the table ``[recruiter.codes]``.
     redirects
@@ -297,6 +300,9 @@ class Recruiter:
     parameters: Several[_Parameter] = ()
     redirect: str | None = None
     code_per_session: bool = False
+    id_signs: Annotated[
+        str, matching(r"[!-,.-~\u00a1-\uffff]{0,32}", "give up to 32 signs, no spaces or '-'")
+    ] = ""
     codes: Codes = field(default_factory=Codes)
     redirects: Redirects = field(default_factory=Redirects)
 
@@ -318,6 +324,26 @@ class Recruiter:
             if name not in known:
                 offered = ", ".join(f"{{{one}}}" for one in known)
                 raise InputError(f"{key} holds {{{name}}}; the page fills in {offered} there")
+
+    def is_id(self, text: str) -> bool:
+        """Return whether a participant's id is one that this recruiter may give."""
+        return bool(re.fullmatch(rf"[A-Za-z0-9_\-{re.escape(self.id_signs)}]{{1,128}}", text))
+
+    def check_id(self, who: str | None) -> None:
+        """Refuse who comes without a participant's id that is needed, or with one that is none.
+
+        Raises
+        ------
+        InputError
+            Naming the parameter or the id.
+        """
+        if self.required and not who:
+            raise InputError(f"the participant's id ({self.participant}) is missing")
+        if who and not self.is_id(who):
+            raise InputError(
+                f"the participant's id is {who!r}, which no recruiter gives; open the study from "
+                "the recruiter's page again"
+            )
 
     @property
     def title(self) -> str:

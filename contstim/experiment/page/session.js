@@ -83,7 +83,7 @@ export class Session {
   /** Run to the end, whatever it is. */
   async run() {
     try {
-      if (this.#info.recruiter?.required && !this.#transport.participant) {
+      if (lacksId(this.#info.recruiter, this.#transport.participant)) {
         this.#screens.end({ outcome: "participant_missing" });
         return;
       }
@@ -574,6 +574,19 @@ function brought(bundle, { settings }) {
  */
 function withoutBundle(record) {
   return { ...record, bundle: /** @type {any} */ (null), credentials: null };
+}
+
+/**
+ * Whether the recruiter's id of the participant is missing, or none that a recruiter gives.
+ * @param {import("./types").Info["recruiter"]} recruiter
+ * @param {string | null} id
+ */
+function lacksId(recruiter, id) {
+  if (!recruiter || !id) return Boolean(recruiter?.required);
+  const fits = (/** @type {string} */ sign) => {
+    return /[A-Za-z0-9_-]/.test(sign) || recruiter.id_signs.includes(sign);
+  };
+  return id.length > 128 || ![...id].every(fits);
 }
 
 /**

@@ -64,6 +64,8 @@ export interface Recruiter {
   title: string;
   participant: string | null;
   required: boolean;
+  /** What participants' ids may hold besides letters, digits, "-" and "_". */
+  id_signs: string;
   parameters: string[];
   declined: Link;
   full: Link;
