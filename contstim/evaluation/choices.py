@@ -33,6 +33,8 @@ FILLERS = ("filler", "fillers")
 # Choices are refused if a smaller share of catch trials is right, and guessing would give so few
 # less often than this.
 _FEW_RIGHT, _BY_CHANCE = 1 / 3, 0.001
+# Nobody looks at a sentence pair for less, on the median; nobody for twelve days.
+_SHORTEST_MEDIAN_MS, _LONGEST_MS = 50, 1e9
 _TOP = 2.5
 _DECIMALS = 6
 _VALUES = {
@@ -81,6 +83,8 @@ class RawChoices:
         Model scores found in the file, one row a sentence and model, or None.
     notes
         Sentences on decisions taken while reading.
+    excluded
+        What the importer left out, as `HumanData` has it.
     """
 
     table: pd.DataFrame
@@ -88,6 +92,7 @@ class RawChoices:
     scale: str | None = None
     scores: pd.DataFrame | None = None
     notes: Sequence[str] = ()
+    excluded: pd.DataFrame = field(default_factory=lambda: stack_exclusions())
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,7 +238,8 @@ def check_choices(table: pd.DataFrame, scale: str | None = None) -> pd.DataFrame
     Parameters
     ----------
     table
-        One row a trial and participant, see `CHOICE_COLUMNS`. `group` defaults to one group if
+        One row a trial and participant, see `CHOICE_COLUMNS`; for `rt_ms` there may be `rt_s`, in
+        seconds. `group` defaults to one group if
         no row has any, `trial` to the order of rows, `condition` to ``all trials``.
     scale
         ``6-point`` and so on, or ``slider`` for any rating within -2.5 ... 2.5; by default the
@@ -243,9 +249,9 @@ def check_choices(table: pd.DataFrame, scale: str | None = None) -> pd.DataFrame
     ------
     InputError
         For missing columns or sentences, unknown rating values, mixed rating scales, a group that
-        only some rows have, an `rt_ms` that is no number, an `expected` sentence that is neither
-        1 nor 2, a participant with one pair twice, and two identical sentences in a pair. The
-        message names the rows.
+        only some rows have, an `rt_ms` that is no time in milliseconds, an `expected` sentence
+        that is neither 1 nor 2, a participant with one pair twice, and two identical sentences in
+        a pair. The message names the rows.
     """
     require_columns(table, _REQUIRED, "the choices table")
     twice = table.columns[table.columns.duplicated()]
@@ -267,6 +273,9 @@ def check_choices(table: pd.DataFrame, scale: str | None = None) -> pd.DataFrame
     refuse_rows(same, "both sentences of a pair are {value!r} ({rows})", out["sentence_1"])
     out["rating"] = _checked_ratings(out, scale)
     out["participant"] = out["participant"].astype("str")
+    if "rt_s" in out and "rt_ms" not in out:
+        seconds = pd.to_numeric(out["rt_s"], errors="coerce")
+        out["rt_ms"] = (seconds * 1000).where(seconds.notna(), out["rt_s"])
     if "group" in out and out["group"].notna().any():
         refuse_rows(
             out["group"].isna(),
@@ -313,6 +322,17 @@ def _checked_times(given: pd.Series) -> pd.Series:
         "rt_ms must be a number, not {value!r} ({rows}); leave it empty if unknown",
         given,
     )
+    refuse_rows(
+        known & ~times.between(0, _LONGEST_MS),
+        "rt_ms is {value}, which is no response time ({rows}); leave it empty where it is not "
+        "known, or the whole column out",
+        given,
+    )
+    if times.median() < _SHORTEST_MEDIAN_MS:
+        raise InputError(
+            f"the median of rt_ms is {times.median():g} ms, so that the times seem to be seconds; "
+            "give them as rt_s (--column rt_s=THEIRS), or leave the column out"
+        )
     return times
 
 
@@ -398,6 +418,7 @@ def finish(raw: RawChoices) -> HumanData:
     checked = check_choices(kept, raw.scale)
     choices, turned = align_choices(checked), pd.Series(_is_turned(checked))
     _refuse_turned_scale(choices)
+    excluded = stack_exclusions(raw.excluded, excluded)
     return HumanData(choices, raw.scores, excluded, tuple(raw.notes), turned)
 
 

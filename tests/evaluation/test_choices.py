@@ -77,6 +77,16 @@ def test_a_minimal_table_gets_all_columns_and_defaults():
             "rt_ms must be a number, not '1,300' (rows 2 and 3); leave it empty if unknown",
         ),
         (
+            {"rt_ms": [1200.5, -300, 1e300]},
+            "rt_ms is -300.0, which is no response time (rows 2 and 3); leave it empty where it is "
+            "not known, or the whole column out",
+        ),
+        (
+            {"rt_ms": [2.2, 1.4, 900]},
+            "the median of rt_ms is 2.2 ms, so that the times seem to be seconds; give them as "
+            "rt_s (--column rt_s=THEIRS), or leave the column out",
+        ),
+        (
             {"model_1": ["x", "x", "x"], "model_2": ["y", None, "y"]},
             "a pair names one model but not the other (row 2)",
         ),
@@ -301,3 +311,9 @@ def test_careless_people_and_few_checks_are_not_taken_for_a_turned_scale(n_right
 
 def test_what_is_expected_of_other_trials_may_be_wrong():
     assert len(finish(RawChoices(with_checks(2, condition="illusion"))).choices) == 40
+
+
+def test_seconds_become_milliseconds():
+    assert check_choices(table(rt_s=[2.2, None, "1.4"]))["rt_ms"].tolist()[::2] == [2200, 1400]
+    with pytest.raises(InputError, match=r"rt_ms must be a number, not 'soon' \(row 2\)"):
+        check_choices(table(rt_s=[2.2, "soon", 1]))

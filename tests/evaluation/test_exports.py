@@ -145,6 +145,27 @@ def test_the_texts_and_ids_of_questions_of_qualtrics_are_nobodys_answers(
     assert not any("were left out" in note for note in found.notes)
 
 
+@pytest.mark.parametrize("kind", ["texts", "numbers"])
+def test_previews_and_unfinished_sessions_of_qualtrics_are_not_people(
+    kind: str, tmp_path: Path
+) -> None:
+    path, questions = qualtrics(tmp_path / "qualtrics.csv")
+    whole = pd.read_csv(path).assign(Status="IP Address", Finished="True", Progress="100")
+    me = whole.tail(1).assign(ResponseId="R_me", Status="Survey Preview")
+    gone = whole.tail(1).assign(ResponseId="R_gone", Finished="False", Progress="38", Q2=None)
+    whole = pd.concat([whole, me, gone])
+    if kind == "numbers":
+        whole = whole.replace({"IP Address": "0", "Survey Preview": "1", "True": "1", "False": "0"})
+    human = read_choices(whole, trials=questions)
+    assert {*human.choices["participant"]} == {"ann", "ben"}
+    assert human.excluded.to_numpy().tolist() == [
+        [rule, who, n, "by the columns Status, Finished and Progress of Qualtrics"]
+        for rule, who, n in (("preview or test", "R_me", 2), ("session not finished", "R_gone", 1))
+    ]
+    assert "Sessions left out: 1 (preview or test); excluded.csv names them." in human.notes
+    assert "Sessions left out: 1 (session not finished); excluded.csv names them." in human.notes
+
+
 def test_codes_in_texts_of_pcibex_are_characters_again(tmp_path: Path) -> None:
     path = pcibex(tmp_path / "results.csv")
     text, good = path.read_text("utf-8"), PAIRS[0][0]

@@ -14,7 +14,14 @@ from pathlib import Path
 import pandas as pd
 
 from contstim.errors import InputError, require_known
-from contstim.evaluation.choices import Cleaning, RawChoices, name_rows, refuse_rows, rescale
+from contstim.evaluation.choices import (
+    Cleaning,
+    RawChoices,
+    name_rows,
+    refuse_rows,
+    rescale,
+    stack_exclusions,
+)
 from contstim.evaluation.importers.jspsych import TRUTH, read_jspsych, read_trials
 from contstim.tables import numbered_lines, read_table, require_columns
 
@@ -37,6 +44,7 @@ _NAMES = {
     "rating": ("rating",),
     "response": ("response", "answer", "choice", "value"),
     "rt_ms": ("rtms", "rt", "reactiontime"),
+    "rt_s": ("rts",),
     "n_choices": ("nchoices",),
     "expected": (),  # of other programs' columns of this name nothing is known
 }
@@ -47,6 +55,13 @@ _PROGRAMS = {
     "Qualtrics": {"ResponseId"},
     "jsPsych": {"trial_type", "trial_index"},
 }
+# What Qualtrics calls sessions of nobody: by text, and by code where numbers are exported.
+_NOBODYS = frozenset(
+    {
+        *("survey preview", "survey test", "survey preview spam", "offline survey preview"),
+        *("synthetic", "1", "2", "9", "17", "256"),
+    }
+)
 # Where sentence 1 was shown, by what a column of sides holds. Columns that say whether the two
 # were turned round hold truth values.
 _SIDES = {"left": True, "l": True, "right": False, "r": False, "1": True, "2": False}
@@ -109,7 +124,9 @@ def read_export(
     given = (low, high, side, columns)
     if kind == "jsPsych export" and not any(given) and _buttons_alone(raw):
         return read_jspsych(raw, n_choices=n_choices)
-    data = _rows_of_questions(raw, trials) if kind == "Qualtrics export" else raw
+    data, excluded = raw, stack_exclusions()
+    if kind == "Qualtrics export":
+        data, excluded = _rows_of_questions(raw, trials)
     data = data.reset_index(drop=True)
     taken = _taken(data, columns or {}, side)
     data = data[list(taken.values())].set_axis(list(taken), axis=1)
@@ -131,6 +148,8 @@ def read_export(
     left = _left_is_first(data, taken)
     told = ", ".join(f"{ours} from {theirs!r}" for ours, theirs in taken.items())
     notes = [f"Read as a {kind}: {told}."]
+    for rule, n in excluded["rule"].value_counts().items():
+        notes.append(f"Sessions left out: {n} ({rule}); excluded.csv names them.")
     if answer == "response":
         data["rating"], how = _ratings(data, both, left, low, high)
         notes.append(how)
@@ -142,7 +161,8 @@ def read_export(
         )
     data = data.drop(columns=[c for c in ("left", "right", "side", "response") if c in data])
     data["sentence_1"], data["sentence_2"] = both["sentence_1"], both["sentence_2"]
-    return RawChoices(data, Cleaning(repeated_trial="keep_first"), notes=notes)
+    kept_first = Cleaning(repeated_trial="keep_first")
+    return RawChoices(data, kept_first, notes=notes, excluded=excluded)
 
 
 def read_recognised(source: str | Path | pd.DataFrame) -> tuple[pd.DataFrame, str | None]:
@@ -205,8 +225,13 @@ def _rows_of_pcibex(lines: list[str], name: str) -> pd.DataFrame:
     return answers.replace("", pd.NA)
 
 
-def _rows_of_questions(raw: pd.DataFrame, trials: str | Path | pd.DataFrame | None) -> pd.DataFrame:
-    """Return an export of Qualtrics, a row a person, as a row a person and question."""
+def _rows_of_questions(
+    raw: pd.DataFrame, trials: str | Path | pd.DataFrame | None
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return an export of Qualtrics, a row a person, as a row a person and question.
+
+    What is left out comes with it: previews, tests and sessions that were not finished.
+    """
     if trials is None:
         raise InputError(
             "an export of Qualtrics holds answers by question, not the sentences; give them as "
@@ -217,8 +242,19 @@ def _rows_of_questions(raw: pd.DataFrame, trials: str | Path | pd.DataFrame | No
     refuse_rows(table["question"].isna(), "the table of questions has no question in {rows}")
     if table.empty:
         raise InputError("the table of questions has no rows; give one for each question")
-    require_columns(raw, table["question"].astype(str), "the Qualtrics export")
-    people = raw[_first_answer(raw) :]
+    questions = list(table["question"].astype(str))
+    require_columns(raw, questions, "the Qualtrics export")
+    sessions = raw[_first_answer(raw) :]
+    rule = _why_left_out(sessions)
+    people, others = sessions[rule.isna()], sessions[rule.notna()]
+    excluded = pd.DataFrame(
+        {
+            "rule": rule[rule.notna()],
+            "participant": others["ResponseId"].astype("str"),
+            "n_rows": others[questions].notna().sum(axis=1),
+            "detail": "by the columns Status, Finished and Progress of Qualtrics",
+        }
+    )
     parts = [
         people[["ResponseId"]].assign(
             response=people[question["question"]],
@@ -227,7 +263,24 @@ def _rows_of_questions(raw: pd.DataFrame, trials: str | Path | pd.DataFrame | No
         )
         for question in table.to_dict("records")
     ]
-    return pd.concat(parts, ignore_index=True)
+    return pd.concat(parts, ignore_index=True), excluded
+
+
+def _why_left_out(sessions: pd.DataFrame) -> pd.Series:
+    """Return by which rule each session of Qualtrics is left out; missing where it is not."""
+    status, finished, progress = (
+        sessions.get(name, pd.Series("", index=sessions.index))
+        .astype("str")
+        .str.strip()
+        .str.lower()
+        .str.removesuffix(".0")
+        for name in ("Status", "Finished", "Progress")
+    )
+    unfinished = finished.map(TRUTH).eq(False) | (pd.to_numeric(progress, errors="coerce") < 100)
+    rule = pd.Series(None, index=sessions.index, dtype=object)
+    rule[unfinished] = "session not finished"
+    rule[status.isin(_NOBODYS)] = "preview or test"
+    return rule
 
 
 def _first_answer(raw: pd.DataFrame) -> int:
