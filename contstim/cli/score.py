@@ -21,6 +21,7 @@ from contstim.cli.parsing import CommandParser
 from contstim.errors import InputError
 from contstim.models.base import SentenceModel
 from contstim.models.registry import load_model
+from contstim.models.seen import training_notes
 from contstim.tables import KIND, SCORES
 from contstim.text import read_sentences
 
@@ -45,6 +46,8 @@ def run(args: argparse.Namespace) -> int:
     models = [load_model(spec) for spec in dict.fromkeys(args.model)]
     for model in models:
         tell(f"{model.spec}: {model.event}")
+    for note in training_notes([model.spec for model in models], sentences):
+        tell(note)
     write = _write_words if args.by == "word" else _write_sentences
     with write_output(args.out, [args.file]) as out:
         write(out, sentences, models)

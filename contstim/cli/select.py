@@ -154,6 +154,8 @@ def run(args: argparse.Namespace) -> int:
     if "synthetic_1" in chosen:
         written = [*chosen["synthetic_1"].astype(str), *chosen["synthetic_2"].astype(str)]
         tell(diversity_line(written, chosen["natural"].astype(str)))
+    for note in _training_notes(chosen):
+        tell(note)
     for name in ("ranked", "candidates", "excluded"):
         if name in attrs:
             tell(f"{name}: {attrs[name]}")
@@ -190,6 +192,16 @@ def run(args: argparse.Namespace) -> int:
         f"{attrs['bound']:.10g}, gap {attrs['gap']:.3g} ({attrs['solver']})",
     )
     return 0
+
+
+def _training_notes(chosen: pd.DataFrame) -> list[str]:
+    """Say of which models the natural sentences of a selection are training text."""
+    from contstim.models.seen import training_notes
+
+    columns = ["natural"] if "natural" in chosen else ["sentence_1", "sentence_2"]
+    models = chosen[[name for name in ("model_1", "model_2") if name in chosen]]
+    sentences = [str(sentence) for sentence in pd.unique(chosen[columns].to_numpy().ravel())]
+    return training_notes(models.to_numpy().ravel().astype(str).tolist(), sentences)
 
 
 def _natural(args: argparse.Namespace) -> pd.DataFrame:

@@ -6,6 +6,7 @@ sentences that fit, and says on standard error how many were dropped and why.
 Examples:
   contstim sentences sample book.txt --length 8 --n 500 --seed 1 --out sentences.txt
   contstim sentences sample nltk:brown --length 6-12 --distinct --out sentences.txt
+  contstim sentences sample text.txt --n 500 --out natural.txt --rest training.txt
   contstim sentences pool
 """
 
@@ -17,9 +18,9 @@ from itertools import chain
 from pathlib import Path
 
 from contstim.cli.common import tell, word_options, write_output
-from contstim.cli.parsing import CommandParser, positive
+from contstim.cli.parsing import CommandParser, output_file, positive
 from contstim.errors import InputError
-from contstim.text import length_range, pool
+from contstim.text import length_range, letters_of, pool
 from contstim.text.corpora import (
     PUNCTUATION,
     SPLITTERS,
@@ -54,6 +55,8 @@ def configure(parser: CommandParser) -> None:
     sample.add("--block FILE", "words that no sentence may hold")
     sample.add_fields(WordOptions, "min_zipf", "language", "allow", "offensive", "names", "casing")
     sample.add_fields(WordOptions, "part_of_speech")
+    what = "where to write all other sentences of the text, e.g. for a model to be trained on"
+    sample.add("--rest FILE", what, output_file)
     sample.add_out("FILE")
     sample.add_seed()
 
@@ -81,9 +84,14 @@ def run(args: argparse.Namespace) -> int:
         block=words.blocked(Path()),
     )
     sentences = chain.from_iterable(corpus_sentences(text, args.split) for text in args.text)
-    sample, report = sample_sentences(sentences, n=args.n, seed=args.seed, rules=rules)
+    every = list(sentences) if args.rest else []
+    sample, report = sample_sentences(every or sentences, n=args.n, seed=args.seed, rules=rules)
     lists = [args.vocabulary, *args.block, *(args.allow or ())]
     with write_output(args.out, [*args.text, *lists]) as out:
         out.writelines(sentence + "\n" for sentence in sample)
+        if args.rest:
+            taken = {letters_of(sentence) for sentence in sample}
+            with write_output(args.rest, [*args.text, *lists, args.out]) as rest:
+                rest.writelines(s + "\n" for s in every if letters_of(s) not in taken)
     tell(report)
     return 0

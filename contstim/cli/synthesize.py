@@ -49,6 +49,7 @@ from contstim.cli.common import (
 from contstim.cli.parsing import CommandParser, given, positive, reader, threads
 from contstim.errors import InfeasibleError, InputError
 from contstim.files import is_stream
+from contstim.models.seen import training_notes
 from contstim.pipeline import Executor
 from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.synthesis import FailedTasksError, SynthesisRequest, write_synthesis
@@ -141,6 +142,10 @@ def run(args: argparse.Namespace) -> int:
         threads=args.threads,
     )
     _tell_foreign(request.sentences, vocabulary)
+    models = [*itertools.chain.from_iterable(args.pair or ()), *(args.model or ())]
+    models += [*(args.reject or ()), *(args.accept or ())]
+    for note in training_notes(models, request.sentences):
+        tell(note)
     is_file = args.out != "-" and not is_stream(Path(args.out))
     if args.out != "-":
         lists = [*(args.allow or ()), *(args.block or ())]

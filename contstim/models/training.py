@@ -226,6 +226,11 @@ class TrainingText:
         """How often each word occurs, shape (V,)."""
         return np.bincount(self.ids, minlength=len(self.words))
 
+    def sentences(self) -> Iterator[str]:
+        """Yield each sentence, its tokens put together."""
+        for ids in np.split(self.ids, np.cumsum(self.lengths)[:-1]):
+            yield "".join([self.words[i] for i in ids.tolist()])
+
     def renumbered(self, table: Mapping[str, int], other: int) -> TokenArray:
         """Return the tokens by the ids of `table`, and `other` where it has none; shape (N,)."""
         return np.array([table.get(word, other) for word in self.words], dtype=np.int32)[self.ids]

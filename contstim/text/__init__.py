@@ -73,6 +73,11 @@ def tokens_of_word(word: str, punctuation: str) -> list[str]:
     return [*marks_before, core, *(m.group(1) for m in _RUNS.finditer(after))]
 
 
+def letters_of(sentence: str) -> str:
+    """Return a sentence's letters and digits without case: alike for all writings of one."""
+    return "".join(filter(str.isalnum, sentence.casefold()))
+
+
 def capitalize(word: str) -> str:
     """Return `word` with its first character in upper case and the others untouched."""
     return word[:1].upper() + word[1:]

@@ -8,7 +8,8 @@ import gzip
 import io
 import re
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import IO, cast
 
@@ -72,8 +73,10 @@ def _read(path: Path, until: bytes | None = None) -> bytes:
 
 def _header(data: bytes, path: Path) -> tuple[list[int], int]:
     """Return the number of n-grams by order, and where the header ends."""
-    lines = data[: 1 << 16].split(b"\n")
     at = 0
+    while data[at : at + 1] == b"#":
+        at = data.find(b"\n", at) + 1 or len(data)
+    lines = data[at : at + (1 << 16)].split(b"\n")
     counts: list[int] = []
     seen = False
     for line in lines:
@@ -347,7 +350,9 @@ def _sections(table: NgramTable, digits: int) -> Iterator[str]:
     yield "\n\\end\\\n"
 
 
-def write_arpa(table: NgramTable, path: Path, *, digits: int = 7) -> None:
+def write_arpa(
+    table: NgramTable, path: Path, *, digits: int = 7, comments: Iterable[str] = ()
+) -> None:
     """Write a model as ARPA text, gzipped if the name ends in ``.gz``; never half a file.
 
     Parameters
@@ -359,6 +364,8 @@ def write_arpa(table: NgramTable, path: Path, *, digits: int = 7) -> None:
     digits
         Decimals of the base-10 logarithms of probabilities. Back-off weights have one more, since
         the error of one is shared by all words that it scales.
+    comments
+        Lines to begin with, each of which begins with ``#``.
 
     Raises
     ------
@@ -373,5 +380,5 @@ def write_arpa(table: NgramTable, path: Path, *, digits: int = 7) -> None:
             zipped = gzip.GzipFile(filename="", mode="wb", fileobj=raw, compresslevel=6, mtime=0)
             binary = cast(IO[bytes], stack.enter_context(zipped))
         text = stack.enter_context(io.TextIOWrapper(binary, encoding="utf-8", newline="\n"))
-        for part in _sections(table, digits):
+        for part in chain(comments, _sections(table, digits)):
             text.write(part)

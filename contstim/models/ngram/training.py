@@ -12,6 +12,7 @@ from contstim.arrays import BoolArray, FloatArray, IntArray, TokenArray
 from contstim.errors import InputError
 from contstim.models.ngram import Level, NgramTable
 from contstim.models.ngram.arpa import write_arpa
+from contstim.models.seen import SentenceFilter
 from contstim.models.training import read_text, training_sentences
 from contstim.models.words import END, START, UNKNOWN
 from contstim.settings import Count, settings
@@ -60,11 +61,14 @@ class Corpus:
         The tokens of all sentences, each sentence between ``<s>`` and ``</s>``.
     n_sentences
         Number of sentences.
+    seen
+        Which sentences these are.
     """
 
     words: tuple[str, ...]
     ids: TokenArray
     n_sentences: int
+    seen: SentenceFilter
 
     @property
     def n_tokens(self) -> int:
@@ -115,7 +119,7 @@ def read_corpus(
         )
     ids = text.renumbered(place, place.get(UNKNOWN, 0))
     bounded = _bounded(ids, text.lengths, place[START], place[END])
-    return Corpus(words, bounded, len(text.lengths))
+    return Corpus(words, bounded, len(text.lengths), SentenceFilter.of(text.sentences()))
 
 
 def _refuse_reserved(paths: Sequence[Path], punctuation: str) -> None:
@@ -517,7 +521,7 @@ def train_ngram(
         raise InputError(f"fallback discounts must lie in 0 to 1, 2 and 3, got {fallback}")
     paths = [Path(p) for p in ([text] if isinstance(text, str | Path) else text)]
     corpus = read_corpus(paths, vocabulary or NgramVocabulary(), punctuation=punctuation)
-    n_tokens, n_sentences = corpus.n_tokens, corpus.n_sentences
+    n_tokens, n_sentences, seen = corpus.n_tokens, corpus.n_sentences, corpus.seen
     counts = count_ngrams(corpus, order)
     words = corpus.words
     del corpus
@@ -533,6 +537,6 @@ def train_ngram(
     del counts
     if digits < _PRECISE:
         table = round_probabilities(table, digits)
-    write_arpa(table, Path(out), digits=digits)
+    write_arpa(table, Path(out), digits=digits, comments=seen.lines())
     sizes = tuple(len(level.keys) for level in table.levels)
     return TrainedNgram(Path(out), n_sentences, n_tokens, sizes, tuple(discounts))
