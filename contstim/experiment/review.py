@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 import secrets
 import sys
+from base64 import b64encode
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cache
+from hashlib import sha256
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
@@ -143,6 +147,25 @@ class Review:
             self.decisions = kept
 
 
+@cache
+def _page() -> bytes:
+    return (files("contstim.experiment") / "review.html").read_bytes()
+
+
+@cache
+def _policy() -> str:
+    """Return what the page may do: run its own script, and ask this server alone."""
+
+    def own(element: bytes) -> str:
+        (text,) = re.findall(rb"<%b>(.*?)</%b>" % (element, element), _page(), flags=re.S)
+        return f"'sha256-{b64encode(sha256(text).digest()).decode()}'"
+
+    return (
+        f"default-src 'none'; script-src {own(b'script')}; style-src {own(b'style')}; "
+        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )
+
+
 class _Handler(BaseHTTPRequestHandler):
     """Answers the page; only who knows the address is answered."""
 
@@ -153,8 +176,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Give the page, or the stimuli."""
         path, root = self.path.split("?")[0], self.server.root
         if path in (root, f"{root}/"):
-            page = (files("contstim.experiment") / "review.html").read_bytes()
-            self._send(HTTPStatus.OK, page, "text/html; charset=utf-8")
+            self._send(HTTPStatus.OK, _page(), "text/html; charset=utf-8")
         elif path == f"{root}/stimuli":
             review = self.server.review
             self._send(HTTPStatus.OK, {"reviewer": review.reviewer, "stimuli": review.stimuli()})
@@ -164,7 +186,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         """Keep a decision."""
         review, length = self.server.review, self.headers.get("Content-Length", "")
-        if self.path != f"{self.server.root}/decision" or not length.isdigit():
+        if self.path != f"{self.server.root}/decision" or not re.fullmatch("[0-9]{1,9}", length):
             self.close_connection = True
             self._send(HTTPStatus.NOT_FOUND, {"error": "there is nothing at this address"})
             return
@@ -194,6 +216,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(content)))
         self.send_header("Cache-Control", "no-store")
         self.send_header("Referrer-Policy", "no-referrer")
+        self.send_header("Content-Security-Policy", _policy())
+        self.send_header("X-Frame-Options", "DENY")
+        self.send_header("X-Content-Type-Options", "nosniff")
         self.end_headers()
         self.wfile.write(content)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -20,6 +21,7 @@ from contstim.tables import read_table, table_text
 VERDICTS = ("approve", "reject", "edit")
 
 _COLUMNS = ("sentence", "reviewer", "decision", "edited", "reason")
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")  # signs that nobody sees
 _TEXTS = ("natural", "synthetic_1", "synthetic_2", "synthetic", "sentence_1", "sentence_2")
 
 
@@ -52,7 +54,8 @@ class Decision:
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
-            object.__setattr__(self, name, " ".join(str(value).split()))
+            text = value if name == "sentence" else _CONTROL.sub(" ", value)
+            object.__setattr__(self, name, " ".join(text.split()))
         if not self.sentence or not self.reviewer:
             raise InputError("a decision needs a sentence and a reviewer; fill both")
         if self.decision not in VERDICTS:

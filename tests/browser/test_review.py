@@ -61,8 +61,10 @@ def serving(table: Path, reviewer: str) -> Iterator[str]:
 
 def judge(page: Page, address: str, answers: dict[str, tuple[str, str]]) -> list[str]:
     """Approve every sentence but those with another answer, by keys; return what was shown."""
+    from playwright.sync_api import expect
+
     page.goto(address)
-    page.wait_for_function("document.getElementById('sentence').textContent !== ''")
+    expect(page.locator("#sentence")).not_to_be_empty()
     shown = []
     while True:
         text = page.locator("#sentence").inner_text()
@@ -76,10 +78,7 @@ def judge(page: Page, address: str, answers: dict[str, tuple[str, str]]) -> list
         if key in "re":
             page.keyboard.type("odd")
             page.keyboard.press("Enter")
-        page.wait_for_function(
-            "([count, place]) => document.getElementById(count).textContent !== place",
-            arg=["count", place],
-        )
+        expect(page.locator("#count")).not_to_have_text(place)
         if page.locator("#count").inner_text().startswith(f"{len(shown)} of {len(shown)};"):
             return shown
 

@@ -167,6 +167,7 @@ def test_the_screens_that_end_a_visit(
         return player
 
     visit("").screen("participant_missing")
+    visit("?id={{%25PROLIFIC_PID%25}}").screen("participant_missing")
     player = visit("?id=p1")
     player.leave("consent", button=1)
     player.screen("declined")

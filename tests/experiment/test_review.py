@@ -1,10 +1,14 @@
 """The server of a review and its command, without a browser."""
 
 import json
+import socket
+from base64 import b64encode
 from collections.abc import Iterator
+from hashlib import sha256
 from http.client import HTTPConnection
 from pathlib import Path
 from threading import Thread
+from urllib.request import urlopen
 
 import pandas as pd
 import pytest
@@ -93,6 +97,37 @@ def test_only_who_knows_the_address_is_answered(server: ReviewServer) -> None:
     assert ask(server, "GET", f"{server.root}/other")[0] == 404
     assert ask(server, "POST", f"{server.root}/decision", b" " * 200_000)[0] == 413
     assert ask(server, "GET", f"{server.root}/")[1].startswith(b"<!DOCTYPE html>")
+
+
+@pytest.mark.parametrize("length", ["²", "9" * 5000, "-1", "1_0", ""])
+def test_a_length_that_is_none_is_answered(
+    server: ReviewServer, length: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with socket.create_connection(("127.0.0.1", server.server_port), timeout=60) as connection:
+        head = f"POST {server.root}/decision HTTP/1.1\r\nContent-Length: {length}\r\n\r\n"
+        connection.sendall(head.encode("latin-1"))
+        assert connection.makefile("rb").readline().startswith(b"HTTP/1.1 404")
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_the_page_runs_its_own_script_alone_and_stands_in_no_frame(server: ReviewServer) -> None:
+    with urlopen(server.address) as reply:
+        policy, frames = (
+            reply.headers[name] for name in ("Content-Security-Policy", "X-Frame-Options")
+        )
+        text = reply.read().decode()
+    script = text[text.index("<script>") + 8 : text.index("</script>")]
+    digest = b64encode(sha256(script.encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}';" in policy
+    assert "unsafe" not in policy
+    assert "frame-ancestors 'none'" in policy
+    assert frames == "DENY"
+
+
+def test_control_characters_are_no_part_of_a_reason() -> None:
+    decision = Decision("A apple.", "A", "edit", "An\0apple.", "odd\0\x1b[31m")
+    assert (decision.edited, decision.reason) == ("An apple.", "odd [31m")
+    assert "\0" not in appendix(TABLE, [decision])
 
 
 def test_a_port_that_is_taken(server: ReviewServer) -> None:
