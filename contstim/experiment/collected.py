@@ -44,7 +44,7 @@ _OF_SESSIONS = (
     "started_at", "finished_at", "minutes", "n_trials", "n_answered",
     "catch_right", "catch_shown", "checks_right", "checks_shown",
     "consent_version", "consent_sha256", "materials_sha256", "contstim_version",
-    "page_version",
+    "page_version", "browsers",
 )  # fmt: skip
 #: The columns of the other tables.
 _COLUMNS = {
@@ -363,7 +363,8 @@ def _session(
 def recruiter_ids(study: Study, data: Path | None = None) -> pd.DataFrame:
     """Return who is who: ``participant`` (the hash), ``recruiter_id`` and the kept parameters.
 
-    Personal data; only pay and replacement need them.
+    Of two imported sessions that give one recruiter's id each is a participant. Personal data;
+    only pay and replacement need them.
 
     Raises
     ------
@@ -373,7 +374,7 @@ def recruiter_ids(study: Study, data: Path | None = None) -> pd.DataFrame:
     with closing(open_data(data_path(study, data))) as connection:
         salt = read_salt(connection)
         rows = connection.execute(
-            "SELECT session, recruiter_id, parameters FROM sessions JOIN participants"
+            "SELECT session, recruiter_id, claimed, parameters FROM sessions JOIN participants"
             " USING (participant)"
         ).fetchall()
     names = [] if study.recruiter is None else [*study.recruiter.parameters]
@@ -383,7 +384,7 @@ def recruiter_ids(study: Study, data: Path | None = None) -> pd.DataFrame:
     people = [
         {
             "participant": participant_hash(salt, row["session"], row["recruiter_id"]),
-            "recruiter_id": row["recruiter_id"],
+            "recruiter_id": row["recruiter_id"] or row["claimed"],
             **{name: parameters.get(name) for name in names},
         }
         for row, parameters in zip(rows, kept, strict=True)

@@ -10,8 +10,6 @@ from __future__ import annotations
 import csv
 import json
 import re
-import shutil
-import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +18,7 @@ from typing import Any
 import pandas as pd
 
 from contstim.errors import InputError, ValidationError
-from contstim.experiment.collected import Collected, read_collected
+from contstim.experiment.collected import Collected
 from contstim.experiment.messages import EVENT_KINDS
 from contstim.experiment.options import OUTCOMES
 from contstim.experiment.presentations import OwnModule
@@ -163,6 +161,7 @@ _COLUMNS = {
     ),
     "contstim_version": Column("version of contstim that showed the study"),
     "page_version": Column("digest of the page's scripts"),
+    "browsers": Column("browsers in which the session was opened", "integer", least=1),
     "response": Column("what was answered; several options as a JSON list"),
     "kind": Column("what happened", levels=tuple(k for k in EVENT_KINDS if k != "responses")),
     "at": Column(
@@ -253,20 +252,6 @@ def write_export(study: Study, collected: Collected, folder: Path, everybody: bo
             whole = table[table["participant"].isin(collected.whole)]
         _write_table(folder / f"{name}.csv", whole)
     write_psychds(study, collected, folder / "psychds")
-
-
-def exported_zip(study: Study, data: Path | None = None) -> bytes:
-    """Return the export as a ZIP archive.
-
-    Raises
-    ------
-    InputError
-        If there are no data.
-    """
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name) / "export"
-        write_export(study, read_collected(study, data), folder)
-        return Path(shutil.make_archive(str(folder), "zip", folder)).read_bytes()
 
 
 def write_psychds(study: Study, collected: Collected, folder: Path) -> None:

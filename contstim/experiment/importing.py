@@ -252,16 +252,14 @@ def _create(
         "last_at": last,
         "materials": shown,
     }
-    sessions.add_session(connection, study, row, *_recruiter(connection, study, log))
+    sessions.add_session(connection, study, row, *_recruiter(study, log))
     connection.execute(
         "UPDATE assignments SET session = ? WHERE assignment = ? AND session IS NULL",
         (session, log.assignment),
     )
 
 
-def _recruiter(
-    connection: sqlite3.Connection, study: Study, log: _Log
-) -> tuple[str | None, dict[str, str]]:
+def _recruiter(study: Study, log: _Log) -> tuple[str | None, dict[str, str]]:
     """Return the recruiter's id of the participant and kept parameters, where the log has them."""
     given = log.consent.get("recruiter")
     given = given if isinstance(given, Mapping) else {}
@@ -269,10 +267,6 @@ def _recruiter(
     kept = {name: str(given[name])[:200] for name in names if name in given}
     who = _given_id(log)
     if who is not None and study.recruiter is not None and not study.recruiter.is_id(who):
-        who = None
-    # Of two runs of one person the second is told by its result.
-    query = "SELECT 1 FROM participants WHERE recruiter_id = ?"
-    if who is not None and connection.execute(query, (who,)).fetchone() is not None:
         who = None
     return who, kept
 

@@ -140,6 +140,16 @@ class Opening:
     request: _Id | None = None
     parameters: dict[str, Annotated[str, _text_of(200)]] = field(default_factory=dict)
 
+    @property
+    def key(self) -> str | None:
+        """What tells the browser in which a session was begun: the request, as the participant's.
+
+        So a request is no way into the session of a participant with an id.
+        """
+        if self.request is None or self.participant is None:
+            return self.request
+        return f"{self.request} {self.participant}"
+
 
 def parse_json(body: bytes | str) -> dict[str, Any]:
     """Read a JSON object.
@@ -285,7 +295,7 @@ def make_bundle(
     study: Study,
     assignment: int,
     session: str = "",
-    answered: Mapping[str, Mapping[str, Any]] | None = None,
+    answered: Collection[str] = (),
     elapsed_s: float = 0.0,
     responded: Collection[str] = (),
     trials: Sequence[Trial] = (),
@@ -301,7 +311,7 @@ def make_bundle(
     session
         The session's id.
     answered
-        Trials answered already: ``{id that the page has: {"id": answer id, "choice": choice}}``.
+        The ids, as the page has them, of trials answered already.
     elapsed_s
         Seconds since the session began, measured by the server.
     responded
@@ -336,13 +346,13 @@ def make_bundle(
         "practice": [_shown(trial) for trial in study.practice_trials],
         "questions": [asdict(question) for question in study.questions],
         "responded": list(responded),
-        **next_trials(trials),
-        "answered": {trial: dict(answer) for trial, answer in (answered or {}).items()},
+        **trials_after(trials),
+        "answered": {trial: {} for trial in answered},
         "elapsed_s": elapsed_s,
     }
 
 
-def next_trials(trials: Sequence[Trial], after: int = 0) -> dict[str, Any]:
+def trials_after(trials: Sequence[Trial], after: int = 0) -> dict[str, Any]:
     """Return the ``trials`` that a page may have after that number, and if there are ``more``."""
     shown = issued(trials)
     return {

@@ -8,7 +8,11 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
+import shutil
 import sqlite3
+import subprocess
+import sys
+import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
@@ -18,11 +22,18 @@ from typing import Any, TypeVar
 from urllib.parse import parse_qs
 
 from starlette.applications import Starlette
+from starlette.background import BackgroundTask
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.responses import (
+    FileResponse,
+    HTMLResponse,
+    JSONResponse,
+    RedirectResponse,
+    Response,
+)
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -245,6 +256,29 @@ def _safely(endpoint: Endpoint) -> Endpoint:
     return guarded
 
 
+async def run_apart(*args: str) -> None:
+    """Run a command of contstim in a process of its own, which ends where this is cancelled.
+
+    What takes much memory or time holds up nobody, and a server that is stopped stops it too.
+
+    Raises
+    ------
+    OutputError
+        With what the command said, or how it ended.
+    """
+    command = [sys.executable, "-m", "contstim", *args]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)  # noqa: S603 - our own command
+    try:
+        _, said = await asyncio.to_thread(process.communicate)
+    finally:
+        process.kill()  # nothing, where it has ended
+    if process.returncode < 0:
+        raise OutputError(f"it was ended by signal {-process.returncode}; is memory short?")
+    if process.returncode:
+        lines = said.decode("utf-8", "replace").splitlines() or ["it failed"]
+        raise OutputError(lines[-1].removeprefix("contstim: "))
+
+
 async def _of(future: Future[_Result]) -> _Result:
     return await asyncio.wrap_future(future)
 
@@ -261,7 +295,7 @@ class _Api:
         return JSONResponse({"status": "ok"})
 
     async def study(self, _: Request) -> Response:
-        self._store.opened()  # counted some time; nobody waits for it
+        self._store.count("opened")  # counted some time; nobody waits for it
         return JSONResponse(self._info)
 
     async def open(self, request: Request) -> Response:
@@ -273,7 +307,7 @@ class _Api:
 
     async def declined(self, request: Request) -> Response:
         await _read_body(request)
-        await _of(self._store.decline())
+        await _of(self._store.count("declined"))
         return Response(status_code=204)
 
     async def session(self, request: Request) -> Response:
@@ -311,6 +345,7 @@ class _Dashboard:
     def __init__(self, store: Store, token: str) -> None:
         self._store = store
         self._token = token
+        self._exporting = False
         # The cookie proves the token without holding it.
         self._proof = hmac.new(token.encode(), b"dashboard", hashlib.sha256).hexdigest()
 
@@ -345,16 +380,32 @@ class _Dashboard:
 
     async def backup(self, _: Request) -> Response:
         content = await _of(self._store.backup())
-        return self._file(content, "sqlite3", "application/vnd.sqlite3")
+        media = "application/vnd.sqlite3"
+        return Response(content, headers=self._attachment("sqlite3"), media_type=media)
 
     async def export(self, _: Request) -> Response:
-        return self._file(await _of(self._store.export()), "zip", "application/zip")
+        if self._exporting:
+            raise RefusedError(409, "an export is being made; wait for it")
+        self._exporting = True
+        folder = tempfile.TemporaryDirectory(prefix="contstim-export-")
+        try:
+            out = Path(folder.name) / "export"
+            study = ("experiment", "export", str(self._store.study.folder))
+            await run_apart(*study, "--data", str(self._store.path), "--out", str(out))
+            archive = await asyncio.to_thread(shutil.make_archive, str(out), "zip", out)
+        except BaseException:
+            folder.cleanup()
+            raise
+        finally:
+            self._exporting = False
+        headers = self._attachment("zip")
+        gone = BackgroundTask(folder.cleanup)
+        return FileResponse(archive, headers=headers, media_type="application/zip", background=gone)
 
-    def _file(self, content: bytes, kind: str, media: str) -> Response:
+    def _attachment(self, kind: str) -> dict[str, str]:
         now = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
         name = f"{self._store.study.study.name}-{now}.{kind}"
-        given = {"content-disposition": f'attachment; filename="{name}"'}
-        return Response(content, headers=given, media_type=media)
+        return {"content-disposition": f'attachment; filename="{name}"'}
 
     async def log_in(self, request: Request) -> Response:
         # A form's body stands in no address, hence in no history, log or referrer.

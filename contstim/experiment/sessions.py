@@ -16,6 +16,7 @@ from typing import Any
 from contstim.errors import InputError
 from contstim.experiment.messages import (
     Answer,
+    Opening,
     PageEvent,
     named_id,
     read_answer,
@@ -55,12 +56,17 @@ def add_session(
         The session, by the columns of its table, ``participant`` apart.
     recruiter_id, parameters
         Of the participant: the recruiter's id, if there is one, and what the study keeps of the
-        page's address.
+        page's address. Where another session has the id, this one only claims it.
     """
     consent = {"sha256": study.consent_sha256, "version": study.consent.version}
     if all(row[f"consent_{name}"] == value for name, value in consent.items()):
         insert(connection, "consents", {**consent, "text": study.consent_text}, "OR IGNORE")
-    person = {"recruiter_id": recruiter_id, "parameters": json.dumps(dict(parameters))}
+    query = "SELECT 1 FROM participants WHERE recruiter_id = ?"
+    taken = connection.execute(query, (recruiter_id,)).fetchone() is not None
+    person = {
+        "claimed" if taken else "recruiter_id": recruiter_id,
+        "parameters": json.dumps(dict(parameters)),
+    }
     participant = insert(connection, "participants", person).lastrowid
     insert(connection, "sessions", {**row, "participant": participant})
 
@@ -69,6 +75,23 @@ def session_row(connection: sqlite3.Connection, session: str) -> Any:
     """Return what the data hold of a session; None if there is no such session."""
     query = "SELECT * FROM sessions WHERE session = ?"
     return connection.execute(query, (session,)).fetchone()
+
+
+def opened_session(connection: sqlite3.Connection, opening: Opening) -> Any:
+    """Return the session that a participant has, by the recruiter's id or else by the request."""
+    where, value = "recruiter_id = ?", opening.participant
+    if value is None:
+        where, value = "request = ? AND recruiter_id IS NULL", opening.request
+    query = f"SELECT sessions.* FROM sessions JOIN participants USING (participant) WHERE {where}"  # noqa: S608 - ours
+    return connection.execute(query, (value,)).fetchone()
+
+
+def sign_of_life(connection: sqlite3.Connection, session: str, now: float) -> Any:
+    """Note a sign of life, with which an abandoned session returns; return the session's row."""
+    if session_row(connection, session)["released_why"] == "abandoned":
+        return_to_assignment(connection, session, now)
+    connection.execute("UPDATE sessions SET last_at = ? WHERE session = ?", (now, session))
+    return session_row(connection, session)
 
 
 def take_assignment(
@@ -345,11 +368,14 @@ def is_over(study: Study, started_at: float, now: float, grace: float = 0.0) -> 
 
 def outcome_of(
     connection: sqlite3.Connection, study: Study, session: str, now: float
-) -> tuple[str | None, list[str]]:
-    """Return how a session ends, by its answers and the time, and the trials without an answer.
+) -> tuple[str | None, dict[str, list[str]]]:
+    """Return how a session ends, by its answers and the time, and what has no answer.
 
-    The outcome is None where trials have no answer and the time is not over. The trials are named
-    as the page knows them.
+    Returns
+    -------
+    tuple
+        The outcome, None where answers are missing and the time is not over; and the ``missing``
+        trials, as the page names them, and the ``questions`` that say who takes part.
     """
     row = session_row(connection, session)
     answers = connection.execute(
@@ -357,19 +383,22 @@ def outcome_of(
     ).fetchall()
     responses = responses_of(connection, session)
     if any(q.screens_out(responses[q.name]) for q in study.questions if q.name in responses):
-        return "screened_out", []
+        return "screened_out", {"missing": [], "questions": []}
     choices = {answer["trial"]: answer["choice"] for answer in answers}
     trials = session_trials(connection, study.design, session, row["assignment"])
-    missing = [trial.page_id for trial in trials if trial.trial not in choices]
+    missing = {
+        "missing": [trial.page_id for trial in trials if trial.trial not in choices],
+        "questions": [q.name for q in study.questions if q.admit and q.name not in responses],
+    }
     checks = [t for t in trials if t.kind == "attention" and t.trial in choices]
     failed = sum(not is_right(choices[trial.trial], str(trial.expected)) for trial in checks)
     enough = study.session.failed_checks_from
     too_many = bool(enough) and failed >= enough
     if any(answer["late"] for answer in answers):
         return "time_limit", missing
-    if too_many and (study.session.end_at_once or not missing):
+    if too_many and (study.session.end_at_once or not missing["missing"]):
         return "failed_checks", missing
-    if missing:
+    if any(missing.values()):
         return "time_limit" if is_over(study, row["started_at"], now) else None, missing
     return "complete", missing
 

@@ -64,9 +64,15 @@ def pay_table(collected: Collected, ids: pd.DataFrame, bonus: Bonus | None = Non
         Personal data: the columns of `ids`, ``session``, ``pay`` (``yes``; ``no``; ``review`` where
         a person must decide), ``bonus``, ``reason``.
     """
+    twice = ids.loc[ids["recruiter_id"].duplicated(keep=False), ["participant", "recruiter_id"]]
+    shared = set(twice.dropna()["participant"])
     rows = []
     for one in collected.sessions.to_dict("records"):
         pay, reason = _pay(one)
+        if pay == "yes" and one["participant"] in shared:
+            pay, reason = "review", f"{reason}; another session gives the same recruiter's id"
+        elif pay == "yes" and one["browsers"] > 1:
+            pay, reason = "review", f"{reason}; the id came from {one['browsers']} browsers"
         more = 0.0
         if bonus is not None and pay == "yes":
             share = one["catch_right"] / one["catch_shown"] if one["catch_shown"] else 1.0

@@ -48,9 +48,17 @@ def state_of(study):
         return conductor.weights.tobytes(), conductor.issue("somebody new")
 
 
+def begin(store, name):
+    """Open a session, answer a practice trial and ask for the first block."""
+    token, bundle, _ = store.open(opening(store.study, name)).result()
+    store.add_answers(token, [answer("p1")]).result()
+    store.next_trials(token, len(bundle["trials"])).result()
+    return token, store.resume(token).result()
+
+
 def take_part(store, name, choice=-2):
     """Answer a whole session, asking for each block when the one before is shown."""
-    token, bundle, _ = store.open(opening(store.study, name)).result()
+    token, bundle = begin(store, name)
     trials, more, done = bundle["trials"], bundle["more"], 0
     while True:
         if more:
@@ -65,7 +73,7 @@ def take_part(store, name, choice=-2):
 
 def test_a_session_gets_its_trials_in_blocks_with_the_others_in_their_places(study):
     with Store(study) as store:
-        token, bundle, _ = store.open(opening(study, "Ada")).result()
+        token, bundle = begin(store, "Ada")
         assert [one["trial"] for one in bundle["trials"]] == ["n1", "n2", "n3", "n4", "n5"]
         assert bundle["more"]
         assert bundle["settings"]["n_trials"] == 12
@@ -75,7 +83,7 @@ def test_a_session_gets_its_trials_in_blocks_with_the_others_in_their_places(stu
         assert store.next_trials(token, 5).result() == first
         assert store.next_trials(token, 9).result() == {"trials": [], "more": True}
         assert len(blocks_of(study)) == 2
-        with pytest.raises(RefusedError, match="12 trials have no answer"):
+        with pytest.raises(RefusedError, match="12 answers are missing"):
             store.finish(token).result()
         store.add_answers(token, answers_to(bundle["trials"])).result()
         last = store.next_trials(token, 9).result()
@@ -118,6 +126,16 @@ def test_over_the_pool_a_model_that_is_always_right_is_one_ahead_of_its_opposite
     assert found.pairs["difference"].item() == pytest.approx(1, abs=1e-12)
 
 
+def test_who_only_consents_takes_no_pairs_from_others(study):
+    with Store(study) as store:
+        token, bundle, _ = store.open(opening(study, "Ada")).result()
+        assert store.next_trials(token, 0).result() == {"trials": bundle["trials"], "more": True}
+        assert not blocks_of(study)
+        store.add_answers(token, [answer("p1")]).result()
+        assert len(store.next_trials(token, 0).result()["trials"]) > len(bundle["trials"])
+    assert len(blocks_of(study)) == 1
+
+
 def test_each_block_is_stored_with_what_it_was_chosen_by(study):
     with Store(study) as store:
         take_part(store, "Ada")
@@ -137,7 +155,7 @@ def test_each_block_is_stored_with_what_it_was_chosen_by(study):
 def test_answers_of_a_failed_commit_are_not_believed(study):
     with Store(study) as store:
         take_part(store, "Ada")
-        token, bundle, _ = store.open(opening(study, "Bo")).result()
+        token, bundle = begin(store, "Bo")
         with closing(connect(store.path)) as other:
             other.execute("DROP INDEX one_answer")
             other.execute(
@@ -165,7 +183,7 @@ def people(study, seed, told):
             name = f"p{rng.integers(6)}"
             if name not in known:
                 try:
-                    known[name], _, _ = store.open(opening(study, name)).result()
+                    known[name], _ = begin(store, name)
                 except RefusedError:  # finished
                     continue
             bundle = store.resume(known[name]).result()
@@ -227,6 +245,9 @@ def test_the_page_asks_for_the_next_block(study):
     with Store(study) as store, TestClient(make_app(store, "t" * 16)) as client:
         begun = client.post("/api/sessions", json=consent(study, "Ada")).json()
         token = {"Authorization": f"Bearer {begun['token']}"}
+        client.post("/api/answers", json={"answers": [answer("p1")]}, headers=token)
+        found = client.post("/api/next", json={"after": 0}, headers=token)
+        assert [one["trial"] for one in found.json()["trials"]] == ["n1", "n2", "n3", "n4", "n5"]
         found = client.post("/api/next", json={"after": 5}, headers=token)
         assert [one["trial"] for one in found.json()["trials"]] == ["n6", "n7", "n8", "n9"]
         for wrong in (None, -1, 1.5, "5", True):
@@ -404,7 +425,7 @@ def test_a_study_that_is_extended_while_it_runs_goes_on_choosing(tmp_path):
         for name in ("Ada", "Bo"):
             take_part(store, name)
         with pytest.raises(RefusedError, match="no place"):
-            store.open(opening(study, "Cy")).result()
+            begin(store, "Cy")
         assert extend_study(study, larger.folder / "trials.csv") == [3]
         assert take_part(store, "Cy", 3)[0]["outcome"] == "complete"
         assert store.summary().result()["assignments"] == 3

@@ -411,6 +411,7 @@ def test_who_is_to_be_asked_before_pay(study: Study) -> None:
             "checks_shown": 2,
             "catch_right": 0,
             "catch_shown": 2,
+            "browsers": 1,
         }
     )
     none = dict.fromkeys(field.name for field in fields(Collected))
@@ -469,6 +470,26 @@ def test_an_id_in_a_log_that_none_gives_is_left_out_and_noted(study: Study, tmp_
     assert found.added == 6
     assert "is left out, which holds other signs than ids may" in found.notes[0]
     assert recruiter_ids(study)["recruiter_id"].tolist() == [None]
+
+
+def test_an_id_that_came_twice_is_looked_at_before_pay(study: Study, tmp_path: Path) -> None:
+    study = add(study, RECRUITER)
+    with Store(study) as store:
+        play(store, "ONCE")
+        play(store, "TWICE")
+        token, bundle, _ = store.open(opening(study, "SHARED", "request-1")).result()
+        store.open(opening(study, "SHARED", "request-2")).result()
+        store.add_answers(token, answers_to(bundle["trials"])).result()
+        store.finish(token).result()
+    lines = log(study, 4, "session-1")
+    lines[0]["consent"]["recruiter"] = {"participant": "TWICE"}
+    import_logs(study, [write(tmp_path / "x.jsonl", lines)])
+    table = pay_table(read_collected(study), recruiter_ids(study)).sort_values("recruiter_id")
+    assert table["recruiter_id"].tolist() == ["ONCE", "SHARED", "TWICE", "TWICE"]
+    assert table["pay"].tolist() == ["yes", "review", "review", "review"]
+    assert table["reason"].str.partition("; ")[2].tolist() == [
+        "", "the id came from 2 browsers", *["another session gives the same recruiter's id"] * 2,
+    ]  # fmt: skip
 
 
 def test_replacement_frees_the_assignments(

@@ -14,7 +14,6 @@ import sys
 import time
 import zipfile
 from collections.abc import Iterator, Mapping
-from concurrent.futures import Future
 from contextlib import contextmanager
 from html.parser import HTMLParser
 from pathlib import Path
@@ -28,10 +27,10 @@ from starlette.types import Receive, Scope, Send
 from studies import RECRUITER, add
 from talking import answer, answers_to, consent, event, opening
 
-from contstim.errors import InputError, OutputError, ValidationError
+from contstim.errors import InputError, OutputError
 from contstim.experiment.collected import read_collected
 from contstim.experiment.dashboard import dashboard_page
-from contstim.experiment.server import LONGEST_BODY, _safely, make_app
+from contstim.experiment.server import LONGEST_BODY, _safely, make_app, run_apart
 from contstim.experiment.serving import _listen, check_address
 from contstim.experiment.store import Store
 from contstim.experiment.study import Study, read_study
@@ -87,7 +86,7 @@ def test_a_whole_session(client: TestClient, study: Study) -> None:
         client.post("/api/events", json={"events": [event()]}, headers=headers).status_code == 200
     )
     resumed = client.get("/api/session", headers=headers).json()
-    assert resumed["answered"] == {first["trial"]: {"id": sent["id"], "choice": -2}}
+    assert resumed["answered"] == {first["trial"]: {}}
     missing = client.post("/api/finish", headers=headers)
     assert missing.status_code == 409
     assert missing.json()["missing"] == [trial["trial"] for trial in rest]
@@ -97,7 +96,7 @@ def test_a_whole_session(client: TestClient, study: Study) -> None:
     assert (done["code"], done["redirect"][-5:]) == ("DONE1", "DONE1")
     again = client.post("/api/sessions", json=asked)
     assert again.status_code == 409
-    assert again.json()["code"] == "DONE1"
+    assert again.json()["outcome"] == "complete"
 
 
 def test_declining_is_counted_and_nothing_else(client: TestClient, study: Study) -> None:
@@ -291,15 +290,34 @@ def test_the_dashboard_escapes_whatever_it_shows() -> None:
     assert "100 MB, which is little" in shown
 
 
-def test_an_export_that_cannot_be_made_is_a_page(
-    client: TestClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    failed: Future[bytes] = Future()
-    failed.set_exception(ValidationError("data/x.csv: row_id is not unique"))
-    monkeypatch.setattr(Store, "export", lambda _: failed)
+def test_an_export_that_cannot_be_made_is_a_page(client: TestClient, study: Study) -> None:
+    (study.folder / "consent.md").unlink()
     reply = client.post("/dashboard/export", headers={"authorization": f"Bearer {TOKEN}"})
     assert reply.status_code == 503
-    assert "row_id is not unique" in reply.text
+    assert "consent.md" in reply.text
+    assert "Traceback" not in reply.text
+
+
+def test_what_runs_apart_ends_with_what_waits_for_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    # In place of Python: a command that would go on for a minute.
+    slow = tmp_path / "slow"
+    slow.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec sleep 60\n", "utf-8")
+    slow.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(slow))
+
+    async def stopped() -> None:
+        task = asyncio.ensure_future(run_apart("experiment", "export"))
+        while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(stopped())
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), 0)
 
 
 def test_the_dashboards_buttons_release_and_fetch(client: TestClient, study: Study) -> None:

@@ -9,6 +9,7 @@ from studies import add
 from talking import answers_to, event, opening
 
 from contstim.experiment.collected import read_collected
+from contstim.experiment.messages import RefusedError
 from contstim.experiment.store import Store
 from contstim.experiment.study import Study
 
@@ -116,3 +117,14 @@ def test_a_flood_of_responses_holds_nobody_up(store: Store, asking: Study) -> No
     for _ in range(20):
         store.finish(token).result()
     assert (time.perf_counter() - begun) / 20 < 0.25  # 0.01 is usual; of the flood, seconds
+
+
+def test_a_screening_question_that_is_left_out_is_missing(store: Store, asking: Study) -> None:
+    token, bundle, _ = store.open(opening(asking)).result()
+    store.add_answers(token, answers_to(bundle["trials"])).result()
+    respond(store, token, native="perhaps")
+    with pytest.raises(RefusedError, match="1 answers are missing") as error:
+        store.finish(token).result()
+    assert error.value.more == {"missing": [], "questions": ["native"]}
+    respond(store, token, native="both")
+    assert store.finish(token).result()["outcome"] == "complete"

@@ -106,8 +106,7 @@ def test_no_other_choice_has_a_rating(choice: Any) -> None:
 
 def test_the_bundle_is_whole_and_says_nothing_of_sentence_1(study: Study) -> None:
     study = add(study, RECRUITER)
-    answered = {"n1": {"id": "x", "choice": -2}}
-    bundle = make_bundle(study, 3, "s", answered, 12.5)
+    bundle = make_bundle(study, 3, "s", ["n1"], 12.5)
     assert json.loads(json.dumps(bundle)) == bundle
     assert (bundle["format"], bundle["session"], bundle["group"], bundle["assignment"]) == (
         1,
@@ -115,7 +114,7 @@ def test_the_bundle_is_whole_and_says_nothing_of_sentence_1(study: Study) -> Non
         2,
         3,
     )
-    assert bundle["answered"] == answered
+    assert bundle["answered"] == {"n1": {}}
     assert [t["trial"] for t in bundle["trials"]] == [f"n{k}" for k in range(1, 7)]
     keys = frozenset({"trial", "number", "kind", "shown"})
     assert {frozenset(t) for t in bundle["trials"]} == {keys}

@@ -26,6 +26,15 @@ function isData(row) {
   return row.kind !== "event" || row.body.kind === "responses";
 }
 
+/**
+ * The names of the questions that a row answers.
+ * @param {Row} row
+ */
+function questionsOf(row) {
+  if (row.kind !== "event" || row.body.kind !== "responses") return [];
+  return Object.keys(JSON.parse(row.body.detail).responses);
+}
+
 export class Outbox {
   #store;
   #transport;
@@ -104,8 +113,8 @@ export class Outbox {
 
   /** The names of the questions that have an answer. */
   get responded() {
-    const found = this.#rows.filter((row) => row.kind === "event" && row.body.kind === "responses");
-    return new Set(found.flatMap((row) => Object.keys(JSON.parse(row.body.detail).responses)));
+    const rows = this.#rows.filter((row) => row.state !== "refused");
+    return new Set(rows.flatMap((row) => questionsOf(row)));
   }
 
   /**
@@ -139,12 +148,16 @@ export class Outbox {
 
   /**
    * Send again what the receiver turns out not to have.
-   * @param {Set<string>} missing ids of trials
+   * @param {Set<string>} trials ids
+   * @param {Set<string>} questions
    */
-  async resend(missing) {
-    const lost = this.#rows.filter(
-      (row) => row.kind === "answer" && row.state !== "waiting" && missing.has(row.body.trial),
-    );
+  async resend(trials, questions = new Set()) {
+    const lost = this.#rows.filter((row) => {
+      if (row.state === "waiting") return false;
+      if (row.kind === "answer") return trials.has(row.body.trial);
+      // What the study does not ask any more is asked anew.
+      return row.state === "acknowledged" && questionsOf(row).some((name) => questions.has(name));
+    });
     for (const row of lost) row.state = "waiting";
     await this.#store.changeRows(lost);
     this.#rouse();

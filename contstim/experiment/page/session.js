@@ -477,19 +477,27 @@ export class Session {
         return;
       } catch (error) {
         if (!(error instanceof Final) || !error.body.missing) throw error;
-        await this.#missing(new Set(error.body.missing));
+        await this.#missing(new Set(error.body.missing), new Set(error.body.questions));
       }
     }
   }
 
-  /** @param {Set<string>} ids */
-  async #missing(ids) {
-    for (const id of ids) delete this.#record.bundle.answered[id];
+  /**
+   * Send again what the server lacks, or ask it anew.
+   * @param {Set<string>} ids of trials
+   * @param {Set<string>} questions
+   */
+  async #missing(ids, questions) {
+    const { bundle } = this.#record;
+    for (const id of ids) delete bundle.answered[id];
+    bundle.responded = bundle.responded.filter((name) => !questions.has(name));
     this.#finishing = false;
-    await this.#outbox.resend(ids);
+    await this.#outbox.resend(ids, questions);
     await pause(RETRY_MS);
-    const { trials, more } = this.#record.bundle;
-    if (more || this.#done().size < trials.length) await this.#trials();
+    const unasked = [...questions].some((name) => !this.#outbox.responded.has(name));
+    if (unasked) await this.#enter("instructions");
+    const short = bundle.more || this.#done().size < bundle.trials.length;
+    if (unasked || short) await this.#trials();
   }
 
   /** Wait until all answers are acknowledged, and say so if it takes long. */

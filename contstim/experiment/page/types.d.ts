@@ -122,7 +122,7 @@ export interface Bundle extends Info {
   trials: Trial[];
   /** Whether trials are still to come, which are chosen by the answers. */
   more?: boolean;
-  answered: Record<string, { id: string; choice: number }>;
+  answered: Record<string, object>; // by the ids of the trials
   elapsed_s: number;
   finished?: string | null;
 }

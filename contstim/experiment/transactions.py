@@ -1,0 +1,303 @@
+"""What a server does with a study's data: each method is a transaction of the writer.
+
+A session is told by a token, of which each browser that opens it has its own. The browser in which
+it was begun is told by the request that began it. One that only knows the recruiter's id goes on
+with the session and is counted, but learns neither answers nor codes that it has not earned.
+"""
+
+from __future__ import annotations
+
+import secrets
+import sqlite3
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from contstim.experiment import sessions
+from contstim.experiment.messages import (
+    Opening,
+    RefusedError,
+    keep_materials,
+    make_bundle,
+    outcome_link,
+    trials_after,
+)
+from contstim.experiment.schema import code_suffix, insert, read_salt
+from contstim.experiment.study import Study
+from contstim.experiment.trials import Trial, read_design, session_trials
+from contstim.files import digest
+
+if TYPE_CHECKING:
+    from contstim.experiment.adaptive import Issuing
+
+_TOKENS = 20  # of the browser that began a session, and of all others; the oldest gives way
+_STRANGERS = 1000  # tokens of no session that are remembered
+
+
+class Transactions:
+    """What is done with the data of a study; used by the writer's thread alone.
+
+    Each takes the connection, within a transaction, and raises `RefusedError`, 401, where a token
+    is of no session.
+
+    Parameters
+    ----------
+    study
+        The study.
+    clock
+        Returns seconds since 1970.
+    issuing
+        Chooses the trials of an adaptive study.
+    """
+
+    def __init__(
+        self, study: Study, clock: Callable[[], float], issuing: Issuing | None = None
+    ) -> None:
+        self.study = study
+        self._clock = clock
+        self._issuing = issuing
+        #: Digests of tokens that no session here has.
+        self.strangers: set[str] = set()
+
+    def open(
+        self, connection: sqlite3.Connection, opening: Opening
+    ) -> tuple[str, dict[str, Any], bool]:
+        """Open a session or find the one that the participant has.
+
+        Returns
+        -------
+        tuple
+            A token of the session, its bundle, and whether it is new.
+
+        Raises
+        ------
+        InputError
+            If the participant's id is missing or none that a recruiter gives.
+        RefusedError
+            400 if the consent is to another text, 409 if the session is finished, 503 if no
+            assignment is free.
+        """
+        now, study = self._clock(), self.study
+        agreed = (opening.consent.version, opening.consent.sha256)
+        if agreed != (study.consent.version, study.consent_sha256):
+            raise RefusedError(
+                400, "consent is to another version of the text; load the page again"
+            )
+        if study.recruiter is not None:
+            study.recruiter.check_id(opening.participant)
+        minutes = study.allocation.release_after_minutes
+        if minutes:
+            sessions.release_stale(connection, now - minutes * 60, now)
+        row = sessions.opened_session(connection, opening)
+        new = row is None
+        if row is None:
+            session, own = self._create(connection, opening, now), True
+        else:
+            session, own = row["session"], row["request"] == opening.key
+            if row["outcome"]:
+                link = self._link(connection, session, row["outcome"], own)
+                raise RefusedError(
+                    409, "this participant has finished already", outcome=row["outcome"], **link
+                )
+            connection.execute(
+                "UPDATE sessions SET browsers = browsers + ? WHERE session = ?",
+                (not own, session),
+            )
+        row = sessions.sign_of_life(connection, session, now)
+        token = _new_token(connection, session, now, own)
+        return token, self._bundle(connection, row, now), new
+
+    def resume(self, connection: sqlite3.Connection, token: str) -> dict[str, Any]:
+        """Return the bundle of a session."""
+        now = self._clock()
+        return self._bundle(connection, self._session(connection, token, now), now)
+
+    def add_answers(
+        self, connection: sqlite3.Connection, token: str, answers: Sequence[Any]
+    ) -> sessions.Received:
+        """Store answers; see `record_answers`."""
+        now = self._clock()
+        row = self._session(connection, token, now)
+        late = sessions.is_over(self.study, row["started_at"], now, sessions.GRACE_S)
+        trials = sessions.trials_by_id(self.study, self._trials(connection, row))
+        received = sessions.record_answers(
+            connection, row["session"], trials, answers, now, late, self.study.presentation
+        )
+        if self._issuing is not None:
+            self._issuing.learn(connection)
+        if self.study.session.end_at_once and row["outcome"] is None:
+            outcome, _ = sessions.outcome_of(connection, self.study, row["session"], now)
+            received.over = outcome == "failed_checks"
+        return received
+
+    def add_events(
+        self, connection: sqlite3.Connection, token: str, events: Sequence[Any]
+    ) -> sessions.Received:
+        """Store events and responses; see `record_events`."""
+        now = self._clock()
+        row = self._session(connection, token, now)
+        trials = sessions.trials_by_id(self.study, self._trials(connection, row))
+        return sessions.record_events(connection, self.study, row["session"], trials, events, now)
+
+    def next_trials(self, connection: sqlite3.Connection, token: str, after: int) -> dict[str, Any]:
+        """Return the trials of a session after number `after`, choosing a block if one is due.
+
+        Asked again after a reply that was lost, it returns the same; see `trials_after`. Nothing
+        is chosen before the first answer, which may be to a practice trial: who only consents
+        takes no pairs from others.
+        """
+        now = self._clock()
+        row = self._session(connection, token, now)
+        further = trials_after(self._trials(connection, row), after)
+        if further["trials"] or not further["more"] or row["outcome"] or self._issuing is None:
+            return further
+        answered = "SELECT 1 FROM answers WHERE session = ? LIMIT 1"
+        begun = connection.execute(answered, (row["session"],)).fetchone() is not None
+        if begun or not self.study.practice:
+            self._issuing.issue(connection, row["session"], now)
+        return trials_after(self._trials(connection, row), after)
+
+    def finish(self, connection: sqlite3.Connection, token: str) -> dict[str, Any]:
+        """End a session and return its outcome, completion code and the address to return to.
+
+        The last two are for the browser in which it was begun, and for the one that ends it.
+
+        Raises
+        ------
+        RefusedError
+            409, with the ids of ``missing`` trials and the names of screening ``questions``, if any
+            have no answer while there is time.
+        """
+        now = self._clock()
+        row = self._session(connection, token, now)
+        session, outcome, ended_by = row["session"], row["outcome"], row["finished_by"]
+        if outcome is None:
+            outcome, missing = sessions.outcome_of(connection, self.study, session, now)
+            if outcome is None:
+                n_missing = sum(map(len, missing.values()))
+                raise RefusedError(409, f"{n_missing} answers are missing", **missing)
+            ended_by = digest(token)
+            connection.execute(
+                "UPDATE sessions SET finished_at = ?, outcome = ?, last_at = ?, finished_by = ?"
+                " WHERE session = ?",
+                (now, outcome, now, ended_by, session),
+            )
+            if outcome == "screened_out":
+                sessions.release_assignment(connection, session, outcome, now)
+        link = self._link(connection, session, outcome, row["own"] or ended_by == digest(token))
+        return {"complete": outcome == "complete", "outcome": outcome, **link}
+
+    def release(self, connection: sqlite3.Connection, session: str, idle_s: float) -> list[str]:
+        """Give the assignment of an unfinished session to whoever comes next.
+
+        Parameters
+        ----------
+        connection
+            Within a transaction.
+        session
+            Which; if it is empty all that have been silent for so long.
+        idle_s
+            Seconds.
+        """
+        now = self._clock()
+        if not session:
+            return sessions.release_stale(connection, now - idle_s, now)
+        row = sessions.session_row(connection, session)
+        unfinished = row is not None and row["outcome"] is None
+        # By "abandoned" who comes back has the assignment again, if it is still free.
+        done = unfinished and sessions.release_assignment(connection, session, "abandoned", now)
+        return [session] if done else []
+
+    def count(self, connection: sqlite3.Connection, name: str) -> None:
+        """Count something of which nothing else is stored: a page ``opened``, a person who left."""
+        connection.execute(
+            "INSERT INTO counts VALUES (?, 1) ON CONFLICT (name) DO UPDATE SET n = n + 1", (name,)
+        )
+
+    def _session(self, connection: sqlite3.Connection, token: str, now: float) -> Any:
+        """Return the row of the token's session, which is back in its assignment if that is free.
+
+        Also ``own``: whether the token is of the browser in which it was begun.
+        """
+        query = "SELECT session FROM tokens WHERE sha256 = ?"
+        row = connection.execute(query, (digest(token),)).fetchone()
+        if row is None:
+            if len(self.strangers) < _STRANGERS and len(token) == len(secrets.token_urlsafe(32)):
+                self.strangers.add(digest(token))
+            raise RefusedError(401, "there is no such session; open the study again")
+        sessions.sign_of_life(connection, row["session"], now)
+        query = "SELECT * FROM sessions JOIN tokens USING (session) WHERE sha256 = ?"
+        return connection.execute(query, (digest(token),)).fetchone()
+
+    def _bundle(self, connection: sqlite3.Connection, row: Any, now: float) -> dict[str, Any]:
+        """Return the bundle of a session, with the trials that have an answer."""
+        session, trials = row["session"], self._trials(connection, row)
+        answers = connection.execute(
+            "SELECT trial FROM answers WHERE session = ? AND conflict = 0 ORDER BY sequence",
+            (session,),
+        )
+        by_id = sessions.trials_by_id(self.study, trials)
+        # Practice may have changed since.
+        answered = [by_id[trial].page_id for (trial,) in answers if trial in by_id]
+        elapsed = round(max(0.0, now - row["started_at"]), 3)
+        responded = sessions.responses_of(connection, session)
+        bundle = make_bundle(
+            self.study, row["assignment"], session, answered, elapsed, responded, trials
+        )
+        return {**bundle, "finished": row["outcome"]}
+
+    def _trials(self, connection: sqlite3.Connection, row: Any) -> tuple[Trial, ...]:
+        design = self.study.design
+        return session_trials(connection, design, row["session"], row["assignment"])
+
+    def _create(self, connection: sqlite3.Connection, opening: Opening, now: float) -> str:
+        session = str(uuid.uuid4())
+        taken = sessions.take_assignment(connection, session, now, self.study.allocation)
+        if taken is None:
+            raise RefusedError(503, "no place is free", **outcome_link(self.study, "full"))
+        assignment, group = taken
+        if assignment not in self.study.design.trials:
+            # `contstim experiment extend` has added trials.
+            study = self.study
+            path = study.folder / "trials.csv"
+            design = read_design(path, study.attention, study.presentation)
+            self.study = replace(study, design=design)
+        row = {
+            "session": session,
+            "request": opening.key,
+            "source": "server",
+            "assignment": assignment,
+            "group_number": group,
+            "consent_version": opening.consent.version,
+            "consent_sha256": opening.consent.sha256,
+            "started_at": now,
+            "last_at": now,
+            "materials": keep_materials(connection, self.study),
+        }
+        sessions.add_session(connection, self.study, row, opening.participant, opening.parameters)
+        return session
+
+    def _link(
+        self, connection: sqlite3.Connection, session: str, outcome: str, earned: bool
+    ) -> dict[str, str | None]:
+        if not earned:
+            return {"code": None, "redirect": None}
+        recruiter = self.study.recruiter
+        suffix = ""
+        if recruiter is not None and recruiter.code_per_session:
+            suffix = code_suffix(read_salt(connection), session)
+        return outcome_link(self.study, outcome, suffix)
+
+
+def _new_token(connection: sqlite3.Connection, session: str, now: float, own: bool) -> str:
+    """Make a token of a session; where there are many the oldest gives way, never a lock-out."""
+    token = secrets.token_urlsafe(32)
+    row = {"sha256": digest(token), "session": session, "made_at": now, "own": int(own)}
+    insert(connection, "tokens", row)
+    connection.execute(
+        "DELETE FROM tokens WHERE rowid IN (SELECT rowid FROM tokens WHERE session = ? AND own = ?"
+        " ORDER BY made_at DESC, rowid DESC LIMIT -1 OFFSET ?)",
+        (session, int(own), _TOKENS),
+    )
+    return token
