@@ -22,8 +22,6 @@ from contstim.evaluation.ranks import (
 from contstim.evaluation.result import Evaluation
 from contstim.evaluation.scores import score_table
 from contstim.evaluation.simulate import Simulation, power, simulate_choices
-from contstim.evaluation.suites import LIAdger, blimp_accuracy, read_blimp, run_blimp, run_cola
-from contstim.evaluation.syntaxgym import run_syntaxgym
 from contstim.evaluation.trials import Analysis
 from contstim.text.features import sentence_features
 
@@ -39,11 +37,9 @@ __all__ = [
     "EvaluationOptions",
     "ExclusionRules",
     "HumanData",
-    "LIAdger",
     "Simulation",
     "align_choices",
     "benjamini_hochberg",
-    "blimp_accuracy",
     "catch_accuracy",
     "check_choices",
     "evaluate",
@@ -52,13 +48,9 @@ __all__ = [
     "fit_bradley_terry",
     "power",
     "preset_options",
-    "read_blimp",
     "read_choices",
     "read_mapped",
     "rescale",
-    "run_blimp",
-    "run_cola",
-    "run_syntaxgym",
     "score_table",
     "sentence_features",
     "signed_rank_cosine",

@@ -308,22 +308,22 @@ def check_choices(table: pd.DataFrame, scale: str | None = None) -> pd.DataFrame
 
 
 def _refuse_half_targets(table: pd.DataFrame) -> None:
-    one, two = table["model_1"], table["model_2"]
-    refuse_rows(one.isna() != two.isna(), "a pair names one model but not the other ({rows})")
-    same = one.notna() & (one == two)
+    first, second = table["model_1"], table["model_2"]
+    refuse_rows(first.isna() != second.isna(), "a pair names one model but not the other ({rows})")
+    same = first.notna() & (first == second)
     refuse_rows(same, "model_1 and model_2 of a pair are the same ({rows})")
 
 
 def _checked_times(given: pd.Series) -> pd.Series:
     times = pd.to_numeric(given, errors="coerce")
-    known = given.notna() & ~given.astype("str").str.strip().isin(MISSING)
+    stated = given.notna() & ~given.astype("str").str.strip().isin(MISSING)
     refuse_rows(
-        known & times.isna(),
+        stated & times.isna(),
         "rt_ms must be a number, not {value!r} ({rows}); leave it empty if unknown",
         given,
     )
     refuse_rows(
-        known & ~times.between(0, _LONGEST_MS),
+        stated & ~times.between(0, _LONGEST_MS),
         "rt_ms is {value}, which is no response time ({rows}); leave it empty where it is not "
         "known, or the whole column out",
         given,
@@ -414,8 +414,8 @@ def finish(raw: RawChoices) -> HumanData:
         As `check_choices` and `align_choices`, and if catch trials show that the scale is turned
         round.
     """
-    kept, excluded = clean_choices(raw.table, raw.cleaning)
-    checked = check_choices(kept, raw.scale)
+    cleaned, excluded = clean_choices(raw.table, raw.cleaning)
+    checked = check_choices(cleaned, raw.scale)
     choices, turned = align_choices(checked), pd.Series(_is_turned(checked))
     _refuse_turned_scale(choices)
     excluded = stack_exclusions(raw.excluded, excluded)
@@ -490,8 +490,8 @@ def _checked_ratings(table: pd.DataFrame, scale: str | None) -> pd.Series:
         message = f"rating {{value:g}} is not on the {scale} scale ({{rows}})"
         refuse_rows(~ratings.isin(_VALUES[scale]), message, ratings)
         return ratings
-    found = frozenset(ratings.unique().tolist())
-    if any(found <= values for values in _VALUES.values()):
+    given = frozenset(ratings.unique().tolist())
+    if any(given <= values for values in _VALUES.values()):
         return ratings
     refuse_rows(
         ~ratings.isin(frozenset().union(*_VALUES.values())),

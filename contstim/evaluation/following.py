@@ -79,19 +79,19 @@ def read_votes(choices: pd.DataFrame, scores: pd.DataFrame) -> list[Votes]:
         if sentence not in scored:
             raise InputError(f"there is no score of {sentence!r}; score all sentences of the study")
     votes = []
-    for _, own in rows.groupby("group", sort=False):
-        table = own.assign(chose_2=(own["rating"] > 0).astype(float)).pivot_table(
+    for _, of_group in rows.groupby("group", sort=False):
+        table = of_group.assign(chose_2=(of_group["rating"] > 0).astype(float)).pivot_table(
             index="participant",
             columns=["sentence_1", "sentence_2"],
             values="chose_2",
             aggfunc="first",
         )
-        one, two = (scores.loc[table.columns.get_level_values(k)].to_numpy().T for k in (0, 1))
+        first, second = (scores.loc[table.columns.get_level_values(k)].to_numpy().T for k in (0, 1))
         votes.append(
             Votes(
                 tuple(str(name) for name in table.index),
                 table.to_numpy(dtype=np.float64),
-                np.sign(np.nan_to_num(two - one)),
+                np.sign(np.nan_to_num(second - first)),
             )
         )
     return votes
@@ -138,9 +138,9 @@ def following_table(votes: Sequence[Votes], models: Sequence[str]) -> pd.DataFra
             rows += _participant(group, i, name, models)
     columns = ["participant", "model", "n_trials", "agreement", "expected", "z"]
     table = pd.DataFrame(rows, columns=columns)
-    for _, own in table.groupby("model", sort=False)["z"]:
-        apart = own - own.median()
-        table.loc[own.index, "z"] = apart / max(1.0, 1.4826 * float(apart.abs().median()))
+    for _, scores in table.groupby("model", sort=False)["z"]:
+        apart = scores - scores.median()
+        table.loc[scores.index, "z"] = apart / max(1.0, 1.4826 * float(apart.abs().median()))
     table["p"] = norm.sf(table["z"].to_numpy())
     table["q"] = benjamini_hochberg(table["p"])
     return table
@@ -157,12 +157,13 @@ def _participant(group: Votes, i: int, name: str, models: Sequence[str]) -> list
     mu = expit(_slope(x, y) * x)
     rows = []
     for m, model in zip(prefers, models, strict=True):
-        told = m != 0
-        row: dict[str, object] = {"participant": name, "model": model, "n_trials": int(told.sum())}
-        if told.sum() >= _LEAST_TRIALS:
-            right = m[told] > 0
-            row["agreement"] = float((y[told] == right).mean())
-            row["expected"] = float(np.where(right, mu[told], 1 - mu[told]).mean())
+        differs = m != 0
+        n_trials = int(differs.sum())
+        row: dict[str, object] = {"participant": name, "model": model, "n_trials": n_trials}
+        if n_trials >= _LEAST_TRIALS:
+            right = m[differs] > 0
+            row["agreement"] = float((y[differs] == right).mean())
+            row["expected"] = float(np.where(right, mu[differs], 1 - mu[differs]).mean())
             row["z"] = _score(x, y, m, mu)
         rows.append(row)
     return rows

@@ -104,11 +104,11 @@ def fit_bradley_terry(choices: pd.DataFrame) -> BradleyTerry:
         raise InputError("no choice is on a trial that pits two models against each other")
     models = sorted({*table["model_1"], *table["model_2"]})
     # +1 for the model that prefers sentence 2, -1 for the other, shape (trials, M).
-    one, two = (
+    first, second = (
         table[name].to_numpy(dtype=object)[:, None] == np.array(models, dtype=object)
         for name in ("model_1", "model_2")
     )
-    signs = two.astype(np.float64) - one
+    signs = second.astype(np.float64) - first
     touch = sparse.csr_array(np.abs(signs).T @ np.abs(signs))
     labels = np.asarray(csgraph.connected_components(touch, directed=False)[1], dtype=np.int64)
     # All models but the first of each component have a parameter of their own.
@@ -164,9 +164,9 @@ def _random_effects(table: pd.DataFrame, signs: FloatArray) -> tuple[sparse.csr_
     at, model = np.nonzero(signs)
     columns, shape = person[at] * n_models + model, (n, len(people) * n_models)
     by_person = sparse.csr_matrix((signs[at, model], (at, columns)), shape=shape)
-    kept = np.asarray(abs(by_person).sum(axis=0)).ravel() > 0
-    by_person = by_person[:, kept]
-    kinds = np.repeat(np.arange(2), [len(items), kept.sum()])
+    occurs = np.asarray(abs(by_person).sum(axis=0)).ravel() > 0
+    by_person = by_person[:, occurs]
+    kinds = np.repeat(np.arange(2), [len(items), occurs.sum()])
     return sparse.hstack([by_item, by_person]).tocsr(), kinds
 
 

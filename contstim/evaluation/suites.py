@@ -220,10 +220,10 @@ def z_scores(values: ArrayLike) -> FloatArray:
 
 def pair_deltas(first: ArrayLike, second: ArrayLike) -> FloatArray:
     """Return the score of the acceptable minus that of the unacceptable sentence, shape (P,)."""
-    one, two = (np.asarray(v, dtype=np.float64) for v in (first, second))
-    if one.shape != two.shape:
-        raise InputError(f"the two sides have shapes {one.shape} and {two.shape}, not the same")
-    return np.asarray(one - two)
+    good, bad = (np.asarray(v, dtype=np.float64) for v in (first, second))
+    if good.shape != bad.shape:
+        raise InputError(f"the two sides have shapes {good.shape} and {bad.shape}, not the same")
+    return np.asarray(good - bad)
 
 
 def blimp_criterion(delta: ArrayLike) -> BoolArray:
@@ -257,8 +257,8 @@ def acceptability_delta_criterion(human: ArrayLike, model: ArrayLike, delta: flo
     """
     if not delta > 0:
         raise InputError(f"delta must be positive, not {delta}")
-    people, own = (np.asarray(v, dtype=np.float64) for v in (human, model))
-    return np.asarray((np.sign(people) == np.sign(own)) & (np.abs(people - own) < delta))
+    people, scores = (np.asarray(v, dtype=np.float64) for v in (human, model))
+    return np.asarray((np.sign(people) == np.sign(scores)) & (np.abs(people - scores) < delta))
 
 
 def pearson(x: ArrayLike, y: ArrayLike) -> float:
@@ -269,12 +269,12 @@ def pearson(x: ArrayLike, y: ArrayLike) -> float:
     InputError
         If fewer than two are, or one does not vary.
     """
-    one, two = (np.asarray(v, dtype=np.float64) for v in (x, y))
-    both = ~np.isnan(one) & ~np.isnan(two)
-    one, two = one[both], two[both]
-    if len(one) < 2 or np.ptp(one) == 0 or np.ptp(two) == 0:
+    first, second = (np.asarray(v, dtype=np.float64) for v in (x, y))
+    both = ~np.isnan(first) & ~np.isnan(second)
+    first, second = first[both], second[both]
+    if len(first) < 2 or np.ptp(first) == 0 or np.ptp(second) == 0:
         raise InputError("a correlation needs at least two pairs of values that vary")
-    return float(np.corrcoef(one, two)[0, 1])
+    return float(np.corrcoef(first, second)[0, 1])
 
 
 def criteria_table(
@@ -290,18 +290,18 @@ def criteria_table(
     people = np.asarray(human_deltas, dtype=np.float64)
     rows = []
     for model, both in model_deltas.items():
-        known = ~np.isnan(people) & ~np.isnan(both)
-        if not known.any():
+        comparable = ~np.isnan(people) & ~np.isnan(both)
+        if not comparable.any():
             raise InputError(f"model {model!r} has no pair in common with the ratings")
-        human, own = people[known], both[known]
+        human, scores = people[comparable], both[comparable]
         row = {
             "model": model,
-            "pair_correlation": pearson(human, own),
-            "blimp": blimp_criterion(own).mean(),
+            "pair_correlation": pearson(human, scores),
+            "blimp": blimp_criterion(scores).mean(),
         }
         for delta in deltas:
-            row[f"adc_{delta:g}"] = acceptability_delta_criterion(human, own, delta).mean()
-        rows.append(row | {"n_pairs": len(own)})
+            row[f"adc_{delta:g}"] = acceptability_delta_criterion(human, scores, delta).mean()
+        rows.append(row | {"n_pairs": len(scores)})
     return pd.DataFrame(rows)
 
 
@@ -332,14 +332,14 @@ def overlap_table(
     people = np.asarray(human_deltas, dtype=np.float64)
     rows = []
     other = model_deltas[baseline]
-    for model, own in model_deltas.items():
+    for model, of_model in model_deltas.items():
         if model == baseline:
             continue
-        comparable = ~np.isnan(people) & ~np.isnan(own) & ~np.isnan(other)
+        comparable = ~np.isnan(people) & ~np.isnan(of_model) & ~np.isnan(other)
         if not comparable.any():
             raise InputError(f"model {model!r} has no pair in common with ratings and baseline")
         for delta in deltas:
-            met = acceptability_delta_criterion(people[comparable], own[comparable], delta)
+            met = acceptability_delta_criterion(people[comparable], of_model[comparable], delta)
             base = acceptability_delta_criterion(people[comparable], other[comparable], delta)
             left = met[~base]
             rows.append(
@@ -386,8 +386,8 @@ class LIAdger:
         sentences = read_table(place / "sentences_human_me.csv", columns, cells="guessed")
         columns = ("gramm_id", "ungramm_id", "discard")
         pairs = read_table(place / "min_pairs.csv", columns, cells="guessed")
-        kept = pairs[pairs["discard"].isna()].reset_index(drop=True)
-        return cls(sentences, kept)
+        in_use = pairs[pairs["discard"].isna()].reset_index(drop=True)
+        return cls(sentences, in_use)
 
     def human_deltas(self) -> FloatArray:
         """Return judgement of the acceptable minus the unacceptable sentence, as given, (P,)."""
@@ -429,8 +429,8 @@ class LIAdger:
         DataFrame
             As `criteria_table`, with `sentence_correlation` and `n_sentences`.
         """
-        own = {name: self.model_deltas(series) for name, series in scores.items()}
-        table = criteria_table(self.human_deltas(), own, deltas)
+        model_deltas = {name: self.model_deltas(series) for name, series in scores.items()}
+        table = criteria_table(self.human_deltas(), model_deltas, deltas)
         human = self.sentences.set_index("id")["judgement"]
         correlations, counts = [], []
         for series in scores.values():
@@ -447,5 +447,5 @@ class LIAdger:
         deltas: Sequence[float] = (0.5, 1.0),
     ) -> pd.DataFrame:
         """Return `overlap_table` of the models with `baseline`, which is one of them."""
-        own = {name: self.model_deltas(series) for name, series in scores.items()}
-        return overlap_table(self.human_deltas(), own, baseline, deltas)
+        model_deltas = {name: self.model_deltas(series) for name, series in scores.items()}
+        return overlap_table(self.human_deltas(), model_deltas, baseline, deltas)

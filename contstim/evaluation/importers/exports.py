@@ -146,8 +146,8 @@ def read_export(
         raise InputError(f"no row of the {kind} holds two sentences and an answer")
     data, both = data[shown].copy(), both[shown]
     left = _left_is_first(data, taken)
-    told = ", ".join(f"{ours} from {theirs!r}" for ours, theirs in taken.items())
-    notes = [f"Read as a {kind}: {told}."]
+    sources = ", ".join(f"{ours} from {theirs!r}" for ours, theirs in taken.items())
+    notes = [f"Read as a {kind}: {sources}."]
     for rule, n in excluded["rule"].value_counts().items():
         notes.append(f"Sessions left out: {n} ({rule}); excluded.csv names them.")
     if answer == "response":
@@ -169,12 +169,14 @@ def read_recognised(source: str | Path | pd.DataFrame) -> tuple[pd.DataFrame, st
     """Read a table or file; return it with the program whose export it is, None if of none."""
     if isinstance(source, pd.DataFrame):
         return source, recognised(source)
-    lines = [line for _, line in numbered_lines(source)] if _is_text(source) else []
+    place = Path(source)
+    is_text = str(source) != "-" and place.is_file() and ".parquet" not in place.suffixes
+    lines = [line for _, line in numbered_lines(source)] if is_text else []
     if any(re.match(r"# \d+\. ", line) for line in lines[:50]):
         return _rows_of_pcibex(lines, str(source)), "PCIbex"
-    whole = Path(source).is_dir() or Path(source).suffix in (".json", ".jsonl")
+    whole = place.is_dir() or place.suffix in (".json", ".jsonl")
     trials = whole or (lines and lines[0].lstrip()[:1] in ("[", "{"))
-    table = read_trials(Path(source)) if trials else read_table(source, cells="guessed")
+    table = read_trials(place) if trials else read_table(source, cells="guessed")
     return table, recognised(table)
 
 
@@ -184,10 +186,6 @@ def _buttons_alone(raw: pd.DataFrame) -> bool:
         return "rating" in raw
     answers = raw["response"].dropna()
     return bool(len(answers) and pd.to_numeric(answers, errors="coerce").notna().all())
-
-
-def _is_text(source: str | Path) -> bool:
-    return str(source) != "-" and Path(source).is_file() and ".parquet" not in Path(source).suffixes
 
 
 def _rows_of_pcibex(lines: list[str], name: str) -> pd.DataFrame:
@@ -306,13 +304,13 @@ def _taken(data: pd.DataFrame, given: dict[str, str], side: str | None) -> dict[
     plain = {re.sub(r"[^a-z0-9]", "", str(c).lower()): str(c) for c in reversed(data.columns)}
     taken = {}
     for ours, names in _NAMES.items():
-        found = [plain[name] for name in names if name in plain]
+        present = [plain[name] for name in names if name in plain]
         if ours in given:
             taken[ours] = given[ours]
         elif ours == "side" and side is not None:
             taken[ours] = side
-        elif found:
-            taken[ours] = found[0]
+        elif present:
+            taken[ours] = present[0]
     if "participant" not in taken:
         raise InputError(
             "no column of the file tells the participants; name it with --column participant=THEIRS"

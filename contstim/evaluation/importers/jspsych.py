@@ -64,9 +64,9 @@ def read_jspsych(
     raw = raw.reset_index(drop=True)
     columns = {}
     for name, candidates in _NAMES.items():
-        found = [c for c in candidates if c in raw.columns]
-        if found:
-            columns[found[0]] = name
+        present = [c for c in candidates if c in raw.columns]
+        if present:
+            columns[present[0]] = name
     for name in ("participant", "sentence_1", "sentence_2"):
         if name not in columns.values():
             raise InputError(
@@ -126,10 +126,10 @@ def _turned(data: pd.DataFrame) -> pd.Series:
     if len(names) == 2:
         raise InputError("the jsPsych data have both 'swapped' and 'flipped'; keep one of them")
     given = data[names[0]].astype(object)
-    known = given.map(lambda value: TRUTH.get(str(value).strip().lower()))
-    odd = known.isna() & given.notna()
+    turned = given.map(lambda value: TRUTH.get(str(value).strip().lower()))
+    odd = turned.isna() & given.notna()
     refuse_rows(odd, f"{names[0]} {{value!r}} is neither true nor false ({{rows}})", given)
-    return known.eq(True)
+    return turned.eq(True)
 
 
 def read_trials(path: Path) -> pd.DataFrame:
