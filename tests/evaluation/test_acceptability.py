@@ -1,3 +1,8 @@
+"""Suites of acceptability judgements.
+
+Of `contstim.evaluation.suites` and `contstim.evaluation.syntaxgym`.
+"""
+
 import json
 import zipfile
 

@@ -1,4 +1,7 @@
-"""The audit: calibrated among honest participants, and finds those who follow a model."""
+"""The audit: calibrated among honest participants, and finds those who follow a model.
+
+Of `contstim.evaluation.audit` and `contstim.evaluation.following`.
+"""
 
 import itertools
 from collections.abc import Callable

@@ -1,3 +1,9 @@
+"""Importers of choices: what each reads of its format, and the contract of all.
+
+Of `contstim.evaluation.importers`, `contstim.evaluation.importers.golan2023` and
+`contstim.evaluation.importers.jspsych`.
+"""
+
 import json
 import re
 

@@ -1,4 +1,7 @@
-"""Exports of other programs: recognised, read, and asked about what they cannot say."""
+"""Exports of other programs: recognised, read, and asked about what they cannot say.
+
+Of `contstim.evaluation.importers.exports`.
+"""
 
 from __future__ import annotations
 
@@ -289,6 +292,28 @@ def test_the_expected_sentence_of_catch_trials_is_read_by_its_column() -> None:
     good = table["sentence_2"].str.startswith("Good").map({True: 2, False: 1})
     assert table["expected"].tolist() == good.tolist()
     assert "expected" not in read_choices(gorilla().assign(expected="a note")).choices
+
+
+def test_items_sides_and_further_columns_are_kept(tmp_path: Path) -> None:
+    own = gorilla().assign(item=[f"frame {n}" for n in (1, 2, 1, 2, 1, 1)], age=30, kind_1="S")
+    table = read_choices(own).choices
+    assert set(table["age"]) == {30}
+    assert "kind_1" not in table  # a word of ours, of which here nothing is known
+    both = table.sort_values(["participant", "trial"])
+    assert both["item"].tolist() == ["frame 1", "frame 2"] * 2
+    assert both["trial"].tolist() == [1, 2, 1, 2]
+    of_good = both["side_1"].where(
+        both["sentence_1"].str.startswith("Good"),
+        both["side_1"].map({"left": "right", "right": "left"}),
+    )
+    assert of_good.tolist() == [*SIDES["ann"], *SIDES["ben"]]
+    path, questions = qualtrics(tmp_path / "qualtrics.csv")
+    questions = questions.assign(item=["a", "b"], expected=[1, 1], length=[2, 3])
+    table = read_choices(path, trials=questions).choices.sort_values(["participant", "item"])
+    assert table["item"].tolist() == ["a", "b"] * 2
+    assert table["length"].tolist() == [2, 3] * 2
+    right = table["sentence_2"].str.startswith("Good").map({True: 2, False: 1})
+    assert table["expected"].tolist() == right.tolist()
 
 
 def test_the_command_reads_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -32,7 +32,8 @@ _NAMES = {
         *("prolificpid", "workerid", "responseid", "md5hashofparticipantsipaddress", "id"),
     ),
     "group": ("group", "designgroup", "list", "counterbalance"),
-    "trial": ("trial", "item", "trialid", "trialnumber", "ordernumberofitem", "trialindex"),
+    "item": ("item", "itemid", "itemnumber"),
+    "trial": ("trial", "trialid", "trialnumber", "ordernumberofitem", "trialindex"),
     "condition": ("condition", "trialcondition"),
     "model_1": ("model1",),
     "model_2": ("model2",),
@@ -48,6 +49,8 @@ _NAMES = {
     "n_choices": ("nchoices",),
     "expected": (),  # of other programs' columns of this name nothing is known
 }
+# What would be misread under these names; other columns are kept.
+_RESERVED = {*_NAMES, "side_1", "kind_1", "kind_2"}
 # The columns that only a program's exports have.
 _PROGRAMS = {
     "PCIbex": {"PennElementName", "Value"},
@@ -93,7 +96,7 @@ def read_export(
     A row is a trial if it holds two sentences and an answer. The sentences are ``sentence_1`` and
     ``sentence_2`` (or A and B), or ``left`` and ``right`` as shown, with ``left_is`` (1 or 2) as
     the trial lists of contstim have it. An answer is the sentence itself, its side, a code, or a
-    number on a scale. What was taken for what is said in the notes.
+    number on a scale. What was taken for what is said in the notes; other columns are kept.
 
     Parameters
     ----------
@@ -109,7 +112,7 @@ def read_export(
         Of buttons numbered from 0 as jsPsych numbers them: short for ``low=0, high=n_choices - 1``.
     trials
         For Qualtrics, a table of the questions: ``question, sentence_1, sentence_2`` and whatever
-        else is known of them, such as ``condition``.
+        else is known of them, such as ``condition``, or ``expected`` (1 or 2) of catch trials.
     columns
         Columns that are not found by themselves: ours, theirs.
 
@@ -127,9 +130,12 @@ def read_export(
     data, excluded = raw, stack_exclusions()
     if kind == "Qualtrics export":
         data, excluded = _rows_of_questions(raw, trials)
+        # The table of questions is the researcher's own, its column of this name ours.
+        columns = {name: name for name in ("expected",) if name in data} | (columns or {})
     data = data.reset_index(drop=True)
     taken = _taken(data, columns or {}, side)
-    data = data[list(taken.values())].set_axis(list(taken), axis=1)
+    others = [c for c in data if c not in taken.values() and c not in _RESERVED]
+    data = data[[*taken.values(), *others]].set_axis([*taken, *others], axis=1)
     if low is not None or high is not None:  # the answers are codes, whatever their column is named
         data = data.rename(columns={} if "response" in data else {"rating": "response"})
         data = data.drop(columns="rating", errors="ignore")
@@ -153,13 +159,15 @@ def read_export(
     if answer == "response":
         data["rating"], how = _ratings(data, both, left, low, high)
         notes.append(how)
-    if others := len(shown) - int(shown.sum()):
+    if n_passed := len(shown) - int(shown.sum()):
         notes.append(
-            f"{others} {'row holds' if others == 1 else 'rows hold'} no two sentences and an "
+            f"{n_passed} {'row holds' if n_passed == 1 else 'rows hold'} no two sentences and an "
             "answer, as those of instructions do, and were left out; if trials are among them, "
             "name their columns with --column OURS=THEIRS."
         )
     data = data.drop(columns=[c for c in ("left", "right", "side", "response") if c in data])
+    if left is not None:
+        data["side_1"] = left.map({True: "left", False: "right"})
     data["sentence_1"], data["sentence_2"] = both["sentence_1"], both["sentence_2"]
     kept_first = Cleaning(repeated_trial="keep_first")
     return RawChoices(data, kept_first, notes=notes, excluded=excluded)
