@@ -125,7 +125,7 @@ class Conductor:
                 "choose; give fewer, or a larger pool"
             )
         self.plan, self.pool = plan, pool
-        self.posterior = ModelPosterior(plan.link, len(pool.models))
+        self.posterior = ModelPosterior(plan.link, len(pool.models), plan.trials)
         self.blocks: list[Block] = []
         self.answers: dict[int, int] = {}
         self._version = 0  # blocks that are taken in
@@ -151,7 +151,17 @@ class Conductor:
         It has `most` trials at most. The block counts as issued once it is recorded: write it
         down first, then call `record`. Of answers that are due, those to `_AT_ONCE` blocks are
         taken in: when the slowest of many people answers, many are, and nobody is to wait for them.
+
+        Raises
+        ------
+        InputError
+            If the participant was issued the plan's trials already.
         """
+        if self._issued(participant) >= self.plan.trials:
+            raise InputError(
+                f"participant {participant!r} was issued the plan's {self.plan.trials} trials "
+                "already; plan more, or end the session"
+            )
         number, version = len(self.blocks), self._version
         passed_over = list(self._passed_over)
         before = self.blocks[-1].version if self.blocks else 0
@@ -182,6 +192,7 @@ class Conductor:
         weights, curves = self.posterior.weights, self.posterior.curves(participant)
         view = View(self._places, self.pool.preferences, self._available, weights, curves)
         rng = np.random.default_rng([self.plan.seed, number])
+        most = min(most, self.plan.trials - self._issued(participant))
         choosing = replace(self.plan.choosing, block=min(most, self.plan.choosing.block))
         pairs, propensities = choose_block(choosing, view, rng, self._words)
         return Block(
@@ -200,7 +211,10 @@ class Conductor:
         own = self._of.get(participant, [])
         if own and not own[-1].pairs:
             return 0
-        return max(0, self.plan.trials - sum(len(block.pairs) for block in own))
+        return self.plan.trials - self._issued(participant)
+
+    def _issued(self, participant: str) -> int:
+        return sum(len(block.pairs) for block in self._of.get(participant, []))
 
     def waiting(self, participant: str) -> list[Block]:
         """Return the blocks of a participant that wait for answers, in the order of issue."""

@@ -1,7 +1,8 @@
-"""The posterior over models, exact by small quadratures, from answers in the order of issue."""
+"""The posterior over models, by small quadratures, from answers in the order of issue."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable
 from functools import cached_property, lru_cache
 
@@ -16,8 +17,12 @@ from contstim.settings import Several, settings
 
 _FARTHEST = 30.0  # logits beyond which a choice is certain but for lapses
 _STEP = 0.0025  # of the tabled curve, whose error is below 1e-7
-_SPACING = 0.5  # of a quadrature's nodes, in standard deviations
-_REACH = 5.5  # of the outermost nodes
+#: Of a quadrature's nodes, in standard deviations of the narrowest posterior. The relative error of
+#: one person's integral is about 2 exp(-2 pi² / 1.3²) = 2e-5 (see `Nodes`).
+_SPACING = 1.3
+_REACH = 5.5  # of the outermost nodes, in standard deviations over people
+_TRIALS = 200  # of each person, unless said
+_MOST_POINTS = 200_000  # median slopes, nodes and answers: beyond, choosing takes seconds
 _GRID = 257  # points of the curves from which trials are chosen
 _TINY = 1e-12
 
@@ -123,6 +128,18 @@ class Link:
 class Nodes:
     """The quadrature over a person's slope and leaning, H values of the median slope at once.
 
+    Parameters
+    ----------
+    link
+        How people answer.
+    trials
+        The most answers of one person, for which the nodes are close enough.
+
+    Raises
+    ------
+    InputError
+        If so many answers of people who vary so much ask for more nodes than can be.
+
     Attributes
     ----------
     slopes
@@ -136,17 +153,30 @@ class Nodes:
 
     Notes
     -----
-    Nodes are equally far apart. For smooth integrands this is as exact as Gauss's rules, and stays
-    so where many answers make the integrand narrow (Trefethen and Weideman 2014, doi
-    10.1137/130932132).
+    Nodes are equally far apart: the trapezoidal rule, whose relative error for a normal curve of
+    standard deviation s at the spacing h is 2 exp(-2 pi² s² / h²) (Trefethen and Weideman 2014, doi
+    10.1137/130932132). With I(x) = Σ_y P_y'(x)² / P_y(x) the Fisher information of an answer on
+    the leaning x = beta g + b, an answer tells at most side_sd² max I of a leaning in standard
+    units, and slope_sd² max (|x| + 2 side_sd)² I of a log slope in such units, as few people lean
+    by more than 2 side_sd. T answers then leave s² >= 1 / (1 + T times that), and h is 1.3 s. All
+    answers together count as information 1 at least: the curve of a single one may be steep as
+    well. The largest errors in simulations are in ``experiments/adaptive/README.md``.
     """
 
-    def __init__(self, link: Link, spacing: float = _SPACING) -> None:
+    def __init__(self, link: Link, trials: int = _TRIALS) -> None:
         people = link.people
-        axis = np.arange(-np.ceil(_REACH / spacing), np.ceil(_REACH / spacing) + 1) * spacing
-        along = axis if people.slope_sd > 0 else np.zeros(1)
-        across = axis if people.side_sd > 0 else np.zeros(1)
-        self.link = link
+        self.link, self.trials = link, trials
+        self._cuts = np.array([-t for t in reversed(link.thresholds)] + [0.0, *link.thresholds])
+        self._curve = _logistic_normal(people.item_sd)
+        along, across = (_axis(spacing) for spacing in self._spacings())
+        points = len(along) * len(across) * len(link.slopes) * link.n_answers
+        if points > _MOST_POINTS:
+            raise InputError(
+                f"{trials} trials of people with side_sd {people.side_sd:g} and slope_sd "
+                f"{people.slope_sd:g} need {points} points of quadrature, more than the "
+                f"{_MOST_POINTS} there can be; give fewer trials, slopes or thresholds, or smaller "
+                "standard deviations"
+            )
         z, side = (part.ravel() for part in np.meshgrid(along, across, indexing="ij"))
         self.slopes = np.array(link.slopes)[:, None] * np.exp(people.slope_sd * z)
         self.leanings = people.side_sd * side
@@ -154,8 +184,21 @@ class Nodes:
         self.weights = weights / weights.sum()
         prior = np.array(link.slope_weights or [1.0] * len(link.slopes))
         self.log_prior = _log(prior / prior.sum())
-        self._cuts = np.array([-t for t in reversed(link.thresholds)] + [0.0, *link.thresholds])
-        self._curve = _logistic_normal(people.item_sd)
+
+    def _spacings(self) -> tuple[float, float]:
+        """Return the nodes' spacings along slope and leaning, see the notes; 0: one node."""
+        people = self.link.people
+        x = np.arange(-_FARTHEST, _FARTHEST, 8 * _STEP)
+        probabilities = self.probabilities(x)
+        slopes = np.gradient(probabilities, x, axis=0)
+        on_leaning = (slopes**2 / probabilities).sum(axis=1)
+        on_slope = (np.abs(x) + 2 * people.side_sd) ** 2 * on_leaning
+
+        def spacing(sd: float, information: FloatArray) -> float:
+            precision = 1 + sd**2 * max(1.0, self.trials * information.max())
+            return _SPACING / float(np.sqrt(precision)) if sd > 0 else 0.0
+
+        return spacing(people.slope_sd, on_slope), spacing(people.side_sd, on_leaning)
 
     def probabilities(self, leaning: FloatArray) -> FloatArray:
         """Return the probability of each answer, shape (..., C), at leanings, logits."""
@@ -257,6 +300,11 @@ class Nodes:
         return np.ascontiguousarray(probabilities.swapaxes(-1, -2), dtype=np.float32)
 
 
+def _axis(spacing: float) -> FloatArray:
+    reach = np.ceil(_REACH / spacing) if spacing else 0.0
+    return np.arange(-reach, reach + 1) * spacing
+
+
 @lru_cache(maxsize=8)
 def _logistic_normal(item_sd: float) -> FloatArray:
     """Return the logistic function averaged over N(0, item_sd²), tabled within ±_FARTHEST."""
@@ -282,8 +330,13 @@ class ModelPosterior:
         How people answer, and the priors.
     n_models
         M.
-    spacing
-        Of the quadrature's nodes, in standard deviations of the persons.
+    trials
+        The most answers of one person, on which the quadrature's nodes depend.
+
+    Raises
+    ------
+    InputError
+        As `Nodes` does.
 
     Notes
     -----
@@ -293,13 +346,13 @@ class ModelPosterior:
     Which trials were asked does not matter, if it depends on the answers before alone.
     """
 
-    def __init__(self, link: Link, n_models: int, spacing: float = _SPACING) -> None:
-        self.nodes = Nodes(link, spacing)
+    def __init__(self, link: Link, n_models: int, trials: int = _TRIALS) -> None:
+        self.nodes = Nodes(link, trials)
         self.n_models = n_models
         self._log_prior = _log(link.weights_of(n_models))
         self.log_likelihood = np.zeros((n_models, len(link.slopes)))  # given the median slopes
         self._people: dict[Hashable, FloatArray] = {}
-        self.n_answers = 0
+        self._counts: Counter[Hashable] = Counter()
 
     def add(self, participant: Hashable, preferences: FloatArray, answer: int) -> FloatArray:
         """Take an answer in, and return log P(answer | model, answers before), shape (M,).
@@ -313,15 +366,30 @@ class ModelPosterior:
             sentence) - log p(left-hand sentence), for a person's leaning is to a side.
         answer
             Its number, from `Link.answer_of`, 0 for sure of the left-hand sentence.
+
+        Raises
+        ------
+        InputError
+            If the participant has `trials` answers already.
         """
+        if self._counts[participant] == self.nodes.trials:
+            raise InputError(
+                f"participant {participant!r} has {self.nodes.trials} answers, for which the "
+                "posterior's nodes were laid; give more trials when it is made"
+            )
+        self._counts[participant] += 1
         before = self.log_evidence
         state, log_probability = self.nodes.update(
             self.person(participant), np.asarray(preferences), np.asarray(answer)
         )
         self._people[participant] = state
         self.log_likelihood = self.log_likelihood + log_probability
-        self.n_answers += 1
         return np.asarray(self.log_evidence - before)
+
+    @property
+    def n_answers(self) -> int:
+        """How many answers were taken in."""
+        return self._counts.total()
 
     def person(self, participant: Hashable) -> FloatArray:
         """Return a person's state, shape (M, H, K); for somebody new that of all people."""

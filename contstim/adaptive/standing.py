@@ -110,6 +110,11 @@ class _Trials:
         return self.sign[:, None] * self.pool.preferences[self.pair]
 
     @property
+    def most(self) -> int:
+        """The most trials of a participant."""
+        return int(np.bincount(self.person).max())
+
+    @property
     def accuracy(self) -> FloatArray:
         """Whether the choice is the one that each model prefers, ties counting half."""
         return (np.sign(self.preferences) * np.sign(self.rating)[:, None] + 1) / 2
@@ -161,7 +166,7 @@ def _trials(choices: pd.DataFrame, log_probs: pd.DataFrame, plan: AdaptivePlan) 
         np.asarray(pair, dtype=np.int64),
         sign,
         rating,
-        Pool.of(pairs, log_probs, Nodes(plan.link)),
+        Pool.of(pairs, log_probs, Nodes(plan.link, 1)),
         rows,
     )
 
@@ -204,7 +209,7 @@ def study_standing(
     g = trials.preferences
     new = np.sort(np.unique(trials.pair, return_index=True)[1]).tolist()
     # One alternative more: people follow what the models have in common.
-    posterior = ModelPosterior(replace(plan.link, prior=()), len(models) + 1)
+    posterior = ModelPosterior(replace(plan.link, prior=()), len(models) + 1, trials.most)
     for t in new:
         posterior.add(int(trials.person[t]), np.append(g[t], g[t].mean()), int(answers[t]))
     evidence = posterior.log_evidence
@@ -231,7 +236,7 @@ def _scores(
     if plan.stopping.measure == "accuracy":
         return trials.accuracy, (-1.0, 1.0)
     # Predicted by the link as it was before the study, the same for everybody.
-    nodes, g = Nodes(plan.link), trials.preferences
+    nodes, g = Nodes(plan.link, 1), trials.preferences
     slopes = np.exp(nodes.log_prior)[None]
     state = np.broadcast_to(nodes.weights, (1, len(nodes.log_prior), len(nodes.weights)))
     curve = nodes.curves(state, slopes)[0].astype(np.float64)
@@ -340,7 +345,7 @@ def replay(
             "give stopping.over = 'asked'"
         )
     trials = _trials(choices, log_probs, plan)
-    posterior = ModelPosterior(plan.link, len(trials.pool.models))
+    posterior = ModelPosterior(plan.link, len(trials.pool.models), plan.trials)
     places = places_of(trials.pool.preferences, posterior.nodes)
     asked = np.zeros(len(trials.pool.pairs), dtype=bool)
     issued: list[tuple[int, int, float]] = []  # row, block and propensity

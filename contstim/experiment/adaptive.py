@@ -154,7 +154,7 @@ def scores_path(study: Study) -> Path:
 
 def _pool(pool: Path, scores: Path, plan: AdaptivePlan) -> Pool:
     try:
-        made = Pool.of(read_table(pool, _PAIR), read_scores(scores), Nodes(plan.link))
+        made = Pool.of(read_table(pool, _PAIR), read_scores(scores), Nodes(plan.link, plan.trials))
     except InputError as error:
         told = str(error)
         raise InputError(told if str(pool) in told else f"{pool}: {told}") from None

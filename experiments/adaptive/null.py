@@ -44,7 +44,7 @@ ALPHAS = (0.05, 0.01)
 def chunk(truth: str, n: int, rng: np.random.Generator) -> dict[str, NDArray[np.bool_]]:
     """Simulate n studies and return whether each has a false winner, or ever fails to cover."""
     people, link = People(), Link(slopes=(0.91,))
-    nodes = Nodes(link, spacing=1.5)
+    nodes = Nodes(link, trials=TRIALS)
     common, own = rng.normal(size=(POOL + ANCHORS, 1)), rng.normal(size=(POOL + ANCHORS, 3))
     g = np.clip(own * 1.3, -3, 3)
     felt = np.zeros(POOL + ANCHORS)

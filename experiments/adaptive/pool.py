@@ -55,7 +55,7 @@ def main() -> None:
                 slope = people.slope * np.exp(people.slope_sd * one)
                 mean += weight * also * probabilities(slope, people.side_sd * two)
         truth = np.where(g[:, 0] > 0, mean, 1 - mean)[ANCHORS:].mean()
-        posterior = ModelPosterior(link, 3, spacing=1.5)
+        posterior = ModelPosterior(link, 3, trials=BLOCK)
         places = places_of(g, posterior.nodes)
         available = np.arange(PAIRS) >= ANCHORS
         asked: list[int] = []

@@ -74,7 +74,7 @@ def identify(
         (n_studies, n_trials).
     """
     n, m = pool.shape
-    people, nodes = truth.people, Nodes(link, spacing=1.0)
+    people, nodes = truth.people, Nodes(link, trials=each)
     right = np.arange(n_studies) % m
     places = places_of(pool, nodes)
     pool = nodes.grid[places]

@@ -1,13 +1,18 @@
 """A conducted study: nothing twice, in the order of issue, the same bits after a replay."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from pools import PLAN, make_pool
+from pools import PLAN as NINE_TRIALS
+from pools import make_pool
 
 from contstim.adaptive.conduct import AdaptivePlan, Conductor
 from contstim.adaptive.policies import Choosing
 from contstim.adaptive.verdicts import Stopping
 from contstim.errors import InputError
+
+PLAN = replace(NINE_TRIALS, trials=21)
 
 
 def play(conductor, n_blocks, seed=0, slow=()):
@@ -31,6 +36,15 @@ def test_no_pair_is_issued_twice_and_no_anchor_ever():
     assert len(set(issued)) == len(issued) == 54
     assert min(issued) >= 5
     assert [block.available for block in conductor.blocks[:3]] == [55, 52, 49]
+
+
+def test_nobody_is_issued_more_than_the_plan_has():
+    conductor = Conductor(NINE_TRIALS, make_pool())
+    play(conductor, 12)
+    with pytest.raises(
+        InputError, match=r"participant 'p0' was issued the plan's 9 trials already"
+    ):
+        conductor.issue("p0")
 
 
 def test_an_open_block_holds_up_those_after_it_until_it_is_passed_over():

@@ -95,6 +95,45 @@ def test_a_narrow_posterior_is_integrated_as_well():
     assert posterior.log_evidence[0] == pytest.approx(brute, abs=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("people", "trials", "thresholds"),
+    [
+        ({"slope_sd": 1.0, "side_sd": 1.0}, 150, ()),
+        ({"side_sd": 3.0}, 40, ()),
+        ({"side_sd": 10.0}, 5, ()),
+        ({}, 150, SIX_POINT),
+    ],
+)
+def test_nodes_are_close_enough_however_much_people_vary_or_answer(people, trials, thresholds):
+    rng = np.random.default_rng(8)
+    link = Link(People(item_sd=0, **people), slopes=(1.0,), thresholds=thresholds)
+    posterior = ModelPosterior(link, 1, trials)
+    axis = np.arange(-6, 6, 0.02) + 0.01
+    # A person who leans by half a standard deviation.
+    beta, b = np.exp(link.people.slope_sd * axis)[:, None], link.people.side_sd * axis
+    log_density = -(axis[:, None] ** 2 + axis**2) / 2
+    cuts = np.sort([-np.inf, *(-t for t in thresholds), 0.0, *thresholds, np.inf])
+    total = np.zeros((len(axis), len(axis)))
+    for g in rng.uniform(-3, 3, trials):
+        chances = -np.diff(expit(g + link.people.side_sd / 2 - cuts))
+        answer = int(rng.choice(len(chances), p=chances))
+        posterior.add("a", np.array([g]), answer)
+        above = expit(beta * g + b - cuts[answer]) - expit(beta * g + b - cuts[answer + 1])
+        lapse = link.people.lapse
+        total += np.log((1 - lapse) * above + lapse / link.n_answers)
+    brute = logsumexp(total + log_density) - logsumexp(log_density)
+    assert posterior.log_evidence[0] == pytest.approx(brute, abs=1e-4)
+
+
+def test_what_no_quadrature_can_hold_and_an_answer_too_many_are_refused():
+    with pytest.raises(InputError, match=r"40 trials of people with side_sd 50 and slope_sd 0.47"):
+        ModelPosterior(Link(People(side_sd=50)), 2, trials=40)
+    posterior = ModelPosterior(Link(), 1, trials=1)
+    posterior.add("Ada", np.array([1.0]), 1)
+    with pytest.raises(InputError, match=r"participant 'Ada' has 1 answers, for which"):
+        posterior.add("Ada", np.array([1.0]), 1)
+
+
 def test_predictions_add_up_to_the_evidence_and_the_same_order_gives_the_same_bits():
     rng = np.random.default_rng(0)
     answers = [

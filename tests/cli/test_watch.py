@@ -9,7 +9,7 @@ import pytest
 from adaptive_studies import PLAN as SMALL
 from adaptive_studies import make_adaptive
 from scipy.special import expit
-from talking import answers_to, opening
+from talking import answer, answers_to, opening
 
 from contstim.adaptive.verdicts import Stopping
 from contstim.cli import main
@@ -198,7 +198,9 @@ def test_the_report_of_an_adaptive_study_has_three_answers_and_its_design(tmp_pa
     study = make_adaptive(tmp_path, replace(SMALL, stopping=Stopping(participants=60)))
     with Store(study) as store:
         for name in ("Ada", "Bo"):
-            token, bundle, _ = store.open(opening(study, name)).result()
+            token, *_ = store.open(opening(study, name)).result()
+            store.add_answers(token, [answer("p1")]).result()
+            bundle = store.next_trials(token, 0).result()
             while bundle["trials"]:
                 store.add_answers(token, answers_to(bundle["trials"])).result()
                 bundle = store.next_trials(token, bundle["trials"][-1]["number"]).result()
@@ -251,8 +253,10 @@ def test_an_adaptive_studys_folder_has_scores_and_plan(tmp_path, capsys):
     study = make_adaptive(tmp_path)
     with Store(study) as store:
         for name in ("Ada", "Bo"):
-            token, bundle, _ = store.open(opening(study, name)).result()
-            store.add_answers(token, answers_to(bundle["trials"])).result()
+            token, *_ = store.open(opening(study, name)).result()
+            store.add_answers(token, [answer("p1")]).result()
+            trials = store.next_trials(token, 0).result()["trials"]
+            store.add_answers(token, answers_to(trials)).result()
     assert main(["watch", str(study.folder)]) == 0
     out = capsys.readouterr().out
     assert "6 answers of 2 participants" in out

@@ -392,13 +392,14 @@ def test_the_dashboard_says_how_the_study_stands(study):
         assert sum(row["posterior"] for row in found["models"]) == pytest.approx(1)
         assert len(found["pairs"]) == 3
         page = client.get("/dashboard", headers=token).text
-        assert "<li>go on</li><li>posterior: " in page
+        assert "<li>stop: by its rule the study may end</li><li>posterior: " in page
+        assert "verdict: futile within 6 participants" in page
         assert "16 answers to chosen trials" in page
         assert "log e-value against" in page
     with Store(study, blinded=True) as store, TestClient(make_app(store, "t" * 16)) as client:
-        assert client.get("/api/dashboard", headers=token).json()["adaptive"] == {"stops": False}
+        assert client.get("/api/dashboard", headers=token).json()["adaptive"] == {"stops": True}
         page = client.get("/dashboard", headers=token).text
-        assert "<ul><li>go on</li></ul>" in page
+        assert "<ul><li>stop: by its rule the study may end</li></ul>" in page
         assert "posterior: " not in page
 
 
