@@ -30,6 +30,7 @@ from contstim.evaluation.evaluate import evaluate
 from contstim.evaluation.exclusion import exclude, leave_out_unknown
 from contstim.evaluation.importers import FORMATS, ColumnMapping, read_choices, read_mapped
 from contstim.evaluation.importers.exports import read_recognised
+from contstim.evaluation.measures import MEASURES
 from contstim.evaluation.mixed import write_mixed_models
 from contstim.evaluation.options import PRESETS, EvaluationOptions, preset_options, read_plan
 from contstim.evaluation.report import write_report
@@ -89,6 +90,8 @@ def configure(parser: CommandParser) -> None:
         "the analysis plan: options by name, e.g. margin = 0.1 and [exclusions]; the report lists "
         "what departs from it",
     )
+    what = "accuracy, signed_rank_cosine, or one that a package brings (default: these two)"
+    parser.add("--measure NAME", what, choices=MEASURES, several=True, default=[])
     parser.add_fields(EvaluationOptions, unset=True)
     what = "also write mixed_models.csv and scripts for mixed models in lme4, brms and bambi"
     parser.add("--mixed-models", what)
@@ -118,6 +121,8 @@ def run(args: argparse.Namespace) -> int:
         tell(note)
     planned = {} if args.plan is None else read_plan(args.plan)
     changes = given(args, EvaluationOptions)
+    if args.measure:
+        changes["measures"] = tuple(dict.fromkeys(args.measure))
     rules = given_rules(args)
     if rules:
         changes["exclusions"] = replace(preset_options(args.preset, **planned).exclusions, **rules)

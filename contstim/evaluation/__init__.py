@@ -11,14 +11,11 @@ from contstim.evaluation.choices import (
 from contstim.evaluation.evaluate import evaluate, evaluate_file
 from contstim.evaluation.exclusion import ExclusionRules, catch_accuracy, exclude
 from contstim.evaluation.importers import FORMATS, ColumnMapping, read_choices, read_mapped
+from contstim.evaluation.inference.families import benjamini_hochberg
+from contstim.evaluation.inference.wilcoxon import wilcoxon_signed_rank
 from contstim.evaluation.mixed import BradleyTerry, fit_bradley_terry
 from contstim.evaluation.options import PRESETS, EvaluationOptions, preset_options
-from contstim.evaluation.ranks import (
-    benjamini_hochberg,
-    signed_rank_cosine,
-    signed_ranks,
-    wilcoxon_signed_rank,
-)
+from contstim.evaluation.ranks import signed_rank_cosine, signed_ranks
 from contstim.evaluation.result import Evaluation
 from contstim.evaluation.scores import score_table
 from contstim.evaluation.simulate import Simulation, power, simulate_choices

@@ -14,6 +14,7 @@ from scipy.stats import binom
 
 from contstim.arrays import BoolArray, FloatArray
 from contstim.evaluation.choices import compares_models
+from contstim.evaluation.measures.accuracy import ACCURACY
 from contstim.evaluation.result import PairTables, PeopleTables
 from contstim.evaluation.subset import Subset
 from contstim.evaluation.trials import TrialData
@@ -216,7 +217,7 @@ def consistency_table(data: TrialData) -> pd.DataFrame:
             if model not in index:
                 continue
             subset = Subset.of_pairs(data, mask, np.array([index[model]]))
-            value = float(np.nanmean(subset.values("accuracy")))
+            value = float(np.nanmean(ACCURACY.values(subset)))
             rows.append((condition, model, other, value, subset.n_pairs))
     columns = ["condition", "model", "other", "accuracy", "n_trials"]
     return pd.DataFrame(rows, columns=columns)

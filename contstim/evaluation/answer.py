@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from contstim.evaluation.contrasts import CHANCE
-from contstim.evaluation.ranks import ALPHA, spans_zero
+from contstim.evaluation.inference.families import ALPHA, spans_zero
+from contstim.evaluation.measures import MEASURES
 from contstim.evaluation.wording import counted, span
 from contstim.tables import side_of_ceiling
 
@@ -109,7 +109,7 @@ def _interval(row: pd.Series, frame: str) -> str:
 def _headline(rows: pd.DataFrame, leaders: list[str], pairs: pd.DataFrame) -> str:
     """Return what is claimed of the models with the highest value."""
     best, names = rows.iloc[0], _listed(leaders)
-    chance, measure = CHANCE[best["measure"]], str(best["measure"]).replace("_", " ")
+    chance, measure = MEASURES[best["measure"]].chance, str(best["measure"]).replace("_", " ")
     value = f"{best['value']:.3f}" + _interval(best, ", {}")
     if best["ci_high"] < chance:
         every = "Both models lie" if len(rows) == 2 else f"All {len(rows)} models lie"

@@ -9,7 +9,7 @@ from scipy.stats import t as student
 
 from contstim.arrays import BoolArray, FloatArray
 from contstim.errors import InputError
-from contstim.evaluation.ranks import benjamini_hochberg
+from contstim.evaluation.inference.families import benjamini_hochberg
 from contstim.evaluation.result import ControlTables
 from contstim.evaluation.trials import Analysis, TrialData, select
 

@@ -14,7 +14,6 @@ from contstim.adaptive.standing import Standing, study_standing
 from contstim.arrays import IntArray
 from contstim.errors import InputError, require_known
 from contstim.evaluation.agreement import pair_tables, people_tables
-from contstim.evaluation.bootstrap import RankTests, affordable_draws, default_levels, pairs_apart
 from contstim.evaluation.choices import (
     HumanData,
     RawChoices,
@@ -22,10 +21,13 @@ from contstim.evaluation.choices import (
     finish,
     stack_exclusions,
 )
-from contstim.evaluation.contrasts import CrossedTests, Inference, analyse
 from contstim.evaluation.controls import control_tables
 from contstim.evaluation.exclusion import catch_accuracy, exclude, leave_out_unknown
 from contstim.evaluation.importers import ColumnMapping, read_choices, read_mapped
+from contstim.evaluation.inference.bootstrap import affordable_draws, default_levels, pairs_apart
+from contstim.evaluation.inference.contrasts import Inference
+from contstim.evaluation.inference.crossed import CrossedTests
+from contstim.evaluation.inference.signed_rank import RankTests
 from contstim.evaluation.options import EvaluationOptions, departures, preset_options, read_plan
 from contstim.evaluation.result import Evaluation, Provenance, Summary
 from contstim.evaluation.scores import (
@@ -48,6 +50,7 @@ from contstim.evaluation.trials import (
     default_analyses,
     name_targets,
 )
+from contstim.evaluation.values import analyse
 from contstim.models.base import SentenceModel
 from contstim.models.cache import versions
 from contstim.models.registry import load_model

@@ -10,10 +10,11 @@ from pydantic import Field
 
 from contstim.adaptive.conduct import AdaptivePlan
 from contstim.errors import InputError, require_known
-from contstim.evaluation.crossed import POPULATIONS
+from contstim.evaluation.ceilings import UPPER_BOUNDS
 from contstim.evaluation.exclusion import ExclusionRules
-from contstim.evaluation.ranks import TEST_METHODS, ZERO_METHODS
-from contstim.evaluation.subset import MEASURES, UPPER_BOUNDS
+from contstim.evaluation.inference.sampling import POPULATIONS
+from contstim.evaluation.inference.wilcoxon import TEST_METHODS, ZERO_METHODS
+from contstim.evaluation.measures import MEASURES
 from contstim.evaluation.trials import Analysis
 from contstim.selection.people import MIN_GROUPS
 from contstim.settings import Count, Seed, Several, build, one_of, option, read_toml, settings
@@ -26,6 +27,8 @@ UNITS = ("auto", "group", "participant")
 LEVELS = ("group", "participant", "pair")
 #: Which pairs of models are compared.
 CONTRASTS = ("all", "targeted")
+#: The measures of an evaluation that does not name any.
+DEFAULT_MEASURES = ("accuracy", "signed_rank_cosine")
 #: What shares one false-discovery family, see `EvaluationOptions`.
 CORRECTION_FAMILIES = ("page", "apart", "together")
 
@@ -42,7 +45,7 @@ class EvaluationOptions:
     analyses
         The trial selections; empty for those that `default_analyses` finds.
     measures
-        ``accuracy``, ``signed_rank_cosine``.
+        ``accuracy``, ``signed_rank_cosine``, or one that a package brings, see `MEASURES`.
     inference
         ``crossed``: Student's tests and intervals of means over participants and sentences (see
         `CellDesign`). ``signed-rank``: Wilcoxon's tests across groups or participants, as
@@ -88,7 +91,7 @@ class EvaluationOptions:
     """
 
     analyses: Several[Analysis] = ()
-    measures: Annotated[Several[_Measure], Field(min_length=1)] = MEASURES
+    measures: Annotated[Several[_Measure], Field(min_length=1)] = DEFAULT_MEASURES
     inference: Annotated[str, one_of(INFERENCES, "inference")] = option(
         "crossed",
         "crossed: people and sentences are both samples (default); signed-rank: Wilcoxon's tests "

@@ -11,6 +11,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from contstim.evaluation.answer import answer_sentences, result_sentences
+from contstim.evaluation.measures import MEASURES
 from contstim.evaluation.wording import (
     exclusion_sentences,
     methods_sentences,
@@ -21,7 +22,6 @@ from contstim.evaluation.wording import (
 from contstim.files import write_whole
 from contstim.progress import waiting
 from contstim.report.model_figure import (
-    MEASURE_LABELS,
     feature_figure,
     model_figure,
     normalisation_figure,
@@ -153,9 +153,12 @@ def _model_figure(evaluation: Evaluation, page: Page, place: Path, rows: pd.Data
     analysis, measure, unit = (str(rows[name].iloc[0]) for name in ("analysis", "measure", "unit"))
     details = evaluation.details
     units = _part(details.groups if unit == "group" else details.participants, rows)
-    figure = model_figure(rows, _part(evaluation.comparisons, rows), units, ax=sheet()[0])
+    kind, compared = MEASURES[measure], _part(evaluation.comparisons, rows)
+    figure = model_figure(
+        *(rows, compared, units), ax=sheet()[0], label=kind.label, chance=kind.chance
+    )
     caption = (
-        f"{MEASURE_LABELS[measure].capitalize()} of each model; {span(rows['n_trials'])} sentence "
+        f"{kind.label[0].upper()}{kind.label[1:]} of each model; {span(rows['n_trials'])} sentence "
         "pairs a model. "
         "Grey: noise ceiling, between whose bounds the best possible model of these people would "
         "be. Right: filled, a model; open, those that it beats at a false discovery rate of 0.05 "

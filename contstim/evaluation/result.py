@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from contstim.evaluation.answer import answer_sentences
+from contstim.evaluation.measures import MEASURES
 from contstim.evaluation.options import EvaluationOptions
 from contstim.files import write_whole
 from contstim.tables import neutral_table, table_text
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from contstim.adaptive.standing import Standing
 
 #: Columns of `Evaluation.models`; the first twelve are the ones that stay. An inference fills its
-#: own of the others, see `contstim.evaluation.contrasts`.
+#: own of the others, see `Contrast`.
 MODEL_COLUMNS = (
     *("analysis", "measure", "model", "value", "ci_low", "ci_high"),
     *("ceiling_lower", "ceiling_upper", "n_participants", "n_trials", "p_ceiling", "q_ceiling"),
@@ -259,7 +260,10 @@ class Evaluation:
             t[(t["analysis"] == first["analysis"]) & (t["measure"] == first["measure"])]
             for t in (self.models, self.comparisons, unit)
         )
-        return model_figure(models, comparisons, people, ax=ax)
+        kind = MEASURES[first["measure"]]
+        return model_figure(
+            models, comparisons, people, ax=ax, label=kind.label, chance=kind.chance
+        )
 
     def _repr_html_(self) -> str:
         """Return the answer, its figure and the values behind it, which notebooks show."""

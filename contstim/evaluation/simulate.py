@@ -15,10 +15,11 @@ from scipy.stats import beta
 from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InputError, require_known
 from contstim.evaluation.choices import align_choices, check_choices, missing_text, name_rows
+from contstim.evaluation.inference.wilcoxon import wilcoxon_signed_rank
+from contstim.evaluation.measures import MEASURES
 from contstim.evaluation.options import UNITS
-from contstim.evaluation.ranks import wilcoxon_signed_rank
 from contstim.evaluation.scores import ScoreSource, log_ratios, score_table, unscored_catch
-from contstim.evaluation.subset import MEASURES, Subset
+from contstim.evaluation.subset import Subset
 from contstim.evaluation.trials import TrialData
 from contstim.progress import track
 from contstim.selection.people import MIN_GROUPS, unit_of_tests
@@ -392,7 +393,9 @@ class _Pairs:
             log_ratio=self.ratios,
         )
         subset = Subset(data, np.arange(rows.size), np.array([0, 1]))
-        values = np.nan_to_num(subset.values(measure))  # a model without preference scores 0
+        values = np.nan_to_num(
+            MEASURES[measure].values(subset)
+        )  # a model without preference scores 0
         return np.asarray(values[:, 0] - values[:, 1])
 
 

@@ -9,16 +9,11 @@ import pandas as pd
 
 from contstim.arrays import BoolArray
 from contstim.evaluation.choices import CATCH, FILLERS
-from contstim.evaluation.contrasts import (
-    AnalysisValues,
-    Contrast,
-    Inference,
-    mean_there,
-    unit_means,
-)
+from contstim.evaluation.inference.contrasts import Contrast, Inference
+from contstim.evaluation.inference.families import ALPHA, benjamini_hochberg, spans_zero
 from contstim.evaluation.options import EvaluationOptions
-from contstim.evaluation.ranks import ALPHA, benjamini_hochberg, spans_zero
 from contstim.evaluation.result import COMPARISON_COLUMNS, MODEL_COLUMNS, DetailTables
+from contstim.evaluation.values import AnalysisValues, mean_there, unit_means
 
 _CEILING_COLUMNS = (
     *("analysis", "measure", "ceiling_lower", "ceiling_upper"),
@@ -76,12 +71,12 @@ def _pairs(outcome: AnalysisValues, options: EvaluationOptions) -> list[tuple[in
 
 
 def _named(outcome: AnalysisValues) -> dict[str, object]:
-    return {"analysis": outcome.analysis.name, "measure": outcome.measure}
+    return {"analysis": outcome.analysis.name, "measure": outcome.measure.name}
 
 
 def _ceiling_row(outcome: AnalysisValues) -> dict[str, object]:
     part = outcome.parts[0]
-    lower, upper = part.ceilings.lower, part.ceilings.upper
+    lower, upper = part.ceilings.lower.value, part.ceilings.upper.value
     there = ~np.isnan(lower)
     return {
         **_named(outcome),
@@ -204,7 +199,7 @@ def _family(outcome: AnalysisValues, options: EvaluationOptions, tests: str) -> 
         apart = {*CATCH, *FILLERS}
         return f"{tests}/{analysis.name if apart & {*analysis.conditions} else ''}"
     part = tests if options.family == "apart" else ""
-    return f"{analysis.name}/{outcome.measure}/{part}"
+    return f"{analysis.name}/{outcome.measure.name}/{part}"
 
 
 def _adjust(models: pd.DataFrame, comparisons: pd.DataFrame) -> None:

@@ -6,41 +6,14 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from contstim.adaptive.preregister import plan_paragraphs
-from contstim.evaluation.crossed import POPULATIONS
+from contstim.evaluation.inference.sampling import POPULATIONS
+from contstim.evaluation.measures import MEASURES
 from contstim.evaluation.options import PRESETS, EvaluationOptions
 from contstim.selection.people import unit_sentence
 
 if TYPE_CHECKING:
     from contstim.evaluation.result import Evaluation
 
-_MEASURES = {
-    "accuracy": (
-        "Accuracy is the share of a participant's choices that a model predicts: the sentence "
-        "with the higher log-probability against the sentence chosen, whatever the confidence; a "
-        "tie on either side counts one half. Its lower noise ceiling predicts each choice by "
-        "the majority of the other participants who saw the same pair"
-    ),
-    "signed_rank_cosine": (
-        "Signed-rank cosine similarity compares a model's log-probability ratios with a "
-        "participant's zero-centred ratings: both are turned into signed ranks, and their "
-        "cosine is averaged over all ways of breaking ties in closed form (Golan et al. 2023, "
-        "Eq. 8 to 11). Its lower noise ceiling puts the other participants' mean normalised "
-        "signed-rank vector, ranked again, in the place of the model"
-    ),
-}
-_UPPER = {
-    ("accuracy", "published"): "; its upper one includes the participant in the majority.",
-    ("accuracy", "optimum"): (
-        "; its upper one is the best accuracy any prediction could have reached on these choices."
-    ),
-    ("signed_rank_cosine", "published"): (
-        "; its upper one is the dot product with the normalised mean vector of all participants."
-    ),
-    ("signed_rank_cosine", "optimum"): (
-        "; its upper one is the best similarity any prediction could have reached for "
-        "participants who saw the same trials."
-    ),
-}
 _METHODS = {
     "auto": "exact (all changes of sign of the differences at hand) up to 100 units",
     "exact": "exact (all changes of sign of the differences at hand)",
@@ -98,7 +71,8 @@ def methods_sentences(evaluation: Evaluation) -> list[str]:
             f" On catch trials {100 * mean:.1f} % of choices were right on average, "
             f"{100 * worst:.1f} % for the participant with fewest."
         )
-    measures = " ".join(_MEASURES[m] + _UPPER[m, options.upper] for m in options.measures)
+    used = [MEASURES[name] for name in options.measures]
+    measures = " ".join(m.words + m.upper_bounds[options.upper] for m in used)
     measures += (
         " Ceilings are computed for each analysis on exactly the trials analysed that at least "
         f"{counted(options.min_others, 'other participant')} saw. Values are means over "

@@ -24,12 +24,6 @@ _LANE = 0.15
 # Inches, of the part with the values.
 _WIDTH = 4.3
 
-#: Axis labels of the measures.
-MEASURE_LABELS = {
-    "accuracy": "accuracy of predicting choices",
-    "signed_rank_cosine": "signed-rank cosine similarity",
-}
-
 
 def dominance(comparisons: pd.DataFrame, order: list[str], alpha: float = 0.05) -> pd.DataFrame:
     """Return which model significantly beats which: columns `model`, `beats`, q below `alpha`.
@@ -52,6 +46,8 @@ def model_figure(
     units: pd.DataFrame,
     alpha: float = 0.05,
     ax: Axes | None = None,
+    label: str = "",
+    chance: float | None = None,
 ) -> Axes:
     """Draw one analysis and measure.
 
@@ -71,6 +67,10 @@ def model_figure(
         False discovery rate of stars and dominance.
     ax
         Where to draw; new axes if not given.
+    label
+        What the values are; the name of the measure if not given.
+    chance
+        Where a line marks what guessing gives.
 
     Returns
     -------
@@ -85,20 +85,19 @@ def model_figure(
     row = 0.36 if len(order) <= _FEW else 0.27
     height = 1.05 + row * max(len(order), 2)
     (ax,) = drawing_axes([ax], _WIDTH + metro, height)
-    measure = str(models["measure"].iloc[0])
     # By the order of the table, so that a model has one colour in all figures.
     tints = {str(name): colour(i) for i, name in enumerate(dict.fromkeys(models["model"]))}
     short_of = (shown["q_ceiling"] < alpha) & (side_of_ceiling(shown) < 0)
     _draw_values(ax, shown, tints, units, short_of.to_numpy())
-    chance = 0.5 if measure == "accuracy" else 0.0
-    ax.axvline(chance, color="0.4", linewidth=0.8, linestyle=(0, (4, 3)), zorder=0)
-    ax.set_xlabel(MEASURE_LABELS.get(measure, measure))
+    if chance is not None:
+        ax.axvline(chance, color="0.4", linewidth=0.8, linestyle=(0, (4, 3)), zorder=0)
+    ax.set_xlabel(label or str(models["measure"].iloc[0]).replace("_", " "))
     ax.set_ylim(len(order) - 0.5, -0.5)
     names = [short(name, 48) for name in order]
     ax.set_yticks(np.arange(len(order)) - 0.27, names, ha="left", va="center")
     ax.tick_params(axis="y", length=0, pad=-2, labelsize=8 if len(order) <= _FEW else 7)
-    for label in ax.get_yticklabels():  # the line at chance does not strike names out
-        label.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 0.3})
+    for tick in ax.get_yticklabels():  # the line at chance does not strike names out
+        tick.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 0.3})
     for y in range(1, len(order)):
         ax.axhline(y - 0.5, color="0.92", linewidth=0.6, zorder=0)
     if winners:

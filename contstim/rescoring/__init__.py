@@ -17,7 +17,7 @@ from contstim.arrays import FloatArray
 from contstim.errors import MissingExtraError, require_known
 
 
-class Measure(ABC):
+class TranscriptMeasure(ABC):
     """A corpus-level measure over sums of statistics.
 
     Attributes
@@ -51,7 +51,7 @@ class Measure(ABC):
         return self.sign * self.value(sums)
 
 
-class WordErrorRate(Measure):
+class WordErrorRate(TranscriptMeasure):
     """Word error rate: substitutions, deletions and insertions per word of the references.
 
     Words are what stands between white space, compared as they are; `jiwer` aligns them.
@@ -93,7 +93,7 @@ class WordErrorRate(Measure):
         return int(statistics[:, :3].sum(axis=1).argmin())
 
 
-class Bleu(Measure):
+class Bleu(TranscriptMeasure):
     """BLEU of a corpus, 0 to 100, with the tokens and the smoothing that `sacrebleu` defaults to.
 
     Raises
@@ -152,10 +152,10 @@ class Bleu(Measure):
 
 
 #: Measures by name.
-RESCORING_MEASURES: dict[str, type[Measure]] = {"wer": WordErrorRate, "bleu": Bleu}
+RESCORING_MEASURES: dict[str, type[TranscriptMeasure]] = {"wer": WordErrorRate, "bleu": Bleu}
 
 
-def measure_named(name: str) -> Measure:
+def measure_named(name: str) -> TranscriptMeasure:
     """Return the measure called `name`.
 
     Raises

@@ -13,9 +13,9 @@ from pydantic import Field
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError
-from contstim.evaluation.bootstrap import intervals
+from contstim.evaluation.inference.bootstrap import intervals
 from contstim.files import write_whole
-from contstim.rescoring import Measure
+from contstim.rescoring import TranscriptMeasure
 from contstim.rescoring.nbest import SPLITS, NBest, Utterance
 from contstim.settings import Seed, option, settings
 from contstim.tables import table_text
@@ -55,12 +55,12 @@ class HypothesisArrays:
         """Return the statistics of one hypothesis of each utterance, (U,) to (U, K)."""
         return np.asarray(self.statistics[np.arange(len(index)), index])
 
-    def loss(self, weights: FloatArray, measure: Measure) -> float:
+    def loss(self, weights: FloatArray, measure: TranscriptMeasure) -> float:
         """Return the loss over all utterances with these weights."""
         return float(measure.loss(self.chosen(self.choose(weights)).sum(axis=0)[None])[0])
 
 
-def tune(candidates: HypothesisArrays, measure: Measure, seed: int = 0) -> FloatArray:
+def tune(candidates: HypothesisArrays, measure: TranscriptMeasure, seed: int = 0) -> FloatArray:
     """Find weights that minimise the measure's loss over `candidates`.
 
     The first pass's score has weight 1. Beginning with weights of 0, which are the first pass's own
@@ -113,7 +113,10 @@ def tune(candidates: HypothesisArrays, measure: Measure, seed: int = 0) -> Float
 
 
 def best_step(
-    candidates: HypothesisArrays, weights: FloatArray, direction: FloatArray, measure: Measure
+    candidates: HypothesisArrays,
+    weights: FloatArray,
+    direction: FloatArray,
+    measure: TranscriptMeasure,
 ) -> tuple[float, float]:
     """Minimise the loss exactly over weights + step * direction.
 
@@ -249,14 +252,14 @@ class Resamples:
         drawn = rng.multinomial(n, np.full(n, 1 / n), size=n_draws)
         return cls(drawn[:, group_of].astype(np.float64), n)
 
-    def values(self, measure: Measure, statistics: FloatArray) -> FloatArray:
+    def values(self, measure: TranscriptMeasure, statistics: FloatArray) -> FloatArray:
         """Return the corpus-level measure in each resample, (U, K) to (B,)."""
         return measure.value(self.counts @ statistics)
 
     def interval(self, samples: FloatArray) -> tuple[float, float]:
         """Return the ends of the 95 % percentile interval of B values, expanded for few groups.
 
-        NaN with one group alone. See :func:`contstim.evaluation.bootstrap.intervals`.
+        NaN with one group alone. See :func:`contstim.evaluation.inference.bootstrap.intervals`.
         """
         low, high = intervals(samples[:, None], self.n_groups)
         return float(low[0]), float(high[0])
@@ -312,7 +315,7 @@ class Rescoring:
         The resamples of the test part, to compare further systems with.
     """
 
-    measure: Measure
+    measure: TranscriptMeasure
     weights: dict[str, float]
     summary: pd.DataFrame
     utterances: pd.DataFrame
@@ -350,7 +353,7 @@ class Rescoring:
 def rescore(
     nbest: NBest,
     scores: Mapping[str, Mapping[str, float]],
-    measure: Measure,
+    measure: TranscriptMeasure,
     options: RescoringOptions | None = None,
 ) -> Rescoring:
     """Choose among hypotheses by a weighted sum of scores, with weights tuned on one part.
@@ -413,7 +416,7 @@ def rescore(
 def _candidates(
     utterances: Sequence[Utterance],
     scores: Mapping[str, Mapping[str, float]],
-    measure: Measure,
+    measure: TranscriptMeasure,
     options: RescoringOptions,
 ) -> HypothesisArrays:
     n, most = len(utterances), max(len(u.texts) for u in utterances)
@@ -441,7 +444,7 @@ def _finite(values: Mapping[str, float], text: str, name: str) -> float:
 
 
 def _choices(
-    candidates: HypothesisArrays, weights: FloatArray, measure: Measure
+    candidates: HypothesisArrays, weights: FloatArray, measure: TranscriptMeasure
 ) -> dict[str, IntArray]:
     oracle = [
         measure.best(statistics[there])
@@ -458,7 +461,7 @@ def _summary(
     split: str,
     utterances: Sequence[Utterance],
     statistics: Mapping[str, FloatArray],
-    measure: Measure,
+    measure: TranscriptMeasure,
     resamples: Resamples,
 ) -> list[dict[str, Any]]:
     rows = []
@@ -482,7 +485,7 @@ def _summary(
 
 
 def _difference(
-    measure: Measure, resamples: Resamples, ours: FloatArray, theirs: FloatArray
+    measure: TranscriptMeasure, resamples: Resamples, ours: FloatArray, theirs: FloatArray
 ) -> tuple[float, float, float]:
     values = measure.value(np.stack([ours.sum(axis=0), theirs.sum(axis=0)]))
     samples = resamples.values(measure, ours) - resamples.values(measure, theirs)
@@ -493,7 +496,7 @@ def _by_utterance(
     utterances: Sequence[Utterance],
     chosen: Mapping[str, IntArray],
     statistics: Mapping[str, FloatArray],
-    measure: Measure,
+    measure: TranscriptMeasure,
 ) -> pd.DataFrame:
     ranks = [np.argsort(np.argsort(-np.array(u.scores), kind="stable")) + 1 for u in utterances]
     table = pd.DataFrame(

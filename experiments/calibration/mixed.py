@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from study import Cell, simulate
 
-from contstim.evaluation.crossed import accuracy_cells
+from contstim.evaluation.measures.accuracy import accuracy_cells
 
 CELLS = tuple(Cell(kind, 20, 30, 1.0, lead=0.5) for kind in ("crossed", "unequal trials"))
 

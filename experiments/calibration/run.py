@@ -27,10 +27,11 @@ from study import (
     studies,
 )
 
-from contstim.evaluation.contrasts import CHANCE
-from contstim.evaluation.ranks import ALPHA
-from contstim.evaluation.subset import MEASURES
+from contstim.evaluation.inference.families import ALPHA
+from contstim.evaluation.measures import MEASURES
 
+#: The measures, in the order of their seeds.
+NAMES = ("accuracy", "signed_rank_cosine")
 #: The commonest studies, simulated five times as often.
 COMMON = (("crossed", 10, 40, 1.0), ("crossed", 30, 40, 1.0), ("own pairs", 100, 40, 1.0))
 #: The columns that say which cell a row is of.
@@ -68,14 +69,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("part", choices=tuple(PARTS), help="what to find out")
     parser.add_argument("--studies", type=int, default=400, help="a cell (400)")
-    parser.add_argument("--measure", choices=MEASURES, help="only this one")
+    parser.add_argument("--measure", choices=NAMES, help="only this one")
     parser.add_argument("--people", type=int, choices=PEOPLE, help="only so many")
     parser.add_argument("--pairs", type=int, choices=PAIRS, help="only so many")
     parser.add_argument("--out", type=Path, help="write a row a cell to this CSV file; go on there")
     parser.add_argument("--only-show", action="store_true", help="what --out has; simulate nothing")
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
-    measures = MEASURES if arguments.measure is None else (arguments.measure,)
+    measures = NAMES if arguments.measure is None else (arguments.measure,)
     people = PEOPLE if arguments.people is None else (arguments.people,)
     pairs = PAIRS if arguments.pairs is None else (arguments.pairs,)
     cells, one = PARTS[arguments.part]
@@ -198,7 +199,7 @@ def generator(cell: Cell, measure: str, seed: int) -> np.random.Generator:
     """Return the source of chance of a cell, another one for each."""
     where = [KINDS.index(cell.kind), cell.people, cell.pairs, ITEMS.index(cell.items)]
     shape = SHAPES.index(cell.shape)
-    return np.random.default_rng([seed, MEASURES.index(measure), *where, *[shape] * (shape > 0)])
+    return np.random.default_rng([seed, NAMES.index(measure), *where, *[shape] * (shape > 0)])
 
 
 def coverage(said: list[Said], name: str) -> float:
@@ -282,7 +283,7 @@ def _differences(said: Iterable[Said], measure: str) -> tuple[np.ndarray, ...]:
     rows = []
     for one in said:
         difference = one.means["difference"]
-        margin = _MARGIN * (one.means["lower"].value - CHANCE[measure])
+        margin = _MARGIN * (one.means["lower"].value - MEASURES[measure].chance)
         equivalence = difference.p_equivalence(margin) if margin > 0 else 1.0
         rows.append((difference.value, difference.p(), margin, equivalence))
     return tuple(np.array(rows).T)

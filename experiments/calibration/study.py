@@ -8,15 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from contstim.evaluation.contrasts import CHANCE
-from contstim.evaluation.crossed import (
-    STEP,
-    CellDesign,
-    SampledMean,
-    difference_of,
-)
-from contstim.evaluation.ranks import wilcoxon_signed_rank
-from contstim.evaluation.subset import Ceilings, Subset
+from contstim.evaluation.ceilings import Ceilings
+from contstim.evaluation.inference.sampling import STEP, CellDesign, SampledMean, difference_of
+from contstim.evaluation.inference.wilcoxon import wilcoxon_signed_rank
+from contstim.evaluation.measures import MEASURES
+from contstim.evaluation.subset import Subset
 from contstim.evaluation.trials import TrialData
 
 KINDS = ("crossed", "own pairs", "shared pairs", "unequal trials")
@@ -141,8 +137,8 @@ def blur_at_ceiling(cell: Cell, measure: str, n: int, rng: np.random.Generator) 
     for design, size in _batches(cell, n, rng):
         data = simulate(cell, design, size, rng, blurs)
         subset = Subset(data, np.arange(len(data.pair)), np.arange(2, 2 + len(blurs)))
-        lower = subset.ceilings(measure).lower
-        above += size * np.nanmean(subset.values(measure) - lower[:, None], axis=0)
+        lower = Ceilings.of(subset, MEASURES[measure]).lower.value
+        above += size * np.nanmean(MEASURES[measure].values(subset) - lower[:, None], axis=0)
     if above[0] <= 0:
         return float("nan")
     # What is lost is about as the square of the blur, as long as it is small.
@@ -163,14 +159,15 @@ def gaps(
 def gaps_of(data: TrialData, design: CellDesign, measure: str, size: int) -> Iterator[SampledMean]:
     """Yield how far the third model is from the lower ceiling in the `size` studies in `data`."""
     subset = Subset(data, np.arange(len(data.pair)), np.arange(3))
-    ceilings = subset.ceilings(measure)
+    kind = MEASURES[measure]
+    ceilings = Ceilings.of(subset, kind)
     if not ceilings.surveyed:  # as in `evaluate`
         return
-    both = subset.cells(measure, data.log_ratio[data.pair, 2]), ceilings.lower_cells
+    both = kind.cells(subset, data.log_ratio[data.pair, 2]), ceilings.lower.cells
     for model, lower in zip(*(x.reshape(size, -1) for x in both), strict=True):
         sides = _side(design, model), _side(design, lower)
         whole = design.person, design.pair
-        yield difference_of(*sides, *whole, chance=CHANCE[measure], from_ceiling=True)
+        yield difference_of(*sides, *whole, chance=kind.chance, from_ceiling=True)
 
 
 @dataclass(frozen=True)
@@ -211,22 +208,24 @@ def _batches(cell: Cell, n: int, rng: np.random.Generator) -> Iterator[tuple[Cel
 def said_of(data: TrialData, design: CellDesign, measure: str, size: int) -> Iterator[Said]:
     """Yield what is said of each of the `size` studies in `data`."""
     subset = Subset(data, np.arange(len(data.pair)), np.arange(2))
-    value = subset.values(measure).reshape(size, -1, 2)
-    ceilings = subset.ceilings(measure)
+    kind = MEASURES[measure]
+    value = kind.values(subset).reshape(size, -1, 2)
+    ceilings = Ceilings.of(subset, kind)
+    both = ceilings.lower, ceilings.upper
     cells = {
-        name: subset.cells(measure, data.log_ratio[data.pair, column])
+        name: kind.cells(subset, data.log_ratio[data.pair, column])
         for column, name in enumerate(("a", "b"))
     }
-    cells |= {"lower": ceilings.lower_cells, "upper": ceilings.upper_cells}
+    cells |= {"lower": ceilings.lower.cells, "upper": ceilings.upper.cells}
     sides = {name: [_side(design, row) for row in x.reshape(size, -1)] for name, x in cells.items()}
     means = {
         name: [design.mean(x) for _, design, x in sides[name]] for name in ("a", "lower", "upper")
     }
-    chance = CHANCE[measure]
+    chance = kind.chance
     intervals = {"value": [mean.bounded_interval(chance) for mean in means["a"]]}
     for which, name in enumerate(("lower", "upper")):
-        bounds = {"top": ceilings.tops[which].reshape(size, -1).mean(axis=1)}
-        if measure != "accuracy":
+        bounds = {"top": both[which].top.reshape(size, -1).mean(axis=1)}
+        if not kind.mean_of_trials:
             bounds["tilted"] = _tilted(ceilings, which, sides[name], means[name])
         intervals[name] = [
             mean.bounded_interval(chance, **{key: x[k] for key, x in bounds.items()})
@@ -236,7 +235,7 @@ def said_of(data: TrialData, design: CellDesign, measure: str, size: int) -> Ite
     surveyed = ceilings.surveyed
     for k in range(size):
         said = {name: means[name][k] for name in means} | {"value": means["a"][k]}
-        on_z = None if measure == "accuracy" else chance
+        on_z = None if kind.mean_of_trials else chance
         said["difference"] = difference_of(sides["a"][k], sides["b"][k], *whole, chance=on_z)
         if not surveyed:  # as in `evaluate`
             for name in ("lower", "upper"):

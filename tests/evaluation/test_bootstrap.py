@@ -6,7 +6,8 @@ import pytest
 
 from contstim.errors import UnknownNameError
 from contstim.evaluation import align_choices, check_choices, score_table
-from contstim.evaluation.bootstrap import default_levels, draw, intervals, resample
+from contstim.evaluation.inference.bootstrap import default_levels, draw, intervals, resample
+from contstim.evaluation.measures.accuracy import ACCURACY
 from contstim.evaluation.subset import Subset
 from contstim.evaluation.trials import TrialData
 
@@ -33,7 +34,7 @@ def study(right, groups=None):
 def covers(data, truth, levels, seed, n_draws):
     subset = Subset(data, np.arange(len(data.rating)), np.array([0]))
     draws = draw(data, levels, n_draws, seed)
-    low, high = intervals(resample(subset, "accuracy", draws), draws.n_units)
+    low, high = intervals(resample(subset, ACCURACY, draws), draws.n_units)
     return low[0] <= truth <= high[0]
 
 

@@ -10,8 +10,10 @@ from scipy.stats import rankdata
 
 from contstim.errors import UnknownNameError
 from contstim.evaluation import align_choices, check_choices, score_table, signed_rank_cosine
-from contstim.evaluation.bootstrap import Draws, resample
-from contstim.evaluation.crossed import STEP
+from contstim.evaluation.ceilings import Ceilings
+from contstim.evaluation.inference.bootstrap import Draws, resample
+from contstim.evaluation.inference.sampling import STEP
+from contstim.evaluation.measures import MEASURES
 from contstim.evaluation.subset import Subset
 from contstim.evaluation.trials import TrialData
 
@@ -24,6 +26,10 @@ def data_of(study, scores):
 
 def everything(data):
     return Subset(data, np.arange(len(data.rating)), np.arange(len(data.models)))
+
+
+def ceilings_of(subset, measure, min_others=1, upper="published"):
+    return Ceilings.of(subset, MEASURES[measure], min_others, upper)
 
 
 def unit_ranks(x):
@@ -77,7 +83,10 @@ def plain_ceilings(data, measure, min_others):
 def test_measures_are_the_per_participant_definitions(make_study, share):
     _, data = data_of(*make_study(share=share, n_groups=2))
     subset = everything(data)
-    accuracy, cosine = subset.values("accuracy"), subset.values("signed_rank_cosine")
+    accuracy, cosine = (
+        MEASURES["accuracy"].values(subset),
+        MEASURES["signed_rank_cosine"].values(subset),
+    )
     for i in range(len(data.participants)):
         rows = data.participant == i
         for m in range(3):
@@ -91,14 +100,14 @@ def test_min_others_leaves_trials_out_and_says_so(make_study):
     _, data = data_of(*make_study(share=0.5, n_people=9, n_pairs=12))
     seen = np.bincount(data.pair)
     subset = everything(data)
-    ceilings = subset.ceilings("signed_rank_cosine", min_others=4)
+    ceilings = ceilings_of(subset, "signed_rank_cosine", min_others=4)
     assert 0 < ceilings.matched.n_rows == (seen[data.pair] > 4).sum() < subset.n_rows
-    assert np.isnan(subset.ceilings("accuracy", min_others=50).lower).all()
+    assert np.isnan(ceilings_of(subset, "accuracy", min_others=50).lower.value).all()
 
 
 def test_the_optimum_is_the_best_of_all_predictions(make_study):
     _, data = data_of(*make_study(n_people=5, n_pairs=4, noise=1.5, seed=4))
-    best = everything(data).ceilings("signed_rank_cosine", upper="optimum").upper.mean()
+    best = ceilings_of(everything(data), "signed_rank_cosine", upper="optimum").upper.value.mean()
     ratings = data.rating.reshape(5, 4)
     found = -1.0
     for order in itertools.permutations([1, 2, 3, 4]):
@@ -106,7 +115,7 @@ def test_the_optimum_is_the_best_of_all_predictions(make_study):
             guess = np.array(order) * np.array(signs)
             found = max(found, np.mean([signed_rank_cosine(r, guess) for r in ratings]))
     assert best == pytest.approx(found)
-    published = everything(data).ceilings("signed_rank_cosine").upper.mean()
+    published = ceilings_of(everything(data), "signed_rank_cosine").upper.value.mean()
     assert published >= best - 1e-12
 
 
@@ -118,8 +127,10 @@ def test_the_accuracy_optimum_weighs_participants_alike():
     study["sentence_2"] = study["sentence_1"] + "z"
     data = TrialData.of(align_choices(check_choices(study)))
     subset = Subset(data, np.arange(4), np.zeros(0, dtype=int))
-    np.testing.assert_allclose(subset.ceilings("accuracy", 1).upper, [0.5, 0.75, 1])
-    np.testing.assert_allclose(subset.ceilings("accuracy", 1, "optimum").upper, [1, 0.5, 1])
+    np.testing.assert_allclose(ceilings_of(subset, "accuracy", 1).upper.value, [0.5, 0.75, 1])
+    np.testing.assert_allclose(
+        ceilings_of(subset, "accuracy", 1, "optimum").upper.value, [1, 0.5, 1]
+    )
 
 
 def test_ties_count_one_half_and_are_counted():
@@ -134,13 +145,13 @@ def test_ties_count_one_half_and_are_counted():
     scores = pd.DataFrame({"sentence": list("ABCD"), "m": [-1.0, -1.0, -1.0, -0.5]})
     _, data = data_of(study, scores)
     subset = everything(data)
-    np.testing.assert_allclose(subset.values("accuracy")[:, 0], [0.75, 0.25])
+    np.testing.assert_allclose(MEASURES["accuracy"].values(subset)[:, 0], [0.75, 0.25])
     assert subset.tied_predictions().tolist() == [1]
     assert subset.tied_ratings() == 1
     with pytest.raises(UnknownNameError, match="unknown measure 'cosine'"):
-        subset.values("cosine")
+        MEASURES["cosine"].values(subset)
     with pytest.raises(UnknownNameError, match="unknown upper bound"):
-        subset.ceilings("accuracy", 1, "best")
+        ceilings_of(subset, "accuracy", 1, "best")
 
 
 def with_ties(study, scores):
@@ -166,14 +177,12 @@ def test_ceilings_are_the_plain_ones(make_study, measure, share, min_others, cha
     choices = align_choices(check_choices(study, "slider"))
     wide = score_table(scores, [*choices["sentence_1"], *choices["sentence_2"]])
     data = TrialData.of(choices, wide)
-    found = everything(data).ceilings(measure, min_others)
+    found = ceilings_of(everything(data), measure, min_others)
     expected = plain_ceilings(data, measure, min_others)
-    assert np.flatnonzero(~np.isnan(found.upper)).tolist() == sorted(
-        i for i, (_, upper) in expected.items() if not np.isnan(upper)
-    )
-    for i, (lower, upper) in expected.items():
-        np.testing.assert_allclose([found.lower[i], found.upper[i]], [lower, upper])
-    assert set(found.matched.labels) == set(expected)
+    assert found.matched.labels.tolist() == sorted(expected)
+    both = np.column_stack([found.lower.value, found.upper.value])
+    plain = np.reshape([expected[i] for i in sorted(expected)], (-1, 2))
+    np.testing.assert_allclose(both, plain)
 
 
 @pytest.mark.parametrize("share", [1.0, 0.7])
@@ -189,7 +198,7 @@ def test_resamples_are_means_over_copied_people_and_trials(make_study, share, ch
     pairs = rng.integers(0, 4, size=(12, data.n_pairs)).astype(float)
     pairs[0, :] = 0
     for measure in ("accuracy", "signed_rank_cosine"):
-        found = resample(everything(data), measure, Draws(people, pairs, 9))
+        found = resample(everything(data), MEASURES[measure], Draws(people, pairs, 9))
         for b, m in itertools.product(range(12), range(3)):
             values = []
             for i in range(9):
@@ -211,10 +220,13 @@ def test_resamples_are_means_over_copied_people_and_trials(make_study, share, ch
 @pytest.mark.parametrize("upper", ["published", "optimum"])
 def test_cells_of_ceilings_have_the_ceilings_as_their_mean(make_study, measure, upper):
     _, data = data_of(*make_study(share=0.7, n_people=9, n_pairs=12, n_groups=2, noise=2.0))
-    found = everything(data).ceilings(measure, 2, upper)
+    found = ceilings_of(everything(data), measure, 2, upper)
     matched = found.matched
     design = matched.design(np.ones(matched.n_rows, dtype=bool))
-    for cells, mean in ((found.lower_cells, found.lower), (found.upper_cells, found.upper)):
+    for cells, mean in (
+        (found.lower.cells, found.lower.value),
+        (found.upper.cells, found.upper.value),
+    ):
         assert design.mean(cells).value == pytest.approx(np.nanmean(mean))
 
 
@@ -230,12 +242,12 @@ def test_the_mean_stays_where_others_tie_and_leave_somebody_without_a_ceiling(me
     names = ["participant", "sentence_1", "sentence_2", "rating"]
     choices = align_choices(check_choices(pd.DataFrame(rows, columns=names)))
     subset = everything(TrialData.of(choices))
-    ceilings = subset.ceilings(measure)
-    assert np.isnan(ceilings.lower).tolist() == [False, False, measure != "accuracy"]
-    cells = ceilings.lower_cells
+    ceilings = ceilings_of(subset, measure)
+    assert np.isnan(ceilings.lower.value).tolist() == [False, False, measure != "accuracy"]
+    cells = ceilings.lower.cells
     there = ~np.isnan(cells)
     mean = subset.design(there).weight @ cells[there]
-    assert mean == pytest.approx(np.nanmean(ceilings.lower))
+    assert mean == pytest.approx(np.nanmean(ceilings.lower.value))
 
 
 def study_of(choices):
@@ -274,8 +286,8 @@ def test_a_participants_weight_moves_the_ceilings_of_others():
 
     moved = [(others_sum(i, 1 + 1e-5) - others_sum(i, 1 - 1e-5)) / 2e-5 for i in range(n)]
     mean = (vectors.sum(axis=0) - vectors).ravel() / (n - 1)
-    effect = subset.ceilings("signed_rank_cosine").lower_cells
-    effect = effect - subset.cells("signed_rank_cosine", np.round(mean, 12))
+    effect = ceilings_of(subset, "signed_rank_cosine").lower.cells
+    effect = effect - MEASURES["signed_rank_cosine"].cells(subset, np.round(mean, 12))
     effect = effect.reshape(n, p)
     np.testing.assert_allclose(effect.mean(axis=1), moved - np.mean(moved), atol=1e-7)
     np.testing.assert_allclose(effect.sum(axis=0), 0, atol=1e-9)  # none of the pair
@@ -290,8 +302,8 @@ def test_the_standard_error_of_a_ceiling_counts_the_people_it_is_made_of(measure
         gain = np.exp(0.7 * rng.normal(size=(10, 1)))
         felt = gain * rng.normal(size=60) + 1.5 * rng.normal(size=(10, 60))
         subset = everything(study_of(np.digitize(felt, [-2, -1, 0, 1, 2]) - 2.5))
-        found = subset.ceilings(measure)
-        mean = subset.design(np.ones(600, dtype=bool)).mean(found.lower_cells)
+        found = ceilings_of(subset, measure)
+        mean = subset.design(np.ones(600, dtype=bool)).mean(found.lower.cells)
         values.append(mean.value)
         errors.append(mean.stderr**2)
     assert np.mean(errors) == pytest.approx(np.var(values), rel=0.15)
@@ -305,7 +317,7 @@ def shares_of_variance(n, items, measure, bound, studies=500, p=30):
         gain = np.exp(0.5 * rng.normal(size=(n, 1)))
         felt = gain * rng.normal(size=p) + items * rng.normal(size=p) + rng.normal(size=(n, p))
         subset = everything(study_of(np.digitize(felt, [-2, -1, 0, 1, 2]) - 2.5))
-        cells = getattr(subset.ceilings(measure), bound)
+        cells = getattr(ceilings_of(subset, measure), bound).cells
         mean = subset.design(np.ones(n * p, dtype=bool)).mean(cells)
         values.append(mean.value)
         errors.append(mean.stderr**2)
@@ -315,18 +327,18 @@ def shares_of_variance(n, items, measure, bound, studies=500, p=30):
 @pytest.mark.parametrize(
     ("n", "items", "measure", "bound"),
     [
-        (4, 0.5, "signed_rank_cosine", "upper_cells"),  # 0.7 if people are as near as they seem
-        (10, 4.0, "signed_rank_cosine", "upper_cells"),  # 1.7 if tied ratings had vectors of norm 1
-        (4, 0.5, "accuracy", "lower_cells"),
-        (3, 0.5, "accuracy", "lower_cells"),
-        (6, 0.5, "accuracy", "upper_cells"),
+        (4, 0.5, "signed_rank_cosine", "upper"),  # 0.7 if people are as near as they seem
+        (10, 4.0, "signed_rank_cosine", "upper"),  # 1.7 if tied ratings had vectors of norm 1
+        (4, 0.5, "accuracy", "lower"),
+        (3, 0.5, "accuracy", "lower"),
+        (6, 0.5, "accuracy", "upper"),
     ],
 )
 def test_the_variance_of_a_ceiling_is_found_where_few_judge_each_other(
     n, items, measure, bound, monkeypatch
 ):
     monkeypatch.setattr(
-        "contstim.evaluation.crossed._FEWEST_PEOPLE", 3
+        "contstim.evaluation.inference.sampling._FEWEST_PEOPLE", 3
     )  # three a pair, as in groups
     assert 0.84 < shares_of_variance(n, items, measure, bound) < 1.25
 
@@ -334,9 +346,9 @@ def test_the_variance_of_a_ceiling_is_found_where_few_judge_each_other(
 def test_the_upper_bound_of_three_is_halfway_from_their_lower_one_to_one():
     rng = np.random.default_rng(4)
     subset = everything(study_of(rng.choice([-1.0, 1.0], size=(3, 12))))
-    found = subset.ceilings("accuracy")
-    np.testing.assert_allclose(found.upper.mean(), (1 + found.lower.mean()) / 2)
-    deviations = [cells - cells.mean() for cells in (found.lower_cells, found.upper_cells)]
+    found = ceilings_of(subset, "accuracy")
+    np.testing.assert_allclose(found.upper.value.mean(), (1 + found.lower.value.mean()) / 2)
+    deviations = [cells - cells.mean() for cells in (found.lower.cells, found.upper.cells)]
     np.testing.assert_allclose(deviations[1], deviations[0] / 2)
 
 
@@ -345,7 +357,7 @@ def test_cells_of_the_upper_cosine_are_its_derivatives_by_the_weight_of_each_cho
     rng = np.random.default_rng(5)
     ratings = rng.choice([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5], size=(6, 9))
     subset = everything(study_of(ratings))
-    found = subset.ceilings("signed_rank_cosine")
+    found = ceilings_of(subset, "signed_rank_cosine")
     mean = np.mean([unit_ranks(row) for row in ratings], axis=0)
 
     def weighted(weight):
@@ -359,11 +371,11 @@ def test_cells_of_the_upper_cosine_are_its_derivatives_by_the_weight_of_each_cho
 
     step = 1e-5 * np.eye(9)
     slope = np.array([(weighted(1 + h) - weighted(1 - h)) / 2e-5 for h in step])
-    cells = found.upper_cells.reshape(6, 9)
+    cells = found.upper.cells.reshape(6, 9)
     mean_of_pair = cells.mean(axis=0)
     own = mean_of_pair + (cells[0] - mean_of_pair) * 4 / 5  # six people: apart by 5 / 4
     np.testing.assert_allclose(own - own.mean(), 9 * (slope - slope.mean()), atol=1e-6)
-    assert found.upper[0] == pytest.approx(weighted(np.ones(9)))
+    assert found.upper.value[0] == pytest.approx(weighted(np.ones(9)))
 
 
 @pytest.mark.parametrize("upper", ["published", "optimum"])
@@ -372,7 +384,7 @@ def test_a_choice_of_weight_two_counts_as_two_choices_that_tie(upper):
     rng = np.random.default_rng(6)
     ratings = rng.choice([-2.5, -1.5, -0.5, 0.0, 0.5, 1.5, 2.5], size=(5, 6))
     times = np.array([1, 3, 2, 1, 1, 2])
-    found = everything(study_of(ratings)).ceilings("signed_rank_cosine", upper=upper)
+    found = ceilings_of(everything(study_of(ratings)), "signed_rank_cosine", upper=upper)
     weighed = found.weighed(np.tile(times.astype(float), 5))
     # Each person's ranks among as many copies; the others' mean vector has them alike.
     own = np.array([unit_ranks(row) for row in np.repeat(ratings, times, axis=1)])
@@ -383,7 +395,7 @@ def test_a_choice_of_weight_two_counts_as_two_choices_that_tie(upper):
         best = unit_ranks(everyone) if upper == "optimum" else everyone / np.linalg.norm(everyone)
         assert weighed[1][i] == pytest.approx(best @ own[i])
     plain = found.weighed(np.ones(30))
-    np.testing.assert_allclose(plain, [found.lower, found.upper])
+    np.testing.assert_allclose(plain, [found.lower.value, found.upper.value])
 
 
 def test_no_ceiling_is_higher_than_tied_ratings_allow():
@@ -391,13 +403,17 @@ def test_no_ceiling_is_higher_than_tied_ratings_allow():
     rng = np.random.default_rng(7)
     row = rng.choice([-2.5, -1.5, 0.5, 2.5], size=12)
     for upper in ("published", "optimum"):
-        alike = everything(study_of(np.tile(row, (4, 1)))).ceilings("signed_rank_cosine", 1, upper)
-        np.testing.assert_allclose(alike.tops, [alike.lower, alike.upper])
-        assert alike.lower.max() < 0.99
+        alike = ceilings_of(
+            everything(study_of(np.tile(row, (4, 1)))), "signed_rank_cosine", 1, upper
+        )
+        np.testing.assert_allclose(
+            [alike.lower.top, alike.upper.top], [alike.lower.value, alike.upper.value]
+        )
+        assert alike.lower.value.max() < 0.99
         noise = study_of(rng.choice([-2.5, -1.5, 0.5, 2.5], size=(4, 12)))
-        apart = everything(noise).ceilings("signed_rank_cosine", 1, upper)
-        assert (apart.lower < apart.tops[0]).all()
-        assert (apart.upper < apart.tops[1]).all()
+        apart = ceilings_of(everything(noise), "signed_rank_cosine", 1, upper)
+        assert (apart.lower.value < apart.lower.top).all()
+        assert (apart.upper.value < apart.upper.top).all()
 
 
 def test_weights_along_the_lean_raise_a_ceiling_by_its_standard_error():
@@ -405,9 +421,9 @@ def test_weights_along_the_lean_raise_a_ceiling_by_its_standard_error():
     rng = np.random.default_rng(8)
     felt = 2 * rng.normal(size=60) + rng.normal(size=(40, 60))
     subset = everything(study_of(np.digitize(felt, [-2, -1, 0, 1, 2]) - 2.5))
-    found = subset.ceilings("signed_rank_cosine")
+    found = ceilings_of(subset, "signed_rank_cosine")
     design = subset.design(np.ones(subset.n_rows, dtype=bool))
-    for which, cells in enumerate((found.lower_cells, found.upper_cells)):
+    for which, cells in enumerate((found.lower.cells, found.upper.cells)):
         mean = design.mean(cells)
         lean = STEP * design.lean(cells, mean.stderr)
         more, less = (found.weighed(1 + step)[which].mean() for step in (lean, -lean))

@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 from scipy.stats import nct, t, ttest_1samp
 
-from contstim.evaluation.crossed import (
+from contstim.evaluation.inference.sampling import (
     POPULATIONS,
     STEP,
     CellDesign,
     SampledMean,
-    cosine_cells,
     difference_of,
     mean_of,
 )
+from contstim.evaluation.measures.cosine import cosine_cells
 from contstim.evaluation.ranks import SegmentRanks, signed_rank_cosine
 
 SUCH, THESE = POPULATIONS

@@ -22,7 +22,7 @@ from contstim.evaluation import (
     wilcoxon_signed_rank,
 )
 from contstim.evaluation.answer import answer_sentences
-from contstim.evaluation.contrasts import CEILING_INTERVALS
+from contstim.evaluation.inference.contrasts import CEILING_INTERVALS
 from contstim.evaluation.result import COMPARISON_COLUMNS, MODEL_COLUMNS
 from contstim.tables import read_table
 
@@ -479,8 +479,8 @@ def test_any_csv_by_a_mapping(make_study, tmp_path):
 
 def test_fewer_resamples_of_a_large_scattered_study_are_said(make_study, monkeypatch):
     study, scores = make_study(share=0.6)
-    monkeypatch.setattr("contstim.evaluation.bootstrap._MOST_COST", 10)
-    monkeypatch.setattr("contstim.evaluation.bootstrap._FEWEST_DRAWS", 7)
+    monkeypatch.setattr("contstim.evaluation.inference.bootstrap._MOST_COST", 10)
+    monkeypatch.setattr("contstim.evaluation.inference.bootstrap._FEWEST_DRAWS", 7)
     result = evaluate(study, scores, inference="signed-rank", n_bootstrap=40)
     assert result.provenance.options.n_bootstrap == 7
     assert result.provenance.notes[-1].startswith("7 bootstrap samples were drawn instead of 40")

@@ -116,7 +116,7 @@ def test_the_columns_of_many_winners_fit_on_the_sheet():
 
 def test_model_figure_shows_each_model_best_first(evaluation):
     models, comparisons, people = rows_of(evaluation)
-    ax = model_figure(models, comparisons, people)
+    ax = model_figure(models, comparisons, people, label="accuracy of predicting choices")
     (side,) = ax.child_axes
     order = models.sort_values("value", ascending=False)["model"].tolist()
     assert order[0] == "good"

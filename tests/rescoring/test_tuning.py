@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from contstim.rescoring import Measure
+from contstim.rescoring import TranscriptMeasure
 from contstim.rescoring.rescore import HypothesisArrays, best_step, tune
 
 
-class Errors(Measure):
+class Errors(TranscriptMeasure):
     """Errors per word, of statistics (errors, words)."""
 
     name = "errors"

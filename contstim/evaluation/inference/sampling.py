@@ -20,7 +20,6 @@ import numpy as np
 from scipy.special import ndtri, stdtr, stdtrit
 
 from contstim.arrays import FloatArray, IntArray
-from contstim.evaluation.ranks import SegmentRanks, square_sum, square_sum_slope
 
 #: What a test speaks of: these sentences (people are sampled), or such sentences (both are).
 POPULATIONS = ("such sentences", "these sentences")
@@ -123,6 +122,8 @@ class SampledMean:
         """
         if not self.inside(chance, top):
             low, high = self.interval(level)
+            if self.value < 2 * chance - top - 1e-9:  # a measure without a lowest value
+                return low, high
             low = max(low, min(2 * chance - top, self.value))  # which may be off by rounding
             return low, min(high, max(top, self.value))
         z = self.on_z(chance, top)
@@ -136,9 +137,9 @@ class SampledMean:
         low, high = chance + (top - chance) * np.tanh(ends)
         return float(low), float(high)
 
-    def p_chance(self, chance: float) -> float:
+    def p_chance(self, chance: float, top: float = 1.0) -> float:
         """Return the p-value of `chance`, below 0.05 where `bounded_interval` leaves it out."""
-        return self.on_z(chance).p() if self.inside(chance) else self.p(chance)
+        return self.on_z(chance, top).p() if self.inside(chance, top) else self.p(chance)
 
     def inside(self, chance: float, top: float = 1.0) -> bool:
         """Return whether Fisher's scale holds the value: it is not perfect, nor sure."""
@@ -196,11 +197,11 @@ class BoundedDifference(SampledMean):
     on_scale
         e, with its standard error.
     ends
-        The two means, as shares of the way from chance to 1.
+        The two means, as shares of the way from chance to the top.
     moves
         By how much the first mean moves if the difference does by 1; the second by that less 1.
     way
-        From chance to 1.
+        From chance to the top.
     """
 
     on_scale: SampledMean = SampledMean(np.nan, np.nan, np.nan)
@@ -415,6 +416,7 @@ def difference_of(
     population: str = POPULATIONS[0],
     chance: float | None = None,
     *,
+    top: float = 1.0,
     from_ceiling: bool = False,
 ) -> SampledMean:
     """Return the difference of two means, which may share cells.
@@ -429,6 +431,8 @@ def difference_of(
         One of `POPULATIONS`.
     chance
         Tests the difference on Fisher's scale above this chance, unless a mean is perfect or sure.
+    top
+        Where that scale ends: the value of a perfect model.
     from_ceiling
         The second mean is a lower noise ceiling, and Fisher's scale is for what is below it. That
         scale grows without limit as the model comes near to perfection, and a model that is above
@@ -443,9 +447,9 @@ def difference_of(
     if chance is None or (from_ceiling and not plain.value < 0):
         return plain
     means = [design.mean(cells, population) for _, design, cells in sides]
-    if not all(mean.inside(chance) for mean in means):
+    if not all(mean.inside(chance, top) for mean in means):
         return plain
-    on_z = [mean.on_z(chance) for mean in means]
+    on_z = [mean.on_z(chance, top) for mean in means]
     steep = [
         z.stderr / mean.stderr * each for z, mean, each in zip(on_z, means, deviations, strict=True)
     ]
@@ -455,9 +459,9 @@ def difference_of(
     return BoundedDifference(
         *(difference, plain.stderr, on_scale.df, plain.shares, plain.sizes),
         on_scale=on_scale,
-        ends=((values[0] - chance) / (1 - chance), (values[1] - chance) / (1 - chance)),
+        ends=((values[0] - chance) / (top - chance), (values[1] - chance) / (top - chance)),
         moves=float(np.clip(moves, 0.0, 1.0)),
-        way=1 - chance,
+        way=top - chance,
     )
 
 
@@ -478,46 +482,3 @@ def _apart(
     beyond[here] += deviations[0]
     beyond[there] -= deviations[1]
     return mean_of(difference, beyond, person, pair, (first, second), population)
-
-
-def accuracy_cells(rating: FloatArray, prediction: FloatArray) -> FloatArray:
-    """Return for each choice 1 if prediction and rating agree in sign, 0 if not, 1/2 for a tie."""
-    return np.asarray(0.5 + 0.5 * np.sign(rating) * np.sign(prediction))
-
-
-def cosine_cells(human: SegmentRanks, model: SegmentRanks) -> FloatArray:
-    """Return what each choice adds to its participant's signed-rank cosine, shape (C,).
-
-    Parameters
-    ----------
-    human, model
-        Ranks of the ratings and of the predictions of C choices, participants as segments.
-
-    Returns
-    -------
-    array
-        v + n (v' - mean of v') for each choice, where v is its participant's cosine over n choices
-        and v' its derivative by the weight of the choice, one that counts w times being w choices
-        that tie; their mean is v. NaN for a participant for whom v is not defined. A choice raises
-        the ranks of larger ones by its weight and of those tied with it by half of it, so
-        all are found at once.
-
-    Source
-    ------
-    Efron (1982), The jackknife, the bootstrap and other resampling plans, ch. 6, for variances
-    from derivatives; leaving choices out one by one overestimates the variance of ranks of few.
-    The cosine is that of :func:`~contstim.evaluation.ranks.signed_rank_cosine`.
-    """
-    person, n_people = human.segment, len(human.counts)
-    product = human.ranks * model.ranks
-    moved = product + human.raised(np.sign(human.ranks) * model.ranks)
-    moved += model.raised(np.sign(model.ranks) * human.ranks)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        norm = np.sqrt(square_sum(human.counts) * square_sum(model.counts))
-        value = np.bincount(person, product, n_people) / norm
-        steeper = square_sum_slope(human.counts)[person] * (human.ranks != 0)
-        steeper += square_sum_slope(model.counts)[person] * (model.ranks != 0)
-        slope = moved / norm[person] - value[person] * steeper / 2
-    n = np.bincount(person, minlength=n_people)
-    slope -= (np.bincount(person, slope, n_people) / n)[person]
-    return np.asarray(value[person] + n[person] * slope)

@@ -1,0 +1,229 @@
+"""The default inference: Student's tests over participants and sentences that are both sampled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from contstim.arrays import BoolArray, FloatArray, IntArray
+from contstim.evaluation.ceilings import Ceilings
+from contstim.evaluation.inference.contrasts import CEILING_INTERVALS, Contrast, Inferred
+from contstim.evaluation.inference.sampling import (
+    POPULATIONS,
+    STEP,
+    CellDesign,
+    SampledMean,
+    difference_of,
+)
+from contstim.evaluation.inference.wilcoxon import wilcoxon_signed_rank
+from contstim.evaluation.measures import Measure
+from contstim.evaluation.subset import Subset
+from contstim.evaluation.values import AnalysisValues, mean_there
+
+_TOO_FEW = "too few participants or sentences to say anything of others like them"
+_NO_CELLS = "no interval of the ceilings and no test against them: the measure has none"
+_TOO_FEW_JUDGES = (
+    "no interval of the ceilings and no test against them: most pairs were seen by two people, "
+    "who are judged by each other alone"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class CrossedTests:
+    """Student's tests and intervals of means over participants and sentences, see `CellDesign`.
+
+    Attributes
+    ----------
+    population
+        One of `POPULATIONS`.
+    margin
+        Differences are called equivalent within this share of the way from chance to the lower
+        noise ceiling.
+    """
+
+    population: str
+    margin: float
+    columns = (
+        ("p_chance", "stderr", "df", *CEILING_INTERVALS),
+        ("stderr", "df", "margin", "p_equivalence", "more_people", "more_sentences"),
+    )
+
+    @property
+    def unit(self) -> str:
+        """What is tested across."""
+        return "participant" if self.population == POPULATIONS[1] else "participant and sentence"
+
+    def __call__(self, outcome: AnalysisValues, pairs: Sequence[tuple[int, int]]) -> Inferred:
+        """Test the models of an analysis, and compare the `pairs` of them."""
+        means = {}
+        for part in outcome.parts:
+            for model in part.subset.models:
+                ratio = outcome.data.log_ratio[part.subset.pair, model]
+                means[int(model)] = _Cells.of(part.subset, outcome.measure, ratio)
+        return (
+            [self._model(outcome, m, means.get(m)) for m in range(len(outcome.data.models))],
+            [self._comparison(outcome, i, j, means.get(i), means.get(j)) for i, j in pairs],
+        )
+
+    def _model(self, outcome: AnalysisValues, m: int, cells: _Cells | None) -> Contrast:
+        part = outcome.part_of(m)
+        if cells is None or part is None:
+            return Contrast()
+        measure = outcome.measure
+        value = cells.mean(self.population)
+        low, high = value.bounded_interval(measure.chance, top=measure.top)
+        contrast = Contrast(
+            ci_low=low,
+            ci_high=high,
+            p_chance=value.p_chance(measure.chance, measure.top),
+            stderr=value.stderr,
+            df=value.df,
+            note="" if value.stderr == value.stderr else _TOO_FEW,
+        )
+        ceilings = part.ceilings
+        subset, lower = ceilings.matched, ceilings.lower.cells
+        if not subset.n_rows:
+            return contrast
+        matched = _Cells.of(subset, measure, outcome.data.log_ratio[subset.pair, m])
+        contrast = replace(contrast, n_units=len(matched.people), test="crossed")
+        if lower is None or not ceilings.surveyed:
+            missing = _NO_CELLS if lower is None else _TOO_FEW_JUDGES
+            return replace(contrast, note=contrast.note or missing)
+        gap = matched.minus(_Cells(subset, lower), self.population, measure, from_ceiling=True)
+        low_ends, high_ends = self._ceiling_intervals(ceilings)
+        return replace(
+            contrast,
+            ceiling_lower_ci_low=low_ends[0],
+            ceiling_lower_ci_high=low_ends[1],
+            ceiling_upper_ci_low=high_ends[0],
+            ceiling_upper_ci_high=high_ends[1],
+            p=gap.p(),
+            effect=_rank_biserial(outcome.matched[:, m] - outcome.lower[:, m]),
+            side=float(np.sign(gap.value)),
+        )
+
+    def _ceiling_intervals(self, ceilings: Ceilings) -> list[tuple[float, float]]:
+        """Return the intervals of the lower and of the upper noise ceiling."""
+        intervals = []
+        for which, ceiling in enumerate((ceilings.lower, ceilings.upper)):
+            if ceiling.cells is None:
+                intervals.append((np.nan, np.nan))
+                continue
+            side = _Cells(ceilings.matched, ceiling.cells)
+            mean = side.mean(self.population)
+            tilted = None
+            if self.population == POPULATIONS[0] and mean.stderr > 0:
+                lean = np.zeros(len(side.cells))
+                lean[side.there] = side.design.lean(side.cells[side.there], mean.stderr)
+                less, more = (ceilings.weighed(1 + step * lean) for step in (-STEP, STEP))
+                if less is not None and more is not None:
+                    tilted = mean_there(less[which]), mean_there(more[which])
+            top = mean_there(ceiling.top)
+            intervals.append(mean.bounded_interval(ceilings.measure.chance, top=top, tilted=tilted))
+        return intervals
+
+    def _comparison(
+        self, outcome: AnalysisValues, i: int, j: int, first: _Cells | None, second: _Cells | None
+    ) -> Contrast:
+        differences = outcome.value[:, i] - outcome.value[:, j]
+        n_people = int((~np.isnan(differences)).sum())
+        if first is None or second is None or not n_people:
+            return Contrast()
+        # The derivative of a cosine depends on its value, that of a mean over trials does not.
+        measure = outcome.measure
+        scale = None if measure.mean_of_trials else measure
+        difference = first.minus(second, self.population, scale)
+        low, high = difference.interval()
+        margin = self.margin * (
+            mean_there(np.minimum(outcome.lower[:, i], outcome.lower[:, j])) - measure.chance
+        )
+        people, sentences = difference.factors(difference.value)
+        n_pairs = min(cells.subset.n_pairs for cells in (first, second))
+        alike = difference.value == difference.stderr == 0.0  # whatever the margin
+        note = "" if margin > 0 or alike else "no margin of equivalence: no ceiling above chance"
+        small = difference.p_equivalence(margin) if margin > 0 else np.nan
+        return Contrast(
+            p=difference.p(),
+            effect=_rank_biserial(differences),
+            side=float(np.sign(difference.value)),
+            ci_low=low,
+            ci_high=high,
+            n_units=n_people,
+            test="crossed",
+            note=note if difference.stderr == difference.stderr else _TOO_FEW,
+            stderr=difference.stderr,
+            df=difference.df,
+            margin=margin,
+            p_equivalence=0.0 if alike else small,
+            more_people=np.ceil(people * n_people),
+            more_sentences=np.ceil(sentences * n_pairs),
+        )
+
+
+_NOTHING = SampledMean(np.nan, np.nan, np.nan)
+
+
+class _Cells:
+    """The choices of a subset, each with a number, at those participants for whom it is defined."""
+
+    def __init__(self, subset: Subset, cells: FloatArray) -> None:
+        self.subset = subset
+        self.there = ~np.isnan(cells)
+        self.cells = cells
+        counts = np.bincount(subset.person[self.there], minlength=subset.n_people)
+        self.people = subset.labels[counts > 0]
+
+    @classmethod
+    def of(cls, subset: Subset, measure: Measure, prediction: FloatArray) -> _Cells:
+        return cls(subset, measure.cells(subset, prediction))
+
+    @property
+    def design(self) -> CellDesign:
+        return self.subset.design(self.there)
+
+    def mean(self, population: str) -> SampledMean:
+        if not self.there.any():
+            return _NOTHING
+        return self.design.mean(self.cells[self.there], population)
+
+    def minus(
+        self,
+        other: _Cells,
+        population: str,
+        scale: Measure | None = None,
+        *,
+        from_ceiling: bool = False,
+    ) -> SampledMean:
+        """Return the mean difference over the participants who are in both: `difference_of`.
+
+        On the Fisher's scale of the measure `scale`, if there is one.
+        """
+        own, others = self._of_people(other.people), other._of_people(self.people)
+        if not own.any() or not others.any():
+            return _NOTHING
+        data = self.subset.data
+        first, second = (
+            (cells.subset.rows[rows], cells.subset.design(rows), cells.cells[rows])
+            for cells, rows in ((self, own), (other, others))
+        )
+        everybody = data.participant, data.pair
+        if scale is None:
+            return difference_of(first, second, *everybody, population)
+        return difference_of(
+            *(first, second, *everybody, population, scale.chance),
+            top=scale.top,
+            from_ceiling=from_ceiling,
+        )
+
+    def _of_people(self, people: IntArray) -> BoolArray:
+        if np.array_equal(people, self.people):
+            return self.there
+        return self.there & np.isin(self.subset.labels, people)[self.subset.person]
+
+
+def _rank_biserial(values: FloatArray) -> float:
+    """Return the matched-pairs rank-biserial correlation of values that are there, or NaN."""
+    there = values[~np.isnan(values)]
+    return wilcoxon_signed_rank(there, method="asymptotic").effect if len(there) else float("nan")

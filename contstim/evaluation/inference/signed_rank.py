@@ -1,0 +1,104 @@
+"""The published inference: signed-rank tests across groups or participants."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from contstim.arrays import FloatArray, IntArray
+from contstim.evaluation.inference.bootstrap import Draws, draw, intervals, resample
+from contstim.evaluation.inference.contrasts import Contrast, Inferred
+from contstim.evaluation.inference.sampling import FEWEST
+from contstim.evaluation.inference.wilcoxon import wilcoxon_signed_rank
+from contstim.evaluation.options import EvaluationOptions
+from contstim.evaluation.trials import TrialData
+from contstim.evaluation.values import AnalysisValues, unit_means
+from contstim.selection.people import unit_of_tests
+
+
+@dataclass(frozen=True, eq=False)
+class RankTests:
+    """Wilcoxon's signed-rank tests across groups or participants, and bootstrap intervals.
+
+    Attributes
+    ----------
+    unit
+        ``group`` or ``participant``.
+    unit_of
+        The unit that each participant belongs to, shape (N,).
+    zero_method, method
+        See `wilcoxon_signed_rank`.
+    draws
+        Resamples for the intervals, or None.
+    """
+
+    unit: str
+    unit_of: IntArray
+    zero_method: str
+    method: str
+    draws: Draws | None
+    columns = (("p_smallest",), ("p_smallest",))
+
+    @classmethod
+    def of(cls, data: TrialData, options: EvaluationOptions, levels: tuple[str, ...]) -> RankTests:
+        """Make the tests that `options` ask for; intervals are from resamples of `levels`."""
+        unit = options.unit
+        if unit == "auto":
+            unit = unit_of_tests(len(data.groups), options.min_groups)
+        unit_of = data.group_of if unit == "group" else np.arange(len(data.participants))
+        draws = None
+        if options.n_bootstrap:
+            draws = draw(data, levels, options.n_bootstrap, options.seed)
+        return cls(unit, unit_of, options.zero_method, options.test_method, draws)
+
+    def __call__(self, outcome: AnalysisValues, pairs: Sequence[tuple[int, int]]) -> Inferred:
+        """Test the models of an analysis, and compare the `pairs` of them."""
+        first, second = (np.array([p[k] for p in pairs], dtype=np.int64) for k in (0, 1))
+        samples = self._samples(outcome)
+        apart = None if samples is None else samples[:, first] - samples[:, second]
+        return (
+            self._contrasts(outcome.matched - outcome.lower, samples),
+            self._contrasts(outcome.value[:, first] - outcome.value[:, second], apart),
+        )
+
+    def _samples(self, outcome: AnalysisValues) -> FloatArray | None:
+        """Return each model's mean in each resample, shape (B, M)."""
+        if self.draws is None:
+            return None
+        samples = np.full((len(self.draws.people), len(outcome.data.models)), np.nan)
+        for part in outcome.parts:
+            samples[:, part.subset.models] = resample(part.subset, outcome.measure, self.draws)
+        return samples
+
+    def _contrasts(self, values: FloatArray, samples: FloatArray | None) -> list[Contrast]:
+        """Test the columns of `values`, shape (N, K); intervals are those of `samples`, (B, K)."""
+        low = high = np.full(values.shape[1], np.nan)
+        note = "no bootstrap"
+        if samples is not None and self.draws is not None:
+            low, high = intervals(samples, self.draws.n_units)
+            note = "no interval: too few units to resample"
+        contrasts = []
+        for column, mean in enumerate(unit_means(values, self.unit_of).T):
+            there = mean[~np.isnan(mean)]
+            contrast = Contrast(
+                ci_low=float(low[column]),
+                ci_high=float(high[column]),
+                n_units=len(there),
+                note=note if np.isnan(low[column]) else "",
+            )
+            if len(there) >= FEWEST:
+                test = wilcoxon_signed_rank(there, self.zero_method, self.method)
+                contrast = replace(
+                    contrast,
+                    p=test.p,
+                    effect=test.effect,
+                    side=float(np.sign(test.effect)),
+                    p_smallest=test.p_smallest,
+                    test=test.method,
+                )
+            elif len(there):
+                contrast = replace(contrast, note=f"too few {self.unit}s to test across")
+            contrasts.append(contrast)
+        return contrasts
