@@ -347,7 +347,7 @@ def _session(
         "released": session["released_why"] or "",
         "started_at": _iso(session["started_at"]),
         "finished_at": _iso(session["finished_at"]),
-        "minutes": round((last - session["started_at"]) / 60, 2),
+        "minutes": round(max(0.0, last - session["started_at"]) / 60, 2),
         "n_trials": sum(trial.kind == "choice" for trial in trials),
         "n_answered": len(choices),
         "catch_right": right,

@@ -145,8 +145,8 @@ def _session(
         "assigned": row["outcome"] is None and row["released_at"] is None,
         "answered": len(counted.choices),
         "trials": len(trials),
-        "minutes": round((row["last_at"] - row["started_at"]) / 60, 1),
-        "silent": round((now - row["last_at"]) / 60, 1),
+        "minutes": round(max(0.0, row["last_at"] - row["started_at"]) / 60, 1),
+        "silent": round(max(0.0, now - row["last_at"]) / 60, 1),
         "catch": [sum(right["choice"]), len(right["choice"])],
         "checks": [sum(right["attention"]), len(right["attention"])],
         "conflicts": counted.conflicts,
@@ -214,8 +214,17 @@ def _news(summary: Mapping[str, Any]) -> str:
         last = "no answer yet"
     else:
         last = f"last answer {f'{minutes:.0f} minutes' if minutes >= 2 else 'a moment'} ago"
+    strangers = summary["strangers"]
+    lost = (
+        f" {strangers} browsers hold answers of sessions that these data do not have, as after a "
+        "restored copy; they come when the data are back."
+        if strangers
+        else ""
+    )
     few = ", which is little" if summary["disk_mb"] < _LEAST_DISK_MB else ""
-    return f"{last[0].upper()}{last[1:]}. Free space for the data: {summary['disk_mb']} MB{few}."
+    return (
+        f"{last[0].upper()}{last[1:]}. Free space for the data: {summary['disk_mb']} MB{few}.{lost}"
+    )
 
 
 def _cell(value: Any) -> str:

@@ -225,11 +225,15 @@ class AllocationOptions:
         gives its own to a newcomer; 0 for never.
     hand_on_unbegun_after_minutes
         The same for a session that has answered no trial yet.
+    openings_per_client
+        Sessions that one network address may open at once, and as many again every hour; 0 for any
+        number. A school or laboratory may have one address.
     """
 
     release_after_minutes: Annotated[float, Field(ge=0, le=1_000_000)] = 0
     hand_on_after_minutes: Annotated[float, Field(ge=0, le=1_000_000)] = 10
     hand_on_unbegun_after_minutes: Annotated[float, Field(ge=0, le=1_000_000)] = 5
+    openings_per_client: Annotated[int, Field(ge=0, le=1_000_000)] = 40
 
 
 @settings

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-import ipaddress
+import asyncio
+import logging
 import secrets
 import socket
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import h11
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from contstim.errors import InputError, MissingExtraError, OutputError
+from contstim.experiment.requests import is_loopback
 from contstim.experiment.server import make_app
 from contstim.experiment.store import Store
 from contstim.experiment.study import Study
 from contstim.experiment.vendor import PAGE, vendor_files
 
-_SHORTEST = 16  # characters of a token
+_SHORTEST, _FEWEST = 16, 8  # characters of a token, and different ones
+_SLOWEST_HEAD = 30.0  # seconds in which a request's head must have come
+_SAID_AGAIN_S = 3600.0  # after which the server's log repeats a warning
 
 _FILES = 10_240  # open files asked for; no system refuses so many to who may have more
 _SPARE = 32  # of them for everything but connections, such as the page's files
@@ -38,13 +45,14 @@ def check_address(host: str, token: str | None) -> str:
         If other machines could reach the server and no token is given, or it is too short.
     """
     if token is not None:
-        if len(token) < _SHORTEST or not token.isascii() or not token.isprintable():
+        fits = len(token) >= _SHORTEST and token.isascii() and token.isprintable()
+        if not fits or len(set(token)) < _FEWEST:
             raise InputError(
-                f"the token has {len(token)} characters; give at least {_SHORTEST} of ASCII, e.g. "
-                f"{secrets.token_urlsafe(16)}"
+                f"the token has {len(token)} characters, {len(set(token))} different; give at "
+                f"least {_SHORTEST} of ASCII, {_FEWEST} different, e.g. {secrets.token_urlsafe(16)}"
             )
         return token
-    if not _is_loopback(host):
+    if not is_loopback(host):
         raise InputError(
             f"{host} can be reached from other machines: give --token for the dashboard; people's "
             "data must travel encrypted, so better keep 127.0.0.1 and put a web server with TLS in "
@@ -92,7 +100,7 @@ def serve(
     limit = _raise_file_limit()
     with (
         _listen(host, port, limit, say) as listener,
-        Store(study, data, say=say, blinded=blinded) as store,
+        Store(study, data, _Clock(say), say, blinded) as store,
     ):
         app = make_app(store, dashboard_token, page)
         shown, actual = listener.getsockname()[:2]
@@ -112,11 +120,14 @@ def serve(
             # The access log would hold the dashboard's token and recruiters' parameters.
             access_log=False,
             loop="asyncio",  # which calls the listener's own `accept`
+            http=_Protocol,
+            ws="none",
             log_level="warning",
             server_header=False,
             timeout_graceful_shutdown=5,
             h11_max_incomplete_event_size=16 * 1024,
         )
+        logging.getLogger("uvicorn.error").addFilter(_Seldom())
         uvicorn.Server(config).run(sockets=[listener])
 
 
@@ -133,6 +144,85 @@ def _raise_file_limit() -> int | None:
     if soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
     return max(soft, wanted)
+
+
+class _Protocol(H11Protocol):
+    """Closes a connection whose request's head does not come; uvicorn would wait for ever."""
+
+    _head_until: float | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as in uvicorn
+        """Wait for the first head."""
+        super().connection_made(transport)
+        self._wait_for_head()
+
+    def data_received(self, data: bytes) -> None:
+        """Take data; part of a head is no sign of life."""
+        super().data_received(data)
+        if self.conn.their_state is h11.IDLE and not self.transport.is_closing():
+            self._wait_for_head()
+        else:
+            self._head_until = None
+
+    def _wait_for_head(self) -> None:
+        if self._head_until is None:
+            self._head_until = self.loop.time() + _SLOWEST_HEAD
+        self._unset_keepalive_if_required()
+        self.timeout_keep_alive_task = self.loop.call_at(
+            self._head_until, self.timeout_keep_alive_handler
+        )
+
+
+class _Seldom(logging.Filter):
+    """Lets each warning through once an hour, since strangers could fill the log with them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._last: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether a record is logged."""
+        if record.levelno != logging.WARNING:
+            return True
+        before = self._last.get(record.msg, -_SAID_AGAIN_S)
+        if record.created - before < _SAID_AGAIN_S:
+            return False
+        self._last[record.msg] = record.created
+        return True
+
+
+class _Clock:
+    """Seconds since 1970 that go on evenly, whatever the machine's clock is set to meanwhile.
+
+    Time limits and idle sessions hang on differences of times, which a clock that is set an hour
+    ahead makes an hour longer. The machine's clock is read once, when the server starts.
+
+    Parameters
+    ----------
+    say
+        Told, once, if the machine's clock has become another.
+    """
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._start = time.time() - _uptime()
+        self._told = False
+
+    def __call__(self) -> float:
+        now = self._start + _uptime()
+        if abs(time.time() - now) > 60 and not self._told:
+            self._told = True
+            self._say(
+                f"the machine's clock was set by {time.time() - now:+.0f} s; times go on as before "
+                "until the server is started again"
+            )
+        return now
+
+
+def _uptime() -> float:
+    """Return seconds that no setting of the clock changes; where possible sleep counts too."""
+    boot = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.monotonic() if boot is None else time.clock_gettime(boot)
 
 
 class _Listener(socket.socket):
@@ -183,12 +273,3 @@ def _listen(
             f"cannot listen on {host}:{port}: {error.strerror or error}; choose another --port"
         ) from None
     return listener
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

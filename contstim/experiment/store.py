@@ -59,7 +59,8 @@ class Store:
         say: Callable[[str], None] = lambda _: None,
         blinded: bool = False,
     ) -> None:
-        self.path = data_path(study, path)
+        # The lock lies beside the file itself, where a link leads to it.
+        self.path = data_path(study, path).resolve()
         self._clock = clock
         self._issuing = None
         self._standings: Standings | None = None

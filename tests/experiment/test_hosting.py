@@ -62,6 +62,31 @@ def test_health_says_whether_data_can_be_stored(study: Study) -> None:
         assert client.get("/health").status_code == 200
 
 
+FULL = """
+import resource, signal, sys
+from pathlib import Path
+from starlette.testclient import TestClient
+from contstim.experiment.server import make_app
+from contstim.experiment.store import Store
+from contstim.experiment.study import read_study
+store = Store(read_study(sys.argv[1]))
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+with TestClient(make_app(store, "a-token-of-the-tests")) as client:
+    print(client.get("/health").status_code)
+    log = store.path.with_name(store.path.name + "-wal")
+    resource.setrlimit(resource.RLIMIT_FSIZE, (log.stat().st_size, resource.RLIM_INFINITY))
+    print(client.get("/health").status_code, client.get("/health").status_code)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    print(client.get("/health").status_code)
+"""
+
+
+def test_health_commits_and_says_so_where_files_cannot_grow(study: Study) -> None:
+    command = [sys.executable, "-c", FULL, str(study.folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout.split() == ["200", "503", "503", "200"]
+
+
 def test_a_pilots_data_are_apart(
     study: Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -30,7 +30,9 @@ from talking import answer, answers_to, consent, event, opening
 from contstim.errors import InputError, OutputError
 from contstim.experiment.collected import read_collected
 from contstim.experiment.dashboard import dashboard_page
-from contstim.experiment.server import LONGEST_BODY, _safely, make_app, run_apart
+from contstim.experiment.owner import run_apart
+from contstim.experiment.requests import LONGEST_BODY, safely
+from contstim.experiment.server import make_app
 from contstim.experiment.serving import _listen, check_address
 from contstim.experiment.store import Store
 from contstim.experiment.study import Study, read_study
@@ -172,7 +174,7 @@ def test_the_dashboard_is_behind_its_token(client: TestClient, study: Study) -> 
         assert "Log in" in reply.text
         assert reply.status_code in (401, 403)
     cookie = {"cookie": "contstim_dashboard=wrong"}
-    assert client.get("/dashboard", headers=cookie).status_code == 403
+    assert client.get("/dashboard", headers=cookie).status_code == 401
     shown = client.get("/dashboard", headers={"authorization": f"Bearer {TOKEN}"}).text
     assert "0 of 6" in shown
     assert "PID1" not in shown
@@ -282,12 +284,13 @@ def test_the_dashboard_escapes_whatever_it_shows() -> None:
     group = {"group": nasty, "assignments": 1, "taken": 1, "complete": 0}
     summary = {"study": nasty, "assignments": 1, "free": 0, "declined": 0, "outcomes": {nasty: 1}}
     summary |= {"funnel": {"consent": 1}, "disk_mb": 100, "failed_checks": 1, "last_answer": 2.5}
+    summary |= {"strangers": 2}
     shown = dashboard_page(
         {**summary, "groups": [group], "sessions": [{**session, "median_rt_ms": None}]}
     )
     assert "img" not in Tags(shown).found
     assert "1 of 2" in shown
-    assert "100 MB, which is little" in shown
+    assert "100 MB, which is little. 2 browsers hold answers of sessions that these data" in shown
 
 
 def test_an_export_that_cannot_be_made_is_a_page(client: TestClient, study: Study) -> None:
@@ -530,7 +533,7 @@ def test_a_request_that_the_stopping_server_ends_is_answered() -> None:
         return Response()
 
     async def stopped() -> Response:
-        task = asyncio.ensure_future(_safely(wait)(Request({"type": "http"})))
+        task = asyncio.ensure_future(safely(wait)(Request({"type": "http"})))
         await asyncio.sleep(0)
         task.cancel()  # as the server does once it has waited long enough
         return await task
@@ -545,9 +548,12 @@ def test_other_addresses_need_a_token(host: str) -> None:
     with pytest.raises(InputError, match="give --token .* TLS") as error:
         check_address(host, None)
     assert "\n" not in str(error.value)
-    assert check_address(host, "x" * 16) == "x" * 16
+    token = "a-token-of-the-tests"
+    assert check_address(host, token) == token
     with pytest.raises(InputError, match="at least 16"):
         check_address(host, "short")
+    with pytest.raises(InputError, match="has 16 characters, 1 different; give"):
+        check_address(host, "x" * 16)
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "127.1.2.3", "::1"])

@@ -1,0 +1,189 @@
+"""Requests to the server: reading them, within bounds, and answering what they do wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping
+from ipaddress import IPv6Address, ip_address, ip_network
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+
+from contstim.errors import InputError, OutputError
+from contstim.experiment.messages import RefusedError, parse_json
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+#: Bytes of a request's body, and seconds that it may take to come.
+LONGEST_BODY = 64 * 1024
+SLOWEST_BODY = 30.0
+
+_CLIENTS = 10_000  # whose allowance is remembered
+
+
+async def read_body(request: Request) -> dict[str, Any]:
+    """Read the JSON object that a request brings.
+
+    Raises
+    ------
+    RefusedError
+        415 if it is not sent as JSON (which other sites cannot do), 413 if it is too long, 408 if
+        it takes too long.
+    InputError
+        If it is no JSON object.
+    """
+    return parse_json(await _read_typed(request, "application/json"))
+
+
+async def read_form(request: Request, name: str) -> str:
+    """Read a field of the form that a request brings; it is empty if it is not there.
+
+    Raises
+    ------
+    RefusedError
+        415 if it is not sent as a form, 413 if it is too long, 408 if it takes too long.
+    """
+    body = await _read_typed(request, "application/x-www-form-urlencoded")
+    return parse_qs(body.decode("utf-8", "replace")).get(name, [""])[0].strip()
+
+
+async def _read_typed(request: Request, wanted: str) -> bytes:
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != wanted:
+        raise RefusedError(415, f"send {wanted}")
+    body = bytearray()
+    try:
+        async with asyncio.timeout(SLOWEST_BODY):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > LONGEST_BODY:
+                    raise RefusedError(413, f"the body is longer than {LONGEST_BODY} bytes")
+    except TimeoutError:
+        raise RefusedError(408, f"the body took longer than {SLOWEST_BODY:g} seconds") from None
+    return bytes(body)
+
+
+def bearer(request: Request, what: str = "session") -> str:
+    """Return the token of the ``Authorization`` header: that of a session, or as `what` says.
+
+    Raises
+    ------
+    RefusedError
+        401 if there is none.
+    """
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "bearer" or not token.strip():
+        raise RefusedError(401, f"the {what}'s token is missing")
+    return token.strip()
+
+
+def require_own_page(request: Request) -> None:
+    """Refuse what a page of another site, or of another port or name of this one, had sent.
+
+    Cookies are sent along with it: for them another port or name is the same site.
+
+    Raises
+    ------
+    RefusedError
+        403, by the header with which browsers say where a request comes from.
+    """
+    origin, site = (request.headers.get(name) for name in ("origin", "sec-fetch-site"))
+    foreign = origin is not None and urlsplit(origin).netloc != request.headers.get("host")
+    if foreign if site is None else site not in ("same-origin", "none"):
+        raise RefusedError(403, "that came from another page; use the dashboard's own buttons")
+
+
+def client_of(request: Request) -> str:
+    """Return the address that a request comes from; of IPv6 the network, which one client has.
+
+    Behind a web server it is the one that this says, if the server was told to believe it.
+    """
+    host = request.client.host if request.client is not None else ""
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return host
+    if isinstance(address, IPv6Address):
+        return str(address.ipv4_mapped or ip_network((address, 64), strict=False))
+    return host
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a host is this machine itself.
+
+    Requests that come from it may be those of a web server that does not say whose they are.
+    """
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+class Allowance:
+    """How often each client may do something: `most` at once, and as often again in `seconds`.
+
+    Parameters
+    ----------
+    most
+        How often at once; 0 for without end.
+    seconds
+        After which that is allowed again; it comes back bit by bit.
+    clock
+        Returns seconds.
+    """
+
+    def __init__(
+        self, most: int, seconds: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._most, self._seconds, self._clock = most, seconds, clock
+        self._spent: OrderedDict[str, tuple[float, float]] = OrderedDict()  # and when that was
+
+    def left(self, client: str) -> bool:
+        """Return whether the client may do it once more."""
+        return not self._most or self._spent_by(client) + 1 <= self._most
+
+    def take(self, client: str) -> bool:
+        """Return whether the client may do it, and count that it did."""
+        allowed = self.left(client)
+        if allowed:
+            self._spent[client] = (self._spent_by(client) + 1, self._clock())
+            self._spent.move_to_end(client)
+            if len(self._spent) > _CLIENTS:
+                self._spent.popitem(last=False)
+        return allowed
+
+    def _spent_by(self, client: str) -> float:
+        spent, at = self._spent.get(client, (0.0, 0.0))
+        return max(0.0, spent - (self._clock() - at) * self._most / self._seconds)
+
+
+def refusal(status: int, message: str, more: Mapping[str, Any] | None = None) -> JSONResponse:
+    """Return an error as JSON: one line, and what else the page needs to go on."""
+    return JSONResponse({"error": message, **(more or {})}, status_code=status)
+
+
+def safely(endpoint: Endpoint) -> Endpoint:
+    """Turn what an endpoint raises on purpose into a reply; nothing of it was stored."""
+
+    async def guarded(request: Request) -> Response:
+        try:
+            return await endpoint(request)
+        except RefusedError as error:
+            return refusal(error.status, str(error), error.more)
+        except InputError as error:
+            return refusal(400, str(error))
+        except ClientDisconnect:
+            return Response(status_code=400)  # nobody is there to read it
+        except (sqlite3.Error, OutputError):
+            return refusal(503, "the data cannot be stored now; try again")
+        except asyncio.CancelledError:  # the server has waited long enough and ends what is left
+            return refusal(503, "the study is being stopped; try again")
+
+    return guarded

@@ -1,0 +1,98 @@
+"""What of a request is read, and how often a client may ask."""
+
+import asyncio
+
+import pytest
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Message
+
+from contstim.experiment.messages import RefusedError
+from contstim.experiment.requests import (
+    Allowance,
+    client_of,
+    read_body,
+    require_own_page,
+    safely,
+)
+
+
+def request(client: str = "192.0.2.1", **headers: str) -> Request:
+    """Return a request with the headers, ``_`` for ``-``."""
+    sent = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
+    return Request({"type": "http", "headers": sent, "client": (client, 1)})
+
+
+def test_a_body_that_does_not_come_is_waited_for_so_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("contstim.experiment.requests.SLOWEST_BODY", 0.05)
+
+    async def half() -> Message:
+        await asyncio.sleep(0.03)  # a sign of life each time, and no end
+        return {"type": "http.request", "body": b" ", "more_body": True}
+
+    async def endpoint(request: Request) -> Response:
+        await read_body(request)
+        return Response()
+
+    scope = {"type": "http", "headers": [(b"content-type", b"application/json")]}
+    reply = asyncio.run(safely(endpoint)(Request(scope, half)))
+    assert reply.status_code == 408
+    assert reply.body == b'{"error":"the body took longer than 0.05 seconds"}'
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"sec_fetch_site": "same-site", "origin": "http://127.0.0.1:9999"},
+        {"sec_fetch_site": "cross-site"},
+        {"origin": "http://127.0.0.1:9999"},
+        {"origin": "null"},
+        {"origin": "https://students.uni.edu"},
+    ],
+)
+def test_what_a_sister_site_sends_is_not_obeyed(headers: dict[str, str]) -> None:
+    with pytest.raises(RefusedError, match="that came from another page") as error:
+        require_own_page(request(host="127.0.0.1:8000", **headers))
+    assert error.value.status == 403
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"sec_fetch_site": "same-origin", "origin": "null"},
+        {"sec_fetch_site": "none"},
+        {"origin": "https://study.uni.edu"},
+        {},  # no browser
+    ],
+)
+def test_what_the_own_page_sends_is_obeyed(headers: dict[str, str]) -> None:
+    require_own_page(request(host="study.uni.edu", **headers))
+
+
+def test_a_client_is_an_address_and_of_ipv6_its_network() -> None:
+    assert client_of(request("192.0.2.1")) == "192.0.2.1"
+    assert client_of(request("2001:db8:1:2:3::4")) == client_of(request("2001:db8:1:2:ffff::1"))
+    assert client_of(request("2001:db8:1:3::4")) != client_of(request("2001:db8:1:2::4"))
+    assert client_of(request("::ffff:192.0.2.1")) == "192.0.2.1"
+    assert client_of(request("testclient")) == "testclient"
+
+
+def test_an_allowance_comes_back_bit_by_bit() -> None:
+    now = [100.0]
+    allowance = Allowance(3, 60, lambda: now[0])
+    assert [allowance.take("a") for _ in range(4)] == [True, True, True, False]
+    assert allowance.take("b")  # each has an own one
+    now[0] += 19
+    assert not allowance.left("a")
+    now[0] += 2
+    assert [allowance.take("a") for _ in range(2)] == [True, False]
+    now[0] += 10**6
+    assert [allowance.take("a") for _ in range(4)] == [True, True, True, False]
+    assert all(Allowance(0, 60).take("a") for _ in range(1000))
+
+
+def test_of_many_clients_the_last_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("contstim.experiment.requests._CLIENTS", 2)
+    allowance = Allowance(1, 60, lambda: 0.0)
+    assert [allowance.take(client) for client in "abc"] == [True] * 3
+    assert [allowance.left(client) for client in "abc"] == [True, False, False]
