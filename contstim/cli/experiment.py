@@ -60,7 +60,8 @@ from contstim.cli.parsing import (
 )
 from contstim.errors import InputError, MissingExtraError
 from contstim.experiment.new import STUDY_PRESETS, new_study, write_sentence_trials
-from contstim.experiment.options import PRESENTATIONS
+from contstim.experiment.options import TrialOptions
+from contstim.experiment.presentations import PRESENTATIONS, presentation_of
 from contstim.experiment.study import LANGUAGES, Study, read_study
 
 _PARTICIPANTS = 24
@@ -181,11 +182,16 @@ def _new(args: argparse.Namespace) -> Study:
         if args.seed is not None:
             raise InputError("--seed belongs to --sentences or --pool; --trials has its order")
         return new_study(args.study, args.trials, args.preset, args.language, args.presentation)
-    if args.presentation == "choice":
+    shown = presentation_of(TrialOptions(args.presentation))
+    if shown.pair:
         raise InputError("--sentences are for --presentation rating or reading; say which")
     with tempfile.TemporaryDirectory() as folder:
         trials = write_sentence_trials(
-            Path(args.sentences), Path(folder), args.participants or _PARTICIPANTS, args.seed or 0
+            Path(args.sentences),
+            Path(folder),
+            args.participants or _PARTICIPANTS,
+            args.seed or 0,
+            shown,
         )
         return new_study(args.study, trials, args.preset, args.language, args.presentation)
 

@@ -22,7 +22,7 @@ from contstim.experiment.collected import read_collected
 from contstim.experiment.new import new_study
 from contstim.experiment.schema import insert
 from contstim.experiment.study import Study
-from contstim.experiment.trials import ANCHOR, CHOSEN, rating_of, write_record
+from contstim.experiment.trials import ANCHOR, CHOSEN, write_record
 from contstim.files import digest_of
 from contstim.selection.design import Layout, design_trials
 from contstim.selection.scores import read_scores
@@ -301,7 +301,7 @@ class Issuing:
             pair = int(row["trial"][1:]) - 1
             session, side = self._sides.get(pair, ("", ""))
             if session == row["session"]:  # else it is an anchor or a catch trial
-                ratings[pair] = rating_of(row["choice"], side, self._study.trial.levels)
+                ratings[pair] = self._study.presentation.rating(row["choice"], side)
         return ratings
 
 

@@ -14,10 +14,9 @@ from typing import Any
 
 import pandas as pd
 
-from contstim.experiment.presentations import TwoSentences, is_right
 from contstim.experiment.schema import code_suffix, data_path, open_data, read_salt, session_code
 from contstim.experiment.study import Study
-from contstim.experiment.trials import ISSUED_WITH, Trial, filled, numbered_by, rating_of
+from contstim.experiment.trials import ISSUED_WITH, Trial, filled, numbered_by
 from contstim.files import digest
 from contstim.tables import CHOICES
 
@@ -193,7 +192,7 @@ def read_collected(study: Study, data: Path | None = None) -> Collected:
         for row in map(dict, responses)
     ]
     # Of what a row holds besides, nothing is shown.
-    columns = _COLUMNS | _of_trials(study, rows["answers"])
+    columns = _COLUMNS | _of_trials(study, rows.pop("details"))
     tables = {name: pd.DataFrame(rows[name], columns=list(columns[name])) for name in rows}
     shown = {row["materials"]: row["content"] for row in sessions if row["content"]}
     return Collected(**tables, materials=shown)
@@ -207,10 +206,20 @@ def _of_sessions(
     blocks: Mapping[str, list[sqlite3.Row]],
 ) -> dict[str, list[dict[str, Any]]]:
     """Return the rows of the tables that are made of sessions and answers."""
+    shown = study.presentation
     first: dict[str, dict[str, dict[str, Any]]] = defaultdict(dict)
     rows: dict[str, list[dict[str, Any]]] = {
         name: []
-        for name in ("choices", "answers", "words", "practice", "checks", "sessions", "conflicts")
+        for name in (
+            "choices",
+            "answers",
+            "words",
+            "details",
+            "practice",
+            "checks",
+            "sessions",
+            "conflicts",
+        )
     }
     for row in answers:
         answer = {**dict(row), "received_at": _iso(row["received_at"])}
@@ -218,7 +227,6 @@ def _of_sessions(
             rows["conflicts"].append({**answer, "participant": names[answer["session"]]})
         else:
             first[answer["session"]][answer["trial"]] = answer
-    pairs = isinstance(study.presentation, TwoSentences)
     for session in sessions:
         own = first[session["session"]]
         person = {"participant": names[session["session"]], "group": session["group_number"]}
@@ -226,51 +234,58 @@ def _of_sessions(
             study.design.trials[session["assignment"]], blocks.get(session["session"], [])
         )
         answered, tests = [], []
+        catch: list[bool] = []
         for trial in (*study.practice_trials, *trials):
             if trial.trial not in own:
                 continue
             answer = own[trial.trial]
+            choice, expected = answer["choice"], trial.expected
+            right = None if expected is None else shown.is_right(choice, expected)
+            tested = {**answer, **person, "expected": expected, "right": right}
             if trial.kind == "practice":
-                rows["practice"].append({**answer, **person, **_right(trial, answer)})
-            elif trial.kind == "attention":
-                tests.append({**answer, **person, **_right(trial, answer)})
-            elif pairs:
-                answered.append(_choice(person, session, trial, answer, study.trial.levels))
-            else:
-                place = _place(person, session, trial, answer)
-                details = study.presentation.columns(answer["detail"])
-                tested = _right(trial, answer)
-                answered.append({**details, **trial.row, **trial.shown, **place, **tested})
-                rows["words"] += [
-                    {**answered[-1], "position": number, "word": word, "rt_ms": rt}
-                    for number, (word, rt) in enumerate(
-                        study.presentation.words(answer["detail"]), start=1
-                    )
-                ]
-        rows["choices" if pairs else "answers"] += answered
+                rows["practice"].append(tested)
+                continue
+            if trial.kind == "attention":
+                tests.append(tested)
+                continue
+            if right is not None:
+                catch.append(right)
+            details = shown.details(answer["detail"])
+            place = _place(person, session, trial, answer)
+            rows["details"] += [{**person, "name": name} for name in details]
+            line = {**details, **trial.row, **trial.shown, **place}
+            line |= _pair(trial) if shown.pair else {"expected": expected, "right": right}
+            if shown.pair:
+                line["rating"] = shown.rating(choice, str(trial.side_1))
+            answered.append(line)
+            rows["words"] += [
+                {**answered[-1], "position": number, "word": word, "rt_ms": rt}
+                for number, (word, rt) in enumerate(shown.words(answer["detail"]), start=1)
+            ]
+        rows["choices" if shown.pair else "answers"] += answered
         rows["checks"] += tests
-        rows["sessions"].append(_session(trials, person, session, answered, tests))
+        rows["sessions"].append(_session(trials, person, session, len(answered), catch, tests))
     return rows
 
 
-def _of_trials(study: Study, answers: Iterable[Mapping[str, Any]]) -> dict[str, tuple[str, ...]]:
+def _of_trials(study: Study, details: Iterable[Mapping[str, Any]]) -> dict[str, tuple[str, ...]]:
     """Return the columns of choices and answers, of which a study has one, and of words."""
-    pairs = isinstance(study.presentation, TwoSentences)
-    known = (*CHOICES, *_EXTRA, "catch") if pairs else (*_OF_ANSWERS, "participant")
+    pair = study.presentation.pair
+    known = (*CHOICES, *_EXTRA) if pair else _OF_ANSWERS
+    unlisted = {*known, "catch"} if pair else {*known, "participant"}
     of_design = (*study.design.columns, *(() if study.adaptive is None else ISSUED_WITH))
-    others = [column for column in of_design if column not in known]
-    if pairs:
-        return {"choices": (*CHOICES, *_EXTRA, *others), "answers": (), "words": _COLUMNS["words"]}
-    listed = (*_OF_ANSWERS, *others)
+    others = [column for column in of_design if column not in unlisted]
+    listed = (*known, *others)
     givers: dict[str, set[str]] = defaultdict(set)
-    for row in answers:
-        for name in row.keys() - {*listed}:
-            givers[name].add(row["participant"])
+    for detail in details:
+        if detail["name"] not in listed:
+            givers[detail["name"]].add(detail["participant"])
     # Of the answers' details, which a page can name as it likes, those that most people gave.
-    details = sorted(givers, key=lambda name: (-len(givers[name]), name))[:_MOST_DETAILS]
+    names = sorted(givers, key=lambda name: (-len(givers[name]), name))[:_MOST_DETAILS]
     shown = {*study.presentation.needed, *study.presentation.optional}
-    of_words = (*_COLUMNS["words"], *(name for name in others if name not in shown))
-    return {"choices": (), "answers": (*listed, *details), "words": of_words}
+    of_words = (*_COLUMNS["words"], *(n for n in others if n not in shown and not pair))
+    main: dict[str, tuple[str, ...]] = {"choices": (), "answers": ()}
+    return main | {"choices" if pair else "answers": (*listed, *names), "words": of_words}
 
 
 def _place(
@@ -288,11 +303,6 @@ def _place(
     }
 
 
-def _right(trial: Trial, answer: Mapping[str, Any]) -> dict[str, Any]:
-    right = None if trial.expected is None else is_right(answer["choice"], trial.expected)
-    return {"expected": trial.expected, "right": right}
-
-
 def _iso(seconds: float | None) -> str | None:
     """Return a time of the server, ISO 8601 in UTC."""
     if seconds is None:
@@ -300,25 +310,16 @@ def _iso(seconds: float | None) -> str | None:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
 
 
-def _choice(
-    person: Mapping[str, Any],
-    session: sqlite3.Row,
-    trial: Trial,
-    answer: Mapping[str, Any],
-    levels: int,
-) -> dict[str, Any]:
-    side = str(trial.side_1)
-    left = side == "left"
+def _pair(trial: Trial) -> dict[str, Any]:
+    """Return what the table of choices says of the pair that a trial showed."""
+    left = trial.side_1 == "left"
     return {
-        **trial.row,
-        **_place(person, session, trial, answer),
         "sentence_1": trial.shown["left" if left else "right"],
         "sentence_2": trial.shown["right" if left else "left"],
         "model_1": trial.row.get("model_1") or None,
         "model_2": trial.row.get("model_2") or None,
-        "rating": rating_of(answer["choice"], side, levels),
         "expected": None if trial.expected is None else 1,
-        "side_1": side,
+        "side_1": trial.side_1,
     }
 
 
@@ -332,11 +333,10 @@ def _session(
     trials: Iterable[Trial],
     person: Mapping[str, Any],
     session: sqlite3.Row,
-    choices: list[dict[str, Any]],
+    n_answered: int,
+    catch: list[bool],
     checks: list[dict[str, Any]],
 ) -> dict[str, Any]:
-    catch = [row for row in choices if row["expected"] is not None]
-    right = sum(row["rating"] < 0 if "rating" in row else bool(row["right"]) for row in catch)
     versions = {} if session["content"] is None else json.loads(session["content"])
     last = session["finished_at"] or session["last_at"]
     return {
@@ -349,8 +349,8 @@ def _session(
         "finished_at": _iso(session["finished_at"]),
         "minutes": round(max(0.0, last - session["started_at"]) / 60, 2),
         "n_trials": sum(trial.kind == "choice" for trial in trials),
-        "n_answered": len(choices),
-        "catch_right": right,
+        "n_answered": n_answered,
+        "catch_right": sum(catch),
         "catch_shown": len(catch),
         "checks_right": sum(row["right"] for row in checks),
         "checks_shown": len(checks),

@@ -18,7 +18,6 @@ from typing import Any
 import jinja2
 
 from contstim.errors import OutputError
-from contstim.experiment.presentations import is_right
 from contstim.experiment.schema import session_code
 from contstim.experiment.study import Study
 from contstim.experiment.vendor import page_version
@@ -134,7 +133,8 @@ def _session(
     right: dict[str, list[bool]] = {"choice": [], "attention": []}
     for trial in trials:
         if trial.expected is not None and trial.trial in counted.choices:
-            right[trial.kind].append(is_right(counted.choices[trial.trial], trial.expected))
+            choice = counted.choices[trial.trial]
+            right[trial.kind].append(study.presentation.is_right(choice, trial.expected))
     return {
         "session": row["session"],
         "code": session_code(row["session"]),

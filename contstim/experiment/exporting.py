@@ -21,7 +21,6 @@ from contstim.errors import InputError, ValidationError
 from contstim.experiment.collected import Collected
 from contstim.experiment.messages import EVENT_KINDS
 from contstim.experiment.options import OUTCOMES
-from contstim.experiment.presentations import OwnModule
 from contstim.experiment.study import Study
 from contstim.experiment.trials import numbered_by, record_path
 from contstim.files import json_value, write_whole
@@ -181,7 +180,7 @@ def data_dictionary(study: Study, tables: Iterable[pd.DataFrame]) -> dict[str, C
         "choice": Column(
             f"what was chosen: {shown.answers}",
             "integer",
-            levels=() if isinstance(shown, OwnModule) else _all_choices(study),
+            levels=_all_choices(study),
         ),
         "item": Column("number of the sentences in the design", "integer", least=1)
         if numbered_by(study.design.columns) == "item"
@@ -290,8 +289,9 @@ def write_psychds(study: Study, collected: Collected, folder: Path) -> None:
     write_whole(folder / "dataset_description.json", text)
     write_whole(folder / "README.md", _readme(study, files))
     trials = record_path(study.folder / "trials.csv").name
-    module = [] if study.module is None else [study.presentation.module]
-    sources = ("study.toml", "texts.toml", study.consent.file, "trials.csv", trials, *module)
+    if study.module is not None:
+        write_whole(folder / "materials" / study.presentation.module, study.module)
+    sources = ("study.toml", "texts.toml", study.consent.file, "trials.csv", trials)
     for source in sources:
         path = study.folder / source
         if path.exists():

@@ -1,10 +1,10 @@
 """What the page is given, and what it sends.
 
 It is given JSON values, everything that it needs for one session. It never learns which side is
-sentence 1: it sends a choice by side, and `rating_of` turns it into a rating where the data are
-collected. A bundle of a static page or a JATOS study is made with an empty session id, which the
-page fills with one of its own. What it sends is checked: every field has a type, a range and a
-length.
+sentence 1: it sends a choice by side, and `Presentation.rating` turns it into a rating where the
+data are collected. A bundle of a static page or a JATOS study is made with an empty session id,
+which the page fills with one of its own. What it sends is checked: every field has a type, a range
+and a length.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pydantic import AfterValidator, Field
 
 from contstim.errors import InputError
 from contstim.experiment.options import OUTCOMES, StudySettings
-from contstim.experiment.presentations import is_right, read_detail
+from contstim.experiment.presentations import PRESENTATIONS, read_detail
 from contstim.experiment.study import Study
 from contstim.experiment.trials import Trial, issued
 from contstim.experiment.vendor import page_version
@@ -381,7 +381,7 @@ def page_checks(study: Study, assignment: int) -> dict[str, Any] | None:
         failed += [
             fnv1a(f"{salt}:{trial.page_id}:{choice}")
             for choice in choices
-            if not is_right(choice, str(trial.expected))
+            if not study.presentation.is_right(choice, str(trial.expected))
         ]
     at_once = study.session.end_at_once
     return {"failed": sorted(failed), "salt": salt, "from": enough, "at_once": at_once}
@@ -463,11 +463,13 @@ def keep_materials(connection: sqlite3.Connection, study: Study) -> str:
 
 
 def _content(study: Study) -> str:
+    package = PRESENTATIONS.package(study.trial.presentation)
     content: dict[str, Any] = {
         "contstim": version("contstim"),
         "page": page_version(),
         "texts": dict(study.texts),
         **({} if study.module is None else {"module": study.module}),
+        **({"package": package} if package else {}),
         **({} if study.adaptive is None else {"adaptive": asdict(study.adaptive)}),
     }
     # Where participants come from says nothing of what they are shown.

@@ -11,11 +11,12 @@ from importlib.resources import as_file, files
 from pathlib import Path
 
 from contstim.errors import InputError, UnknownNameError
-from contstim.experiment.options import PRESENTATIONS, TrialOptions
-from contstim.experiment.presentations import presentation_of
+from contstim.experiment.options import TrialOptions
+from contstim.experiment.presentations import PRESENTATIONS, Presentation, presentation_of
 from contstim.experiment.study import LANGUAGES, Study, default_source, read_study
 from contstim.experiment.trials import (
     read_design,
+    read_row,
     read_rows,
     record_path,
     write_record,
@@ -30,8 +31,7 @@ _LAID_OUT = ("participant", "group", "trial", "stimulus")
 _CONSENT = """\
 You are invited to take part in a study on language by [[the researchers and their institution]].
 
-You will see pairs of sentences and say which of the two you are more likely to come across. \
-This takes about [[number]] minutes. [[What participants receive.]]
+{task} This takes about [[number]] minutes. [[What participants receive.]]
 
 We store your answers, how long they took, whether the page was left meanwhile, whether you used \
 keyboard, mouse or touch, and the kind of your browser, the size of its window and its time zone. \
@@ -43,43 +43,6 @@ Taking part is voluntary. You can stop at any time by closing the page, without 
 
 Questions: [[name and address]]. Approval: [[board and number]].
 """
-
-
-_TITLES = {
-    "choice": "Which sentence is more likely?",
-    "rating": "How likely are these sentences?",
-    "reading": "Reading sentences",
-}
-
-_PRACTICE = {
-    "choice": """\
-[[practice]]
-left = "The dog barked at the postman."
-right = "The postman barked dog the at."
-expected = "left"
-
-[[practice]]
-left = "We painted the kitchen a quick blue."
-right = "We painted the kitchen a quiet blue."
-expected = "right"
-""",
-    "rating": """\
-[[practice]]
-sentence = "The dog barked at the postman."
-
-[[practice]]
-sentence = "The postman barked dog the at."
-""",
-    "reading": """\
-[[practice]]
-sentence = "The dog that lives next door barked at the postman."
-question = "Did the postman bark?"
-expected = "no"
-
-[[practice]]
-sentence = "We painted the kitchen a quiet blue before the guests arrived."
-""",
-}
 
 
 def example_study(folder: Path) -> Study:
@@ -106,6 +69,7 @@ class _StudyPreset:
     catch: int
     settings: Mapping[str, str]
     texts: Mapping[str, str]
+    presentation: str = "choice"
 
 
 #: Golan, Siegelman, Kriegeskorte & Baldassano (2023), Nature Machine Intelligence 5, 952-964,
@@ -188,13 +152,14 @@ def new_study(
         raise InputError(
             f"the wording of {preset} is English; leave out the language or the preset"
         )
-    if preset is not None and presentation != "choice":
+    like = _StudyPreset(0, {}, {}, presentation) if preset is None else STUDY_PRESETS[preset]
+    if presentation != like.presentation:
         raise InputError(f"{preset} showed pairs; leave out the presentation or the preset")
     folder, trials = Path(folder), Path(trials)
-    like = _StudyPreset(0, {}, {}) if preset is None else STUDY_PRESETS[preset]
+    shown = presentation_of(TrialOptions(presentation))
     check_empty_folder(folder)
     # Says what is wrong before anything is written.
-    read_design(trials, presentation=presentation_of(TrialOptions(presentation)))
+    read_design(trials, presentation=shown)
     name = os.path.basename(os.path.realpath(folder))  # a loop of links has no Path.resolve()
     name = re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-_")[:64] or "study"
     template = (files("contstim.experiment") / "template.toml").read_text("utf-8")
@@ -207,21 +172,26 @@ def new_study(
         "presentation": f'"{presentation}"',
         **like.settings,
     }
-    practice, title = _PRACTICE[presentation], _TITLES[presentation]
-    template = _changed(template, own).replace("{practice}", practice, 1)
-    template = template.replace("{title}", title, 1).replace("{name}", json.dumps(name), 1)
+    template = _changed(template, own).replace("{practice}", shown.practice, 1)
+    template = template.replace("{title}", shown.title, 1).replace("{name}", json.dumps(name), 1)
     contents = {"trials.csv": table.encode()}
     if record.is_file():
         contents[record_path(folder / "trials.csv").name] = record.read_bytes()
-    contents["consent.md"] = _CONSENT.encode()
-    contents["texts.toml"] = _changed(default_source(language), texts).encode()
+    contents["consent.md"] = _CONSENT.format(task=shown.task).encode()
+    own_texts = "".join(
+        f"{key} = {json.dumps(text, ensure_ascii=False)}\n"
+        for key, text in shown.wording_in(language).items()
+    )
+    contents["texts.toml"] = (_changed(default_source(language), texts) + own_texts).encode()
     contents |= {target: source.read_bytes() for target, source in (more or {}).items()}
     contents["study.toml"] = (template + tables).encode()
     write_folder(folder, contents)
     return read_study(folder)
 
 
-def sentence_trials(path: Path, participants: int, seed: int = 0) -> list[dict[str, str]]:
+def sentence_trials(
+    path: Path, participants: int, seed: int = 0, presentation: Presentation | None = None
+) -> list[dict[str, str]]:
     """Lay out trials of single sentences in a Latin square.
 
     Every participant sees each item once, in one of its conditions; each condition of an item is
@@ -237,6 +207,8 @@ def sentence_trials(path: Path, participants: int, seed: int = 0) -> list[dict[s
         How many participants, of equally many lists as there are conditions, in turn.
     seed
         Of the orders.
+    presentation
+        How they are shown, which the sentences must fit, if given.
 
     Returns
     -------
@@ -266,6 +238,11 @@ def sentence_trials(path: Path, participants: int, seed: int = 0) -> list[dict[s
         if any(one["condition"] == condition for one in conditions):
             raise InputError(f"{path}: item {item} has condition {condition!r} twice")
         conditions.append({**row, "item": item, "condition": condition, "stimulus": str(number)})
+        try:
+            if presentation is not None:
+                read_row(conditions[-1], presentation)
+        except InputError as error:
+            raise InputError(f"{path}, row {number}: {error}") from None
     n_lists = max(map(len, items.values()))
     for item, conditions in items.items():
         if len(conditions) not in (1, n_lists):
@@ -289,7 +266,13 @@ def sentence_trials(path: Path, participants: int, seed: int = 0) -> list[dict[s
     return laid_out
 
 
-def write_sentence_trials(path: Path, folder: Path, participants: int, seed: int = 0) -> Path:
+def write_sentence_trials(
+    path: Path,
+    folder: Path,
+    participants: int,
+    seed: int = 0,
+    presentation: Presentation | None = None,
+) -> Path:
     """Write what `sentence_trials` lays out, with a record of how, and return the table's place.
 
     Raises
@@ -299,7 +282,7 @@ def write_sentence_trials(path: Path, folder: Path, participants: int, seed: int
     OutputError
         If the place cannot be written to.
     """
-    rows = sentence_trials(path, participants, seed)
+    rows = sentence_trials(path, participants, seed, presentation)
     trials = folder / "trials.csv"
     write_trials(trials, rows, list(rows[0]))
     write_record(trials, {"participants": participants, "seed": seed})

@@ -148,10 +148,6 @@ class SessionOptions:
         return sorted({number for number in (*regular, *self.break_after) if number < n_trials})
 
 
-#: How trials can be shown, besides by a module of the study's own.
-PRESENTATIONS = ("choice", "rating", "reading")
-
-
 @settings
 class TrialOptions:
     """``[trial]``: how a trial is shown and asked about.
@@ -160,15 +156,17 @@ class TrialOptions:
     ----------
     presentation
         ``choice``: which of two sentences; ``rating``: one sentence on a scale; ``reading``:
-        self-paced reading, with a question afterwards where the design has one. Or a module of
-        JavaScript in the study's folder, such as ``mine.js``.
+        self-paced reading, with a question afterwards where the design has one; or one that an
+        installed package brings (see `PRESENTATIONS`). Or a module of JavaScript in the study's
+        folder, such as ``mine.js``.
     levels
         Of a choice, levels of confidence for each sentence: 3 for six buttons, 1 for a forced
         choice.
     points
         Of a rating, points of the scale.
     columns
-        Columns of the design that a module of the study's own is given.
+        Columns of the design that a module of the study's own is given; without any it is given
+        pairs.
     progress
         Where the page says how far the session is: ``top`` or ``foot``.
     """
@@ -178,19 +176,6 @@ class TrialOptions:
     points: Annotated[int, Field(ge=2, le=9)] = 7
     columns: Several[Annotated[str, _text_of(64)]] = ()
     progress: Annotated[str, one_of(("top", "foot"), "trial.progress")] = "top"
-
-    def __post_init__(self) -> None:
-        own = re.fullmatch(r"[A-Za-z0-9_-]{1,64}\.js", self.presentation)
-        if not own and self.presentation not in PRESENTATIONS:
-            raise InputError(
-                f"trial.presentation is {self.presentation!r}; give one of "
-                f"{', '.join(PRESENTATIONS)}, or a file of the study's folder such as 'mine.js'"
-            )
-        if bool(own) != bool(self.columns):
-            raise InputError(
-                f"trial.columns is {list(self.columns)} with presentation {self.presentation!r}; "
-                "give the columns that a module of your own shows, and no others"
-            )
 
 
 @settings

@@ -1,7 +1,7 @@
-"""How a trial is shown and answered: two sentences, one to rate, one to read, or a study's own way.
+"""How a trial is shown and answered: two sentences, one to rate, one to read, or another way.
 
-Each is a module of the page's scripts (``page/presentations``; its interface is `Presentation` in
-``page/types.d.ts``) and a class here, which says what a trial of it holds and checks the answers.
+Each is a module of JavaScript (its interface is `Presentation` in ``page/types.d.ts``) and a class
+here, which says what a trial of it holds, checks the answers, and has the words of a new study.
 """
 
 from __future__ import annotations
@@ -9,22 +9,27 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from inspect import getfile
 from math import isfinite
+from pathlib import Path
 from typing import Any, ClassVar, TypeGuard
 
 from contstim.errors import InputError
 from contstim.experiment.options import TrialOptions
+from contstim.experiment.vendor import PAGE
 from contstim.files import json_value
+from contstim.plugins import Registry
 
 _YES_NO = {"yes": 1, "no": 2}
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")  # as JSON writes one
 _LONGEST_MS = 1e10
 _COLUMN = re.compile(r"\w{1,64}")  # what a module of one's own may name one
+_OWN = re.compile(r"[A-Za-z0-9_-]{1,64}\.js")
 _SINGLE_TEXTS = {"practice_again": "single_again", "debrief_text": "single_debrief"}
 
 
 class Presentation:
-    """How the trials of a study are shown.
+    """How the trials of a study are shown; by default one sentence, answered by a whole number.
 
     Parameters
     ----------
@@ -34,20 +39,45 @@ class Presentation:
     Attributes
     ----------
     module
-        The page's module, relative to its scripts; a study's own is in the study's folder.
+        The module of JavaScript: one of the page's, relative to its scripts, or a file beside the
+        one in which the class stands.
+    pair
+        Whether a trial is a pair of sentences, whose answers are rows of ``choices.csv``.
     needed, optional
-        What is shown of a trial: columns of the design's table, keys of practice and checks.
+        What is shown of a trial: keys of practice and checks and, but of a pair, columns of the
+        design's table.
     texts
         Texts of the page that it has of its own, by the keys in whose place they are shown.
+    wording
+        Such texts where they do not come with contstim, by their keys, and by language; there must
+        be English.
+    title, task, practice
+        Of a new study: its title, what its consent form says of the trials, and its practice as
+        tables ``[[practice]]``.
     answers
         What can be chosen, for messages.
+    timed
+        Names of milliseconds in an answer's detail that are columns of its table; if None, all its
+        texts and numbers are, as ``detail_NAME``.
     """
 
     module: str
+    pair: ClassVar[bool] = False
     needed: tuple[str, ...] = ("sentence",)
     optional: tuple[str, ...] = ()
     texts: ClassVar[Mapping[str, str]] = {}
+    wording: ClassVar[Mapping[str, Mapping[str, str]]] = {}
+    title = "How likely are these sentences?"
+    task = "You will see sentences and say how likely you are to come across each of them."
+    practice = """\
+[[practice]]
+sentence = "The dog barked at the postman."
+
+[[practice]]
+sentence = "The postman barked dog the at."
+"""
     answers = "a whole number"
+    timed: ClassVar[Sequence[str] | None] = None
 
     def __init__(self, options: TrialOptions) -> None:
         self._options = options
@@ -57,13 +87,48 @@ class Presentation:
         """What makes answers mean the same; data are of one scale only."""
         return self.module
 
+    def file(self, study: Path) -> Path:
+        """Return where the module lies, of a study whose folder is given."""
+        shared = PAGE / self.module
+        return shared if shared.is_file() else Path(getfile(type(self))).with_name(self.module)
+
+    def wording_in(self, language: str) -> Mapping[str, str]:
+        """Return the texts of its own, by their keys, in a language or else in English."""
+        return self.wording.get(language, self.wording.get("en", {}))
+
     def choices(self, shown: Mapping[str, str]) -> Sequence[int] | None:
         """Return what can be chosen in a trial; None for any whole number."""
         return None
 
+    def rating(self, choice: int, side_1: str) -> float:
+        """Turn a choice of a pair into a rating, from -2.5 (sure of sentence 1) to 2.5.
+
+        Parameters
+        ----------
+        choice
+            One of `choices`, the least for sure of the left sentence; their ratings are equally far
+            apart.
+        side_1
+            Where sentence 1 stood, ``left`` or ``right``.
+
+        Raises
+        ------
+        InputError
+            If there is no such choice.
+        """
+        offered = sorted(self.choices({}) or ())
+        if type(choice) is not int or choice not in offered:
+            raise InputError(f"choice is {choice!r}; it is one of {', '.join(map(str, offered))}")
+        rating = round(5 * offered.index(choice) / (len(offered) - 1) - 2.5, 6)
+        return rating if side_1 == "left" else -rating
+
     def expectations(self, shown: Mapping[str, str]) -> Sequence[str] | None:
         """Return what `expected` can be of a trial; None for any whole number."""
         return None
+
+    def is_right(self, choice: int, expected: str) -> bool:
+        """Return whether a choice is what was expected."""
+        return choice == int(expected)
 
     def check_expected(self, shown: Mapping[str, str], expected: str) -> None:
         """Refuse an expectation that no answer can meet.
@@ -91,22 +156,55 @@ class Presentation:
         offered = self.choices(shown)
         if offered is not None and choice not in offered:
             raise InputError(f"choice is {choice}; it is one of {', '.join(map(str, offered))}")
+        if abs(choice) > 10**9:  # no column of whole numbers would hold it
+            raise InputError(f"choice is {choice}; give at most nine digits")
 
-    def columns(self, detail: str) -> dict[str, str | int | float]:
+    def details(self, detail: str) -> dict[str, str | int | float]:
         """Return what of an answer's detail becomes columns of its table, by their names."""
-        return {}
+        given = read_detail(detail)
+        if self.timed is not None:
+            return {name: time for name in self.timed if _is_time(time := given.get(name))}
+        return {
+            f"detail_{name}": value
+            for name, value in given.items()
+            if isinstance(value, str | int | float) and _COLUMN.fullmatch(name)
+        }
 
     def words(self, detail: str) -> list[tuple[str, float]]:
-        """Return the words that an answer's detail has, and the milliseconds of each."""
-        return []
+        """Return the words that an answer's detail has, and the milliseconds of each.
+
+        They are there where the detail is as that of ``reading``.
+        """
+        try:
+            return _words(detail)
+        except InputError:
+            return []
 
 
 class TwoSentences(Presentation):
     """Two sentences with levels of confidence for each (``choice``)."""
 
     module = "presentations/choice.js"
+    pair = True
     needed = ("left", "right")
+    title = "Which sentence is more likely?"
+    task = (
+        "You will see pairs of sentences and say which of the two you are more likely to come "
+        "across."
+    )
+    practice = """\
+[[practice]]
+left = "The dog barked at the postman."
+right = "The postman barked dog the at."
+expected = "left"
+
+[[practice]]
+left = "We painted the kitchen a quick blue."
+right = "We painted the kitchen a quiet blue."
+expected = "right"
+"""
     answers = "-levels (left, surest) to levels (right, surest), never 0"
+    timed: ClassVar[Sequence[str] | None] = ()
 
     @property
     def scale(self) -> str:
@@ -122,6 +220,10 @@ class TwoSentences(Presentation):
         """Return the sides."""
         return ("left", "right")
 
+    def is_right(self, choice: int, expected: str) -> bool:
+        """Return whether a choice is of the side that was expected."""
+        return (choice < 0) == (expected == "left")
+
 
 class OneSentence(Presentation):
     """One sentence, rated from 1 to the number of points (``rating``)."""
@@ -133,6 +235,7 @@ class OneSentence(Presentation):
         **_SINGLE_TEXTS,
     }
     answers = "1 (lowest) to the number of points"
+    timed = ()
 
     @property
     def scale(self) -> str:
@@ -163,7 +266,19 @@ class SelfPacedReading(Presentation):
         "trial_prompt": "reading_prompt",
         **_SINGLE_TEXTS,
     }
+    title = "Reading sentences"
+    task = "You will read sentences word by word and answer questions about some of them."
+    practice = """\
+[[practice]]
+sentence = "The dog that lives next door barked at the postman."
+question = "Did the postman bark?"
+expected = "no"
+
+[[practice]]
+sentence = "We painted the kitchen a quiet blue before the guests arrived."
+"""
     answers = "1 for yes, 2 for no; 0 without a question"
+    timed = ("question_rt_ms",)
 
     def choices(self, shown: Mapping[str, str]) -> Sequence[int]:
         """Return yes and no, where there is a question."""
@@ -173,60 +288,73 @@ class SelfPacedReading(Presentation):
         """Return yes and no, where there is a question."""
         return tuple(_YES_NO) if shown.get("question") else ()
 
+    def is_right(self, choice: int, expected: str) -> bool:
+        """Return whether yes or no was expected and chosen."""
+        return choice == _YES_NO[expected]
+
     def check_answer(self, shown: Mapping[str, str], choice: int, detail: str) -> None:
         """Refuse an answer without a time for each word."""
         super().check_answer(shown, choice, detail)
-        self.words(detail)
-
-    def columns(self, detail: str) -> dict[str, str | int | float]:
-        """Return the time of the question, where there was one."""
-        time = read_detail(detail).get("question_rt_ms")
-        return {"question_rt_ms": time} if _is_time(time) else {}
-
-    def words(self, detail: str) -> list[tuple[str, float]]:
-        """Return the words that were read, and for how many milliseconds each."""
-        return _words(detail)
+        _words(detail)
 
 
 class OwnModule(Presentation):
-    """A module in the study's folder; the choice is any whole number, the detail any JSON value."""
+    """A module in the study's folder, which is given some columns; any whole number answers."""
 
     def __init__(self, options: TrialOptions) -> None:
         super().__init__(options)
         self.module, self.needed = options.presentation, options.columns
 
-    def check_answer(self, shown: Mapping[str, str], choice: int, detail: str) -> None:
-        """Refuse a choice that no column of whole numbers holds."""
-        if abs(choice) > 10**9:
-            raise InputError(f"choice is {choice}; give at most nine digits")
+    def file(self, study: Path) -> Path:
+        """Return where the module lies, in the study's folder."""
+        return study / self.module
 
-    def columns(self, detail: str) -> dict[str, str | int | float]:
-        """Return all texts and numbers that have a plain name, as ``detail_NAME``."""
-        return {
-            f"detail_{name}": value
-            for name, value in read_detail(detail).items()
-            if isinstance(value, str | int | float) and _COLUMN.fullmatch(name)
-        }
 
-    def words(self, detail: str) -> list[tuple[str, float]]:
-        """Return the words that were read, where the detail is as that of ``reading``."""
-        try:
-            return _words(detail)
-        except InputError:
-            return []
+class OwnPair(TwoSentences):
+    """A module in the study's folder that shows pairs, with the levels of ``choice``."""
+
+    timed = None
+
+    def __init__(self, options: TrialOptions) -> None:
+        super().__init__(options)
+        self.module = options.presentation
+
+    def file(self, study: Path) -> Path:
+        """Return where the module lies, in the study's folder."""
+        return study / self.module
+
+
+#: Ways to show a trial, but for modules of a study's own.
+PRESENTATIONS: Registry[type[Presentation]] = Registry(
+    "presentation",
+    "contstim.presentations",
+    {"choice": TwoSentences, "rating": OneSentence, "reading": SelfPacedReading},
+    Presentation,
+)
 
 
 def presentation_of(options: TrialOptions) -> Presentation:
-    """Return how trials are shown by the options of a study."""
-    known = {"choice": TwoSentences, "rating": OneSentence, "reading": SelfPacedReading}
-    return known.get(options.presentation, OwnModule)(options)
+    """Return how trials are shown by the options of a study.
 
-
-def is_right(choice: int, expected: str) -> bool:
-    """Return whether a choice is what was expected: a side, yes or no, or a number."""
-    if expected in ("left", "right"):
-        return (choice < 0) == (expected == "left")
-    return choice == (_YES_NO[expected] if expected in _YES_NO else int(expected))
+    Raises
+    ------
+    InputError
+        If there is no such presentation, or it has columns and shows none of its own.
+    """
+    name = options.presentation
+    if _OWN.fullmatch(name):
+        return (OwnModule if options.columns else OwnPair)(options)
+    if name not in PRESENTATIONS:
+        raise InputError(
+            f"trial.presentation is {name!r}; give one of {', '.join(PRESENTATIONS)}, or a file of "
+            "the study's folder such as 'mine.js'"
+        )
+    if options.columns:
+        raise InputError(
+            f"trial.columns is {list(options.columns)} with presentation {name!r}; leave it out, "
+            "only modules of a study's own have columns"
+        )
+    return PRESENTATIONS[name](options)
 
 
 def read_detail(detail: str) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from contstim.experiment.messages import (
     read_responses,
 )
 from contstim.experiment.options import AllocationOptions
-from contstim.experiment.presentations import Presentation, is_right
+from contstim.experiment.presentations import Presentation
 from contstim.experiment.schema import MOST_RESPONSES, insert
 from contstim.experiment.study import Study
 from contstim.experiment.trials import Trial, issued, session_trials
@@ -391,6 +391,7 @@ def outcome_of(
         "questions": [q.name for q in study.questions if q.admit and q.name not in responses],
     }
     checks = [t for t in trials if t.kind == "attention" and t.trial in choices]
+    is_right = study.presentation.is_right
     failed = sum(not is_right(choices[trial.trial], str(trial.expected)) for trial in checks)
     enough = study.session.failed_checks_from
     too_many = bool(enough) and failed >= enough

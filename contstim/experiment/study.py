@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from contstim.errors import InputError, require_known
 from contstim.experiment.options import AttentionCheck, PracticeTrial, StudySettings
-from contstim.experiment.presentations import OwnModule, Presentation, TwoSentences, presentation_of
+from contstim.experiment.presentations import Presentation, presentation_of
 from contstim.experiment.trials import Design, Trial, practice_trials, read_design
+from contstim.experiment.vendor import PAGE
 from contstim.files import digest, digest_of
 from contstim.settings import build, read_toml
 
@@ -50,17 +51,20 @@ def default_texts() -> dict[str, str]:
     return {key: text.strip() for key, text in _parsed(default_source()).items()}
 
 
-def read_texts(path: Path) -> dict[str, str]:
-    """Read a file of texts over the English ones.
+def read_texts(path: Path, presentation: Presentation) -> dict[str, str]:
+    """Read a file of texts, where there is one, over the English ones.
 
     Raises
     ------
     InputError
         Naming file and key: a key that no page uses, something that is no text, a text that is
-        empty or names something in braces that the page cannot fill in there.
+        empty or names something in braces that the page cannot fill in there. Also if the
+        presentation lacks a text of its own.
     """
-    texts = default_texts()
-    for key, text in read_toml(path).items():
+    texts = {**default_texts(), **presentation.wording_in("en")}
+    for key in presentation.texts.values():
+        require_known("text of the presentation", key, texts)
+    for key, text in read_toml(path).items() if path.exists() else ():
         if _RETIRED.fullmatch(key):
             continue
         require_known(f"text in {path}", key, texts)
@@ -94,7 +98,7 @@ class Study(StudySettings):
     folder
         Where all this was read from.
     module
-        The text of the presentation's module, if it is the study's own.
+        The text of the presentation's module, if it is none of the page's own.
     adaptive
         How trials are chosen while the study runs; None in a fixed design.
     """
@@ -106,7 +110,7 @@ class Study(StudySettings):
     module: str | None = None
     adaptive: AdaptivePlan | None = None
 
-    @property
+    @cached_property
     def presentation(self) -> Presentation:
         """How trials are shown."""
         return presentation_of(self.trial)
@@ -200,15 +204,15 @@ def read_study(folder: str | Path) -> Study:
             _check_shown(presentation, one, f"{path}: [[{name}]] {number}")
     design = read_design(folder / "trials.csv", options.attention, presentation)
     texts = folder / "texts.toml"
-    own = isinstance(presentation, OwnModule)
+    module = presentation.file(folder)
     study = Study(
         **{item.name: getattr(options, item.name) for item in fields(StudySettings)}
         | {"adaptive": plan},
         consent_text=_consent(folder, options.consent.file),
-        texts=read_texts(texts) if texts.exists() else default_texts(),
+        texts=read_texts(texts, presentation),
         design=design,
         folder=folder,
-        module=_module(folder / presentation.module) if own else None,
+        module=None if module.is_relative_to(PAGE) else _module(module),
     )
     check_places(study, design)
     _check_adaptive(study)
@@ -239,11 +243,11 @@ def _check_adaptive(study: Study) -> None:
                 )
     if plan is None:
         return
-    ratings = plan.link.n_answers
-    if ratings not in (2, 2 * study.trial.levels):
+    ratings, offered = plan.link.n_answers, len(study.presentation.choices({}) or ())
+    if ratings not in (2, offered):
         raise InputError(
             f"adaptive.link.thresholds make {ratings} ratings, and trial.levels is "
-            f"{study.trial.levels}, which makes {2 * study.trial.levels}; change one"
+            f"{study.trial.levels}, which makes {offered}; change one"
         )
 
 
@@ -252,7 +256,7 @@ def _plan(table: object, presentation: Presentation) -> AdaptivePlan:
     from contstim.adaptive.conduct import AdaptivePlan
 
     plan = build(AdaptivePlan, table, "adaptive")
-    if not isinstance(presentation, TwoSentences):
+    if not presentation.pair:
         raise InputError("[adaptive] chooses pairs; leave trial.presentation at 'choice'")
     return plan
 

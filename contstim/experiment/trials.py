@@ -13,12 +13,13 @@ from typing import Any
 
 from contstim.errors import InputError
 from contstim.experiment.options import AttentionCheck, PracticeTrial, TrialOptions
-from contstim.experiment.presentations import Presentation, TwoSentences, presentation_of
+from contstim.experiment.presentations import Presentation, presentation_of
 from contstim.files import file_digest, write_whole
 from contstim.tables import csv_rows, csv_text, numbered_lines
 
 _LAYOUT = ("participant", "group", "trial", "condition")
 _PAIR = ("sentence_1", "sentence_2", "side_1")
+_SIDES = ("left", "right")
 _MODELS = ("model_1", "model_2")
 _LONGEST = 2000  # characters of a sentence or a name
 _MOST = 5000  # trials of one participant
@@ -59,8 +60,8 @@ class Trial:
     side_1
         Where sentence 1 of a pair stands, ``left`` or ``right``.
     expected
-        What is right, if anything is (see `is_right`): of an attention check; in a catch trial the
-        side of sentence 1; else as the design's column ``expected`` says.
+        What is right, if anything is (see `Presentation.is_right`): of an attention check; in a
+        catch trial the side of sentence 1; else as the design's column ``expected`` says.
     row
         The design's row, for the tables that are made in the end.
     """
@@ -173,30 +174,6 @@ def _chosen(blank: Trial, block: _Block, one: Sequence[Any], anchors: int) -> Tr
     )
 
 
-def rating_of(choice: int, side_1: str, levels: int = 3) -> float:
-    """Turn a choice on the screen into a rating, from -2.5 (sure of sentence 1) to 2.5.
-
-    Parameters
-    ----------
-    choice
-        ``-levels`` (left, surest) to ``levels`` (right, surest), never 0.
-    side_1
-        Where sentence 1 stood, ``left`` or ``right``.
-    levels
-        Levels of confidence for each side; their 2 ``levels`` ratings are equally far apart.
-
-    Raises
-    ------
-    InputError
-        If there is no such choice.
-    """
-    if type(choice) is not int or not 1 <= abs(choice) <= levels:
-        raise InputError(f"choice is {choice!r}; it is one of -{levels} to {levels}, but 0")
-    steps = 2 * abs(choice) - 1  # between neighbouring choices there are two
-    rating = round(2.5 * steps / (2 * levels - 1), 6) * (1 if choice > 0 else -1)
-    return rating if side_1 == "left" else -rating
-
-
 def practice_trials(given: Sequence[PracticeTrial]) -> tuple[Trial, ...]:
     """Return the practice trials."""
     return tuple(
@@ -228,10 +205,11 @@ def read_design(
         Naming the file and, of a fault in a row, its number (1: the first after the header).
     """
     rows, columns = read_rows(path)
-    pairs = isinstance(presentation, TwoSentences)
-    for column in (*_LAYOUT, *(_PAIR if pairs else presentation.needed)):
+    pair = presentation.pair
+    needed = [name for name in presentation.needed if not (pair and name in _SIDES)]
+    for column in (*_LAYOUT, *(_PAIR if pair else ()), *needed):
         if column not in columns:
-            raise InputError(f"{path} has no column {column!r}; {_SOURCE[pairs]}")
+            raise InputError(f"{path} has no column {column!r}; {_SOURCE[pair]}")
     assignments = _Assignments(presentation)
     for number, row in enumerate(rows, start=1):
         try:
@@ -280,25 +258,19 @@ class _Assignments:
         places[place] = trial
 
     def _trial(self, row: Mapping[str, str], place: int) -> Trial:
-        _check_text("condition", row["condition"])
-        pair = isinstance(self._presentation, TwoSentences)
+        pair = self._presentation.pair
         if pair and row["condition"] == CHOSEN and not row["sentence_1"] + row["sentence_2"]:
             return Trial("", place, "choice", CHOSEN, {}, row=row)
-        shown, identity = _pair(row) if pair else _single(row, self._presentation)
+        shown, identity, expected = read_row(row, self._presentation)
         content = (*identity, row["condition"], *(row.get(name, "") for name in _MODELS))
-        side = row["side_1"] if pair else None
-        # In a catch trial of pairs sentence 1 is the natural one.
-        expected = (side if row["condition"] == "catch" else None) if pair else row.get("expected")
-        if not pair and expected:
-            self._presentation.check_expected(shown, expected)
         return Trial(
             trial=f"t{self._item(row, content)}",
             number=place,
             kind="choice",
             condition=row["condition"],
             shown=shown,
-            side_1=side,
-            expected=expected or None,
+            side_1=row["side_1"] if pair else None,
+            expected=expected,
             row=row,
         )
 
@@ -314,6 +286,31 @@ class _Assignments:
                 f"{name} {number} has other sentences, condition or models before{hint}"
             )
         return number
+
+
+def read_row(
+    row: Mapping[str, str], presentation: Presentation
+) -> tuple[dict[str, str], tuple[str, ...], str | None]:
+    """Return what a row of a design shows, what makes it that trial, and what is expected, if any.
+
+    Raises
+    ------
+    InputError
+        Naming the cell.
+    """
+    _check_text("condition", row["condition"])
+    shown, identity = _pair(row) if presentation.pair else ({}, ())
+    for name in (*presentation.needed, *presentation.optional):
+        text = " ".join(row.get(name, "").split())
+        if name in shown or not (text or name in presentation.needed):
+            continue
+        _check_text(name, text)
+        shown, identity = {**shown, name: text}, (*identity, text)
+    if presentation.pair:  # in a catch trial sentence 1 is the natural one
+        return shown, identity, row["side_1"] if row["condition"] == "catch" else None
+    if row.get("expected"):
+        presentation.check_expected(shown, row["expected"])
+    return shown, identity, row.get("expected") or None
 
 
 def read_rows(path: Path) -> tuple[list[dict[str, str]], tuple[str, ...]]:
@@ -399,18 +396,6 @@ def _pair(row: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, ...]]:
         raise InputError(f"side_1 is {side!r}, not 'left' or 'right'")
     left, right = (one, two) if side == "left" else (two, one)
     return {"left": left, "right": right}, (one, two)
-
-
-def _single(
-    row: Mapping[str, str], presentation: Presentation
-) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Return what another trial shows, and the same as what makes it that trial."""
-    shown = {name: " ".join(row[name].split()) for name in presentation.needed}
-    for name, text in shown.items():
-        _check_text(name, text)
-    more = {name: " ".join(row.get(name, "").split()) for name in presentation.optional}
-    shown |= {name: text for name, text in more.items() if text}
-    return shown, tuple(shown.values())
 
 
 def _with_checks(own: Mapping[int, Trial], checks: Sequence[AttentionCheck]) -> tuple[Trial, ...]:

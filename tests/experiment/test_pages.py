@@ -16,14 +16,14 @@ from studies import add, edit
 from contstim.cli import main
 from contstim.errors import InputError, MissingExtraError, ValidationError
 from contstim.experiment import vendor
-from contstim.experiment.options import PRESENTATIONS, TrialOptions
+from contstim.experiment.options import TrialOptions
 from contstim.experiment.pages import (
     check_jatos_archive,
     index_html,
     jatos_archive,
     write_static,
 )
-from contstim.experiment.presentations import presentation_of
+from contstim.experiment.presentations import PRESENTATIONS, presentation_of
 from contstim.experiment.study import Study, default_texts
 from contstim.experiment.vendor import PAGE, VENDORED, fetch_vendor, page_files, vendor_files
 

@@ -22,7 +22,6 @@ from contstim.experiment.exporting import data_dictionary, data_files
 from contstim.experiment.messages import fnv1a, make_bundle, page_checks
 from contstim.experiment.new import new_study, write_sentence_trials
 from contstim.experiment.pages import study_files
-from contstim.experiment.presentations import is_right
 from contstim.experiment.store import Store
 from contstim.experiment.study import Study, read_study
 from contstim.experiment.upkeep import extend_study
@@ -348,6 +347,35 @@ def test_columns_that_no_data_set_can_have(own: Study, header: str, message: str
         read_study(own.folder)
 
 
+def test_a_module_of_ones_own_without_columns_shows_pairs(study: Study) -> None:
+    (study.folder / "mine.js").write_text(OWN, "utf-8")
+    study = edit(study, 'presentation = "choice"', 'presentation = "mine.js"')
+    assert make_bundle(study, 1)["trials"][0]["shown"].keys() == {"left", "right"}
+    send(study, [{"said": "x"}] * 6)
+    choices = read_collected(study).choices
+    assert len(choices) == 6
+    assert set(choices["detail_said"]) == {"x"}
+    assert choices["rating"].abs().tolist() == [2.5] * 6
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ("sentence,expected\nA b.,1\nC d.,9\n", "row 2: expected is '9'; here it is '1' or"),
+        ("sentence,condition\nA b.,x\n ,x\n", "row 2: sentence is ''; give 1 to 2000 characters"),
+    ],
+)
+def test_faults_of_sentences_name_the_file_that_was_given(
+    table: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "items.csv").write_text(table, "utf-8")
+    new = ["experiment", "new", str(tmp_path / "s"), "--presentation", "rating"]
+    assert main([*new, "--sentences", str(tmp_path / "items.csv")]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith(f"contstim: {tmp_path / 'items.csv'}, {message}")
+    assert told.count("\n") == 1
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
@@ -359,7 +387,12 @@ def test_columns_that_no_data_set_can_have(own: Study, header: str, message: str
         (
             'presentation = "reading"',
             'presentation = "mine.js"',
-            "trial.columns is [] with presentation 'mine.js'",
+            "[[practice]] 1 has no 'left'; this presentation shows one",
+        ),
+        (
+            'presentation = "reading"',
+            'presentation = "reading"\ncolumns = ["word"]',
+            "trial.columns is ['word'] with presentation 'reading'; leave it out",
         ),
         (
             'presentation = "reading"',
@@ -414,12 +447,12 @@ def test_the_dictionary_has_type_levels_and_bounds_of_every_column(
 
 def test_pages_without_a_server_learn_only_digests_of_failing_answers(study: Study) -> None:
     study = add(study, ATTENTION)
-    checks = page_checks(study, 2)
+    checks, right = page_checks(study, 2), study.presentation.is_right
     assert checks is not None
     for trial in study.design.trials[2]:
         for choice in study.presentation.choices(trial.shown) or ():
             told = fnv1a(f"{checks['salt']}:{trial.page_id}:{choice}") in checks["failed"]
-            failing = trial.kind == "attention" and not is_right(choice, str(trial.expected))
+            failing = trial.kind == "attention" and not right(choice, str(trial.expected))
             assert told == failing
     assert make_bundle(study, 2)["settings"]["checks"] is None  # the server itself reads answers
 

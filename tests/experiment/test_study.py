@@ -30,7 +30,7 @@ from contstim.experiment.study import (
     read_study,
     read_texts,
 )
-from contstim.experiment.trials import rating_of, read_design
+from contstim.experiment.trials import read_design
 from contstim.experiment.upkeep import pay_table
 
 
@@ -86,22 +86,24 @@ def test_breaks(study: Study) -> None:
 
 @pytest.mark.parametrize("side", ["left", "right"])
 def test_ratings_by_side(side: str) -> None:
-    found = [rating_of(choice, side) for choice in (-3, -2, -1, 1, 2, 3)]
+    shown = presentation_of(TrialOptions())
+    found = [shown.rating(choice, side) for choice in (-3, -2, -1, 1, 2, 3)]
     assert found == sorted(found, reverse=side == "right")
     assert sorted(found) == [-2.5, -1.5, -0.5, 0.5, 1.5, 2.5]
 
 
 @pytest.mark.parametrize("levels", [1, 2, 3, 4])
 def test_ratings_of_other_numbers_of_levels_are_those_of_the_evaluation(levels: int) -> None:
-    choices = presentation_of(TrialOptions(levels=levels)).choices({})
+    shown = presentation_of(TrialOptions(levels=levels))
+    choices = shown.choices({}) or ()
     wanted = rescale([*range(1, 2 * levels + 1)], 1, 2 * levels).tolist()
-    assert [rating_of(choice, "left", levels) for choice in choices] == wanted
+    assert [shown.rating(choice, "left") for choice in choices] == wanted
 
 
 @pytest.mark.parametrize("choice", [0, 4, -4, 1.0, True, "1", None])
 def test_no_other_choice_has_a_rating(choice: Any) -> None:
     with pytest.raises(InputError, match="choice is"):
-        rating_of(choice, "left")
+        presentation_of(TrialOptions()).rating(choice, "left")
 
 
 def test_the_bundle_is_whole_and_says_nothing_of_sentence_1(study: Study) -> None:
@@ -265,7 +267,7 @@ def test_faults_in_the_form_of_the_trials(tmp_path: Path) -> None:
 def test_texts_are_translated_in_one_file(tmp_path: Path) -> None:
     path = tmp_path / "texts.toml"
     path.write_text('continue_button = "Weiter"\nprogress = "{number} von {total}"\n', "utf-8")
-    texts = read_texts(path)
+    texts = read_texts(path, presentation_of(TrialOptions()))
     assert texts["continue_button"] == "Weiter"
     assert texts["break_title"] == default_texts()["break_title"]
     for line, message in (
@@ -279,13 +281,13 @@ def test_texts_are_translated_in_one_file(tmp_path: Path) -> None:
     ):
         path.write_text(line, "utf-8")
         with pytest.raises(InputError, match=message):
-            read_texts(path)
+            read_texts(path, presentation_of(TrialOptions()))
 
 
 def test_every_default_text_survives_its_own_file(tmp_path: Path) -> None:
     path = tmp_path / "texts.toml"
     path.write_text(default_source(), "utf-8")
-    assert read_texts(path) == default_texts()
+    assert read_texts(path, presentation_of(TrialOptions())) == default_texts()
 
 
 def test_the_commands(study: Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
