@@ -21,9 +21,9 @@ from pathlib import Path
 import kenlm
 
 from contstim.models.ngram.model import NgramModel
-from contstim.models.ngram.training import train_ngram
 from contstim.models.registry import load_model
 from contstim.text import Sentence, WordList
+from contstim.training.ngram import train_ngram
 
 N_SENTENCES = 50_000
 N_POSITIONS = 40

@@ -24,9 +24,9 @@ import numpy as np
 from contstim import load_model, pool
 from contstim.models.base import SentenceModel
 from contstim.models.devices import torch_threads
-from contstim.models.learnt.student import distill
-from contstim.models.training import FitOptions
 from contstim.text import read_sentences
+from contstim.training.distilling import distill
+from contstim.training.options import FitOptions
 
 
 def rate(model: SentenceModel, sentences: list[str]) -> float:

@@ -23,8 +23,8 @@ from safetensors.torch import save_file
 from torch.nn.functional import cross_entropy
 from transformers import PreTrainedTokenizerFast
 
-from contstim.models.hf.converters import HEAD_WEIGHTS, headless_model, package_files, tokenizer
-from contstim.models.packages import digest_of_files
+from contstim.training.converters import HEAD_WEIGHTS, headless_model, package_files, tokenizer
+from contstim.training.packages import digest_of_files
 
 HIDDEN = 0.25  # share of tokens hidden
 USES = 3  # steps that each batch of encoder states serves, for the encoder costs most of a step

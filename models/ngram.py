@@ -11,8 +11,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from contstim.models.ngram.training import NgramVocabulary, train_ngram
 from contstim.text import read_words
+from contstim.training.ngram import NgramVocabulary, train_ngram
 
 #: Order and entropy threshold of each model. The thresholds are as low as 14 MB for both allow.
 MODELS = {"bigram": (2, 1.3e-7), "trigram": (3, 1.4e-7)}

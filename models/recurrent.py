@@ -15,8 +15,9 @@ from pathlib import Path
 import torch
 
 from contstim.models.recurrent import NetworkConfig, load_network, save_network
-from contstim.models.recurrent.training import perplexity, train_recurrent
-from contstim.models.training import TokenCorpus, TrainingOptions, read_text
+from contstim.training.options import TrainingOptions
+from contstim.training.recurrent import perplexity, train_recurrent
+from contstim.training.text import TokenCorpus, read_text
 
 # Narrower than the 256 of Golan et al. so that a file is about 8 MB.
 EMBEDDING = 208

@@ -21,8 +21,8 @@ import gzip
 from collections import Counter
 from pathlib import Path
 
-from contstim.models.ngram.training import NgramVocabulary, train_ngram
 from contstim.text import read_words
+from contstim.training.ngram import NgramVocabulary, train_ngram
 
 LEAST = 5
 DIGITS = 4

@@ -243,8 +243,8 @@ def make_inputs(folder: Path) -> None:
     from contstim.experiment.exporting import write_psychds
     from contstim.experiment.new import new_study
     from contstim.experiment.store import Store
-    from contstim.models.ngram.training import train_ngram
     from contstim.tables import TRIPLETS
+    from contstim.training.ngram import train_ngram
 
     def write(name: str, text: str | bytes) -> None:
         path = folder / name

@@ -48,6 +48,7 @@ NOT_YET_BY_NAMES = {
     "pipeline",
     "report",
     "search",
+    "training",
     "selection",
 }
 #: Where CONTRIBUTING.md has the table of floors.

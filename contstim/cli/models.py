@@ -33,14 +33,14 @@ from contstim.errors import InputError
 from contstim.models.check import check_model
 from contstim.models.devices import torch_threads
 from contstim.models.registry import bundled_models, families, load_model, model_card
-from contstim.models.training import (
+from contstim.text import PUNCTUATION_POLICIES, pool, read_sentences, read_words
+from contstim.training.options import (
     DISTILLING,
     FINETUNING,
     AdaptOptions,
     FitOptions,
     TrainingOptions,
 )
-from contstim.text import PUNCTUATION_POLICIES, pool, read_sentences, read_words
 
 T = TypeVar("T")
 
@@ -183,7 +183,7 @@ def _list_of(read: Callable[[str], T], example: str) -> Callable[[str], tuple[T,
 
 
 def _train_ngram(args: argparse.Namespace) -> int:
-    from contstim.models.ngram.training import NgramVocabulary, train_ngram
+    from contstim.training.ngram import NgramVocabulary, train_ngram
 
     if args.vocabulary is not None and args.min_count is not None:
         raise InputError("give --vocabulary or --min-count, not both")
@@ -211,7 +211,7 @@ def _train_ngram(args: argparse.Namespace) -> int:
 
 def _train_network(args: argparse.Namespace) -> int:
     from contstim.models.recurrent import NetworkConfig
-    from contstim.models.recurrent.training import train_recurrent
+    from contstim.training.recurrent import train_recurrent
 
     with resumable():
         record = train_recurrent(
@@ -256,7 +256,7 @@ def _add_adapt(parser: CommandParser) -> None:
 
 
 def _adapt(args: argparse.Namespace) -> int:
-    from contstim.models.adapting import adapt
+    from contstim.training.adapting import adapt
 
     adaptation = adapt(
         args.base,
@@ -297,7 +297,7 @@ def _add_distill(parser: CommandParser) -> None:
 
 
 def _distill(args: argparse.Namespace) -> int:
-    from contstim.models.learnt.student import distill
+    from contstim.training.distilling import distill
 
     refuse_overwriting(args.out, [args.text, args.heldout])
     sentences = read_sentences(args.text)[: args.limit]
@@ -341,7 +341,7 @@ def _add_finetune(parser: CommandParser) -> None:
 
 
 def _finetune(args: argparse.Namespace) -> int:
-    from contstim.models.learnt.finetuning import finetune
+    from contstim.training.finetuning import finetune
 
     with resumable(), torch_threads(args.threads):
         record = finetune(

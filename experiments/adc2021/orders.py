@@ -14,10 +14,10 @@ from pathlib import Path
 
 from contstim.evaluation.suites import LIAdger
 from contstim.models.devices import torch_threads
-from contstim.models.learnt.finetuning import order_study
-from contstim.models.training import FitOptions
 from contstim.report.model_figure import order_figure
 from contstim.report.style import save_figure
+from contstim.training.finetuning import order_study
+from contstim.training.options import FitOptions
 
 
 def main() -> None:

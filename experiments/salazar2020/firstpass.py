@@ -20,7 +20,7 @@ import numpy as np
 from scipy.signal import resample_poly
 
 from contstim.errors import InputError
-from contstim.models.ngram.training import NgramVocabulary, train_ngram
+from contstim.training.ngram import NgramVocabulary, train_ngram
 
 RATE = 16_000
 # PocketSphinx writes scores as logarithms to this base; its worst score stands for impossible.

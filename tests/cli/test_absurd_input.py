@@ -14,9 +14,9 @@ from contstim.errors import InputError
 from contstim.experiment.new import new_study
 from contstim.experiment.schema import open_data
 from contstim.models.recurrent import NetworkConfig
-from contstim.models.recurrent.training import train_recurrent
-from contstim.models.training import TrainingOptions
 from contstim.selection import Layout, design_trials, plan_design
+from contstim.training.options import TrainingOptions
+from contstim.training.recurrent import train_recurrent
 
 ONE = ["--model", "contstim:bigram"]
 BOTH = ["contstim:bigram", "contstim:trigram"]

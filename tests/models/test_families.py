@@ -11,15 +11,15 @@ import pytest
 
 from contstim import check_model, load_model, synthesize
 from contstim.errors import InputError, UnknownWordError
-from contstim.models.ngram.training import NgramVocabulary, train_ngram
 from contstim.models.recurrent import NetworkConfig
-from contstim.models.recurrent.training import train_recurrent
 from contstim.models.registry import FAMILIES as REGISTERED
 from contstim.models.registry import bundled_models, score_kind
 from contstim.models.toy import check_normalisation
-from contstim.models.training import TrainingOptions
 from contstim.text import Sentence, WordList
 from contstim.text.vocabulary import Vocabulary
+from contstim.training.ngram import NgramVocabulary, train_ngram
+from contstim.training.options import TrainingOptions
+from contstim.training.recurrent import train_recurrent
 
 TOY = ["a", "b", "c"]
 SENTENCES = [

@@ -12,9 +12,9 @@ from toy_corpus import sentences, write
 
 from contstim.cli import main
 from contstim.models.ngram.arpa import read_arpa
-from contstim.models.ngram.training import train_ngram
 from contstim.models.registry import load_model
 from contstim.models.seen import SentenceFilter
+from contstim.training.ngram import train_ngram
 
 # Sentences alike but for a number, so that none is in both halves.
 SEEN = [f"{words} w{i}" for i, words in enumerate(sentences(n=400))]

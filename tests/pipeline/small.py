@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 
 from contstim import Vocabulary, pool
-from contstim.models.ngram.training import train_ngram
 from contstim.pipeline import InProcess, TaskResults
 from contstim.pipeline.stages import Run, StudyPlan
 from contstim.pipeline.stages.synthesize import searches_of
 from contstim.pipeline.work import RunContext, RunStore, Task
+from contstim.training.ngram import train_ngram
 
 TABLES = ("scores.csv", "natural_pairs.csv", "synthesized.csv", "triplets.csv", "trials.csv")
 

@@ -9,7 +9,6 @@ appears under its name when it is whole.
 from __future__ import annotations
 
 import copy
-import json
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,79 +17,22 @@ from typing import Any
 import numpy as np
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import nn
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
-from contstim.errors import InputError, ModelFileError, OutputError
-from contstim.files import check_new_folder, replacing
+from contstim.errors import InputError, ModelFileError
 from contstim.models import ModelSpec
 from contstim.models.base import Replacements, SentenceModel, SentenceParts, Totals, as_sentences
 from contstim.models.hf.checkpoint import SharedOptions, digest_weights
 from contstim.models.hf.encoding import Encoded, SubwordTokenizer, check_length
 from contstim.models.hf.network import PACKAGES
-from contstim.models.hf.opening import quiet
-from contstim.models.learnt import CARD, RECORD
+from contstim.models.learnt import CARD
 from contstim.models.learnt.encoder import Encoder, Member, TokenRows, open_encoder
 from contstim.text import Sentence, WordList
 
-_ENCODER = "encoder"
-
-
-def write_learnt(
-    out: Path,
-    encoder: Encoder,
-    members: Mapping[str, Mapping[str, torch.Tensor]],
-    record: Mapping[str, Any],
-    card: str,
-) -> None:
-    """Write a folder, in one step.
-
-    Parameters
-    ----------
-    out
-        The folder, which must not be there.
-    encoder
-        What the members start from.
-    members
-        For each name its weights as `Member.trained` gives them.
-    record
-        JSON values.
-    card
-        What it is and what it reaches, as Markdown.
-
-    Raises
-    ------
-    OutputError
-        If the place is taken or cannot be written to.
-    """
-    with replacing(out) as temporary:
-        temporary.mkdir(parents=True)
-        try:
-            with quiet():
-                encoder.network.save_pretrained(temporary / _ENCODER)
-            for name, weights in members.items():
-                tensors = {key: tensor.cpu().contiguous() for key, tensor in weights.items()}
-                save_file(tensors, temporary / f"{name}.safetensors")
-        except SafetensorError as error:  # a full disk, by a name of its own
-            raise OutputError(f"cannot write {out}: {error}") from None
-        encoder.tokenizer.save_pretrained(temporary / _ENCODER)
-        text = json.dumps(record, indent=2, ensure_ascii=False) + "\n"
-        (temporary / RECORD).write_text(text, "utf-8")
-        (temporary / CARD).write_text(card, "utf-8")
-        check_new_folder(out)
-
-
-def training_line(record: Mapping[str, Any]) -> str:
-    """Return the sentence of a card on how its model was trained."""
-    training = record["training"]
-    layers = training["layers"]
-    what = "all weights" if layers is None else f"head and upper layers: {layers}"
-    return (
-        f"Started from `{record['base']}`; trained: {what}; passes: {training['epochs']}, batches "
-        f"of up to {training['batch']} sentences, seed {training['seed']}, "
-        f"{training['seconds']:.0f} s."
-    )
+#: The folder, in a model's, of the checkpoint that its members start from.
+ENCODER = "encoder"
 
 
 def _read_members(
@@ -100,7 +42,7 @@ def _read_members(
 
     The encoder's network is the last member's.
     """
-    encoder = open_encoder(str(folder / _ENCODER), device)
+    encoder = open_encoder(str(folder / ENCODER), device)
     members = []
     for name in names:
         path = folder / f"{name}.safetensors"

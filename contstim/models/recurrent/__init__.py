@@ -9,7 +9,7 @@ they are float32 once loaded.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -24,7 +24,6 @@ from torch.func import functional_call
 from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InputError, ModelFileError, require_known
 from contstim.files import digest, json_value, replacing
-from contstim.models.training import TrainingText
 from contstim.models.words import END, START, UNKNOWN
 from contstim.progress import track
 from contstim.settings import Count, one_of, settings
@@ -100,24 +99,6 @@ class TokenVocabulary:
             raise InputError(
                 f"a vocabulary lists each word once, without {START}, {END} and {UNKNOWN}"
             )
-
-    @classmethod
-    def of(cls, text: TrainingText, min_count: int) -> TokenVocabulary:
-        """Keep the words seen `min_count` times or more, most frequent first, ties by spelling."""
-        counts = text.counts.tolist()
-        frequent = [word for word, n in zip(text.words, counts, strict=True) if n >= min_count]
-        if not frequent:
-            raise InputError(
-                f"no word of the text is seen {min_count} times; lower the minimum count"
-            )
-        return cls.ranked(sorted(frequent), text)
-
-    @classmethod
-    def ranked(cls, words: Iterable[str], text: TrainingText) -> TokenVocabulary:
-        """Put `words` in order, most frequent first; equally frequent ones stay in their order."""
-        counts = dict(zip(text.words, text.counts.tolist(), strict=True))
-        ordered = sorted(words, key=lambda word: -counts.get(word, 0))
-        return cls(tuple(word for word in ordered if word not in {START, END, UNKNOWN}))
 
     #: Ids of the end symbol and of the unknown-word class.
     end = 0

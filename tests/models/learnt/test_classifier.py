@@ -8,18 +8,15 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from labelled import write_cola
 from tiny_transformers import SENTENCES
 
 from contstim import check_model, load_model, select_triplets
-from contstim.errors import InfeasibleError, InputError, ModelFileError, SpecError
+from contstim.errors import InputError, SpecError
 from contstim.evaluation.suites import blimp_criterion, z_scores
-from contstim.models.learnt import finetuning, matthews_correlation, read_cola
+from contstim.models.learnt import matthews_correlation, read_cola
 from contstim.models.learnt.classifier import graded, vote
-from contstim.models.learnt.finetuning import finetune
 from contstim.models.reductions import corpus_perplexity, surprisal
 from contstim.models.registry import score_kind
-from contstim.models.training import FitOptions
 from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.stages import StudyOptions, StudyPlan
 from contstim.pipeline.stages.triplets import TripletOptions
@@ -171,90 +168,6 @@ def test_triplets_with_a_masked_model_hold_on_fresh_scores(
     np.testing.assert_allclose(two[1:], [found.synthetic_1_lp_2, found.synthetic_2_lp_2], atol=1e-3)
 
 
-def test_degenerate_restarts_are_reported_and_replaced(
-    bert: Path, cola: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
-) -> None:
-    train = finetuning.train_classifier
-
-    def sometimes(encoder, rows, labels, options, seed, order, label):
-        member, losses = train(encoder, rows, labels, options, 5, seed, label)
-        if seed % 2 == 0:
-            member.head.bias.data += member.head.bias.new_tensor([0.0, 1e6])
-        return member, losses
-
-    monkeypatch.setattr(finetuning, "train_classifier", sometimes)
-    options = FitOptions(epochs=2, batch=8, layers=1, learning_rate=1e-2)
-    record = finetune(str(bert), cola, tmp_path / "out", restarts=2, options=options)
-    assert [row["seed"] for row in record["degenerate"]] == [0, 2]
-    assert [row["seed"] for row in record["restarts"]] == [1, 3]
-    # Two cannot form a majority, so the worse of them does not vote.
-    assert record["majority"] == [record["best"]]
-    assert "seed 0: Matthews' correlation 0.000 in domain, 0.000 out of domain; degenerate" in (
-        capsys.readouterr().err
-    )
-    with pytest.raises(SpecError, match="the folder holds 1 networks, and a majority needs three"):
-        load_model(f"classifier:{tmp_path / 'out'}?members=majority")
-    monkeypatch.setattr(
-        finetuning,
-        "train_classifier",
-        lambda e, r, la, o, seed, order, text: sometimes(e, r, la, o, 0, order, text),
-    )
-    with pytest.raises(InfeasibleError) as error:
-        finetune(str(bert), cola, tmp_path / "other", restarts=1, options=options)
-    assert str(error.value).startswith("all 3 restarts are degenerate, giving every sentence one")
-    assert not (tmp_path / "other").exists()
-
-
-def test_an_interrupted_fine_tuning_goes_on(
-    bert: Path, cola: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    options = FitOptions(epochs=2, batch=8, layers=1, learning_rate=1e-2)
-    train = finetuning.train_classifier
-    seeds = []
-
-    def twice(encoder, rows, labels, options, seed, order, label):
-        if len(seeds) == 2:
-            raise KeyboardInterrupt
-        seeds.append(seed)
-        return train(encoder, rows, labels, options, seed, order, label)
-
-    monkeypatch.setattr(finetuning, "train_classifier", twice)
-    with pytest.raises(KeyboardInterrupt):
-        finetune(str(bert), cola, tmp_path / "a", restarts=3, options=options, seed=5)
-    assert not (tmp_path / "a").exists()
-    kept = sorted((tmp_path / "a.restarts").iterdir())
-    assert len(kept) == 2
-    # One of the two was not written whole.
-    kept[1].write_bytes(kept[1].read_bytes()[:100])
-    seeds[:] = [5]
-    with pytest.raises(KeyboardInterrupt):
-        finetune(str(bert), cola, tmp_path / "a", restarts=3, options=options, seed=5)
-    assert seeds == [5, 6]
-    monkeypatch.setattr(finetuning, "train_classifier", train)
-    continued = finetune(str(bert), cola, tmp_path / "a", restarts=2, options=options, seed=5)
-    straight = finetune(str(bert), cola, tmp_path / "b", restarts=2, options=options, seed=5)
-    assert continued["mcc"] == straight["mcc"]
-    assert continued["best"] == straight["best"]
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["a", "b"]
-
-
-def test_training_upper_layers_on_kept_states_is_training_them_in_place(
-    bert: Path, cola: Path
-) -> None:
-    """The states are kept in 16 bits; a pass over the whole network differs by no more."""
-    from contstim.models.learnt.encoder import TokenRows, initial_member, open_encoder
-    from contstim.models.learnt.finetuning import rows_of
-
-    encoder = open_encoder(str(bert))
-    texts = read_cola(cola / "in_domain_dev.tsv").sentences
-    kept = rows_of(encoder, texts, 1, "tiny")
-    upper = initial_member(encoder, 2, 1, seed=3)
-    whole = initial_member(encoder, 2, None, seed=3)
-    np.testing.assert_allclose(kept.outputs(upper), TokenRows(kept.ids).outputs(whole), atol=2e-3)
-    assert not any("layer.0" in name for name in upper.trained())
-    assert any("layer.1" in name for name in upper.trained())
-
-
 @pytest.mark.parametrize(
     ("line", "message"),
     [
@@ -269,24 +182,3 @@ def test_bad_lines_of_cola_are_named(tmp_path: Path, line: str, message: str) ->
     with pytest.raises(InputError) as error:
         read_cola(path)
     assert str(error.value).startswith(f"{path}, {message}")
-
-
-def test_bad_requests(bert: Path, cola: Path, tmp_path: Path) -> None:
-    with pytest.raises(ModelFileError) as error:
-        finetune("contstim:trigram", cola, tmp_path / "x")
-    assert str(error.value) == (
-        "'contstim:trigram' has no encoder to start from; give a masked transformer, as a folder, "
-        "hf:NAME or contstim:NAME"
-    )
-    with pytest.raises(InputError, match="restarts must be at least 1, got 0"):
-        finetune(str(bert), cola, tmp_path / "x", restarts=0)
-    with pytest.raises(InputError, match="unknown task 'glue'"):
-        finetune(str(bert), cola, tmp_path / "x", task="glue")
-    folder = write_cola(tmp_path / "one", (20, 20, 20))
-    good = [f"x\t1\t\t{s}" for s in read_cola(folder / "in_domain_dev.tsv").sentences]
-    (folder / "in_domain_dev.tsv").write_text("\n".join(good) + "\n")
-    with pytest.raises(InputError, match="has the label 1 alone"):
-        finetune(str(bert), folder, tmp_path / "x")
-    with pytest.raises(InputError, match="there is no file"):
-        finetune(str(bert), tmp_path, tmp_path / "x")
-    assert not (tmp_path / "x").exists()

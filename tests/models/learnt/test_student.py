@@ -1,4 +1,8 @@
-"""Students: how near they come to their teacher, and what they say of themselves."""
+"""Students: how near they come to their teacher, and what they say of themselves.
+
+Tests `contstim.models.learnt.student`, `contstim.models.learnt.model` and
+`contstim.training.folders`.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +16,14 @@ import pandas as pd
 import pytest
 import torch
 from labelled import WORDS, sentences
-from tiny_transformers import SENTENCES, save_checkpoint
+from tiny_transformers import SENTENCES
 from transformers import AutoModel, AutoTokenizer
 
 from contstim import Sentence, WordList, check_model, load_model
 from contstim.cli import main
-from contstim.errors import InputError, ModelFileError, OutputError, SpecError
-from contstim.models.cache import ScoreCache
+from contstim.errors import InputError, ModelFileError
 from contstim.models.learnt.encoder import open_encoder
-from contstim.models.learnt.student import distill
 from contstim.models.registry import score_kind
-from contstim.models.toy import TableModel
-from contstim.models.training import FitOptions
 
 
 @pytest.mark.parametrize("kind", ["student", "classifier"])
@@ -132,95 +132,6 @@ def test_estimates_of_replacements_order_candidates(student: Path) -> None:
         assert table.estimate[here] == pytest.approx(exact[here], abs=1e-3)
         correlations.append(np.corrcoef(table.estimate, exact)[0, 1])
     assert np.mean(correlations) > 0.4
-
-
-def test_a_teacher_without_an_encoder_needs_a_base(bert: Path, tmp_path: Path) -> None:
-    teacher = TableModel(WORDS, 1)
-    text = [s.removesuffix(".") for s in sentences(60, 1)]
-    with pytest.raises(ModelFileError):
-        distill(teacher, text, tmp_path / "out")
-    options = FitOptions(epochs=1, learning_rate=1e-3)
-    record = distill(teacher, text, tmp_path / "out", base=str(bert), options=options)
-    assert record["teacher"]["spec"] == teacher.spec
-    model = load_model(f"student:{tmp_path / 'out'}")
-    assert np.isfinite(model.score(text)).all()
-
-
-def test_the_same_seed_gives_the_same_student_and_kept_scores_are_used(
-    bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    teacher = load_model(f"hf:{bert}?metric=pll&reduction=mean")
-    options = FitOptions(epochs=1, layers=1)
-    text = sentences(60, 2)
-    cache = tmp_path / "cache"
-    first = distill(teacher, text, tmp_path / "a", options=options, cache=cache, seed=3)
-    monkeypatch.setattr(
-        type(teacher), "totals", lambda *_: pytest.fail("the teacher was asked again")
-    )
-    distill(teacher, text, tmp_path / "b", options=options, cache=cache, seed=3)
-    other = distill(teacher, text, tmp_path / "c", options=options, cache=cache, seed=4)
-    scores = [load_model(f"student:{tmp_path / name}").score(SENTENCES) for name in "abc"]
-    np.testing.assert_array_equal(scores[0], scores[1])
-    assert not np.allclose(scores[0], scores[2])
-    assert first["heldout"] != other["heldout"]
-    assert load_model(f"student:{tmp_path / 'a'}").event.reduction == "mean"
-    with pytest.raises(SpecError) as error:
-        load_model(f"student:{tmp_path / 'a'}?reduction=pen")
-    assert "'mean' scores are no sums of log-probabilities" in str(error.value)
-    assert ScoreCache(cache).folder.is_dir()
-
-
-def test_held_out_sentences_and_unknown_words_are_not_learnt_from(
-    bert: Path, tmp_path: Path
-) -> None:
-    text = [*sentences(40, 1, least=4), "The £ ran.", "the dog " * 30 + "ran."]
-    held = sentences(40, 1, least=4)[:10]
-    record = distill(
-        load_model(f"hf:{bert}?metric=pll"),
-        text,
-        tmp_path / "out",
-        heldout=held,
-        options=FitOptions(epochs=1, layers=1),
-    )
-    assert record["training"]["sentences"] == len(set(text) - set(held)) - 2
-    assert record["training"]["left_out"] == 2
-    assert record["heldout"]["sentences"] == len(set(held))
-
-
-def test_bad_requests_are_one_line(bert: Path, student: Path, tmp_path: Path) -> None:
-    teacher = load_model(f"hf:{bert}?metric=pll")
-    with pytest.raises(OutputError) as taken:
-        distill(teacher, sentences(60, 1), student)
-    assert str(taken.value) == f"{student} exists; choose another folder, or remove it"
-    with pytest.raises(InputError, match="1 sentences to learn from and 0 to be measured on"):
-        distill(teacher, ["the dog ran."], tmp_path / "x")
-    with pytest.raises(InputError, match="3 layers cannot be trained of a network that has 2"):
-        distill(teacher, sentences(60, 1), tmp_path / "x", options=FitOptions(layers=3))
-    with pytest.raises(InputError, match="precision is 'float8'; did you mean"):
-        FitOptions(precision="float8")
-    with pytest.raises(InputError, match="learning_rate is .*; give more than 0"):
-        FitOptions(learning_rate=0.0)
-    with pytest.raises(InputError, match="(epochs|batch) is 0; give at least 1"):
-        FitOptions(epochs=0)
-
-
-@pytest.mark.parametrize("name", ["gpt2", "xlm"])
-def test_a_base_must_read_both_ways_and_have_layers(
-    name: str, bert: Path, tmp_path: Path, recwarn: pytest.WarningsRecorder
-) -> None:
-    folder = save_checkpoint(name, tmp_path / name)
-    teacher = load_model(f"hf:{bert}?metric=pll")
-    with pytest.raises(ModelFileError) as error:
-        distill(
-            teacher,
-            sentences(60, 1),
-            tmp_path / "x",
-            base=str(folder),
-            options=FitOptions(layers=1),
-        )
-    assert "\n" not in str(error.value)
-    wanted = {"gpt2": "no encoder that reads a sentence both ways", "xlm": "not one list of layers"}
-    assert wanted[name] in str(error.value)
 
 
 def test_damaged_folders_are_named(student: Path, bert: Path, tmp_path: Path) -> None:

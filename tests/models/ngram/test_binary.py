@@ -12,8 +12,8 @@ from toy_corpus import write
 
 from contstim.errors import InputError, ModelFileError, UnknownWordError
 from contstim.models.check import check_model
-from contstim.models.ngram.training import NgramVocabulary, train_ngram
 from contstim.text import Sentence, WordList
+from contstim.training.ngram import NgramVocabulary, train_ngram
 
 # What KenLM's build_binary (sources of the package kenlm 0.3.0) makes, as a trie, of the model that
 # lmplz estimates from LMPLZ_TEXT with --discount_fallback 0.5 1 1.5; compressed, in base 85.

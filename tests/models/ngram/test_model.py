@@ -14,11 +14,11 @@ from toy_corpus import WORDS, random_table, sentences, write, write_random
 from contstim.errors import InputError, ModelFileError, SpecError, UnknownWordError
 from contstim.models.check import check_model
 from contstim.models.ngram.model import NgramModel
-from contstim.models.ngram.training import train_ngram
 from contstim.models.registry import load_model
 from contstim.models.toy import check_normalisation
 from contstim.models.words import END, START, UNKNOWN
 from contstim.text import Sentence, WordList
+from contstim.training.ngram import train_ngram
 
 SENTENCES = ["a bee cat", "dog", "elephant flying-fox a a bee cat dog", "cat cat cat cat cat"]
 

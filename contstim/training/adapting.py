@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from safetensors import SafetensorError
 
-from contstim.arrays import IntArray
+from contstim.arrays import IntArray, length_batches
 from contstim.errors import InputError, ModelFileError, OutputError
 from contstim.files import check_new_folder, replacing
 from contstim.models import ModelSpec
@@ -29,8 +29,9 @@ from contstim.models.hf.encoding import Encoded
 from contstim.models.hf.masked import MaskedModel
 from contstim.models.hf.network import Network
 from contstim.models.registry import load_model
-from contstim.models.training import AdaptOptions, BestWeights, descend, length_batches, linear_rate
 from contstim.progress import Progress
+from contstim.training.descent import BestWeights, descend, linear_rate
+from contstim.training.options import AdaptOptions
 
 # Of the hidden tokens these shares become the mask token and a random token; the others stay.
 _MASK, _RANDOM = 0.8, 0.1

@@ -13,9 +13,9 @@ from tiny_transformers import save_checkpoint
 from contstim import load_model
 from contstim.cli import main
 from contstim.errors import InputError, OutputError
-from contstim.models.adapting import adapt, hide, shuffled_batches, write_checkpoint
 from contstim.models.reductions import corpus_perplexity
-from contstim.models.training import AdaptOptions
+from contstim.training.adapting import adapt, hide, shuffled_batches, write_checkpoint
+from contstim.training.options import AdaptOptions
 
 DOMAIN = ["the old dog barked.", "the old dog ran fast.", "The old man saw a dog."] * 12
 DEV = ["The old dog ran.", "the old dog saw a man."]

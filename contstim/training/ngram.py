@@ -13,9 +13,9 @@ from contstim.errors import InputError
 from contstim.models.ngram import Level, NgramTable
 from contstim.models.ngram.arpa import write_arpa
 from contstim.models.seen import SentenceFilter
-from contstim.models.training import read_text, training_sentences
 from contstim.models.words import END, START, UNKNOWN
 from contstim.settings import Count, settings
+from contstim.training.text import read_text, training_sentences
 
 _RESERVED = (UNKNOWN, START, END)
 
@@ -497,7 +497,7 @@ def train_ngram(
         higher orders (``lmplz --prune``).
     entropy
         Leave out n-grams whose loss raises the perplexity by less than this share (see
-        :func:`~contstim.models.ngram.training.prune_by_entropy`); 0 keeps all.
+        :func:`~contstim.training.ngram.prune_by_entropy`); 0 keeps all.
     fallback
         Discounts for counts 1, 2 and 3 or more where the text gives none, e.g. (0.5, 1, 1.5)
         (``lmplz --discount_fallback``); without it that is an error.

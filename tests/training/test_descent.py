@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from contstim.models.training import BestWeights, descend, linear_rate
+from contstim.training.descent import BestWeights, descend, linear_rate
 
 
 def test_the_rate_rises_and_falls_along_two_lines() -> None:

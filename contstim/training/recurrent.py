@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,21 +28,33 @@ from contstim.models.recurrent import (
     save_network,
     write_tensors,
 )
-from contstim.models.training import (
-    BestWeights,
-    TokenCorpus,
-    TrainingOptions,
-    TrainingText,
-    descend,
-    read_text,
-)
+from contstim.models.words import END, START, UNKNOWN
 from contstim.progress import Progress
 from contstim.text import read_words
+from contstim.training.descent import BestWeights, descend
+from contstim.training.options import TrainingOptions
+from contstim.training.text import TokenCorpus, TrainingText, read_text
 
 #: A line of more tokens than this is no sentence, and would take memory without bound.
 _LONGEST = 2000
 _MOST_REPEATS = 10_000  # of a text in a pass
 _MOST_WEIGHTS = 10**9  # of a network: 16 GB in training
+
+
+def vocabulary_of(text: TrainingText, min_count: int) -> TokenVocabulary:
+    """Keep the words seen `min_count` times or more, most frequent first, ties by spelling."""
+    counts = text.counts.tolist()
+    frequent = [word for word, n in zip(text.words, counts, strict=True) if n >= min_count]
+    if not frequent:
+        raise InputError(f"no word of the text is seen {min_count} times; lower the minimum count")
+    return ranked_vocabulary(sorted(frequent), text)
+
+
+def ranked_vocabulary(words: Iterable[str], text: TrainingText) -> TokenVocabulary:
+    """Put `words` in order, most frequent first; equally frequent ones stay in their order."""
+    counts = dict(zip(text.words, text.counts.tolist(), strict=True))
+    ordered = sorted(words, key=lambda word: -counts.get(word, 0))
+    return TokenVocabulary(tuple(w for w in ordered if w not in {START, END, UNKNOWN}))
 
 
 @dataclass(frozen=True)
@@ -321,9 +333,9 @@ def train_recurrent(
     _check_writable(out)
     read = _read(text, punctuation)
     words = (
-        TokenVocabulary.of(read, min_count)
+        vocabulary_of(read, min_count)
         if vocabulary is None
-        else TokenVocabulary.ranked(read_words(vocabulary), read)
+        else ranked_vocabulary(read_words(vocabulary), read)
     )
     _check_size(config, words)
     corpus = TokenCorpus.of(read, words, repeats)

@@ -14,11 +14,11 @@ from tiny_onnx import node, onnx_file, quantised, tensor
 from tiny_transformers import WORDS
 
 from contstim.errors import MissingExtraError, ModelFileError
-from contstim.models.hf import converters
-from contstim.models.hf.converters import HEAD_WEIGHTS, headless_model
 from contstim.models.hf.masked import MaskedModel
-from contstim.models.packages import digest_of_files
 from contstim.models.registry import load_model
+from contstim.training import converters
+from contstim.training.converters import HEAD_WEIGHTS, headless_model
+from contstim.training.packages import digest_of_files
 
 VOCAB = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS, "##s"]
 WIDTH = 128

@@ -8,7 +8,8 @@ from test_kneser_ney import FALLBACK, table_prob
 from toy_corpus import sentences, write
 
 from contstim.models.ngram import NgramTable
-from contstim.models.ngram.training import (
+from contstim.models.words import START
+from contstim.training.ngram import (
     NgramVocabulary,
     count_ngrams,
     kneser_ney,
@@ -16,7 +17,6 @@ from contstim.models.ngram.training import (
     read_corpus,
     round_probabilities,
 )
-from contstim.models.words import START
 
 
 def bigram_model(tmp_path: Path) -> tuple[NgramTable, np.ndarray]:

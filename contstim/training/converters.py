@@ -30,8 +30,8 @@ from transformers import (
 from contstim.arrays import AnyArray
 from contstim.errors import MissingExtraError, ModelFileError
 from contstim.models.hf.opening import Source, open_network, quiet
-from contstim.models.packages import convert_once, digest_of_files, package_file
 from contstim.models.registry import bundled_folder
+from contstim.training.packages import convert_once, digest_of_files, package_file
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ import pytest
 from tiny_transformers import SENTENCES
 
 from contstim.errors import InputError
-from contstim.models.learnt.finetuning import OrderStudy, acrobatic, order_study
-from contstim.models.training import FitOptions
 from contstim.report.model_figure import order_figure
 from contstim.report.style import save_figure
+from contstim.training.finetuning import OrderStudy, acrobatic, order_study
+from contstim.training.options import FitOptions
 
 # Three orders, four sentences: the first never flips, the second flips at the second order and
 # not again, the third at the third, the fourth is never acceptable (0 is not).

@@ -1,4 +1,7 @@
-"""Reading the weights of ONNX files."""
+"""Reading the weights of ONNX files.
+
+Tests `contstim.training.converters`.
+"""
 
 import sys
 from pathlib import Path
@@ -10,7 +13,7 @@ from onnx.reference import ReferenceEvaluator
 from tiny_onnx import node, onnx_file, quantised, tensor
 
 from contstim.errors import MissingExtraError, ModelFileError
-from contstim.models.hf.converters import read_onnx
+from contstim.training.converters import read_onnx
 
 
 @pytest.fixture

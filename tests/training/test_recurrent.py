@@ -19,16 +19,19 @@ from contstim.models.recurrent import (
     TokenVocabulary,
     load_network,
 )
-from contstim.models.recurrent.training import (
+from contstim.models.registry import load_model
+from contstim.progress import Progress
+from contstim.text import read_words
+from contstim.training.options import TrainingOptions
+from contstim.training.recurrent import (
     Negatives,
     Trainer,
     cross_entropy,
+    ranked_vocabulary,
     train_recurrent,
+    vocabulary_of,
 )
-from contstim.models.registry import load_model
-from contstim.models.training import TokenCorpus, TrainingOptions, read_text
-from contstim.progress import Progress
-from contstim.text import read_words
+from contstim.training.text import TokenCorpus, read_text
 
 SMALL = TrainingOptions(
     epochs=3,
@@ -120,7 +123,7 @@ def test_the_sampled_softmax_and_its_gradient_follow_the_definition(budget):
 def make_trainer(tmp_path, options=SMALL, cell="lstm", tied=True):
     path = write_text(tmp_path / "text.txt")
     text = read_text([path], "keep")
-    vocabulary = TokenVocabulary.of(text, 1)
+    vocabulary = vocabulary_of(text, 1)
     corpus = TokenCorpus.of(text, vocabulary, [1.0])
     config = NetworkConfig(cell, embedding=6, hidden=8, tied=tied)
     return Trainer(RecurrentNetwork.initial(config, vocabulary, 0), corpus, options)
@@ -183,7 +186,7 @@ def test_every_pass_deals_each_sentence_once_in_batches_of_one_length(tmp_path):
 def test_the_weight_of_a_corpus_is_how_often_it_is_seen(tmp_path):
     paths = [write_text(tmp_path / "a.txt", 200, 1), write_text(tmp_path / "b.txt", 400, 2)]
     text = read_text(paths, "keep")
-    corpus = TokenCorpus.of(text, TokenVocabulary.of(text, 1), [3.0, 0.5])
+    corpus = TokenCorpus.of(text, vocabulary_of(text, 1), [3.0, 0.5])
     seen = np.bincount(np.concatenate(corpus.batches(100, 0, 0)), minlength=600)
     assert (seen[:200] == 3).all()
     assert set(seen[200:]) == {0, 1}
@@ -235,8 +238,8 @@ from pathlib import Path
 import torch
 torch.set_num_threads(1)
 from contstim.models.recurrent import NetworkConfig
-from contstim.models.recurrent.training import train_recurrent
-from contstim.models.training import TrainingOptions
+from contstim.training.recurrent import train_recurrent
+from contstim.training.options import TrainingOptions
 train_recurrent([Path(sys.argv[1])], Path(sys.argv[2]), config=NetworkConfig("lstm", 8, 16),
     options=TrainingOptions(**eval(sys.argv[3])), min_count=1, heldout_share=0.1)
 """
@@ -244,7 +247,7 @@ train_recurrent([Path(sys.argv[1])], Path(sys.argv[2]), config=NetworkConfig("ls
 # As above, until its first state is saved.
 KILLED = """
 import os, signal
-from contstim.models.recurrent.training import _Training
+from contstim.training.recurrent import _Training
 save = _Training._save_state
 def die(training):
     save(training)
@@ -396,13 +399,13 @@ def test_a_vocabulary_file_fixes_the_words(tmp_path):
     text, listed = write_text(tmp_path / "text.txt"), tmp_path / "words.txt"
     listed.write_text("cat\nthe\n<unk>\nwhale\ncat\n\n", encoding="utf-8")
     read = read_text([text], "keep")
-    assert TokenVocabulary.ranked(read_words(listed), read).words == ("the", "cat", "whale")
+    assert ranked_vocabulary(read_words(listed), read).words == ("the", "cat", "whale")
     train(tmp_path, [text], vocabulary=listed)
     model = load_model(f"rnn:{tmp_path / 'n'}")
     assert model.knows(["cat", "whale", "dog"]).tolist() == [True, True, False]
     listed.write_text("\n", encoding="utf-8")
     with pytest.raises(InputError, match="a vocabulary needs at least one word, got none"):
-        TokenVocabulary.ranked(read_words(listed), read)
+        ranked_vocabulary(read_words(listed), read)
 
 
 def test_bad_input_is_refused_in_one_line(tmp_path):

@@ -26,18 +26,18 @@ from contstim.models.hf.encoding import check_length
 from contstim.models.hf.network import PACKAGES
 from contstim.models.learnt import PARTS, LabelledSentences, matthews_correlation, read_cola_folder
 from contstim.models.learnt.classifier import graded, vote
-from contstim.models.learnt.encoder import (
-    Encoder,
-    Member,
-    TokenRows,
+from contstim.models.learnt.encoder import Encoder, open_encoder
+from contstim.models.learnt.model import tokenizer_of
+from contstim.models.recurrent import read_tensors, tensor_bytes
+from contstim.training.folders import training_line, write_learnt
+from contstim.training.members import (
+    RecordedRows,
+    TrainableMember,
     fit,
     initial_member,
-    open_encoder,
     record_lower,
 )
-from contstim.models.learnt.model import tokenizer_of, training_line, write_learnt
-from contstim.models.recurrent import read_tensors, tensor_bytes
-from contstim.models.training import FINETUNING, FitOptions
+from contstim.training.options import FINETUNING, FitOptions
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +47,7 @@ class Restart:
     Attributes
     ----------
     weights
-        As `Member.trained` gives them.
+        As `TrainableMember.trained` gives them.
     margins
         For each development set the margins of its sentences, (S,).
     row
@@ -105,7 +105,7 @@ TASKS = {"cola": "acceptable or not, after the labels of CoLA"}
 _TRIES = 3
 
 
-def rows_of(encoder: Encoder, sentences: list[str], layers: int | None, name: str) -> TokenRows:
+def rows_of(encoder: Encoder, sentences: list[str], layers: int | None, name: str) -> RecordedRows:
     """Tokenise sentences, words that cannot be written as unk, and run the frozen layers.
 
     Raises
@@ -123,13 +123,13 @@ def rows_of(encoder: Encoder, sentences: list[str], layers: int | None, name: st
 
 def train_classifier(
     encoder: Encoder,
-    rows: TokenRows,
+    rows: RecordedRows,
     labels: IntArray,
     options: FitOptions,
     seed: int,
     order: int,
     label: str,
-) -> tuple[Member, list[float]]:
+) -> tuple[TrainableMember, list[float]]:
     """Train one network: a head of `seed`, sentences in an `order`; return it and its losses."""
     member = initial_member(encoder, 2, options.layers, seed)
 
@@ -147,7 +147,7 @@ class _Cola:
 
     encoder: Encoder
     parts: dict[str, LabelledSentences]
-    rows: dict[str, TokenRows]
+    rows: dict[str, RecordedRows]
     options: FitOptions
 
     @classmethod
@@ -158,7 +158,7 @@ class _Cola:
         rows = {n: rows_of(encoder, p.sentences, options.layers, base) for n, p in parts.items()}
         return cls(encoder, parts, rows, options)
 
-    def train(self, seed: int, order: int, label: str) -> tuple[Member, list[float]]:
+    def train(self, seed: int, order: int, label: str) -> tuple[TrainableMember, list[float]]:
         """Train a head of `seed` on the first part, in an `order`."""
         train = PARTS[0]
         labels = self.parts[train].labels

@@ -11,8 +11,8 @@ import pytest
 from tiny_transformers import SENTENCES, save_tokenizer
 
 from contstim.errors import MissingExtraError, ModelFileError
-from contstim.models.hf import converters
 from contstim.models.registry import load_model
+from contstim.training import converters
 
 needs_gguf = pytest.mark.skipif(
     find_spec("gguf") is None or find_spec("accelerate") is None,

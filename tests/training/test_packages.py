@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from contstim.errors import MissingExtraError, ModelFileError, OutputError
-from contstim.models.packages import convert_once, digest_of_files, package_file
+from contstim.training.packages import convert_once, digest_of_files, package_file
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,7 @@
-"""The estimate against Kneser-Ney written plainly from the formulas, and against lmplz."""
+"""The estimate against Kneser-Ney written plainly from the formulas, and against lmplz.
+
+Tests `contstim.training.ngram`.
+"""
 
 import itertools
 from collections import Counter, defaultdict
@@ -11,8 +14,8 @@ from toy_corpus import sentences, write
 from contstim.errors import InputError
 from contstim.models.ngram import NgramTable
 from contstim.models.ngram.arpa import read_arpa
-from contstim.models.ngram.training import NgramVocabulary, train_ngram
 from contstim.models.words import END, START, UNKNOWN
+from contstim.training.ngram import NgramVocabulary, train_ngram
 
 
 class BruteForce:

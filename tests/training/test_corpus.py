@@ -1,4 +1,7 @@
-"""Reading text and vocabularies for training."""
+"""Reading text and vocabularies for training.
+
+Tests `contstim.training.text`.
+"""
 
 import gzip
 from pathlib import Path
@@ -7,8 +10,8 @@ import pytest
 from toy_corpus import write
 
 from contstim.errors import InputError
-from contstim.models.ngram.training import NgramVocabulary, read_corpus
 from contstim.text import read_words
+from contstim.training.ngram import NgramVocabulary, read_corpus
 
 
 def words_of(*paths: Path, punctuation: str = "keep", **options) -> str:

@@ -1,0 +1,1 @@
+"""What makes models: n-grams, recurrent networks, students, classifiers, adaptation, converters."""

@@ -1,0 +1,253 @@
+"""Teaching a network another model's sentence score."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from scipy.stats import pearsonr, spearmanr
+
+from contstim.arrays import FloatArray, IntArray
+from contstim.errors import InputError
+from contstim.files import check_new_folder
+from contstim.models.base import SentenceModel
+from contstim.models.cache import ScoreCache, describe_model, versions
+from contstim.models.hf.network import PACKAGES
+from contstim.models.learnt.encoder import Encoder, open_encoder
+from contstim.models.learnt.model import tokenizer_of
+from contstim.models.learnt.student import Target
+from contstim.progress import track
+from contstim.training.folders import training_line, write_learnt
+from contstim.training.members import TrainableMember, fit, initial_member, record_lower
+from contstim.training.options import DISTILLING, FitOptions
+
+# Sentences that the teacher scores between two writes to the disk.
+_CHUNK = 1000
+# The held-out part: at most a tenth, and no more than this.
+_HELDOUT = 2000
+
+
+def distill(
+    teacher: SentenceModel,
+    sentences: Sequence[str],
+    out: Path,
+    *,
+    base: str | None = None,
+    heldout: Sequence[str] | None = None,
+    options: FitOptions = DISTILLING,
+    cache: Path | None = None,
+    seed: int = 0,
+    device: str = "cpu",
+) -> dict[str, Any]:
+    """Teach a network a model's sentence score, to be loaded as ``student:OUT``.
+
+    The teacher scores every sentence; the network, an encoder with a linear head on the first
+    token's vector, learns these scores by least squares (Salazar et al. 2020, section 2.2; see
+    `Target` for the part that follows from the length alone). The teacher's scores are on the disk
+    as soon as a thousand are made, so an interrupted call goes on where it stopped; the training,
+    which is short beside them, starts again.
+
+    Parameters
+    ----------
+    teacher
+        Any model, with any metric or reduction.
+    sentences
+        Sentences to learn from. Those with words that teacher or student cannot write, and those
+        too long for the student, are left out and counted.
+    out
+        The folder to write.
+    base
+        The encoder to start from, as `open_encoder` takes it; by default the teacher's own.
+    heldout
+        Sentences to measure the student on; by default a tenth of the sentences, at most 2,000,
+        drawn at random and not learnt from. Sentences that are given as both are not learnt from.
+    options
+        How to train; 5 passes by default.
+    cache
+        Folder of the teacher's scores; by default ``OUT.scores``, beside `out`.
+    seed
+        Seed of the head's first weights, the order of the sentences and the held-out part.
+    device
+        Where the student is trained, as PyTorch names it.
+
+    Returns
+    -------
+    dict
+        The record, as stored in the folder; ``heldout`` gives Pearson's and Spearman's
+        correlation with the teacher and the root mean squared error.
+
+    Raises
+    ------
+    InputError
+        If too few sentences are left, or the teacher refuses one.
+    ModelFileError
+        If there is no encoder to start from.
+    OutputError
+        If `out` exists or cannot be written.
+    """
+    check_new_folder(out)
+    encoder = open_encoder(teacher.spec if base is None else base, device)
+    learnt, unseen, left_out = _parts(teacher, encoder, sentences, heldout, seed)
+    store = ScoreCache(out.with_name(out.name + ".scores") if cache is None else cache)
+    scores = _score(teacher, [*learnt.texts, *unseen.texts], store)
+    own, other = scores[: len(learnt.texts)], scores[len(learnt.texts) :]
+    target = Target.of(own, learnt.n_tokens, teacher.event.reduction == "sum")
+    member = initial_member(encoder, 1, options.layers, seed)
+    started = time.monotonic()
+    losses = _train(member, encoder, learnt, own, target, options, seed)
+    weights = member.trained()
+    outputs = record_lower(encoder, unseen.ids, options.layers).outputs(member)[:, 0]
+    if options.layers is None:
+        # Everything was trained: the folder's encoder is the trained one, its head apart.
+        encoder = Encoder(member.network, encoder.tokenizer, encoder.device, encoder.max_tokens)
+        weights = {name: w for name, w in weights.items() if name.startswith("head.")}
+    record = {
+        "kind": "student",
+        "teacher": {
+            **describe_model(teacher),
+            "highest": teacher.kind.highest if math.isfinite(teacher.kind.highest) else None,
+            "rises_with_acceptability": teacher.kind.rises_with_acceptability,
+            "differs_in_nats": teacher.kind.differs_in_nats,
+            "reduction": teacher.event.reduction,
+        },
+        "base": teacher.spec if base is None else base,
+        "target": asdict(target),
+        "heldout": _agreement(other, outputs, target, unseen.n_tokens),
+        "training": {
+            **asdict(options),
+            "seed": seed,
+            "sentences": len(learnt.texts),
+            "left_out": left_out,
+            "losses": losses,
+            "seconds": round(time.monotonic() - started, 1),
+        },
+        "versions": versions(*PACKAGES),
+    }
+    write_learnt(out, encoder, {"student": weights}, record, _card(record))
+    return record
+
+
+class _Text(NamedTuple):
+    """S sentences with their tokens: `ids` with special tokens, `n_tokens` (S,) without."""
+
+    texts: list[str]
+    ids: list[IntArray]
+    n_tokens: IntArray
+
+
+def _parts(
+    teacher: SentenceModel,
+    encoder: Encoder,
+    sentences: Sequence[str],
+    heldout: Sequence[str] | None,
+    seed: int,
+) -> tuple[_Text, _Text, int]:
+    """Return what is learnt from, what is held out, and how many sentences were left out."""
+    rng = np.random.default_rng(seed)
+    listed = list(dict.fromkeys(" ".join(s.split()) for s in sentences))
+    if heldout is None:
+        drawn = rng.permutation(len(listed))[: min(_HELDOUT, len(listed) // 10)]
+        unseen = [listed[i] for i in sorted(drawn)]
+    else:
+        unseen = list(dict.fromkeys(" ".join(s.split()) for s in heldout))
+    apart = set(unseen)
+    learnt = [s for s in listed if s not in apart]
+    kept = [_usable(teacher, encoder, texts) for texts in (learnt, unseen)]
+    n_learnt, n_unseen = (len(text.texts) for text in kept)
+    if n_learnt < 10 or n_unseen < 3:
+        raise InputError(
+            f"{n_learnt} sentences to learn from and {n_unseen} to be measured on, of "
+            f"{len(learnt)} and {len(unseen)} given, are too few; give at least 10 and 3 whose "
+            "words teacher and student know"
+        )
+    return kept[0], kept[1], len(learnt) + len(unseen) - n_learnt - n_unseen
+
+
+def _usable(teacher: SentenceModel, encoder: Encoder, texts: list[str]) -> _Text:
+    tokenizer = tokenizer_of(encoder.tokenizer, "the student", "error")
+    words = list(dict.fromkeys(word for text in texts for word in text.split()))
+    both = teacher.knows(words) & tokenizer.knows(words)
+    known = {word for word, k in zip(words, both, strict=True) if k}
+    written = [text for text in texts if text and known.issuperset(text.split())]
+    most = math.inf if encoder.max_tokens is None else encoder.max_tokens
+    kept = [
+        (text, e)
+        for text, e in zip(written, tokenizer.encode(written), strict=True)
+        if len(e.ids) <= most
+    ]
+    n_tokens = np.array([len(e.scored) for _, e in kept], dtype=np.int64)
+    return _Text([text for text, _ in kept], [e.ids for _, e in kept], n_tokens)
+
+
+def _score(teacher: SentenceModel, texts: list[str], store: ScoreCache) -> FloatArray:
+    chunks = [texts[start : start + _CHUNK] for start in range(0, len(texts), _CHUNK)]
+    found = [
+        store.totals(teacher, chunk).score
+        for chunk in track(chunks, len(chunks), "teacher scores, in thousands")
+    ]
+    scores = np.concatenate(found)
+    if not np.isfinite(scores).all():
+        wrong = texts[int(np.flatnonzero(~np.isfinite(scores))[0])]
+        raise InputError(f"{teacher.spec} gives no finite score for {wrong!r}; leave it out")
+    return scores
+
+
+def _train(
+    member: TrainableMember,
+    encoder: Encoder,
+    learnt: _Text,
+    scores: FloatArray,
+    target: Target,
+    options: FitOptions,
+    seed: int,
+) -> list[float]:
+    wanted = torch.from_numpy(target.residual(scores, learnt.n_tokens)).float()
+    factor = torch.from_numpy(target.factor(learnt.n_tokens)).float()
+
+    def loss(outputs: torch.Tensor, index: IntArray) -> torch.Tensor:
+        device = outputs.device
+        error = outputs[:, 0] * factor[index].to(device) - wanted[index].to(device)
+        return (error**2).mean()
+
+    rows = record_lower(encoder, learnt.ids, options.layers)
+    return fit(member, rows, loss, options, seed, "student")
+
+
+def _agreement(
+    scores: FloatArray, outputs: FloatArray, target: Target, n_tokens: IntArray
+) -> dict[str, Any]:
+    own = target.score(outputs, n_tokens)
+    return {
+        "sentences": len(scores),
+        "pearson": float(pearsonr(scores, own).statistic),
+        "spearman": float(spearmanr(scores, own).statistic),
+        "rmse": float(np.sqrt(np.mean((scores - own) ** 2))),
+        "sd": float(scores.std()),
+        "pearson_of_length": float(pearsonr(scores, target.line(n_tokens)).statistic)
+        if np.ptp(n_tokens)
+        else None,
+    }
+
+
+def _card(record: Mapping[str, Any]) -> str:
+    """Return the card of a student from its record."""
+    found, training = record["heldout"], record["training"]
+    return (
+        f"# Student of `{record['teacher']['spec']}`\n\n"
+        "Estimates the teacher's sentence score in one pass, from the first token's vector "
+        "(Salazar et al. 2020, section 2.2). Words have no share of it.\n\n"
+        "| held-out sentences | Pearson | Spearman | root mean squared error | standard deviation "
+        "of the teacher's scores |\n"
+        "| ---: | ---: | ---: | ---: | ---: |\n"
+        f"| {found['sentences']} | {found['pearson']:.4f} | {found['spearman']:.4f} | "
+        f"{found['rmse']:.3f} | {found['sd']:.3f} |\n\n"
+        f"{training_line(record)} Learnt from {training['sentences']} sentences; "
+        f"{training['left_out']} were left out, with words that one of the two cannot write or too "
+        "long.\n"
+    )
