@@ -138,12 +138,13 @@ def test_jspsych(tmp_path, kind):
     human = read_choices(tmp_path if kind == "folder" else path, "jspsych")
     assert human.choices["rating"].tolist() == [-2.5, -1.5]
     assert human.choices["rt_ms"].tolist() == [812.5, 700]
-    assert human.notes == ("1 rows without two sentences were passed over.",)
+    assert human.notes[1] == "The answers are numbers of buttons; 0 is sure of the left sentence."
+    assert human.notes[2].startswith("1 row holds no two sentences and an answer, as those of ")
 
 
 def test_jspsych_errors(tmp_path):
     frame = pd.DataFrame(jspsych_trials())
-    with pytest.raises(InputError, match="no column for participant"):
+    with pytest.raises(InputError, match="no column of the file tells the participants"):
         read_choices(frame.drop(columns="participant"), "jspsych")
     bad = frame.copy()
     bad.loc[2, "response"] = 6
@@ -191,7 +192,7 @@ def test_jspsych_buttons_are_counted_or_refused():
     with pytest.raises(InputError) as caught:
         read_choices(frame, "jspsych")
     assert str(caught.value) == (
-        "the jsPsych data do not say how many buttons there were (rows 2 and 3); add a column "
+        "the jsPsych export does not say how many buttons there were (rows 2 and 3); add a column "
         "'n_choices' or give the number: n_choices=2, on the command line --buttons 2"
     )
     assert read_choices(frame, "jspsych", n_choices=2).choices["rating"].tolist() == [-2.5, 2.5]
@@ -219,12 +220,12 @@ def test_jspsych_sides_in_any_spelling_or_refused(name):
     for odd in ("left", "2", 2, ""):
         with pytest.raises(InputError) as caught:
             read_choices(frame.assign(**{name: [None, "no", odd]}), "jspsych")
-        assert str(caught.value) == f"{name} {odd!r} is neither true nor false (row 3)"
+        assert str(caught.value) == f"{name} {odd!r} is no side (row 3); it must be true or false"
 
 
 def test_jspsych_sides_are_given_once():
     frame = pd.DataFrame(jspsych_trials()).assign(flipped=True)
-    with pytest.raises(InputError, match="both 'swapped' and 'flipped'; keep one"):
+    with pytest.raises(InputError, match="both 'swapped' and 'flipped'; say which tells where"):
         read_choices(frame, "jspsych")
 
 
@@ -290,7 +291,8 @@ def test_every_importer_keeps_the_contract(name, tmp_path):
     assert all(isinstance(who, str) for who in choices["participant"])
     assert list(human.excluded.columns) == ["rule", "participant", "n_rows", "detail"]
     # Every row is a choice, reported as left out, or passed over with a note.
-    passed_over = int(re.match(r"\d+", human.notes[0])[0]) if human.notes else 0
+    numbers = re.findall(r"(\d+) rows? holds? no", " ".join(human.notes))
+    passed_over = sum(map(int, numbers))
     assert len(choices) + human.excluded["n_rows"].sum() + passed_over == len(rows)
     # The same from a file, and again from what was read.
     path = tmp_path / "file.csv"

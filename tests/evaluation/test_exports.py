@@ -228,13 +228,13 @@ def test_what_was_taken_for_what_is_said() -> None:
         (
             lambda: jspsych().assign(response=[0, 1, 1, 0]),
             {},
-            "the jsPsych data do not say how many buttons there were (rows 1, 2, 3 and 4); add a "
-            "column 'n_choices' or give the number: n_choices=2, on the command line --buttons 2",
+            "the jsPsych export does not say how many buttons there were (rows 1, 2, 3 and 4); add "
+            "a column 'n_choices' or give the number: n_choices=2, on the command line --buttons 2",
         ),
         (
             lambda: gorilla().assign(SideA="up"),
             {},
-            "SideA 'up' is no side (rows 1, 2, 3 and 4); a side is left or right, or 1 or 2",
+            "SideA 'up' is no side (rows 1, 2, 3 and 4); it must be left or right, or 1 or 2",
         ),
         (
             lambda: pd.DataFrame({"ResponseId": ["R_1"], "Q1": ["Good one."]}),

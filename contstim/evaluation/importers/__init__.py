@@ -22,9 +22,8 @@ from contstim.evaluation.choices import (
     finish,
     rescale,
 )
-from contstim.evaluation.importers.exports import read_export, read_recognised
+from contstim.evaluation.importers.exports import read_export, read_jspsych, read_recognised
 from contstim.evaluation.importers.golan2023 import read_golan2023
-from contstim.evaluation.importers.jspsych import read_jspsych
 from contstim.plugins import Registry
 from contstim.tables import read_table, require_columns
 

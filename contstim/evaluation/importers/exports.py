@@ -22,7 +22,7 @@ from contstim.evaluation.choices import (
     rescale,
     stack_exclusions,
 )
-from contstim.evaluation.importers.jspsych import TRUTH, read_jspsych, read_trials
+from contstim.evaluation.importers.jspsych import read_trials
 from contstim.tables import numbered_lines, read_table, require_columns
 
 # Names by which columns go, without case, spaces and marks; the first one found is taken.
@@ -69,6 +69,11 @@ _NOBODYS = frozenset(
 # were turned round hold truth values.
 _SIDES = {"left": True, "l": True, "right": False, "r": False, "1": True, "2": False}
 _TURNED = ("swapped", "flipped")
+# What programs write for true and false, in lower case.
+_TRUTH = {
+    **dict.fromkeys(("true", "t", "yes", "y", "1"), True),
+    **dict.fromkeys(("false", "f", "no", "n", "0"), False),
+}
 _ASK_SIDE = (
     "say which column tells where sentence 1 was: --side COLUMN (left or right), or, if it was "
     "always on the left, --low left --high right"
@@ -109,7 +114,9 @@ def read_export(
         The column that tells where sentence 1 was: left or right, or 1 or 2 (which sentence was on
         the left).
     n_choices
-        Of buttons numbered from 0 as jsPsych numbers them: short for ``low=0, high=n_choices - 1``.
+        Of buttons numbered from 0 as jsPsych numbers them, which does not write down how many there
+        are: 0 is sure of sentence 1 or, where sides are known, of the left one. A column
+        `n_choices`, where filled, goes before it.
     trials
         For Qualtrics, a table of the questions: ``question, sentence_1, sentence_2`` and whatever
         else is known of them, such as ``condition``, or ``expected`` (1 or 2) of catch trials.
@@ -122,14 +129,25 @@ def read_export(
         If a column is lacking, or the file does not tell what an answer means; the message says
         what to add.
     """
-    raw, kind = read_recognised(source)
-    kind = "table" if kind is None else f"{kind} export"
-    given = (low, high, side, columns)
-    if kind == "jsPsych export" and not any(given) and _buttons_alone(raw):
-        return read_jspsych(raw, n_choices=n_choices)
-    data, excluded = raw, stack_exclusions()
+    table, program = read_recognised(source)
+    kind = "table" if program is None else f"{program} export"
+    return _read(table, kind, low, high, side, n_choices, trials, columns)
+
+
+def _read(
+    data: pd.DataFrame,
+    kind: str,
+    low: str | float | None = None,
+    high: str | float | None = None,
+    side: str | None = None,
+    n_choices: int | None = None,
+    trials: str | Path | pd.DataFrame | None = None,
+    columns: dict[str, str] | None = None,
+) -> RawChoices:
+    """Read a table of some kind, see `read_export`."""
+    excluded = stack_exclusions()
     if kind == "Qualtrics export":
-        data, excluded = _rows_of_questions(raw, trials)
+        data, excluded = _rows_of_questions(data, trials)
         # The table of questions is the researcher's own, its column of this name ours.
         columns = {name: name for name in ("expected",) if name in data} | (columns or {})
     data = data.reset_index(drop=True)
@@ -139,8 +157,6 @@ def read_export(
     if low is not None or high is not None:  # the answers are codes, whatever their column is named
         data = data.rename(columns={} if "response" in data else {"rating": "response"})
         data = data.drop(columns="rating", errors="ignore")
-    if n_choices is not None:
-        low, high = 0, n_choices - 1
     both = _sentences(data, kind)
     answer = "rating" if "rating" in data else "response"
     if answer not in data:
@@ -157,7 +173,8 @@ def read_export(
     for rule, n in excluded["rule"].value_counts().items():
         notes.append(f"Sessions left out: {n} ({rule}); excluded.csv names them.")
     if answer == "response":
-        data["rating"], how = _ratings(data, both, left, low, high)
+        buttons = _buttons(data, kind, n_choices) if low is None and high is None else None
+        data["rating"], how = _ratings(data, both, left, low, high, buttons)
         notes.append(how)
     if n_passed := len(shown) - int(shown.sum()):
         notes.append(
@@ -173,6 +190,15 @@ def read_export(
     return RawChoices(data, kept_first, notes=notes, excluded=excluded)
 
 
+def read_jspsych(source: str | Path | pd.DataFrame, n_choices: int | None = None) -> RawChoices:
+    """Read data of jsPsych: a CSV, a JSON array of trials, JSON lines, or a folder of such files.
+
+    As `read_export`, whether or not its columns tell that they are jsPsych's.
+    """
+    table = source if isinstance(source, pd.DataFrame) else read_trials(Path(source))
+    return _read(table, "jsPsych export", n_choices=n_choices)
+
+
 def read_recognised(source: str | Path | pd.DataFrame) -> tuple[pd.DataFrame, str | None]:
     """Read a table or file; return it with the program whose export it is, None if of none."""
     if isinstance(source, pd.DataFrame):
@@ -186,14 +212,6 @@ def read_recognised(source: str | Path | pd.DataFrame) -> tuple[pd.DataFrame, st
     trials = whole or (lines and lines[0].lstrip()[:1] in ("[", "{"))
     table = read_trials(place) if trials else read_table(source, cells="guessed")
     return table, recognised(table)
-
-
-def _buttons_alone(raw: pd.DataFrame) -> bool:
-    """Return whether all answers are ratings or numbers of buttons, which jsPsych counts from 0."""
-    if "rating" in raw or "response" not in raw:
-        return "rating" in raw
-    answers = raw["response"].dropna()
-    return bool(len(answers) and pd.to_numeric(answers, errors="coerce").notna().all())
 
 
 def _rows_of_pcibex(lines: list[str], name: str) -> pd.DataFrame:
@@ -282,7 +300,7 @@ def _why_left_out(sessions: pd.DataFrame) -> pd.Series:
         .str.removesuffix(".0")
         for name in ("Status", "Finished", "Progress")
     )
-    unfinished = finished.map(TRUTH).eq(False) | (pd.to_numeric(progress, errors="coerce") < 100)
+    unfinished = finished.map(_TRUTH).eq(False) | (pd.to_numeric(progress, errors="coerce") < 100)
     rule = pd.Series(None, index=sessions.index, dtype=object)
     rule[unfinished] = "session not finished"
     rule[status.isin(_NOBODYS)] = "preview or test"
@@ -317,6 +335,11 @@ def _taken(data: pd.DataFrame, given: dict[str, str], side: str | None) -> dict[
             taken[ours] = given[ours]
         elif ours == "side" and side is not None:
             taken[ours] = side
+        elif ours == "side" and len(present) > 1:
+            raise InputError(
+                f"the file has both {present[0]!r} and {present[1]!r}; say which tells where "
+                "sentence 1 was: --side COLUMN"
+            )
         elif present:
             taken[ours] = present[0]
     if "participant" not in taken:
@@ -348,9 +371,10 @@ def _left_is_first(data: pd.DataFrame, taken: dict[str, str]) -> pd.Series | Non
         first = _where(data["side"], taken["side"])
         if first.isna().any():
             bad = first.isna()
+            what = "true or false" if _is_turned(taken["side"]) else "left or right, or 1 or 2"
             raise InputError(
                 f"{taken['side']} {data.loc[bad, 'side'].iloc[0]!r} is no side ({name_rows(bad)}); "
-                "a side is left or right, or 1 or 2"
+                f"it must be {what}"
             )
         return first.astype(bool)
     if "left" in data and "sentence_1" not in data:
@@ -361,9 +385,47 @@ def _left_is_first(data: pd.DataFrame, taken: dict[str, str]) -> pd.Series | Non
 def _where(sides: pd.Series, name: str) -> pd.Series:
     """Return True where sentence 1 is on the left, False where on the right, else missing."""
     text = sides.astype("str").str.strip().str.lower().str.removesuffix(".0")
-    if re.sub(r"[^a-z0-9]", "", name.lower()) in _TURNED:
-        return text.map({k: not v for k, v in TRUTH.items()} | {"nan": True, "": True})
+    if _is_turned(name):
+        return text.map({k: not v for k, v in _TRUTH.items()}).where(sides.notna(), True)
     return text.map(_SIDES)
+
+
+def _is_turned(name: str) -> bool:
+    """Return whether a column says in which rows the two sentences were exchanged."""
+    return re.sub(r"[^a-z0-9]", "", name.lower()) in _TURNED
+
+
+def _buttons(data: pd.DataFrame, kind: str, n_choices: int | None) -> pd.Series | None:
+    """Return how many buttons there were in each row; None if the answers are no numbers of them.
+
+    They are counted from 0, as jsPsych does.
+    """
+    told = n_choices is not None or "n_choices" in data or kind == "jsPsych export"
+    if not told or pd.to_numeric(data["response"], errors="coerce").isna().any():
+        return None
+    given = pd.Series(n_choices, index=data.index, dtype=object)
+    if "n_choices" in data:
+        given = data["n_choices"].astype(object).where(data["n_choices"].notna(), given)
+    refuse_rows(
+        given.isna(),
+        f"the {kind} does not say how many buttons there were ({{rows}}); add a column 'n_choices' "
+        "or give the number: n_choices=2, on the command line --buttons 2",
+    )
+    buttons = pd.to_numeric(given, errors="coerce").astype(float)
+    odd = ~((buttons >= 2) & (buttons % 1 == 0))  # the remainder of infinity is missing
+    refuse_rows(odd, "n_choices {value!r} is not a number of buttons, at least 2 ({rows})", given)
+    return buttons
+
+
+def _by_button(answers: pd.Series, buttons: pd.Series) -> pd.Series:
+    codes = pd.to_numeric(answers)
+    ratings = pd.Series(0.0, index=answers.index)
+    for n in buttons.unique():
+        rows = buttons == n
+        off = f"response {{value:g}} is not one of {n:g} buttons ({{rows}})"
+        refuse_rows(rows & ~codes.between(0, n - 1), off, codes)
+        ratings[rows] = rescale(codes[rows], 0, n - 1)
+    return ratings
 
 
 def _ratings(
@@ -372,6 +434,7 @@ def _ratings(
     left: pd.Series | None,
     low: str | float | None,
     high: str | float | None,
+    buttons: pd.Series | None,
 ) -> tuple[pd.Series, str]:
     """Return the ratings that the answers mean, and a sentence on how they were read."""
     answers = data["response"]
@@ -380,23 +443,21 @@ def _ratings(
     chosen = [text == both[name].astype("str").str.strip() for name in ("sentence_1", "sentence_2")]
     if (chosen[0] | chosen[1]).all():
         return chosen[1].map({True: 2.5, False: -2.5}), "An answer is the sentence chosen."
-    named = lower.isin(("left", "right")).all()
-    if named and low is None:
+    if low is None and lower.isin(("left", "right")).all():
         if left is None:
             raise InputError(f"the answers are left and right; {_ASK_SIDE}")
         low, high = "left", "right"
-    if low is None and "n_choices" in data and data["n_choices"].notna().all():
-        numbers = pd.to_numeric(data["n_choices"], errors="coerce")
-        if (numbers == numbers.iloc[0]).all():
-            low, high = 0, float(numbers.iloc[0]) - 1
-    if low is None or high is None:
+    if low is None and buttons is not None:
+        low, ratings, how = 0, _by_button(answers, buttons), "The answers are numbers of buttons"
+    elif low is None or high is None:
         kinds = list(dict.fromkeys(text))
         shown = ", ".join(map(repr, kinds[:4])) + (" ..." if len(kinds) > 4 else "")
         raise InputError(
             f"the answers are {shown}; say which of them mean sure of sentence 1 and of sentence 2 "
             "(or of the left and the right one): --low CODE --high CODE"
         )
-    ratings, how = _by_code(answers, lower, low, high)
+    else:
+        ratings, how = _by_code(answers, lower, low, high)
     if left is None:
         return ratings, f"{how}; {low} is sure of sentence 1."
     return ratings.where(left, -ratings), f"{how}; {low} is sure of the left sentence."
