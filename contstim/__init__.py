@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     )
     from contstim.models.check import check_model
     from contstim.models.registry import load_model, register_family, score_sentences
+    from contstim.people import plan_design
     from contstim.search import synthesize
     from contstim.search.check import check_strategy
     from contstim.search.problem import (
@@ -70,7 +71,6 @@ if TYPE_CHECKING:
     from contstim.search.triplets import ModelPair, synthesize_triplets, triplets
     from contstim.selection.design import Layout, check_design, design_trials
     from contstim.selection.natural import select_natural_pairs
-    from contstim.selection.people import plan_design
     from contstim.selection.scores import read_scores
     from contstim.selection.sets import select_set
     from contstim.selection.triplets import select_triplets
@@ -120,7 +120,7 @@ _PLACES = {
     "evaluate": "evaluation.evaluate",
     "load_model": "models.registry",
     "one_against_all": "search.targets",
-    "plan_design": "selection.people",
+    "plan_design": "people",
     "pool": "text",
     "problem_of": "search.targets",
     "read_choices": "evaluation.importers",

@@ -14,7 +14,7 @@ from contstim.adaptive.posterior import Curves, Nodes, softmax
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError
 from contstim.files import digest
-from contstim.selection.people import log_ratio_scale
+from contstim.people import log_ratio_scale
 from contstim.settings import Count, one_of, settings
 
 _MOST_OUTCOMES = 128  # of a block's answers so far that are followed, the likeliest

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from contstim.arrays import FloatArray
+    from contstim.people import People
     from contstim.pipeline import Executor
     from contstim.pipeline.work import Task
-    from contstim.selection.people import People
     from contstim.text.vocabulary import Vocabulary
     from contstim.text.words import WordOptions
 
@@ -30,8 +30,8 @@ _SHARED = 0.25
 
 
 def add_people(parser: CommandParser, *names: str) -> None:
-    """Add the options of `contstim.selection.People`, all or those named."""
-    from contstim.selection.people import People
+    """Add the options of `contstim.people.People`, all or those named."""
+    from contstim.people import People
 
     group = parser.add_argument_group("how people answer if a model is right")
     parser.add_fields(People, *names, unset=True, to=group)
@@ -39,7 +39,7 @@ def add_people(parser: CommandParser, *names: str) -> None:
 
 def people_of(args: argparse.Namespace) -> People | None:
     """Return the people that the options of `add_people` describe; None if none is given."""
-    from contstim.selection.people import People
+    from contstim.people import People
 
     chosen = given(args, People)
     return People(**chosen) if chosen else None

@@ -42,7 +42,7 @@ from contstim.evaluation.scores import (
     unscored_catch,
 )
 from contstim.models.registry import load_model
-from contstim.selection.people import unit_sentence
+from contstim.people import unit_sentence
 from contstim.tables import KIND, read_table
 
 

@@ -16,7 +16,7 @@ from contstim.evaluation.inference.sampling import POPULATIONS
 from contstim.evaluation.inference.wilcoxon import TEST_METHODS, ZERO_METHODS
 from contstim.evaluation.measures import MEASURES
 from contstim.evaluation.trials import Analysis
-from contstim.selection.people import MIN_GROUPS
+from contstim.people import MIN_GROUPS
 from contstim.settings import Count, Seed, Several, build, one_of, option, read_toml, settings
 
 #: How tests and intervals are made.

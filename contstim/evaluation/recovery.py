@@ -14,8 +14,8 @@ from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError, require_known, require_whole
 from contstim.evaluation.choices import CATCH
 from contstim.evaluation.simulate import exact_interval
+from contstim.people import People, log_bayes_factors, log_ratio_scale
 from contstim.progress import track
-from contstim.selection.people import People, log_bayes_factors, log_ratio_scale
 
 #: By what the best model is told: its log score (log-probability of the answers), or its accuracy.
 DECISIONS = ("log-score", "accuracy")
@@ -142,7 +142,7 @@ def recovery(
     -----
     How often the generating model is recovered is a standard check of designs for choosing between
     models (Wilson and Collins 2019, doi 10.7554/eLife.49547); people are those of
-    `contstim.selection.People`. Where two models give every pair the same preference, they
+    `contstim.people.People`. Where two models give every pair the same preference, they
     share their studies, and recovery cannot pass the share of the others.
     """
     people = people or People()

@@ -21,8 +21,8 @@ from contstim.evaluation.options import UNITS
 from contstim.evaluation.scores import ScoreSource, log_ratios, score_table, unscored_catch
 from contstim.evaluation.subset import Subset
 from contstim.evaluation.trials import TrialData
+from contstim.people import MIN_GROUPS, unit_of_tests
 from contstim.progress import track
-from contstim.selection.people import MIN_GROUPS, unit_of_tests
 from contstim.settings import Several, settings
 from contstim.tables import require_columns
 

@@ -9,7 +9,7 @@ from contstim.adaptive.preregister import plan_paragraphs
 from contstim.evaluation.inference.sampling import POPULATIONS
 from contstim.evaluation.measures import MEASURES
 from contstim.evaluation.options import PRESETS, EvaluationOptions
-from contstim.selection.people import unit_sentence
+from contstim.people import unit_sentence
 
 if TYPE_CHECKING:
     from contstim.evaluation.result import Evaluation

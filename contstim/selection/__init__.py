@@ -4,10 +4,10 @@ Natural pairs and triplets are chosen exactly; a design allocates them to groups
 Nothing here needs torch.
 """
 
+from contstim.people import DesignPlan, People, plan_design
 from contstim.selection.constraints import AtMost, Balance, Linear, Recurring, SelectionConstraint
 from contstim.selection.design import CONDITIONS, LAYOUTS, Layout, check_design, design_trials
 from contstim.selection.natural import select_natural_pairs
-from contstim.selection.people import DesignPlan, People, plan_design
 from contstim.selection.scores import fractional_ranks, read_scores, read_triplets
 from contstim.selection.sets import select_set, triplet_pairs
 from contstim.selection.triplets import (

@@ -14,14 +14,14 @@ from scipy.sparse import csr_array, diags_array, hstack, vstack
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InfeasibleError
-from contstim.selection.assignment import ROLES, AssignmentProblem, Role
-from contstim.selection.constraints import ConstraintRows, SelectionConstraint
-from contstim.selection.people import (
+from contstim.people import (
     People,
     log_bayes_factor_halves,
     log_bayes_factors,
     log_ratio_scale,
 )
+from contstim.selection.assignment import ROLES, AssignmentProblem, Role
+from contstim.selection.constraints import ConstraintRows, SelectionConstraint
 from contstim.selection.programme import feasible_choices, some
 from contstim.selection.scores import RankedScores
 

@@ -12,10 +12,10 @@ import pandas as pd
 
 from contstim.arrays import AnyArray, FloatArray, IntArray
 from contstim.errors import InfeasibleError, InputError, require_known, require_whole
+from contstim.people import People, log_bayes_factors
 from contstim.progress import waiting
 from contstim.selection.constraints import SelectionConstraint
 from contstim.selection.cover import NO_PAIR, Cover, PairMeasure, kept_pairs
-from contstim.selection.people import People, log_bayes_factors
 from contstim.selection.scores import RankedScores, eligible_rows, rank_scores
 
 #: What a selection for a set makes as large as possible for the two models where it is least.

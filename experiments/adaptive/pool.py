@@ -21,7 +21,7 @@ from scipy.stats import ttest_1samp
 from contstim.adaptive import Choosing, Link, ModelPosterior, View, choose_block
 from contstim.adaptive.policies import places_of
 from contstim.adaptive.standing import pool_scores
-from contstim.selection.people import People
+from contstim.people import People
 
 Floats = NDArray[np.float64]
 PAIRS, ANCHORS, PARTICIPANTS, BLOCK = 114, 24, 6, 5

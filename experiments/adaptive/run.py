@@ -29,9 +29,9 @@ from simulate import identify, misspecified
 
 from contstim.adaptive.posterior import Link
 from contstim.evaluation.simulate import exact_interval
+from contstim.people import People, log_bayes_factors, log_ratio_scale
 from contstim.report.style import colour, save_figure
 from contstim.selection import read_scores
-from contstim.selection.people import People, log_bayes_factors, log_ratio_scale
 
 _SLOPES = (0.45, 0.91, 1.8)
 #: Trials of a study.

@@ -10,7 +10,7 @@ from scipy.special import expit, ndtr
 
 from contstim.adaptive.policies import places_of
 from contstim.adaptive.posterior import Link, Nodes, softmax
-from contstim.selection.people import People
+from contstim.people import People
 
 Floats = NDArray[np.float64]
 

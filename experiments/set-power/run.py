@@ -12,7 +12,7 @@ pairs and the rows of their sentences in the scores). The designs have 360 pairs
 - `published`: the same as published;
 - `random`: random pairs, others in every study.
 
-Simulated people (`contstim.selection.People`, with the effects that `fit.py` finds in the published
+Simulated people (`contstim.people.People`, with the effects that `fit.py` finds in the published
 second experiment) answer them in thousands of studies, each with one of the models right.
 """
 

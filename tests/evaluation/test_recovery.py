@@ -8,8 +8,8 @@ from scipy.stats import binom, norm
 from contstim.cli import main
 from contstim.errors import InputError
 from contstim.evaluation.recovery import Recovery, recovery
+from contstim.people import log_bayes_factors
 from contstim.selection import People
-from contstim.selection.people import log_bayes_factors
 
 PLAIN = People(slope=1.0, slope_sd=0.0, side_sd=0.0, item_sd=0.0, lapse=0.0)
 

@@ -13,7 +13,7 @@ from contstim.errors import InputError
 from contstim.evaluation import evaluate
 from contstim.evaluation.recovery import recovery
 from contstim.evaluation.scores import unscored_catch
-from contstim.selection.people import People
+from contstim.people import People
 
 N = 8
 SCORES = pd.DataFrame(

@@ -12,6 +12,7 @@ from scipy.stats import rankdata
 
 from contstim.cli import main
 from contstim.errors import InfeasibleError, InputError
+from contstim.people import log_bayes_factors
 from contstim.selection import (
     AtMost,
     Balance,
@@ -21,7 +22,6 @@ from contstim.selection import (
     select_set,
     triplet_pairs,
 )
-from contstim.selection.people import log_bayes_factors
 from contstim.selection.sets import even_pairs
 
 

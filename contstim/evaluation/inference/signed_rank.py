@@ -15,7 +15,7 @@ from contstim.evaluation.inference.wilcoxon import wilcoxon_signed_rank
 from contstim.evaluation.options import EvaluationOptions
 from contstim.evaluation.trials import TrialData
 from contstim.evaluation.values import AnalysisValues, unit_means
-from contstim.selection.people import unit_of_tests
+from contstim.people import unit_of_tests
 
 
 @dataclass(frozen=True, eq=False)

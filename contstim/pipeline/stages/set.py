@@ -10,13 +10,13 @@ from pydantic import Field
 
 from contstim.errors import InputError
 from contstim.files import digest_of
+from contstim.people import People
 from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.stages import SCORE, Run, Stage, StageOptions, StudyPlan, notes_of
 from contstim.pipeline.stages.synthesize import SYNTHESIZE, searches_of
 from contstim.pipeline.tasks import score_tasks
 from contstim.pipeline.work import Task
 from contstim.selection.constraints import check_constraints, parse_constraints
-from contstim.selection.people import People
 from contstim.selection.sets import CRITERIA, select_set, triplet_pairs
 from contstim.settings import Count, Several, one_of, settings
 from contstim.tables import TRIPLETS, table_text

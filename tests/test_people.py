@@ -11,7 +11,7 @@ from scipy.special import expit
 from scipy.stats import norm
 
 from contstim.errors import InputError
-from contstim.selection.people import (
+from contstim.people import (
     People,
     log_bayes_factor_halves,
     log_bayes_factors,
