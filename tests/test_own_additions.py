@@ -1,8 +1,4 @@
-"""What the rulebook promises: a file of one's own and a line or two make a metric, a strategy, an
-importer or a stage that commands and study plans know by name.
-
-Each is added to a copy of the package, as a researcher would, and used from outside.
-"""
+"""What a file of one's own makes of masked metrics, and what a script adds in its own process."""
 
 from __future__ import annotations
 
@@ -17,7 +13,6 @@ import pandas as pd
 import pytest
 import torch
 import transformers
-from small import make_study
 from tiny_transformers import save_checkpoint
 
 import contstim
@@ -106,79 +101,6 @@ def test_a_metric(tmp_path: Path) -> None:
             logits = network(torch.tensor([given])).logits[0, place].double()
         expected += float(logits.log_softmax(dim=0)[ids[place]])
     assert float(found) == pytest.approx(expected, abs=1e-4)
-
-
-def test_a_strategy(tmp_path: Path) -> None:
-    site = added(
-        tmp_path,
-        "best_of_some",
-        "search",
-        "search/__init__.py",
-        {
-            "from contstim.search.bounded import Bounded\n": (
-                "from contstim.search.best_of_some import BestOfSome\n"
-            ),
-            '    "exhaustive": Exhaustive,\n': '    "best-of-some": BestOfSome,\n',
-        },
-    )
-    file = make_study(tmp_path, starts=1)
-    sentence = (tmp_path / "natural.txt").read_text("utf-8").splitlines()[0]
-    models = [f"ngram:{tmp_path}/{order}.arpa?punctuation=split" for order in (2, 3)]
-    words = ["--pair", *models, "--vocabulary", str(tmp_path / "words.csv")]
-    words += ["--strategy", "best-of-some", "--draws", "30", "--out", str(tmp_path / "own.csv")]
-    ended = run(site, "synthesize", sentence, *words)
-    assert ended.returncode == 0, ended.stderr
-    assert len(pd.read_csv(tmp_path / "own.csv")) > 0
-    checked = (
-        "from contstim import check_strategy\n"
-        "from contstim.search.best_of_some import BestOfSome\n"
-        "print(len(check_strategy(BestOfSome(5))))\n"
-    )
-    told = run_code(site, checked)
-    assert told.stdout == "4\n", told.stderr
-    plan = file.read_text("utf-8")
-    for draws, status in ((0, 2), (7, 0)):
-        own = f'strategy = "best-of-some"\ndraws = {draws}'
-        file.write_text(plan.replace('strategy = "exhaustive"', own), "utf-8")
-        out = tmp_path / "out"
-        ended = run(site, "run", str(file), "--stage", "synthesize", "--out", str(out))
-        assert ended.returncode == status, ended.stderr
-        if status:
-            assert "draws" in ended.stderr
-            assert ended.stderr.count("\n") == 1
-    assert len(pd.read_csv(out / "synthesized.csv")) > 0
-
-
-def test_a_stage(tmp_path: Path) -> None:
-    site = added(
-        tmp_path,
-        "extremes",
-        "pipeline/stages",
-        "pipeline/running.py",
-        {
-            "from contstim.pipeline.stages.natural import NATURAL\n": (
-                "from contstim.pipeline.stages.extremes import EXTREMES\n"
-            ),
-            "    NATURAL,\n": "    EXTREMES,\n",
-        },
-    )
-    file = make_study(tmp_path, starts=1)
-    plan = file.read_text("utf-8")
-    words = ["run", str(file), "--stage", "extremes", "--out", str(tmp_path / "out")]
-    for number in (2, 3):  # another option is another table
-        file.write_text(f"{plan}\n[extremes]\nnumber = {number}\n", "utf-8")
-        ended = run(site, *words)
-        assert ended.returncode == 0, ended.stderr
-        table = pd.read_csv(tmp_path / "out/extremes.csv")
-        scores = pd.read_csv(tmp_path / "out/scores.csv")
-        assert len(table) == 3 * number
-        for model, rows in table.groupby("model"):
-            own = scores.loc[scores["model"] == model, "log_prob"]
-            assert sorted(rows["log_prob"]) == sorted(own.nlargest(number))
-    file.write_text(f"{plan}\n[extremes]\nnumbers = 2\n", "utf-8")
-    ended = run(site, *words)
-    assert ended.returncode == 2
-    assert "unknown key extremes.numbers; did you mean 'number'?" in ended.stderr
 
 
 def test_from_outside_in_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

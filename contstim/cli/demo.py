@@ -47,7 +47,7 @@ from contstim.report.style import sheet
 from contstim.search import synthesize
 from contstim.search.bounded import Bounded
 from contstim.search.candidates import WordReplacement
-from contstim.search.problem import Edits, Floor
+from contstim.search.problem import Constraint, Edits
 from contstim.search.results import Triplet
 from contstim.search.targets import parse_floor, problem_of
 from contstim.selection import select_natural_pairs
@@ -66,7 +66,7 @@ _KEPT = "contstim:gpt>=natural-5"
 _FLOOR = parse_floor(_KEPT)
 #: A pair of models, how many sentences it starts from, a floor, and what a sentence costs beside
 #: the others (the first use of a network loads it).
-WantedTriplets = tuple[tuple[str, str], int, Floor | None, float]
+WantedTriplets = tuple[tuple[str, str], int, Constraint | None, float]
 _WANTED: tuple[WantedTriplets, ...] = (
     (PAIRS[0], 3, None, 1.0),
     (PAIRS[0], 1, _FLOOR, 5.0),

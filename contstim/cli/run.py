@@ -1,6 +1,6 @@
 """Run a study plan: from models and sentences to trials.
 
-The stages are score, natural, synthesize, triplets, set and design; each leaves a table (CSV) in
+The stages are score, natural, synthesis, triplets, set and design; each leaves a table (CSV) in
 the run's folder. Every finished task is on the disk before it is counted, so the same command
 again, after whatever ended the first, goes on where that stopped. A task that fails is tried again,
 then failed; the rest goes on, and the next run tries it again.
@@ -44,7 +44,7 @@ def configure(parser: CommandParser) -> None:
     parser.add("file FILE", "the study plan, TOML")
     add_executor(parser)
     parser.add("--shard I/N", "only the I-th of N parts of the tasks", _shard)
-    stages = ", ".join(one.name for one in STAGES)
+    stages = ", ".join(STAGES)
     parser.add("--stage NAME", f"only this stage and what it rests on: {stages}")
     parser.add("--out FOLDER", "the run's folder (default: as the file says)", output_folder)
     parser.add_cache("scores shared with other runs (default: in the run's folder)")

@@ -7,14 +7,14 @@ one-against-all isolates each in turn, both ways; common-failure wants sentences
 and --reference rejects. --floor asks any model to keep its score, and --most-changes, --fixed,
 --changed and --words-at limit what may change.
 
-With --out, every finished search is on the disk at once, in a folder .FILE.run beside the file:
+With --out, all that is finished is on the disk at once, in a folder .FILE.run beside the file:
 the same command run again after an interruption goes on where it stopped. When all is done the
 file is put in place and the folder removed. Without --out rows are printed as they are made, and
 nothing is kept. Work can be spread over processes of this machine (--workers) or a Dask cluster
 (--dask).
 
-Exit status: 0 done, 1 searches failed (they are listed; the same command tries them again), 2 bad
-input.
+Exit status: 0 done, 1 some sentences could not be written (they are listed; the same command tries
+them again), 2 bad input.
 
 Examples:
   contstim synthesize --pair contstim:bigram contstim:trigram --out triplets.csv
@@ -28,7 +28,7 @@ from __future__ import annotations
 import argparse
 import csv
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
@@ -50,14 +50,16 @@ from contstim.cli.parsing import CommandParser, given, positive, reader, threads
 from contstim.errors import InfeasibleError, InputError
 from contstim.files import is_stream
 from contstim.models.seen import training_notes
-from contstim.pipeline import Executor
 from contstim.pipeline.options import SynthesisOptions
-from contstim.pipeline.synthesis import FailedTasksError, SynthesisRequest, write_synthesis
-from contstim.search import OPTION_OF, STRATEGIES, options
+from contstim.pipeline.stages import SentenceOptions, StudyOptions, StudyPlan, VocabularyOptions
+from contstim.pipeline.synthesis import write_synthesis
+from contstim.pipeline.work import Task
+from contstim.search import STRATEGIES, options_of, owners_of_options
 from contstim.search.results import Row, Triplet, written_and_natural
-from contstim.search.targets import NAMED_TARGETS
+from contstim.search.targets import SYNTHESIS_TARGETS
 from contstim.text.diversity import diversity_line
 from contstim.text.vocabulary import Vocabulary
+from contstim.text.words import WordOptions
 
 
 def configure(parser: CommandParser) -> None:
@@ -71,11 +73,11 @@ def configure(parser: CommandParser) -> None:
     parser.add("--limit N", "start from the first N only", positive)
     parser.add("--pair SPEC_1 SPEC_2", "two models to make triplets for", several=True)
     parser.add_fields(SynthesisOptions, "reject", "accept")
+    summaries = "; ".join(f"{name}, {target.summary}" for name, target in SYNTHESIS_TARGETS.items())
     parser.add(
         "--target",
-        "what is wanted of the models of --model: pair, triplets of every two; one-against-all; "
-        "common-failure, with --reference; split, with --reject and --accept",
-        choices=NAMED_TARGETS,
+        f"what is wanted of the models of --model: {summaries}",
+        choices=SYNTHESIS_TARGETS,
     )
     parser.add("--model SPEC", "a compared model, for --target", several=True)
     parser.add_fields(SynthesisOptions, "reference", "loss", "margin", "floors", "most_changes")
@@ -100,10 +102,10 @@ def configure(parser: CommandParser) -> None:
 
 def _add_strategy_options(parser: CommandParser) -> None:
     """Add the options that strategies declare, each with what it means for its strategies."""
-    for option, owners in OPTION_OF.items():
+    for option, owners in owners_of_options().items():
         by_text: dict[str, list[str]] = {}
         for owner in owners:
-            field = options(owner)[option]
+            field = options_of(owner)[option]
             text = field.metadata["help"]
             if field.default is not None and "(default" not in text:
                 text += f" (default: {field.default})"
@@ -115,36 +117,9 @@ def _add_strategy_options(parser: CommandParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Synthesize and write."""
-    target = _target(args)
-    if target != "pair" and (args.per_sentence != 1 or args.minimum_drop != 0):
-        raise InputError(
-            "--per-sentence and --minimum-drop are for triplets; give them with --pair"
-        )
-    if args.sentence and args.sentences:
-        raise InputError("give sentences or --sentences FILE, not both")
-    sentences = args.sentence or _sentences(args.sentences)
-    words = word_options(args)
-    own = args.vocabulary or words.given
-    vocabulary = read_vocabulary(args.vocabulary, words) if own else None
-    words_at = words_at_positions(args.words_at or ())
-    words.refuse((word for listed in words_at.values() for word in listed), Path())
-    pairs = args.pair or (itertools.combinations(args.model, 2) if target == "pair" else ())
-    request = SynthesisRequest(
-        pairs=[(a, b) for a, b in pairs],
-        models=args.model or (),
-        sentences=sentences[: args.limit],
-        vocabulary=vocabulary,
-        words=words.given,
-        options=SynthesisOptions(
-            **given(args, SynthesisOptions) | {"target": target, "words_at": words_at}
-        ),
-        seed=args.seed,
-        threads=args.threads,
-    )
-    _tell_foreign(request.sentences, vocabulary)
-    models = [*itertools.chain.from_iterable(args.pair or ()), *(args.model or ())]
-    models += [*(args.reject or ()), *(args.accept or ())]
-    for note in training_notes(models, request.sentences):
+    plan = _plan(args)
+    _tell_foreign(plan.sentences.listed, plan.words)
+    for note in training_notes((*plan.models, *plan.further), plan.sentences.listed):
         tell(note)
     is_file = args.out != "-" and not is_stream(Path(args.out))
     if args.out != "-":
@@ -153,9 +128,63 @@ def run(args: argparse.Namespace) -> int:
     with executor_of(args) as executor:
         if is_file:
             with resumable():
-                return _write(request, write_synthesis(request, Path(args.out), executor))
-        with write_output(args.out) as out:
-            return _write(request, _print_rows(request, executor, out))
+                report = write_synthesis(plan, Path(args.out), executor)
+        else:
+            with write_output(args.out) as file:
+                printer = _Printer(file)
+                report = write_synthesis(plan, None, executor, printer.show)
+                printer.finish()
+    if report.is_old:
+        tell(f"{args.out}: up to date")
+        return 0
+    if report.failed:
+        return _told_failed(report.failed)
+    if report.asked is not None:
+        opposed = sum(isinstance(row, Triplet) and row.opposed for row in report.rows)
+        tell(
+            f"{len(report.rows)} triplets of {report.asked} asked for; in {opposed} the models "
+            "order the two synthetic sentences oppositely",
+        )
+    if len(report.rows) > 1:
+        tell(diversity_line(*written_and_natural(report.rows)))
+    return 0
+
+
+def _plan(args: argparse.Namespace) -> StudyPlan:
+    """Return what is asked for as a study plan of one stage."""
+    if args.sentence and args.sentences:
+        raise InputError("give sentences or --sentences FILE, not both")
+    sentences = [" ".join(text.split()) for text in args.sentence or _sentences(args.sentences)]
+    words = word_options(args)
+    directed = [*(args.reject or ()), *(args.accept or ())]
+    ways = {"--pair": args.pair, "--model": args.model, "--reject and --accept": directed}
+    if not any(ways.values()) or bool(args.model) > bool(args.target):
+        raise InputError(
+            "say which models: --pair SPEC_1 SPEC_2 for triplets, --reject SPEC --accept SPEC, or "
+            "--target with --model"
+        )
+    if args.pair and (args.model or directed or args.target not in (None, "pair")):
+        raise InputError("say which models once: with --pair give no others, and no --target")
+    models = args.model or [*itertools.chain(*args.pair or ()), *directed]
+    own = args.vocabulary or words.given
+    of_strategy = {name: getattr(args, name) for name in owners_of_options()}
+    options = SynthesisOptions(
+        **given(args, SynthesisOptions)
+        | {
+            "target": args.target or ("split" if directed else "pair"),
+            "pairs": tuple(map(tuple, args.pair or ())),
+            "words_at": words_at_positions(args.words_at or ()),
+            "of_strategy": {k: v for k, v in of_strategy.items() if v is not None},
+        }
+    )
+    return StudyPlan(
+        tuple(dict.fromkeys(models)),
+        StudyOptions("synthesis", args.seed, threads=args.threads),
+        SentenceOptions(listed=tuple(dict.fromkeys(sentences[: args.limit]))),
+        VocabularyOptions(**given(args, WordOptions)),
+        (options,),
+        words=read_vocabulary(args.vocabulary, words) if own else None,
+    )
 
 
 def _sentences(path: str | None) -> list[str]:
@@ -176,59 +205,33 @@ def _tell_foreign(sentences: Sequence[str], vocabulary: Vocabulary | None) -> No
         )
 
 
-def _target(args: argparse.Namespace) -> str:
-    """Return what is wanted of the models; refuse models that do not go with it."""
-    directed = bool(args.reject) + bool(args.accept)
-    target = args.target or ("split" if directed else "pair")
-    if bool(args.model) != (args.target is not None and target != "split"):
-        raise InputError(
-            "--model gives the compared models of --target pair, one-against-all or "
-            "common-failure; give both, or neither"
-        )
-    if args.pair and (args.target or directed):
-        raise InputError("say which models once: with --pair give no others, and no --target")
-    if directed != 2 * (target == "split") or not (args.pair or args.model or directed):
-        raise InputError(
-            "say which models: --pair SPEC_1 SPEC_2 for triplets, --reject SPEC --accept SPEC, or "
-            "--target with --model"
-        )
-    return str(target)
+class _Printer:
+    """Prints each row as it comes, below a header."""
 
+    def __init__(self, file: IO[str]) -> None:
+        self.file, self.writer = file, csv.writer(file, lineterminator="\n")
+        self.begun = False
 
-def _print_rows(request: SynthesisRequest, executor: Executor, out: IO[str]) -> Iterator[Row]:
-    """Print each row as soon as it and those before are there."""
-    writer = csv.writer(out, lineterminator="\n")
-    begun = False
-    for row in write_synthesis(request, None, executor):
+    def show(self, row: Row) -> None:
         values = row.row()
-        if not begun:
-            writer.writerow(values)
-        begun = True
-        writer.writerow(values.values())
-        out.flush()
-        yield row
-    if not begun:
-        writer.writerow(Triplet.columns())
+        if not self.begun:
+            self.writer.writerow(values)
+        self.begun = True
+        self.writer.writerow(values.values())
+        self.file.flush()
+
+    def finish(self) -> None:
+        """Print the header of no rows."""
+        if not self.begun:
+            self.writer.writerow(Triplet.columns())
 
 
-def _write(request: SynthesisRequest, rows: Iterator[Row]) -> int:
-    """Have the rows made and say how many there are; return the exit status."""
-    try:
-        made = list(rows)
-    except FailedTasksError as error:
-        lines = [line for _, line in error.failed]
-        kind = f"{InfeasibleError.__name__}: "
-        if all(line.startswith(kind) for line in lines):
-            more = f" ({len(lines) - 1} more searches fail likewise)" if len(lines) > 1 else ""
-            raise InfeasibleError(lines[0].removeprefix(kind) + more) from None
-        tell_failed(error.failed)
-        return 1
-    if request.options.target == "pair":
-        opposed = sum(isinstance(row, Triplet) and row.opposed for row in made)
-        tell(
-            f"{len(made)} triplets of {request.n_asked} asked for; in {opposed} the models order "
-            "the two synthetic sentences oppositely",
-        )
-    if len(made) > 1:
-        tell(diversity_line(*written_and_natural(made)))
-    return 0
+def _told_failed(failed: Sequence[tuple[Task, str]]) -> int:
+    """Say which tasks failed; return the exit status."""
+    lines = [line for _, line in failed]
+    kind = f"{InfeasibleError.__name__}: "
+    if all(line.startswith(kind) for line in lines):
+        more = f" ({len(lines) - 1} more searches fail likewise)" if len(lines) > 1 else ""
+        raise InfeasibleError(lines[0].removeprefix(kind) + more)
+    tell_failed(failed)
+    return 1

@@ -132,22 +132,19 @@ class Engine:
         self, label: str, tasks: Callable[[], Sequence[Task]], by_key: dict[str, Task]
     ) -> Iterator[TaskResult]:
         while left := self._left(by_key.values()):
-            for result in self._results(left):
-                if result.error is not None:
-                    self.failed.append((by_key[result.key], result.error))
-                self.check()
-                yield result
+            running = self.executor.run(self.context, left)
+            with chdir(self.context.folder), closing(running) as results:
+                for result in results:
+                    if result.error is not None:
+                        self.failed.append((by_key[result.key], result.error))
+                    self.check()
+                    yield result
             self._see_all(label, left)
             by_key = {task.key: task for task in tasks()}
 
     def _left(self, tasks: Iterable[Task]) -> list[Task]:
         given_up = {task.key for task, _ in self.failed}
         return [task for task in self.store.left(tasks) if task.key not in given_up]
-
-    def _results(self, tasks: Sequence[Task]) -> Iterator[TaskResult]:
-        running = self.executor.run(self.context, tasks)
-        with chdir(self.context.folder), closing(running) as results:
-            yield from results
 
     def _see_all(self, label: str, tasks: Sequence[Task]) -> None:
         """Wait until every result that was reported is to be seen; network folders lag behind."""

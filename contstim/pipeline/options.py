@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field
-from typing import Annotated, Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import field, fields
+from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, Field
 
 from contstim.errors import InfeasibleError, InputError
 from contstim.models.base import SentenceModel
+from contstim.pipeline.stages import StageOptions, StudyPlan
 from contstim.pipeline.work import model_on_processor
-from contstim.search import DEFAULT, OPTION_OF, STRATEGIES, strategy_called, with_options
-from contstim.search.problem import Edits
+from contstim.search import DEFAULT, STRATEGIES, options_of, owners_of_options, strategy_called
+from contstim.search.problem import Edits, check_different
 from contstim.search.targets import (
     LOSSES,
-    NAMED_TARGETS,
+    SYNTHESIS_TARGETS,
+    Goal,
     Sides,
-    common_failure,
-    one_against_all,
+    SynthesisTarget,
     parse_floor,
 )
-from contstim.settings import Count, Natural, Several, one_of, option, settings
+from contstim.settings import Count, Natural, Several, build, one_of, option, settings
 from contstim.text import Sentence
 from contstim.text.diversity import MOST_USE
 from contstim.text.words import LIKENESSES
@@ -34,20 +35,15 @@ def _starts(value: str) -> str:
     return "partitioned" if value == "dealt" else value  # its name in plans written before
 
 
-#: What is searched for: triplets of a pair of specs, or sentences on which sets of models disagree.
-Wanted = tuple[str, str] | Sides
-
-
 @settings
-@with_options
-class SynthesisOptions:
+class SynthesisOptions(StageOptions):
     """``[synthesis]``: how sentences are written.
 
     Attributes
     ----------
-    strategy
-        The word search. The options that strategies declare are fields as well, None where not
-        given.
+    strategy, of_strategy
+        The word search, and those of its own options that are given; in a study plan these stand
+        beside the others.
     starts
         ``partitioned``: the sentences are shuffled by the study's seed and shared out to the model
         pairs in turn, so that each starts one pair's triplets (as published); ``dealt`` means the
@@ -60,15 +56,16 @@ class SynthesisOptions:
     minimum_drop
         Only triplets in which each rejecting model's log-probability falls by so many nats.
     target
-        ``pair``: triplets of every two models. ``one-against-all``: sentences that each model in
-        turn is alone to reject, and to accept. ``split``: those that the models `reject` reject
-        and the models `accept` accept. ``common-failure``: those that all models accept and
-        `reference` rejects.
-    reject, accept, reference
+        One of `SYNTHESIS_TARGETS`. ``pair``: triplets of every two models, or of `pairs`.
+        ``one-against-all``: sentences that each model in turn is alone to reject, and to accept.
+        ``split``: those that the models `reject` reject and the models `accept` accept.
+        ``common-failure``: those that all models accept and `reference` rejects.
+    pairs, reject, accept, reference
         Models, of the study or not.
     loss
         What counts of the falls of several rejecting models, each in standard deviations of its
-        scores of the natural sentences: ``max``, the least fall; ``mean``.
+        scores of the natural sentences: ``max``, the least fall; ``mean``; another of
+        `LOSSES`.
     margin
         By how many nats accepting models' scores may fall.
     floors
@@ -90,6 +87,7 @@ class SynthesisOptions:
         "how words are chosen (default: bounded, which scores the most promising words first "
         "within a budget, and writes whole sentences from the left for models of n-grams)",
     )
+    of_strategy: dict[str, Any] = field(default_factory=dict)
     starts: Annotated[str, AfterValidator(_starts), one_of(STARTS)] = option(
         "partitioned",
         "sentences that a pair starts from: all, in the order given (the default); shared, in an "
@@ -102,7 +100,8 @@ class SynthesisOptions:
     minimum_drop: Annotated[float, Field(ge=0, le=1e6)] = option(
         0.0, "leave out sentences whose log-probability falls by less than this", "NATS"
     )
-    target: Annotated[str, one_of(NAMED_TARGETS)] = "pair"
+    target: Annotated[str, one_of(SYNTHESIS_TARGETS)] = "pair"
+    pairs: Several[Several[str]] = ()
     reject: Several[str] = option((), "a model that is to reject", "SPEC")
     accept: Several[str] = option((), "a model that is to accept", "SPEC")
     reference: str | None = option(
@@ -154,31 +153,54 @@ class SynthesisOptions:
         self.side(("rejecting",), ("accepting",))  # refuses bad floors and edits
         strategy_called(self.strategy, **self.of_strategy)  # refuses what it does not have
 
+    @classmethod
+    def read(cls, table: object, key: str) -> Self:
+        """Make the options of a table of a study plan, `key`, in which the strategy's own stand."""
+        if not isinstance(table, Mapping):
+            return build(cls, table, key)
+        own = owners_of_options().keys() - {item.name for item in fields(cls)}
+        given = {name: value for name, value in table.items() if name in own}
+        values = {name: value for name, value in table.items() if name not in own}
+        strategy = str(table.get("strategy", DEFAULT))
+        if given and strategy in STRATEGIES and given.keys() <= options_of(strategy).keys():
+            build(STRATEGIES[strategy], given, key)  # names the key whose value is refused
+        return build(cls, {"of_strategy": given, **values}, key)
+
+    @property
+    def aim(self) -> SynthesisTarget:
+        """The target itself."""
+        return SYNTHESIS_TARGETS[self.target]
+
     def _check_target(self) -> None:
-        if self.target == "split" and not (self.reject and self.accept):
-            raise InputError("the target 'split' needs both sides; give reject and accept")
-        if self.target != "split" and (self.reject or self.accept):
-            raise InputError(
-                f"reject and accept go with the target 'split', and the target is {self.target!r}; "
-                "leave them out"
-            )
-        if self.target == "common-failure" and self.reference is None:
-            raise InputError(
-                "the target 'common-failure' needs a model outside the set that is to reject; give "
-                "it as reference"
-            )
-        if self.target != "common-failure" and self.reference is not None:
-            raise InputError(
-                "reference, the model outside the set that is to reject, goes with the target "
-                f"'common-failure', and the target is {self.target!r}; leave it out"
-            )
-        if self.target != "pair" and (self.per_sentence != 1 or self.minimum_drop != 0):
+        aim, options = self.aim, ("pairs", "reject", "accept", "reference")
+        for name in options:
+            if getattr(self, name) and name not in (*aim.needs, *aim.may):
+                owners = [
+                    other for other, of in SYNTHESIS_TARGETS.items() if name in (*of.needs, *of.may)
+                ]
+                raise InputError(
+                    f"{name} goes with the target {' or '.join(map(repr, owners))}, and the target "
+                    f"is {self.target!r}; leave it out"
+                )
+        if missing := [name for name in aim.needs if not getattr(self, name)]:
+            raise InputError(f"the target {self.target!r} needs {' and '.join(missing)}; give that")
+        if not aim.triplets and (self.per_sentence != 1 or self.minimum_drop != 0):
             raise InputError(
                 "per_sentence and minimum_drop are for triplets, and the target is "
                 f"{self.target!r}; leave them out"
             )
-        if self.target == "split":
-            self.side(self.reject, self.accept)
+        self.side(self.reject or ("rejecting",), self.accept or ("accepting",))
+        once = set[frozenset[str]]()
+        for pair in self.pairs:
+            if len(pair) != 2:
+                raise InputError(f"the pair {list(pair)} has {len(pair)} models; give two")
+            check_different("a pair needs two", pair)
+            if frozenset(pair) in once:
+                raise InputError(
+                    f"the pair {pair[0]!r} and {pair[1]!r} is given twice; give each pair once, "
+                    "either way round"
+                )
+            once.add(frozenset(pair))
 
     def side(self, reject: Sequence[str], accept: Sequence[str]) -> Sides:
         """Return what is wanted of some models, by their specs as given."""
@@ -196,30 +218,28 @@ class SynthesisOptions:
             self.loss,
         )
 
-    def sides(self, models: Sequence[str]) -> list[Sides]:
-        """Return what is wanted of compared models, by their specs; none for triplets."""
-        wanted: dict[str, Callable[[], list[tuple[tuple[str, ...], tuple[str, ...]]]]] = {
-            "pair": list,
-            "one-against-all": lambda: one_against_all(models),
-            "split": lambda: [(self.reject, self.accept)],
-            "common-failure": lambda: [common_failure(models, self.reference or "")],
-        }
-        return [self.side(reject, accept) for reject, accept in wanted[self.target]()]
+    def check(self, plan: StudyPlan) -> None:
+        """Refuse models that do not do for the target."""
+        self.goals(plan.models)
+
+    def goals(self, models: Sequence[str]) -> list[Goal]:
+        """Return what is wanted of compared models, by their specs."""
+        taken = (*self.aim.needs, *self.aim.may)
+        return self.aim.goals(models, **{name: getattr(self, name) for name in taken})
+
+    def sides_of(self, goal: Goal) -> list[Sides]:
+        """Return the sides of a goal, one for each sentence."""
+        return [self.side(reject, accept) for reject, accept in goal]
 
     @property
     def further(self) -> tuple[str, ...]:
         """The specs of models that the options name."""
-        own = self.side(self.reject or ("rejecting",), self.accept or ("accepting",))
-        named = (*self.reject, *self.accept, *(floor.model for floor in own.floors))
-        return tuple(dict.fromkeys(named + ((self.reference,) if self.reference else ())))
+        sides = self.side(self.reject or ("rejecting",), self.accept or ("accepting",))
+        named = (*self.reject, *self.accept, *(floor.model for floor in sides.floors))
+        named += (self.reference,) if self.reference else ()
+        return tuple(dict.fromkeys([*named, *(spec for pair in self.pairs for spec in pair)]))
 
-    @property
-    def of_strategy(self) -> dict[str, Any]:
-        """The strategy's options that are given."""
-        options = {option: getattr(self, option) for option in OPTION_OF}
-        return {option: value for option, value in options.items() if value is not None}
-
-    def check_certificates(self, starts: Mapping[Wanted, Sequence[str]]) -> None:
+    def check_certificates(self, starts: Mapping[Goal, Sequence[str]]) -> None:
         """Check that there are certificates, if they are asked for; loads the models.
 
         Raises
@@ -232,12 +252,12 @@ class SynthesisOptions:
         from contstim.search.ngrams.certificate import check_bounded  # of no use to networks
 
         loaded = dict[str, SentenceModel]()
-        for wanted, sentences in starts.items():
-            sides = wanted if isinstance(wanted, Sides) else self.side(wanted[:1], wanted[1:])
-            for spec in sides.models:
+        for goal, sentences in starts.items():
+            specs = self.sides_of(goal)[-1].models
+            for spec in specs:
                 if spec not in loaded:
                     loaded[spec] = model_on_processor(spec)
-            check_bounded([loaded[spec] for spec in sides.models], sentences)
+            check_bounded([loaded[spec] for spec in specs], sentences)
 
     def check_words(self, specs: Iterable[str], sentences: Sequence[str]) -> None:
         """Check the words listed for positions before anything is searched; loads the models.

@@ -9,7 +9,7 @@ import json
 import os
 import shlex
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, chdir, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,10 +18,7 @@ from typing import Any
 from contstim.errors import ContstimError, InputError, OutputError, near_matches, require_known
 from contstim.files import holder_of, json_value, lock, write_whole
 from contstim.pipeline import Engine, Executor
-from contstim.pipeline.options import SynthesisOptions
-from contstim.pipeline.searches import starts_of
 from contstim.pipeline.stages import (
-    SCORE,
     Run,
     SentenceOptions,
     Stage,
@@ -29,22 +26,23 @@ from contstim.pipeline.stages import (
     StudyPlan,
     VocabularyOptions,
 )
-from contstim.pipeline.stages.design import DESIGN
-from contstim.pipeline.stages.natural import NATURAL
-from contstim.pipeline.stages.set import SET
-from contstim.pipeline.stages.synthesize import SYNTHESIZE
-from contstim.pipeline.stages.triplets import TRIPLETS_STAGE
 from contstim.pipeline.work import ModelRecord, RunContext, RunStore, Task
+from contstim.plugins import Registry
 from contstim.settings import build, read_toml
 
-#: The stages in their order; one more is a file of `contstim.pipeline.stages` and a line here.
-STAGES: tuple[Stage, ...] = (
-    SCORE,
-    NATURAL,
-    SYNTHESIZE,
-    TRIPLETS_STAGE,
-    SET,
-    DESIGN,
+#: The stages by name, in their order; those of installed packages follow the others.
+STAGES = Registry[Stage](
+    "stage",
+    "contstim.stages",
+    {
+        "score": "contstim.pipeline.stages:SCORE",
+        "natural": "contstim.pipeline.stages.natural:NATURAL",
+        "synthesis": "contstim.pipeline.stages.synthesis:SYNTHESIS",
+        "triplets": "contstim.pipeline.stages.triplets:TRIPLETS_STAGE",
+        "set": "contstim.pipeline.stages.set:SET",
+        "design": "contstim.pipeline.stages.design:DESIGN",
+    },
+    Stage,
 )
 
 _PLAN = "plan.json"
@@ -68,7 +66,7 @@ def read_study_plan(path: str | Path) -> StudyPlan:
 
 
 def _study_plan(table: Mapping[str, Any], folder: Path) -> StudyPlan:
-    of_stages = {stage.key: stage.options for stage in STAGES if stage.key and stage.options}
+    of_stages = {stage.key: stage for _, stage in STAGES.items() if stage.key and stage.options}
     keys = ("models", *_TABLES, *of_stages)
     for key in table:
         if key not in keys:
@@ -81,7 +79,7 @@ def _study_plan(table: Mapping[str, Any], folder: Path) -> StudyPlan:
     parts: dict[str, Any] = {
         key: build(kind, table[key], key) for key, kind in _TABLES.items() if key in table
     }
-    stages = tuple(build(kind, table[key], key) for key, kind in of_stages.items() if key in table)
+    stages = tuple(stage.read(table[key]) for key, stage in of_stages.items() if key in table)
     return StudyPlan(models=tuple(models), stages=stages, folder=folder, **parts)
 
 
@@ -93,13 +91,14 @@ def stages_of(plan: StudyPlan, last: str | None = None) -> list[Stage]:
     UnknownNameError
         If `last` is none of them.
     """
-    there = [stage for stage in STAGES if stage.is_in(plan)]
+    every = [stage for _, stage in STAGES.items()]
+    there = [stage for stage in every if stage.is_in(plan)]
     if last is None:
         return there
     names = [stage.name for stage in there]
     require_known("stage of this study", last, names)
     needed = {there[names.index(last)]}
-    for stage in reversed(STAGES):
+    for stage in reversed(every):
         if stage in needed:
             needed.update(stage.needs(plan))
     return [stage for stage in there if stage in needed]
@@ -180,29 +179,7 @@ def run_study(
         raise InputError(f"there is no shard {shard[0]} of {shard[1]}; give i/n with 1 <= i <= n")
     store = _store(plan, out, scores)
     name = "run" if shard is None else f"shard-{shard[0]}-of-{shard[1]}"
-    with _alone(store.folder, name) as check:
-        run = Run.of(plan, store, executor.describe)
-        records = {**run.models, **run.further}
-        models = {given: model.description for given, model in records.items()}
-        saved = {"models": models, "versions": run.versions}
-        write_whole(store.folder / _PLAN, json.dumps(saved, indent=1) + "\n")
-        if (synthesis := plan.get(SynthesisOptions)) is not None:
-            with chdir(plan.folder):
-                synthesis.check_words(records, run.sentences)
-                names = {given: model.name for given, model in records.items()}
-                wanted = synthesis.sides(plan.models) or plan.pairs()
-                seed = plan.study.seed
-                starts = starts_of(run.sentences, wanted, names, synthesis, seed)
-                synthesis.check_certificates(starts)
-        words = plan.vocabulary.file
-        path = None if words is None else (plan.folder / words).resolve()
-        if plan.vocabulary.given:
-            path = store.folder / "vocabulary.csv"
-            run.vocabulary.save(path)
-        context = RunContext(
-            store.folder, store.scores.folder, plan.folder, path, plan.study.threads
-        )
-        engine = Engine(store, context, executor, check)
+    with begun(plan, stages_of(plan), executor, store, name) as (run, engine):
         report = RunReport(store.folder, failed=engine.failed)
         for one in stages:
             if not _do_stage(one, run, engine, report, shard):
@@ -211,7 +188,49 @@ def run_study(
 
 
 @contextmanager
-def _alone(folder: Path, name: str) -> Iterator[Callable[[], None]]:
+def begun(
+    plan: StudyPlan,
+    stages: Iterable[Stage],
+    executor: Executor,
+    store: RunStore,
+    name: str = "run",
+    what: str | None = None,
+) -> Iterator[tuple[Run, Engine]]:
+    """Begin a run or go on with it: alone, after all checks, with what its tasks will find.
+
+    Parameters
+    ----------
+    plan, stages, executor, store
+        What is run, the stages that check it, what does it, and where.
+    name, what
+        Of its lock: ``run`` or a shard's; and what it is on, for messages, by default the folder.
+
+    Raises
+    ------
+    ContstimError
+        As `run_study`, before any task is done.
+    """
+    with _alone(store.folder, name, what) as check:
+        run = Run.of(plan, store, executor.describe)
+        models = {given: model.description for given, model in run.every.items()}
+        saved = {"models": models, "versions": run.versions}
+        with chdir(plan.folder):
+            for stage in stages:
+                stage.check(run)
+        write_whole(store.folder / _PLAN, json.dumps(saved, indent=1) + "\n")
+        words = plan.vocabulary.file
+        path = None if words is None else (plan.folder / words).resolve()
+        if plan.vocabulary.given or plan.words is not None:
+            path = store.folder / "vocabulary.csv"
+            run.vocabulary.save(path)
+        context = RunContext(
+            store.folder, store.scores.folder, plan.folder, path, plan.study.threads
+        )
+        yield run, Engine(store, context, executor, check)
+
+
+@contextmanager
+def _alone(folder: Path, name: str, what: str | None = None) -> Iterator[Callable[[], None]]:
     """Hold the lock of a whole run, ``run``, or of a shard; give what `contstim.files.lock` does.
 
     Shards of one run do not disturb each other, but a shard and the whole run do.
@@ -219,7 +238,8 @@ def _alone(folder: Path, name: str) -> Iterator[Callable[[], None]]:
 
     def held(name: str) -> AbstractContextManager[Callable[[], None]]:
         part = "the run" if name == "run" else name
-        return lock(folder / "locks" / f"{name}.lock", f"{folder} is being worked on: {part}")
+        said = what or f"{folder} is being worked on: {part}"
+        return lock(folder / "locks" / f"{name}.lock", said)
 
     with held(name) as check:
         for path in (folder / "locks").glob("*.lock"):

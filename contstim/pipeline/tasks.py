@@ -111,10 +111,14 @@ class SynthesisTask(Task):
     barred
         Words that the set has often enough, case-folded.
     limited
-        Whether what the set has often enough decides on further searches.
+        Whether what the set has often enough decides on further syntheses.
+    wanted
+        The sides in words, which name the kinds of their constraints.
+    packages
+        Those that bring the strategy and the target, with their versions.
     """
 
-    kind: ClassVar[str] = "synthesize"
+    kind: ClassVar[str] = "synthesis"
     sides: Sides
     records: tuple[ModelRecord, ...]
     sentence: str
@@ -127,6 +131,8 @@ class SynthesisTask(Task):
     alike: str | None = None
     barred: tuple[str, ...] = ()
     limited: bool = False
+    wanted: str = ""
+    packages: tuple[str, ...] = ()
 
     @property
     def models(self) -> Sequence[ModelRecord]:  # noqa: D102 - as Task

@@ -3,58 +3,54 @@
 from __future__ import annotations
 
 from dataclasses import Field, fields
-from typing import Any, TypeVar, get_type_hints
+from typing import Any
 
 from contstim.errors import InputError, require_known, require_whole
 from contstim.models.base import SentenceModel
+from contstim.plugins import Registry
 from contstim.progress import waiting
 from contstim.search.bounded import Bounded
 from contstim.search.candidates import WordReplacement
 from contstim.search.exhaustive import Exhaustive
 from contstim.search.first_improvement import FirstImprovement
 from contstim.search.paper import Paper
-from contstim.search.problem import Problem
+from contstim.search.problem import Problem, check_start
 from contstim.search.results import Synthesis
 from contstim.search.sweeps import Search, Strategy
 from contstim.text import Sentence
 from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
 
-_Kind = TypeVar("_Kind")
-
 #: Strategies by name.
-STRATEGIES: dict[str, type[Strategy]] = {
-    "bounded": Bounded,
-    "exhaustive": Exhaustive,
-    "first-improvement": FirstImprovement,
-    "paper": Paper,
-}
+STRATEGIES = Registry[type[Strategy]](
+    "strategy",
+    "contstim.strategies",
+    {
+        "bounded": Bounded,
+        "exhaustive": Exhaustive,
+        "first-improvement": FirstImprovement,
+        "paper": Paper,
+    },
+    Strategy,
+)
 
 #: The strategy of command line, study plans and Python where none is named.
 DEFAULT = "bounded"
 
 
-def options(name: str) -> dict[str, Field[Any]]:
-    """Return the declared options of the strategy called `name`."""
-    declared: Any = STRATEGIES[name]
+def options_of(strategy: str) -> dict[str, Field[Any]]:
+    """Return the declared options of the strategy called so."""
+    declared: Any = STRATEGIES[strategy]
     return {field.name: field for field in fields(declared) if "help" in field.metadata}
 
 
-def with_options(kind: type[_Kind]) -> type[_Kind]:
-    """Give a class that will be settings every declared option, None by default."""
-    for option, owners in OPTION_OF.items():
-        kind.__annotations__[option] = (
-            get_type_hints(STRATEGIES[owners[0]], include_extras=True)[option] | None
-        )
-        setattr(kind, option, None)
-    return kind
-
-
-#: Which strategies have each option.
-OPTION_OF: dict[str, tuple[str, ...]] = {
-    option: tuple(name for name in STRATEGIES if option in options(name))
-    for owner in STRATEGIES
-    for option in options(owner)
-}
+def owners_of_options() -> dict[str, tuple[str, ...]]:
+    """Return which strategies have each option that any of them declares."""
+    declared = {name: options_of(name) for name in STRATEGIES}
+    every = dict.fromkeys(option for options in declared.values() for option in options)
+    return {
+        option: tuple(name for name, options in declared.items() if option in options)
+        for option in every
+    }
 
 
 def strategy_called(name: str, **given: Any) -> Strategy:
@@ -74,16 +70,17 @@ def strategy_called(name: str, **given: Any) -> Strategy:
     InputError
         If an option is given that the strategy does not have, or with a value that it refuses.
     """
-    require_known("strategy", name, STRATEGIES)
+    strategy, declared = STRATEGIES[name], options_of(name)
     chosen = {option: value for option, value in given.items() if value is not None}
     for option, value in chosen.items():
-        require_known("option of a strategy", option, OPTION_OF)
-        if option not in options(name):
-            owners = " or ".join(map(repr, OPTION_OF[option]))
+        if option not in declared:
+            owners = owners_of_options()
+            require_known("option of a strategy", option, owners)
             raise InputError(
-                f"{option}={value!r} goes with the strategy {owners}, not {name!r}; leave it out"
+                f"{option}={value!r} goes with the strategy "
+                f"{' or '.join(map(repr, owners[option]))}, not {name!r}; leave it out"
             )
-    return STRATEGIES[name](**chosen)
+    return strategy(**chosen)
 
 
 def synthesize(
@@ -162,10 +159,7 @@ def synthesize(
         raise InputError("say what is wanted: either problem=, or reject= and accept=")
     require_whole("seed", seed, 0)
     require_whole("attempt", attempt, 0)
-    if len(sentence.split()) < 2:
-        raise InputError(
-            f"a sentence to start from needs at least two words, got {sentence!r}; leave it out"
-        )
+    check_start(sentence)
     if proposal is None:
         words = bundled_vocabulary() if vocabulary is None else vocabulary
         proposal = WordReplacement(words, tuple(problem.by_name.values()))

@@ -33,6 +33,20 @@ class Objective(ABC):
 
     models: tuple[str, ...]
 
+    @classmethod
+    def of(cls, models: tuple[str, ...], scales: tuple[float, ...] = ()) -> Objective:
+        """Return the loss of some rejecting models.
+
+        Parameters
+        ----------
+        models
+            Their specs.
+        scales
+            By how much each one's scores of natural sentences vary; none for one model, whose loss
+            is in nats.
+        """
+        return cls(models)
+
     @abstractmethod
     def loss(self, scores: Mapping[str, FloatArray], natural: Mapping[str, float]) -> FloatArray:
         """Return the loss of each sentence; lower is better.
@@ -101,6 +115,22 @@ class Fall(Objective):
             if not 0 < scale < np.inf:
                 raise InputError(f"the scale of {name!r} is {scale}; give a number above 0")
 
+    @classmethod
+    def of(cls, models: tuple[str, ...], scales: tuple[float, ...] = ()) -> Objective:
+        """Return the loss of some rejecting models.
+
+        Raises
+        ------
+        InputError
+            If they are several and have no scales.
+        """
+        if len(models) > 1 and not scales:
+            raise InputError(
+                f"{len(models)} rejecting models need scales, by which their falls compare; "
+                "give the standard deviations of their scores of natural sentences"
+            )
+        return cls(models, scales)
+
     def loss(self, scores: Mapping[str, FloatArray], natural: Mapping[str, float]) -> FloatArray:
         """Return the mean over models of (score(s) - score(n)) / scale."""
         first, *others = (w * (scores[name] - natural[name]) for name, w in self._shares.items())
@@ -127,6 +157,11 @@ class Fall(Objective):
 @dataclass(frozen=True, repr=False)
 class LeastFall(Fall):
     """How far the score has fallen that has fallen least: every model is to reject the sentence."""
+
+    @classmethod
+    def of(cls, models: tuple[str, ...], scales: tuple[float, ...] = ()) -> Objective:
+        """Return the loss of some rejecting models: of one alone, its fall."""
+        return super().of(models, scales) if len(models) > 1 else Fall(models, scales)
 
     def loss(self, scores: Mapping[str, FloatArray], natural: Mapping[str, float]) -> FloatArray:
         """Return the maximum over models of (score(s) - score(n)) / scale."""
@@ -432,6 +467,20 @@ def most_broken(
     if isinstance(worst, Floor) and worst.per_word:
         return worst, f"{most / n_words:.4g} a word"
     return worst, f"{most:.4g}"
+
+
+def check_start(text: str) -> None:
+    """Refuse a sentence that is too short to start from.
+
+    Raises
+    ------
+    InputError
+        If it has one word only.
+    """
+    if len(text.split()) < 2:
+        raise InputError(
+            f"a sentence to start from needs at least two words, got {text!r}; leave it out"
+        )
 
 
 def check_natural(

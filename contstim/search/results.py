@@ -7,8 +7,7 @@ Synthetic sentence 1 is accepted by model 1 and rejected by model 2, sentence 2 
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from html import escape
 from typing import Any
@@ -18,13 +17,6 @@ from contstim.text import marked_html
 _ATTEMPTS_PER_TRIPLET = 3
 _COLOURS = ("#555", "#0072b2", "#b34700")
 _WIDTH = 110  # of the small figures, pixels
-# What makes values of a cell again, by the type of the field.
-_READ: dict[str, Callable[[str], Any]] = {
-    "str": str,
-    "float": float,
-    "int": int,
-    "bool": lambda text: text == "True",
-}
 
 
 @dataclass(frozen=True)
@@ -371,14 +363,19 @@ def written_and_natural(rows: Iterable[Row]) -> tuple[list[str], list[str]]:
     return [text for text, _ in both], [natural for _, natural in both]
 
 
-def rows_from(table: csv.DictReader[str]) -> Iterator[Row]:
-    """Make the rows again from the cells of their table."""
-    names = list(table.fieldnames or ())
-    kind = next(k for k in (Triplet, OneWay, Written) if set(k.columns()) <= {*names})
-    read = {field.name: _READ[str(field.type)] for field in fields(kind) if field.name in names}
-    for cells in table:
-        others = tuple((name, float(cells[name])) for name in names if name not in read)
-        yield kind(**{name: make(cells[name]) for name, make in read.items()}, others=others)
+def row_of(reject: Sequence[str], accept: Sequence[str], result: Synthesis) -> OneWay | Written:
+    """Return the row of a synthesis: with columns by their parts where it is of two models alone.
+
+    Parameters
+    ----------
+    reject, accept
+        Who rejects and who accepts, by canonical spec.
+    result
+        The synthesis.
+    """
+    if len(result.models) == 2 and len(reject) == len(accept) == 1:
+        return OneWay.of(result)
+    return Written.of(reject, accept, result)
 
 
 def attempts(per_sentence: int) -> int:

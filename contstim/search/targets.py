@@ -1,19 +1,22 @@
-"""Problems over sets of models by name, and the text in which floors are written."""
+"""What is wanted of compared models: targets by name, their problems, floors written as text."""
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from contstim.errors import InputError
+from contstim.errors import InputError, require_known
 from contstim.models import ModelSpec
 from contstim.models.base import SentenceModel
 from contstim.models.registry import load_model
+from contstim.plugins import Registry
 from contstim.search.problem import (
     Accepted,
     Constraint,
@@ -25,12 +28,15 @@ from contstim.search.problem import (
     Problem,
     check_different,
 )
+from contstim.search.results import Row, Synthesis, distinct_triplets, row_of
 
-#: What is wanted of compared models.
-NAMED_TARGETS = ("pair", "one-against-all", "split", "common-failure")
+#: Who rejects and who accepts, by spec, once or twice.
+Goal = tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]
 
 #: What counts of the falls of several rejecting models: the least of them, or their mean.
-LOSSES = ("max", "mean")
+LOSSES = Registry[type[Objective]](
+    "loss", "contstim.objectives", {"max": LeastFall, "mean": Fall}, Objective
+)
 
 _FLOOR = re.compile(r"(?P<model>.+?)(/(?P<unit>word|token))?\s*>=\s*(?P<value>[^>=]+)")
 _VALUE = re.compile(r"(?P<natural>natural)?(?P<number>[-+]?[0-9.]+(e[-+]?[0-9]+)?)?", re.IGNORECASE)
@@ -51,11 +57,11 @@ class Sides:
     margin
         For all of A, or one for each of it.
     floors
-        Of any models, in R, in A or in neither.
+        Further constraints, of any models, in R, in A or in neither.
     edits
         What of the natural sentence may change.
     loss
-        Which loss several rejecting models have: ``max``, of the one that falls least; ``mean``.
+        One of `LOSSES`: ``max``, the loss of the rejecting model that falls least; ``mean``.
     scales
         One for each of R: the standard deviations of their scores of natural sentences. None
         where R is one model, whose loss is in nats.
@@ -70,7 +76,7 @@ class Sides:
     reject: tuple[str, ...]
     accept: tuple[str, ...]
     margin: float | tuple[float, ...] = 0.0
-    floors: tuple[Floor, ...] = ()
+    floors: tuple[Constraint, ...] = ()
     edits: Edits = field(default_factory=Edits)
     loss: str = "max"
     scales: tuple[float, ...] = ()
@@ -83,8 +89,7 @@ class Sides:
             raise InputError(
                 "no model is to accept the sentences, and there is no floor; name at least one"
             )
-        if self.loss not in LOSSES:
-            raise InputError(f"the loss is {self.loss!r}; give {' or '.join(LOSSES)}")
+        require_known("loss", self.loss, LOSSES)
         if isinstance(self.margin, tuple) and len(self.margin) != len(self.accept):
             raise InputError(
                 f"{len(self.accept)} accepting models have {len(self.margin)} margins; give one "
@@ -106,15 +111,7 @@ class Sides:
     @property
     def objective(self) -> Objective:
         """The loss."""
-        if len(self.reject) == 1:
-            return Fall(self.reject)
-        if not self.scales:
-            raise InputError(
-                f"{len(self.reject)} rejecting models need scales, by which their falls compare; "
-                "give the standard deviations of their scores of natural sentences"
-            )
-        kind = LeastFall if self.loss == "max" else Fall
-        return kind(self.reject, self.scales)
+        return LOSSES[self.loss].of(self.reject, self.scales)
 
     @property
     def _margins(self) -> tuple[float, ...]:
@@ -147,7 +144,7 @@ def problem_of(
     reject: Sequence[SentenceModel],
     accept: Sequence[SentenceModel],
     *,
-    floors: Sequence[Floor | str] = (),
+    floors: Sequence[Constraint | str] = (),
     others: Sequence[SentenceModel] = (),
     **values: Any,
 ) -> Problem:
@@ -162,7 +159,7 @@ def problem_of(
     reject, accept
         The two sets of models. The sides that `one_against_all` and `common_failure` return fit.
     floors
-        Scores that models must keep, as text (`parse_floor`) or `Floor`.
+        Scores that models must keep, as text (`parse_floor`) or as constraints.
     others
         Models of floors that are on neither side; those not given are loaded.
     values
@@ -249,6 +246,121 @@ def check_several(target: str, models: Sequence[object]) -> None:
         )
 
 
+class SynthesisTarget(ABC):
+    """What is wanted of compared models: who rejects and who accepts, and what rows come of it.
+
+    Attributes
+    ----------
+    summary
+        What it is, for help.
+    needs, may
+        The options that it must have, and those that it may have, of ``reject``, ``accept``,
+        ``reference`` and ``pairs``: specs of models, handed to `goals` by their names.
+    triplets
+        Whether its rows are triplets, of which there may be several from one sentence.
+    """
+
+    summary: ClassVar[str]
+    needs: ClassVar[tuple[str, ...]] = ()
+    may: ClassVar[tuple[str, ...]] = ()
+    triplets: ClassVar[bool] = False
+
+    @abstractmethod
+    def goals(self, models: Sequence[str], **options: Any) -> list[Goal]:
+        """Return what is wanted of some models, by their specs.
+
+        Returns
+        -------
+        list
+            For each goal its sides, who rejects and who accepts; one sentence is written for each
+            of these, and a goal's sentences that start from one natural sentence make its rows.
+
+        Raises
+        ------
+        InputError
+            If the models do not do.
+        """
+
+    def rows(
+        self,
+        goal: Goal,
+        results: Iterable[Sequence[Synthesis]],
+        per_sentence: int,
+        minimum_drop: float,
+    ) -> Sequence[Row]:
+        """Return what comes of one natural sentence: by default a row for each side of its goal.
+
+        Parameters
+        ----------
+        goal
+            With the models' canonical specs.
+        results
+            For each attempt the syntheses, one a side; no more are made than are asked for.
+        per_sentence, minimum_drop
+            Rows that are wanted, and the least fall, nats, where rows are triplets.
+        """
+        first = next(iter(results), ())
+        return [row_of(*sides, result) for sides, result in zip(goal, first, strict=False)]
+
+
+class _Pair(SynthesisTarget):
+    summary = "triplets of every two"
+    may = ("pairs",)
+    triplets = True
+
+    def goals(self, models: Sequence[str], **options: Any) -> list[Goal]:
+        check_several("pair", models)
+        pairs = options.get("pairs") or itertools.combinations(models, 2)
+        # What model 1 accepts comes first.
+        return [(((two,), (one,)), ((one,), (two,))) for one, two in pairs]
+
+    def rows(
+        self,
+        goal: Goal,
+        results: Iterable[Sequence[Synthesis]],
+        per_sentence: int,
+        minimum_drop: float,
+    ) -> Sequence[Row]:
+        return distinct_triplets(((a, b) for a, b in results), per_sentence, minimum_drop)
+
+
+class _OneAgainstAll(SynthesisTarget):
+    summary = "sentences that each in turn is alone to reject, and to accept"
+
+    def goals(self, models: Sequence[str], **options: Any) -> list[Goal]:
+        return [(sides,) for sides in one_against_all(models)]
+
+
+class _Split(SynthesisTarget):
+    summary = "those that the models of reject reject and those of accept accept"
+    needs = ("reject", "accept")
+
+    def goals(self, models: Sequence[str], **options: Any) -> list[Goal]:
+        return [((tuple(options["reject"]), tuple(options["accept"])),)]
+
+
+class _CommonFailure(SynthesisTarget):
+    summary = "those that all accept and reference rejects"
+    needs = ("reference",)
+
+    def goals(self, models: Sequence[str], **options: Any) -> list[Goal]:
+        return [(common_failure(models, options["reference"]),)]
+
+
+#: What may be wanted of compared models.
+SYNTHESIS_TARGETS = Registry[SynthesisTarget](
+    "target",
+    "contstim.targets",
+    {
+        "pair": _Pair(),
+        "one-against-all": _OneAgainstAll(),
+        "split": _Split(),
+        "common-failure": _CommonFailure(),
+    },
+    SynthesisTarget,
+)
+
+
 def standard_deviations(
     models: Sequence[SentenceModel], sentences: Sequence[str]
 ) -> tuple[float, ...]:
@@ -273,20 +385,32 @@ def spread(name: str, scores: Sequence[float] | np.ndarray[Any, Any]) -> float:
     return deviation
 
 
-#: How many nats a word a sentence may lose under the model of a floor, by the floor's preset.
-PLAUSIBLE = {"plausible": 0.5, "strict": 0.1}
+def plausible(model: str) -> Floor:
+    """Return the floor of sentences that lose half a nat a word at most."""
+    return Floor(model, -0.5, natural=True, per_word=True)
 
-#: The model of a preset that names none.
+
+def strict(model: str) -> Floor:
+    """Return the floor of sentences that lose a tenth of a nat a word at most."""
+    return Floor(model, -0.1, natural=True, per_word=True)
+
+
+#: Constraints that a floor may name: what makes one of a model's spec, and of a number if given.
+FLOORS = Registry[Callable[..., Constraint]](
+    "constraint", "contstim.constraints", {"plausible": plausible, "strict": strict}
+)
+
+#: The model of a floor that names a constraint alone.
 PLAUSIBLE_MODEL = "contstim:gpt"
 
 
-def parse_floor(text: str) -> Floor:
+def parse_floor(text: str) -> Constraint:
     """Read a floor: ``MODEL[/word|/token]>=VALUE`` or ``MODEL[/word|/token]>=natural[-MARGIN]``.
 
     Values and margins are in nats: of the sentence, or per word or per token. Per token, the model
-    is the one with ``reduction=mean``. ``MODEL>=plausible`` and ``MODEL>=strict`` are
-    ``MODEL/word>=natural-0.5`` and ``MODEL/word>=natural-0.1`` (`PLAUSIBLE`); the word alone is of
-    ``contstim:gpt``.
+    is the one with ``reduction=mean``. ``MODEL>=NAME`` and ``MODEL>=NAME:NUMBER`` are one of
+    `FLOORS`: ``MODEL>=plausible`` and ``MODEL>=strict`` are ``MODEL/word>=natural-0.5`` and
+    ``MODEL/word>=natural-0.1``; the name alone is of ``contstim:gpt``.
 
     Raises
     ------
@@ -294,9 +418,10 @@ def parse_floor(text: str) -> Floor:
         If the text is no floor, or asks for a score per token of a model that has a reduction.
     """
     clean = text.strip()
-    model, _, preset = clean.rpartition(">=")
-    if preset.strip() in PLAUSIBLE:
-        clean = f"{model or PLAUSIBLE_MODEL}/word>=natural-{PLAUSIBLE[preset.strip()]}"
+    model, _, named = clean.rpartition(">=")
+    kind, colon, amount = named.strip().partition(":")
+    if kind in FLOORS and re.fullmatch(r"[-+]?\d+(\.\d+)?" if colon else "", amount):
+        return FLOORS[kind](model.strip() or PLAUSIBLE_MODEL, *map(float, amount.split()))
     parsed = _FLOOR.fullmatch(clean)
     value = parsed and _VALUE.fullmatch(parsed["value"].strip())
     if not parsed or not value or not value[0]:

@@ -151,7 +151,7 @@ def test_places_that_cannot_be_written(fail, tmp_path: Path, sentences: str) -> 
         (["scor"], "invalid choice: 'scor'"),
         (["score", "x.txt"], "--model"),
         (["synthesize", "The door was open."], "say which models"),
-        (["synthesize", "--reject", "contstim:bigram", "x y"], "say which models"),
+        (["synthesize", "--reject", "contstim:bigram", "x y"], "needs accept; give that"),
         (["synthesize", "--pair", "contstim:bigram", "contstim:bigram", "x y"], "twice"),
         (
             ["synthesize", *ONE_WAY, "--strategy", "paper", "--budget", "3", "x y"],

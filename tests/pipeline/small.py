@@ -12,8 +12,9 @@ import numpy as np
 
 from contstim import Vocabulary, pool
 from contstim.pipeline import InProcess, TaskResults
-from contstim.pipeline.stages import Run, StudyPlan
-from contstim.pipeline.stages.synthesize import searches_of
+from contstim.pipeline.options import SynthesisOptions
+from contstim.pipeline.stages import Run, SentenceOptions, StudyOptions, StudyPlan
+from contstim.pipeline.stages.synthesis import SYNTHESIS
 from contstim.pipeline.work import RunContext, RunStore, Task
 from contstim.training.ngram import train_ngram
 
@@ -94,6 +95,26 @@ def make_study(folder: Path, starts: int = 4, words: int = 300) -> Path:
     return file
 
 
+def one_stage(
+    sentences: Sequence[str],
+    words: Vocabulary,
+    *pairs: tuple[str, str],
+    models: Sequence[str] = (),
+    seed: int = 0,
+    **options: object,
+) -> StudyPlan:
+    """Return the study plan that ``contstim synthesize`` makes."""
+    options = {"strategy": "exhaustive", "starts": "all", "pairs": pairs} | options
+    compared = [*models, *(spec for pair in pairs for spec in pair)]
+    return StudyPlan(
+        tuple(dict.fromkeys(compared)),
+        StudyOptions("synthesis", seed),
+        SentenceOptions(listed=tuple(sentences)),
+        stages=(SynthesisOptions(**options),),
+        words=words,
+    )
+
+
 def command(*arguments: str, name: str = "run") -> list[str]:
     code = "import sys; from contstim.cli import main; sys.exit(main())"
     return [sys.executable, "-c", code, name, *arguments]
@@ -123,6 +144,6 @@ def seen_environment(task: object) -> tuple[str | None, ...]:
 
 def marked(study: StudyPlan, name: str) -> str:
     """Name the first start of the last pair in a file that the faulty model reads."""
-    sentence = [*searches_of(begin(study)).starts.values()][-1][0]
+    sentence = [*SYNTHESIS.of(begin(study)).starts.values()][-1][0]
     (study.folder / f"{name}.txt").write_text(sentence + "\n", "utf-8")
     return sentence

@@ -39,7 +39,7 @@ def test_a_killed_dask_worker_changes_nothing(tmp_path: Path) -> None:
 
         def run(self, context: RunContext, tasks: Sequence[Task]) -> TaskResults:
             for number, result in enumerate(super().run(context, tasks)):
-                if tasks[0].kind == "synthesize" and number == 4:
+                if tasks[0].kind == "synthesis" and number == 4:
                     victim = min(self.client.run(os.getpid).values())
                     os.kill(victim, signal.SIGKILL)
                     self.killed += 1
@@ -138,7 +138,7 @@ def test_a_death_is_charged_to_tasks_that_had_begun(faulty: StudyPlan) -> None:
     text = file.read_text("utf-8").replace('    "ngram:1.arpa?punctuation=split",\n', "")
     file.write_text(text.replace("[synthesis]\nper_pair = 4", "[synthesis]\nper_pair = 1"), "utf-8")
     marked(read_study_plan(file), "dies")
-    ended = run_alone(str(file), "--dask", "local:1", "--stage", "synthesize")
+    ended = run_alone(str(file), "--dask", "local:1", "--stage", "synthesis")
     assert ended.stderr.count("failed: synthesize from") == 2, ended.stderr
     assert (faulty.folder / "tries.log").read_text("utf-8") == "dies\n" * 6
     assert list((faulty.out / "tries").glob("*")) == []

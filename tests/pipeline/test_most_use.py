@@ -4,16 +4,18 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from small import one_stage
 
 from contstim import load_model, synthesize_triplets
 from contstim.errors import InputError
 from contstim.models.registry import FAMILIES, register_family
 from contstim.models.toy import TableModel
 from contstim.pipeline import InProcess
-from contstim.pipeline.options import SynthesisOptions
-from contstim.pipeline.synthesis import FailedTasksError, SynthesisRequest, write_synthesis
+from contstim.pipeline.stages import Run, StudyPlan
+from contstim.pipeline.stages.synthesis import SYNTHESIS
+from contstim.pipeline.synthesis import write_synthesis
 from contstim.pipeline.tasks import SynthesisTask
-from contstim.pipeline.work import Worker
+from contstim.pipeline.work import RunStore, Worker
 from contstim.search.results import Triplet
 from contstim.text import WordList, capitalize
 from contstim.text.diversity import words_of
@@ -35,14 +37,14 @@ def _family(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def request(most_use: float) -> SynthesisRequest:
-    options = SynthesisOptions(strategy="exhaustive", starts="all", most_use=most_use)
-    return SynthesisRequest([("table:11", "table:12")], SENTENCES, VOCABULARY, options)
+def plan(most_use: float) -> StudyPlan:
+    return one_stage(SENTENCES, VOCABULARY, ("table:11", "table:12"), most_use=most_use)
 
 
 def written(most_use: float, out: Path | None = None) -> list[Triplet]:
-    rows = list(write_synthesis(request(most_use), out, InProcess()))
-    return [row for row in rows if isinstance(row, Triplet)]
+    report = write_synthesis(plan(most_use), out, InProcess())
+    assert not report.failed
+    return [row for row in report.rows if isinstance(row, Triplet)]
 
 
 def used(rows: list[Triplet]) -> Counter[str]:
@@ -88,22 +90,23 @@ def test_a_search_that_fails_does_not_keep_others_from_being_made(
 
     monkeypatch.setattr(SynthesisTask, "do", broken)
     out = tmp_path / "out.csv"
-    with pytest.raises(FailedTasksError) as error:
-        written(0.1, out)
-    assert {task.sentence for task, _ in error.value.failed} == {SENTENCES[1]}
+    failed = write_synthesis(plan(0.1), out, InProcess()).failed
+    assert {task.sentence for task, _ in failed} == {SENTENCES[1]}
     monkeypatch.setattr(SynthesisTask, "do", before)
     assert written(0.1, out) == written(0.1)
 
 
-def test_a_shard_has_all_searches_of_a_pair() -> None:
-    parts = {
-        limited: {
-            searches.task(sides, sentence).part
-            for sides in searches.sides_of(("table:11", "table:12"))
+def test_a_shard_has_all_syntheses_of_a_pair(tmp_path: Path) -> None:
+    parts = {}
+    for limited in (True, False):
+        study = plan(0.1 if limited else 1.0)
+        run = Run.of(study, RunStore(tmp_path), InProcess().describe)
+        syntheses = SYNTHESIS.of(run)
+        (goal,) = syntheses.starts
+        parts[limited] = {
+            syntheses.task(sides, sentence).part
+            for sides in syntheses.options.sides_of(goal)
             for sentence in SENTENCES
         }
-        for limited in (True, False)
-        for searches in [request(0.1 if limited else 1.0).searches(InProcess())]
-    }
     assert len(parts[True]) == 1
     assert len(parts[False]) == len(SENTENCES)

@@ -25,13 +25,14 @@ from contstim.pipeline.stages import StudyPlan
 from contstim.pipeline.stages.design import DesignOptions
 from contstim.pipeline.stages.natural import NaturalOptions
 from contstim.pipeline.stages.set import SetOptions
-from contstim.pipeline.stages.synthesize import searches_of
+from contstim.pipeline.stages.synthesis import SYNTHESIS
 from contstim.pipeline.stages.triplets import TripletOptions
 from contstim.pipeline.tasks import score_tasks
 from contstim.pipeline.work import ModelRecord, RunContext, Task
 from contstim.search.bounded import Bounded
 from contstim.search.candidates import WordReplacement
 from contstim.search.results import Synthesis
+from contstim.search.targets import Goal
 from contstim.selection import People, check_design
 from contstim.text.vocabulary import Vocabulary
 
@@ -108,7 +109,7 @@ def test_the_word_search_is_the_one_asked_for(
         return synthesize(*args, **options)
 
     monkeypatch.setattr("contstim.pipeline.tasks.synthesize", spy)
-    run_study(read_study_plan(file), InProcess(), out=tmp_path / "out", stage="synthesize")
+    run_study(read_study_plan(file), InProcess(), out=tmp_path / "out", stage="synthesis")
     assert asked
     assert set(asked) == {Bounded(inputs=77)}
 
@@ -116,9 +117,9 @@ def test_the_word_search_is_the_one_asked_for(
 def test_starts_are_partitioned_or_shared(study: StudyPlan) -> None:
     run = begin(study)
 
-    def starts(plan: StudyPlan, **values: Any) -> dict[tuple[str, str], list[str]]:
+    def starts(plan: StudyPlan, **values: Any) -> dict[Goal, list[str]]:
         changed = plan.changed(SynthesisOptions, **values)
-        return dict(searches_of(replace(run, plan=changed)).starts)
+        return dict(SYNTHESIS.of(replace(run, plan=changed)).starts)
 
     partitioned = [s for own in starts(study).values() for s in own]
     assert len(partitioned) == len(set(partitioned)) == 12
@@ -127,11 +128,13 @@ def test_starts_are_partitioned_or_shared(study: StudyPlan) -> None:
     three = starts(study, starts="shared")
     two = starts(replace(study, models=study.models[:2]), starts="shared")
     # A model more leaves the other pairs' starts as they are.
-    assert three[study.models[:2]] == two[study.models[:2]]
+    one, other = ((spec,) for spec in study.models[:2])
+    goal = (other, one), (one, other)
+    assert three[goal] == two[goal]
     assert len({tuple(own) for own in three.values()}) == 3
-    other = replace(study, study=replace(study.study, seed=4))
-    assert starts(other) != starts(study)
-    every = starts(other, starts="all", per_pair=None)
+    later = replace(study, study=replace(study.study, seed=4))
+    assert starts(later) != starts(study)
+    every = starts(later, starts="all", per_pair=None)
     assert list(every.values()) == [run.sentences] * 3
 
 

@@ -125,5 +125,5 @@ def test_a_job_array_makes_the_same_tables(
     merged = run_alone(str(file))
     assert merged.returncode == 0, merged.stderr
     # Nothing was left for the run that makes the tables.
-    assert "synthesize: " not in merged.stderr
+    assert "synthesis: " not in merged.stderr
     assert tables(study / "runs" / "small") == tables(tmp_path / "whole")

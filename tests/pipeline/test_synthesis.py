@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from small import Counting
+from small import Counting, one_stage
 from toy_corpus import WORDS, write_random
 from toy_words import SENTENCES, VOCABULARY
 
@@ -15,9 +15,10 @@ from contstim.errors import InputError, OutputError
 from contstim.files import LockedError, write_whole
 from contstim.pipeline import InProcess
 from contstim.pipeline.options import SynthesisOptions
-from contstim.pipeline.synthesis import FailedTasksError, SynthesisRequest, write_synthesis
+from contstim.pipeline.stages import StudyPlan
+from contstim.pipeline.synthesis import write_synthesis
 from contstim.search import synthesize
-from contstim.search.results import OneWay, Triplet
+from contstim.search.results import OneWay, Row, Triplet
 from contstim.search.triplets import ModelPair, triplets
 from contstim.tables import TRIPLETS
 from contstim.text import WordList
@@ -25,23 +26,19 @@ from contstim.text.vocabulary import Vocabulary
 
 pytestmark = pytest.mark.usefixtures("table_family")
 
-REQUEST = SynthesisRequest(
-    [("table:11", "table:12")],
-    SENTENCES,
-    VOCABULARY,
-    SynthesisOptions(strategy="exhaustive", starts="all"),
-    seed=1,
-)
+PLAN = one_stage(SENTENCES, VOCABULARY, ("table:11", "table:12"), seed=1)
 
 
 def _write(
-    out: Path | None, request: SynthesisRequest = REQUEST, executor: InProcess | None = None
-) -> list[Triplet | OneWay]:
-    return list(write_synthesis(request, out, executor or InProcess()))
+    out: Path | None, plan: StudyPlan = PLAN, executor: InProcess | None = None
+) -> list[Row]:
+    report = write_synthesis(plan, out, executor or InProcess())
+    assert not report.failed
+    return report.rows
 
 
-def _several(per_sentence: int, request: SynthesisRequest = REQUEST) -> SynthesisRequest:
-    return replace(request, options=replace(request.options, per_sentence=per_sentence))
+def _several(per_sentence: int) -> StudyPlan:
+    return PLAN.changed(SynthesisOptions, per_sentence=per_sentence)
 
 
 @pytest.mark.parametrize("per_sentence", [1, 3])
@@ -64,45 +61,44 @@ def test_the_rows_are_what_the_functions_say(tmp_path: Path, per_sentence: int) 
     notes = json.loads((tmp_path / "triplets.csv.meta.json").read_text("utf-8"))["notes"]
     assert notes["seed"] == 1
     assert [model["spec"] for model in notes["models"]] == ["table:11?exact=all", pair.model_2.spec]
-    # The finished file is read back, and nothing is searched.
-    executor = Counting()
-    assert _write(out, _several(per_sentence), executor) == rows
+    # The finished file stays, and nothing is searched.
+    executor, before = Counting(), out.read_bytes()
+    assert write_synthesis(_several(per_sentence), out, executor).is_old
     assert executor.given == []
+    assert out.read_bytes() == before
+    assert {path.name for path in tmp_path.iterdir()} == {out.name, f"{out.name}.meta.json"}
     assert _write(None, _several(per_sentence)) == rows
 
 
 def test_one_way_each_sentence_has_its_row(tmp_path: Path) -> None:
-    options = replace(REQUEST.options, target="split", reject=("table:11",), accept=("table:12",))
-    twice = replace(REQUEST, pairs=(), options=options, sentences=[*SENTENCES, SENTENCES[0]])
-    rows = _write(tmp_path / "one.csv", twice)
-    assert [row.natural for row in rows] == [*SENTENCES, SENTENCES[0]]
-    assert rows[0] == rows[-1]
+    sides = {"target": "split", "reject": ("table:11",), "accept": ("table:12",)}
+    plan = one_stage(SENTENCES, VOCABULARY, models=["table:11", "table:12"], seed=1, **sides)
+    rows = _write(tmp_path / "one.csv", plan)
     reject, accept = load_model("table:11"), load_model("table:12")
     proposal = ModelPair.of(reject, accept, VOCABULARY).proposal
-    for row, sentence in zip(rows, SENTENCES, strict=False):
+    for row, sentence in zip(rows, SENTENCES, strict=True):
         result = synthesize(
             sentence, reject=reject, accept=accept, strategy="exhaustive", seed=1, proposal=proposal
         )
         assert row == OneWay.of(result)
-    assert _write(tmp_path / "one.csv", twice) == rows
 
 
 @pytest.mark.parametrize("per_sentence", [1, 3])
 def test_an_interrupted_file_is_continued_to_the_same_bytes(
     tmp_path: Path, per_sentence: int
 ) -> None:
-    request, whole = _several(per_sentence), tmp_path / "whole.csv"
+    plan, whole = _several(per_sentence), tmp_path / "whole.csv"
     every = Counting()
-    _write(whole, request, every)
+    _write(whole, plan, every)
     keys = {task.key for task in every.given}
     assert len(keys) == len(every.given)
     for stop_after in range(1, len(keys), 3 * per_sentence):
         out = tmp_path / f"stopped{stop_after}.csv"
         first, second = Counting(stop_after), Counting()
         with pytest.raises(KeyboardInterrupt):
-            _write(out, request, first)
+            _write(out, plan, first)
         assert not out.exists()
-        _write(out, request, second)
+        _write(out, plan, second)
         # Nothing that was finished is done again.
         assert len(second.given) == len(keys) - stop_after
         assert out.read_bytes() == whole.read_bytes()
@@ -136,14 +132,19 @@ def test_killed_between_its_two_files_it_is_continued(
 
 
 def test_rows_come_as_soon_as_those_before_are_there(tmp_path: Path) -> None:
-    executor = Counting()
+    executor, shown = Counting(), list[tuple[Row, int]]()
     # With a limit on words, rows may change until all are there.
-    free = replace(REQUEST, options=replace(REQUEST.options, most_use=1.0))
-    rows = write_synthesis(free, tmp_path / "triplets.csv", executor)
-    first = next(rows)
+    free = PLAN.changed(SynthesisOptions, most_use=1.0)
+
+    def stop(row: Row) -> None:
+        shown.append((row, executor.done))
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_synthesis(free, tmp_path / "triplets.csv", executor, stop)
+    ((first, done),) = shown
     assert first.natural == SENTENCES[0]
-    assert executor.done == 2 + 2  # scores of two models, both ways of the first sentence
-    rows.close()
+    assert done == 2 + 2  # scores of two models, both ways of the first sentence
     assert (tmp_path / ".triplets.csv.run" / "tasks").is_dir()
 
 
@@ -185,7 +186,7 @@ def test_a_file_of_other_settings_is_left_alone(tmp_path: Path) -> None:
     _write(out)
     before = out.read_bytes()
     with pytest.raises(InputError) as error:
-        _write(out, replace(REQUEST, seed=2))
+        _write(out, replace(PLAN, study=replace(PLAN.study, seed=2)))
     assert str(error.value) == (
         f"{out} was made with another seed (1, now 2); choose another output, or remove it"
     )
@@ -198,27 +199,33 @@ def test_a_file_of_other_settings_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_two_runs_do_not_write_one_file(tmp_path: Path) -> None:
-    out = tmp_path / "triplets.csv"
-    first = write_synthesis(REQUEST, out, InProcess())
-    row = next(first)
-    with pytest.raises(LockedError, match=r"triplets.csv is held by process \d+ on .*; wait"):
-        _write(out)
-    rows = [row, *first]
-    assert _write(out) == rows
+    out, refused = tmp_path / "triplets.csv", list[str]()
+
+    def write_too(row: Row) -> None:
+        with pytest.raises(LockedError, match=r"triplets.csv is held by process \d+ on .*; wait"):
+            _write(out)
+        refused.append(row.natural)
+
+    rows = write_synthesis(PLAN, out, InProcess(), write_too).rows
+    assert refused == [row.natural for row in rows]
+    assert out.is_file()
 
 
 def test_a_pair_is_of_two_models_and_given_once() -> None:
-    for other in (("table:11", "table:12"), ("table:12", "table:11")):
+    pair = ("table:11", "table:12")
+    for other in (pair, pair[::-1]):
         with pytest.raises(InputError, match="is given twice"):
-            _write(None, replace(REQUEST, pairs=[*REQUEST.pairs, other]))
+            SynthesisOptions(pairs=(pair, other))
     with pytest.raises(InputError, match="a pair needs two different models, got .table:11"):
-        _write(None, replace(REQUEST, pairs=[("table:11", "table:11")]))
+        SynthesisOptions(pairs=(("table:11", "table:11"),))
+    with pytest.raises(InputError, match=r"the pair \['table:11'\] has 1 models; give two"):
+        SynthesisOptions(pairs=(("table:11",),))
 
 
 @pytest.mark.parametrize("drop", [float("nan"), float("inf")])
 def test_a_drop_that_cannot_be_meant(drop: float) -> None:
     with pytest.raises(InputError, match="minimum.drop"):
-        replace(REQUEST, options=SynthesisOptions(minimum_drop=drop))
+        SynthesisOptions(minimum_drop=drop)
 
 
 def test_nothing_is_written_for_sentences_that_cannot_be_used(tmp_path: Path) -> None:
@@ -228,7 +235,7 @@ def test_nothing_is_written_for_sentences_that_cannot_be_used(tmp_path: Path) ->
         ("Dog.", "needs at least two words, got 'Dog.'"),
     ):
         with pytest.raises(InputError, match=message):
-            _write(out, replace(REQUEST, sentences=[*SENTENCES, sentence]))
+            _write(out, one_stage([*SENTENCES, sentence], VOCABULARY, ("table:11", "table:12")))
     assert list(tmp_path.iterdir()) == []
     blocked = tmp_path / "file"
     blocked.write_text("")
@@ -248,10 +255,9 @@ def test_what_failed_is_tried_by_the_next_run(
 
     with monkeypatch.context() as patched:
         patched.setattr("contstim.pipeline.tasks.synthesize", failing)
-        with pytest.raises(FailedTasksError, match="2 tasks failed; the same command") as error:
-            _write(out)
-    assert [task.sentence for task, _ in error.value.failed] == [SENTENCES[1]] * 2
-    assert error.value.failed[0][1] == "RuntimeError: as the test asked"
+        failed = write_synthesis(PLAN, out, InProcess()).failed
+    assert [task.sentence for task, _ in failed] == [SENTENCES[1]] * 2
+    assert failed[0][1] == "RuntimeError: as the test asked"
     assert not out.exists()
     executor = Counting()
     rows = _write(out, executor=executor)
@@ -265,44 +271,45 @@ def test_a_certificate_of_models_that_read_words_differently_is_refused_at_once(
     files = [write_random(tmp_path / f"{n}.arpa", n, seed=n) for n in (2, 3)]
     pair = (f"ngram:{files[0]}?punctuation=drop", f"ngram:{files[1]}?unknown=unk")
     words = WordList.of(WORDS)
-    request = SynthesisRequest(
-        [pair],
-        ["cat a dog bee", "dog -- cat a"],
-        Vocabulary(words, words, frozenset()),
-        SynthesisOptions(starts="all", certificate=True),
-    )
+    vocabulary, sentences = Vocabulary(words, words, frozenset()), ["cat a dog bee", "dog -- cat a"]
+    plan = one_stage(sentences, vocabulary, pair, strategy="bounded", certificate=True)
     executor = Counting()
     with pytest.raises(InputError) as error:
-        _write(tmp_path / "triplets.csv", request, executor)
+        _write(tmp_path / "triplets.csv", plan, executor)
     assert str(error.value) == (
         f"{pair[0]!r} and {pair[1]!r} read 'dog -- cat a' in different ways, so that there is no "
         "certificate; leave it out"
     )
     assert executor.given == []
     assert set(tmp_path.iterdir()) == set(files)
-    alike = replace(request, sentences=request.sentences[:1])
+    alike = one_stage(sentences[:1], vocabulary, pair, strategy="bounded", certificate=True)
     assert all(isinstance(row, Triplet) for row in _write(None, alike))
 
 
 def test_certificates_are_columns(tmp_path: Path) -> None:
     one, two = (f"ngram:{write_random(tmp_path / f'{n}.arpa', n, seed=n)}" for n in (2, 3))
     words = WordList.of(WORDS)
-    request = SynthesisRequest(
-        [(one, two)],
-        ["cat a dog bee", "dog elephant cat a"],
-        Vocabulary(words, words, frozenset()),
-        SynthesisOptions(starts="all", certificate=True),
-    )
+    vocabulary = Vocabulary(words, words, frozenset())
+    sentences = ["cat a dog bee", "dog elephant cat a"]
+    plan = one_stage(sentences, vocabulary, (one, two), strategy="bounded", certificate=True)
     out = tmp_path / "triplets.csv"
-    rows = _write(out, request)
+    rows = _write(out, plan)
     assert [name for row in rows for name, _ in row.others] == ["reached_1", "reached_2"] * 2
     assert all(0 < part <= 1 for row in rows for _, part in row.others)
     assert out.read_text("utf-8").splitlines()[0].endswith(",repeat,reached_1,reached_2")
-    assert _write(out, request) == rows
-    split = SynthesisOptions(
-        starts="all", target="split", reject=(one,), accept=(two,), certificate=True
-    )
-    (first, _) = _write(None, replace(request, pairs=[], options=split))
+    sides = {
+        "target": "split",
+        "reject": (one,),
+        "accept": (two,),
+        "strategy": "bounded",
+        "certificate": True,
+    }
+    (first, _) = _write(None, one_stage(sentences, vocabulary, models=[one, two], **sides))
     assert [name for name, _ in first.others] == ["reached"]
     with pytest.raises(InputError, match=r"'table:11\?exact=all' has no certificate: its scores"):
-        _write(None, replace(request, pairs=[("table:11", one)]))
+        _write(
+            None,
+            one_stage(
+                sentences, vocabulary, ("table:11", one), strategy="bounded", certificate=True
+            ),
+        )

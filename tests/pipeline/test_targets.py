@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from small import Counting
+from small import Counting, one_stage
 from toy_words import SENTENCES as SHORT
 from toy_words import UPPER, VOCABULARY
 
@@ -26,7 +26,8 @@ from contstim.errors import InfeasibleError, InputError
 from contstim.pipeline import InProcess
 from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.running import read_study_plan, run_status, run_study
-from contstim.pipeline.synthesis import SynthesisRequest, write_synthesis
+from contstim.pipeline.stages import StudyPlan
+from contstim.pipeline.synthesis import write_synthesis
 from contstim.search.results import Row, Triplet, Written
 from contstim.text.vocabulary import Vocabulary
 
@@ -89,24 +90,23 @@ def _check(row: dict[str, str], found: Synthesis) -> None:
     assert len(row) == 7 + 2 * len(found.models)
 
 
-def _request(target: str) -> SynthesisRequest:
-    options = SynthesisOptions(
-        strategy="exhaustive",
-        starts="all",
+def _plan(target: str) -> StudyPlan:
+    return one_stage(
+        SENTENCES,
+        VOCABULARY,
+        models=MODELS,
         target=target,
         floors=(FLOOR,),
         margin=0.5,
         most_changes=3,
         fixed=(0,),
-        **{key: tuple(v) if isinstance(v, list) else v for key, v in OPTIONS[target].items()},
         per_pair=2,
+        **{key: tuple(v) if isinstance(v, list) else v for key, v in OPTIONS[target].items()},
     )
-    models = () if target == "split" else MODELS
-    return SynthesisRequest((), SENTENCES, VOCABULARY, options, models=models)
 
 
-def _rows(request: SynthesisRequest, out: Path | None = None) -> list[Row]:
-    return list(write_synthesis(request, out, InProcess()))
+def _rows(plan: StudyPlan, out: Path | None = None) -> list[Row]:
+    return write_synthesis(plan, out, InProcess()).rows
 
 
 @pytest.mark.parametrize("target", list(OPTIONS))
@@ -160,15 +160,13 @@ def test_a_target_in_toml_on_the_command_line_and_in_python(tmp_path: Path, targ
 def test_an_interrupted_file_of_a_set_is_continued_to_the_same_bytes(
     tmp_path: Path, target: str
 ) -> None:
-    request = _request(target)
+    plan = _plan(target)
     whole = tmp_path / "whole.csv"
-    rows = _rows(request, whole)
-    assert all(isinstance(row, Written) for row in rows)
-    assert _rows(request, whole) == rows
+    assert all(isinstance(row, Written) for row in _rows(plan, whole))
     out = tmp_path / "stopped.csv"
     with pytest.raises(KeyboardInterrupt):
-        list(write_synthesis(request, out, Counting(stop_after=5)))
-    _rows(request, out)
+        write_synthesis(plan, out, Counting(stop_after=5))
+    _rows(plan, out)
     assert out.read_bytes() == whole.read_bytes()
 
 
@@ -177,10 +175,9 @@ def test_scales_come_from_bundled_sentences_where_few_are_given(tmp_path: Path) 
     vocabulary = Vocabulary.from_text(tmp_path / "text.txt", size=500)
     bundled = ["contstim:bigram", "contstim:trigram", "contstim:unigram"]
     sides = {"reject": tuple(bundled[:2]), "accept": tuple(bundled[2:])}
-    options = SynthesisOptions(target="split", strategy="exhaustive", **sides)
     start = "The ship left at dawn."
-    request = SynthesisRequest((), [start], vocabulary, options)
-    (row,) = _rows(request)
+    plan = one_stage([start], vocabulary, models=bundled, target="split", **sides)
+    (row,) = _rows(plan)
     assert isinstance(row, Written)
     reject = [load_model(spec) for spec in bundled[:2]]
     scales = standard_deviations(reject, [start, *pool()[:30]])
@@ -190,9 +187,8 @@ def test_scales_come_from_bundled_sentences_where_few_are_given(tmp_path: Path) 
 
 
 def test_triplets_with_a_floor_carry_its_scores(tmp_path: Path) -> None:
-    options = SynthesisOptions(strategy="exhaustive", starts="all", floors=(FLOOR,))
-    request = SynthesisRequest([(MODELS[0], MODELS[1])], SENTENCES[:5], VOCABULARY, options)
-    rows = _rows(request, tmp_path / "t.csv")
+    plan = one_stage(SENTENCES[:5], VOCABULARY, (MODELS[0], MODELS[1]), floors=(FLOOR,))
+    rows = _rows(plan, tmp_path / "t.csv")
     assert rows
     floor = load_model("table:14")
     for row in rows:
@@ -221,12 +217,11 @@ def _check_models(row: Triplet, models: list[SentenceModel]) -> None:
     [
         (
             {"target": "split"},
-            "the target 'split' needs both sides; give reject and accept",
+            "the target 'split' needs reject and accept; give that",
         ),
         (
             {"target": "common-failure"},
-            "the target 'common-failure' needs a model outside the set that is to reject; give it "
-            "as reference",
+            "the target 'common-failure' needs reference; give that",
         ),
         (
             {"target": "one-against-all", "per_sentence": 2},
@@ -333,8 +328,7 @@ SENTENCE = "The dog saw the cat."
         ),
         (
             ["--target", "split", "--model", MODELS[0]],
-            "--model gives the compared models of --target pair, one-against-all or "
-            "common-failure; give both, or neither",
+            "the target 'split' needs reject and accept; give that",
         ),
         (
             [
@@ -346,18 +340,16 @@ SENTENCE = "The dog saw the cat."
         ),
         (
             ["--reject", MODELS[0]],
-            "say which models: --pair SPEC_1 SPEC_2 for triplets, --reject SPEC --accept SPEC, or "
-            "--target with --model",
+            "the target 'split' needs accept; give that",
         ),
         (
             ["--reject", MODELS[0], "--accept", "table:11?exact=all"],
-            "a target needs different models, got 'table:11?exact=all' twice; specs that differ in "
-            "metric or reduction are different models",
+            "models lists 'table:11?exact=all' twice, once as 'table:11'; keep one",
         ),
         (
             ["--model", MODELS[0]],
-            "--model gives the compared models of --target pair, one-against-all or "
-            "common-failure; give both, or neither",
+            "say which models: --pair SPEC_1 SPEC_2 for triplets, --reject SPEC --accept SPEC, or "
+            "--target with --model",
         ),
         (
             [*ONE, "--words-at", "1"],

@@ -14,7 +14,7 @@ from contstim import load_model
 from contstim.models.devices import torch_threads
 from contstim.pipeline import InProcess
 from contstim.pipeline.running import read_study_plan, run_study
-from contstim.pipeline.stages.synthesize import SYNTHESIZE
+from contstim.pipeline.stages.synthesis import SYNTHESIS
 from contstim.pipeline.work import ModelRecord, RunContext, Worker
 
 
@@ -40,7 +40,7 @@ def test_a_worker_refuses_other_versions_models_and_words(
     run = begin(read_study_plan(make_study(tmp_path)))
     monkeypatch.chdir(tmp_path)
     worker = Worker(_place(tmp_path))
-    task = SYNTHESIZE.tasks(run)[0]
+    task = SYNTHESIS.tasks(run)[0]
 
     def error(**changes: object) -> str:
         result = worker.run(replace(task, **changes))
@@ -66,7 +66,7 @@ def test_models_of_one_pair_stay_loaded(tmp_path: Path, monkeypatch: pytest.Monk
         "contstim.pipeline.work.load_model", lambda spec: loaded.append(spec) or load(spec)
     )
     worker = Worker(_place(tmp_path))
-    for task in SYNTHESIZE.tasks(run):
+    for task in SYNTHESIS.tasks(run):
         worker.run(task)
     # Pairs in order: 1-2, 1-3, 2-3.
     assert [spec[6] for spec in loaded] == ["2", "1", "3", "2"]
@@ -82,7 +82,7 @@ def test_in_one_process_models_are_loaded_once(
         "contstim.pipeline.work.load_model", lambda spec: loaded.append(spec) or load_model(spec)
     )
     executor = InProcess()
-    assert run_study(plan, executor, stage="synthesize").complete
+    assert run_study(plan, executor, stage="synthesis").complete
     assert len(loaded) == 2
 
     # The same words elsewhere name another model.
@@ -111,7 +111,7 @@ def test_a_device_does_not_make_another_description(tmp_path: Path) -> None:
 
 def test_results_that_are_swapped_or_damaged_are_made_anew(tmp_path: Path) -> None:
     plan = read_study_plan(make_study(tmp_path, starts=1))
-    run_study(plan, InProcess(), stage="synthesize")
+    run_study(plan, InProcess(), stage="synthesis")
     paths = sorted((plan.out / "tasks").rglob("*.json"))
     before = [json.loads(path.read_text("utf-8")) for path in paths]
     first, second = paths[:2]
@@ -120,7 +120,7 @@ def test_results_that_are_swapped_or_damaged_are_made_anew(tmp_path: Path) -> No
     paths[2].write_bytes(paths[2].read_bytes()[:-20])
     executor = Counting()
     table = (plan.out / "synthesized.csv").read_bytes()
-    assert run_study(plan, executor, stage="synthesize").complete
+    assert run_study(plan, executor, stage="synthesis").complete
     assert sorted(task.key for task in executor.given) == [path.stem for path in paths[:3]]
     after = [json.loads(path.read_text("utf-8")) for path in paths]
     assert [record["result"] for record in after] == [record["result"] for record in before]

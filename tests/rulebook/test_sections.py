@@ -8,13 +8,9 @@ ROOT = Path(__file__).parents[2]
 NOT_YET = {
     "A metric of masked models",
     "A reduction",
-    "An objective of a search",
-    "A constraint of a search",
-    "A strategy",
     "An objective of a selection",
     "A constraint of a selection",
     "A presentation of the experiment",
-    "A stage of a pipeline",
 }
 
 

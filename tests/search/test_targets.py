@@ -270,7 +270,7 @@ def test_texts_that_are_no_floor(text: str, message: str) -> None:
         ),
         (
             {"reject": ("a",), "accept": ("b",), "loss": "least"},
-            "the loss is 'least'; give max or mean",
+            "unknown loss 'least'; choose one of 'max', 'mean'",
         ),
     ],
 )

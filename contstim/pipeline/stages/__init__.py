@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import chdir
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -23,8 +23,7 @@ from contstim.files import digest_of
 from contstim.models.cache import CachedScore, versions
 from contstim.pipeline.tasks import score_tasks
 from contstim.pipeline.work import ModelRecord, RunStore, StageTable, Task
-from contstim.selection.scores import read_features
-from contstim.settings import Count, Seed, matching, settings
+from contstim.settings import Count, Seed, Several, build, matching, settings
 from contstim.tables import SCORES, csv_text
 from contstim.text import length_range, pool, read_sentences
 from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
@@ -61,6 +60,8 @@ class SentenceOptions:
     ----------
     file
         One a line, or a CSV with a column ``sentence``; by default the bundled pool.
+    listed
+        The sentences themselves, in place of a file.
     words
         Only sentences of this many words, ``8`` or ``6-12``.
     limit
@@ -68,10 +69,13 @@ class SentenceOptions:
     """
 
     file: str | None = None
+    listed: Several[str] = ()
     words: str | None = None
     limit: Count | None = None
 
     def __post_init__(self) -> None:
+        if self.listed and self.file is not None:
+            raise InputError("sentences has a file and listed ones; leave one of them out")
         if self.words is not None:
             length_range(self.words)
 
@@ -114,6 +118,8 @@ class StudyPlan:
         The tables of stages: settings, at most one of each kind.
     folder
         The folder of the file, to which all paths in it are relative.
+    words
+        The words that may be written, where they are at hand and `vocabulary` names no file.
     """
 
     models: tuple[str, ...]
@@ -122,16 +128,17 @@ class StudyPlan:
     vocabulary: VocabularyOptions = field(default_factory=VocabularyOptions)
     stages: tuple[Any, ...] = ()
     folder: Path = field(default_factory=Path.cwd)
+    words: Vocabulary | None = None
 
     def __post_init__(self) -> None:
+        for options in self.stages:
+            if isinstance(options, StageOptions):
+                options.check(self)
         if len(self.models) < 2:
             raise InputError(f"models lists {len(self.models)} model(s); give at least two specs")
         for spec in self.models:
             if self.models.count(spec) > 1:
                 raise InputError(f"models lists {spec!r} twice; keep one of them")
-        for options in self.stages:
-            if isinstance(options, StageOptions):
-                options.check(self)
 
     def get(self, kind: type[Options]) -> Options | None:
         """Return the plan's table of a kind, or None."""
@@ -180,6 +187,8 @@ class Run:
         What is finished.
     further
         Likewise the models that stages name and the study does not compare.
+    known
+        By stage, what it works out once.
     """
 
     plan: StudyPlan
@@ -187,6 +196,12 @@ class Run:
     versions: Mapping[str, str]
     store: RunStore
     further: Mapping[str, ModelRecord] = field(default_factory=dict)
+    known: dict[str, Any] = field(default_factory=dict, init=False)
+
+    @property
+    def every(self) -> dict[str, ModelRecord]:
+        """All models, by spec as given: those compared first."""
+        return {**self.models, **self.further}
 
     @classmethod
     def of(
@@ -218,7 +233,9 @@ class Run:
     def sentences(self) -> list[str]:
         """The natural sentences, each once, single-spaced, in the order of the file."""
         options = self.plan.sentences
-        listed = pool() if options.file is None else read_sentences(self.plan.folder / options.file)
+        listed: Sequence[str] = options.listed or pool()
+        if options.file is not None:
+            listed = read_sentences(self.plan.folder / options.file)
         clean = list(dict.fromkeys(" ".join(sentence.split()) for sentence in listed))
         if options.words is not None:
             least, most = length_range(options.words)
@@ -231,6 +248,8 @@ class Run:
     @cached_property
     def vocabulary(self) -> Vocabulary:
         """The words that may be written."""
+        if self.plan.words is not None:
+            return self.plan.words
         options, folder = self.plan.vocabulary, self.plan.folder
         path = options.file
         words = bundled_vocabulary() if path is None else Vocabulary.read(folder / path)
@@ -243,8 +262,7 @@ class Run:
 
     def identity(self, given: str) -> dict[str, Any]:
         """Return what a model's scores depend on: its key in the score cache."""
-        model = {**self.models, **self.further}[given]
-        return {"model": dict(model.description), "versions": dict(self.versions)}
+        return {"model": dict(self.every[given].description), "versions": dict(self.versions)}
 
     def scores(self, given: str) -> Mapping[str, CachedScore]:
         """Return a model's scores, as far as they are there, by sentence."""
@@ -263,7 +281,11 @@ class Run:
 
     def features(self, file: str | None) -> pd.DataFrame | None:
         """Return the columns of sentences in a file that a table of the plan names."""
-        return None if file is None else read_features(self.plan.folder / file)
+        if file is None:
+            return None
+        from contstim.selection.scores import read_features  # only selections look at features
+
+        return read_features(self.plan.folder / file)
 
     def table(self, stage: Stage) -> StageTable:
         """Return the place of a stage's table."""
@@ -288,6 +310,17 @@ class Stage(ABC):
     key: ClassVar[str | None] = None
     options: ClassVar[type[Any] | None] = None
 
+    def read(self, table: object) -> Any:
+        """Return the options that the stage's table of a study plan holds.
+
+        Raises
+        ------
+        InputError
+            Naming what is wrong by its path.
+        """
+        assert self.options is not None
+        return build(self.options, table, self.key or self.name)
+
     def is_in(self, plan: StudyPlan) -> bool:
         """Return whether the plan has the stage."""
         return self.options is None or plan.get(self.options) is not None
@@ -295,6 +328,15 @@ class Stage(ABC):
     def needs(self, plan: StudyPlan) -> Collection[Stage]:
         """Return the stages, of the plan or not, whose results the stage is made from."""
         return ()
+
+    def check(self, run: Run) -> None:  # noqa: B027 - most stages refuse nothing
+        """Refuse, before anything is done, what cannot be done; the models can be loaded.
+
+        Raises
+        ------
+        ContstimError
+            Naming what is wrong.
+        """
 
     def tasks(self, run: Run) -> list[Task]:
         """Return the tasks, as far as they are known from those that are finished."""

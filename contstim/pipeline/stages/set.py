@@ -13,7 +13,7 @@ from contstim.files import digest_of
 from contstim.people import People
 from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.stages import SCORE, Run, Stage, StageOptions, StudyPlan, notes_of
-from contstim.pipeline.stages.synthesize import SYNTHESIZE, searches_of
+from contstim.pipeline.stages.synthesis import SYNTHESIS
 from contstim.pipeline.tasks import score_tasks
 from contstim.pipeline.work import Task
 from contstim.selection.constraints import check_constraints, parse_constraints
@@ -49,7 +49,7 @@ class SetOptions(StageOptions):
     def check(self, plan: StudyPlan) -> None:
         """Refuse candidates that are not made."""
         synthesis = plan.get(SynthesisOptions)
-        if self.synthetic and (synthesis is None or synthesis.target != "pair"):
+        if self.synthetic and (synthesis is None or not synthesis.aim.triplets):
             raise InputError(
                 "set.synthetic wants triplets; add [synthesis] with the target 'pair', or leave it"
             )
@@ -63,7 +63,7 @@ class _Set(Stage):
 
     def needs(self, plan: StudyPlan) -> Collection[Stage]:
         options = plan.get(SetOptions)
-        return (SCORE, SYNTHESIZE) if options is not None and options.synthetic else (SCORE,)
+        return (SCORE, SYNTHESIS) if options is not None and options.synthetic else (SCORE,)
 
     def tasks(self, run: Run) -> list[Task]:
         return list(score_tasks(list(run.models.values()), self._synthetic(run), run.versions))
@@ -102,12 +102,12 @@ class _Set(Stage):
 
     @staticmethod
     def _triplets(run: Run) -> pd.DataFrame:
-        rows = [row.row() for row in searches_of(run).triplets(run.store)]
+        rows = [row.row() for row in SYNTHESIS.of(run).triplets()]
         return pd.DataFrame(rows, columns=list(TRIPLETS))
 
     def _synthetic(self, run: Run) -> list[str]:
-        """Return the synthetic sentences, once all searches are finished."""
-        if not run.plan.table(SetOptions).synthetic or run.store.left(SYNTHESIZE.tasks(run)):
+        """Return the synthetic sentences, once all syntheses are finished."""
+        if not run.plan.table(SetOptions).synthetic or run.store.left(SYNTHESIS.tasks(run)):
             return []
         written = self._triplets(run)[["synthetic_1", "synthetic_2"]].to_numpy().ravel()
         return sorted(set(written) - set(run.sentences))

@@ -11,7 +11,7 @@ from pydantic import Field
 from contstim.errors import InputError
 from contstim.pipeline.options import SynthesisOptions
 from contstim.pipeline.stages import SCORE, Run, Stage, StageOptions, StudyPlan, notes_of
-from contstim.pipeline.stages.synthesize import SYNTHESIZE, searches_of
+from contstim.pipeline.stages.synthesis import SYNTHESIS
 from contstim.selection.triplets import (
     MOST_PER_PAIR,
     OBJECTIVES,
@@ -50,7 +50,7 @@ class TripletOptions(StageOptions):
         synthesis = plan.get(SynthesisOptions)
         if synthesis is None:
             raise InputError("[triplets] needs triplets to choose from; add [synthesis]")
-        if synthesis.target != "pair":
+        if not synthesis.aim.triplets:
             raise InputError(
                 f"[triplets] chooses among triplets of pairs, but synthesis.target is "
                 f"{synthesis.target!r}; leave out one of them"
@@ -67,14 +67,14 @@ class _Triplets(Stage):
     def needs(self, plan: StudyPlan) -> Collection[Stage]:
         options = plan.get(TripletOptions)
         by_sentences = options is not None and options.reference == "sentences"
-        return (SYNTHESIZE, SCORE) if by_sentences else (SYNTHESIZE,)
+        return (SYNTHESIS, SCORE) if by_sentences else (SYNTHESIS,)
 
     def inputs(self, run: Run) -> Any:
         return [run.table(stage).sha256 for stage in self.needs(run.plan)]
 
     def make(self, run: Run) -> tuple[str, dict[str, Any]]:
         options = run.plan.table(TripletOptions)
-        rows = [row.row() for row in searches_of(run).triplets(run.store)]
+        rows = [row.row() for row in SYNTHESIS.of(run).triplets()]
         chosen = select_triplets(
             pd.DataFrame(rows, columns=list(TRIPLETS)),
             options.per_pair,
