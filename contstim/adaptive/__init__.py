@@ -1,7 +1,7 @@
 """Experiments that decide between models while people answer: choose, ask, stop, believe."""
 
 from contstim.adaptive.conduct import AdaptivePlan, Block, Conductor
-from contstim.adaptive.policies import POLICIES, Choosing, Pool, View, choose_block
+from contstim.adaptive.policies import POLICIES, Choosing, Policy, Pool, View, choose_block
 from contstim.adaptive.posterior import SIX_POINT, Link, ModelPosterior
 from contstim.adaptive.sequences import betting_sequence, fit_e_value, log_e_above, mean_sequence
 from contstim.adaptive.verdicts import Stopping, Verdict, verdicts
@@ -15,6 +15,7 @@ __all__ = [
     "Conductor",
     "Link",
     "ModelPosterior",
+    "Policy",
     "Pool",
     "Stopping",
     "Verdict",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Annotated
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -15,6 +16,7 @@ from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError
 from contstim.files import digest
 from contstim.people import log_ratio_scale
+from contstim.plugins import Registry
 from contstim.settings import Count, one_of, settings
 
 _MOST_OUTCOMES = 128  # of a block's answers so far that are followed, the likeliest
@@ -131,52 +133,175 @@ def places_of(preferences: FloatArray, nodes: Nodes) -> IntArray:
     return np.asfortranarray(places)
 
 
-def information(view: View) -> FloatArray:
-    """Return the mutual information between the answer and which model is right, nats, shape (N,).
+class Policy(ABC):
+    """What pairs are worth to a study, and what is to be known of choosing by it.
 
-    H(Σ_m w_m P_m(y)) - Σ_m w_m H(P_m(y)), P_m integrated over what is known of the participant
-    (Cavagnaro, Myung, Pitt and Kujala 2010, doi 10.1162/neco.2009.02-09-959; Houlsby et al. 2011).
-    Preferences are rounded to the grid of the curves.
+    Subclass it for a policy of your own, and give one, made, to the entry point.
+
+    Attributes
+    ----------
+    reason
+        By what pairs are chosen, as it stands in the preregistration after "drawn from the pairs
+        that nobody was asked,".
+    by_answers
+        Whether it looks at the answers so far.
+    alike
+        Whether early and late participants are asked comparable trials, so that intervals for one
+        mean hold (`Stopping.constant`).
     """
-    mixed = np.zeros((view.curves.shape[1], len(view.places)), dtype=np.float32)
-    within = np.zeros(len(view.places), dtype=np.float32)
-    entropies = -(view.curves * np.log(view.curves)).sum(axis=1)
-    for m in np.flatnonzero(view.weights > 1e-9):
-        weight, own = np.float32(view.weights[m]), view.places[:, m]
-        for answer in range(len(mixed) - 1):  # the last follows from the others
-            mixed[answer] += (weight * view.curves[m, answer])[own]
-        within += (weight * entropies[m])[own]
-    mixed[-1] = view.weights.sum() - mixed[:-1].sum(axis=0)
-    np.maximum(mixed, 1e-12, out=mixed)
-    return np.asarray(-(mixed * np.log(mixed)).sum(axis=0) - within, dtype=np.float64)
+
+    reason: ClassVar[str]
+    by_answers: ClassVar[bool] = True
+    alike: ClassVar[bool] = False
+
+    @abstractmethod
+    def values(self, view: View) -> FloatArray:
+        """Return the value of each pair, shape (N,), in units of its own; minus infinity: never."""
+
+    def in_block(
+        self, view: View, best: IntArray, values: FloatArray, chosen: Sequence[int]
+    ) -> FloatArray:
+        """Return what pairs are worth in a block that has others already.
+
+        Parameters
+        ----------
+        view
+            As for `values`, but that what was chosen is no longer available.
+        best, values
+            Numbers of the pairs that are compared closely, ascending, shape (L,), and their values.
+        chosen
+            The block's pairs so far, one or more.
+
+        Returns
+        -------
+        array
+            Shape (L,): `values`, unless a policy chooses a block for what it says as a whole.
+        """
+        return values
+
+    def at_random(self, epsilon: float) -> float:
+        """Return the share of trials drawn from all pairs alike, where the plan has epsilon."""
+        return epsilon
+
+    def stated(self, choosing: Choosing) -> str:
+        """Return how a trial is chosen, in whole sentences, for the preregistration."""
+        return (
+            f"With probability {choosing.epsilon:g} a trial is drawn from all pairs that nobody "
+            f"was asked, alike; otherwise {self.reason}: from the {choosing.shortlist} pairs of "
+            "greatest value v, with probability proportional to "
+            f"exp(v / {choosing.temperature:g}). Within a block values fall by "
+            f"{choosing.repeats:.0%} of the share of a pair's words that the block has already."
+        )
 
 
-def disagreement(view: View) -> FloatArray:
-    """Return the variance over models of their preferences, whatever the answers were.
+class Information(Policy):
+    """The mutual information between the answer and which model is right, nats."""
+
+    reason = (
+        "by the mutual information between the answer and which model is right, given the answers "
+        "so far and what is known of the participant"
+    )
+
+    def values(self, view: View) -> FloatArray:
+        """Return H(Σ_m w_m P_m(y)) - Σ_m w_m H(P_m(y)), preferences rounded to the curves' grid.
+
+        P_m is integrated over what is known of the participant (Cavagnaro, Myung, Pitt and Kujala
+        2010, doi 10.1162/neco.2009.02-09-959; Houlsby et al. 2011, arXiv 1112.5745).
+        """
+        mixed = np.zeros((view.curves.shape[1], len(view.places)), dtype=np.float32)
+        within = np.zeros(len(view.places), dtype=np.float32)
+        entropies = -(view.curves * np.log(view.curves)).sum(axis=1)
+        for m in np.flatnonzero(view.weights > 1e-9):
+            weight, places = np.float32(view.weights[m]), view.places[:, m]
+            for answer in range(len(mixed) - 1):  # the last follows from the others
+                mixed[answer] += (weight * view.curves[m, answer])[places]
+            within += (weight * entropies[m])[places]
+        mixed[-1] = view.weights.sum() - mixed[:-1].sum(axis=0)
+        np.maximum(mixed, 1e-12, out=mixed)
+        return np.asarray(-(mixed * np.log(mixed)).sum(axis=0) - within, dtype=np.float64)
+
+    def in_block(
+        self, view: View, best: IntArray, values: FloatArray, chosen: Sequence[int]
+    ) -> FloatArray:
+        """Return the information of one answer more, given the block's answers so far."""
+        models = np.arange(len(view.weights))
+        outcomes = view.weights[None]
+        for pair in chosen:
+            outcomes = _outcomes(outcomes, view.curves[models, :, view.places[pair]])
+        return _joint(outcomes, view.curves[models, :, view.places[best]])
+
+    def stated(self, choosing: Choosing) -> str:
+        """Add that blocks are chosen jointly."""
+        joint = "Within a block values are those of the block's answers together, and fall by"
+        return super().stated(choosing).replace("Within a block values fall by", joint)
+
+
+class Disagreement(Policy):
+    """The variance over models of their preferences, whatever the answers were.
 
     The discrete form of principal distortions (Feather et al. 2025, arXiv 2410.15433).
     """
-    return np.asarray(view.preferences.var(axis=1))
+
+    reason = "by the variance of the models' preferences"
+    by_answers = False
+
+    def values(self, view: View) -> FloatArray:
+        """Return the variance of each pair's preferences."""
+        return np.asarray(view.preferences.var(axis=1))
 
 
-def at_random(view: View) -> FloatArray:
-    """Return 0 for all pairs: each is as likely as any other."""
-    return np.zeros(len(view.places))
+class AtRandom(Policy):
+    """Each pair is as likely as any other."""
+
+    reason = "at random"
+    by_answers = False
+    alike = True
+
+    def values(self, view: View) -> FloatArray:
+        """Return 0 for all pairs."""
+        return np.zeros(len(view.places))
+
+    def at_random(self, epsilon: float) -> float:
+        """Return 1."""
+        return 1.0
+
+    def stated(self, choosing: Choosing) -> str:
+        """Return one sentence."""
+        return f"Each trial is drawn from the pairs that nobody was asked, {self.reason}."
 
 
-def in_order(view: View) -> FloatArray:
-    """Return 0 for the first pair that is left, and minus infinity for the others."""
-    return np.where(np.arange(len(view.places)) == int(view.available.argmax()), 0.0, -np.inf)
+class InOrder(Policy):
+    """The pool's own order."""
+
+    reason = "in a fixed order"
+    by_answers = False
+    alike = True
+
+    def values(self, view: View) -> FloatArray:
+        """Return 0 for the first pair, and so much less for each after it that none is a rival."""
+        return -1e9 * np.arange(len(view.places), dtype=np.float64)
+
+    def at_random(self, epsilon: float) -> float:
+        """Return 0."""
+        return 0.0
+
+    def stated(self, choosing: Choosing) -> str:
+        """Return one sentence."""
+        return f"Each trial is drawn from the pairs that nobody was asked, {self.reason}."
 
 
-#: The value of each pair to a policy, by its name. A policy of your own is one more entry: a
-#: function of a `View` that returns a value for each pair, minus infinity for never.
-POLICIES: dict[str, Callable[[View], FloatArray]] = {
-    "information": information,
-    "disagreement": disagreement,
-    "random": at_random,
-    "fixed": in_order,
-}
+#: Policies by name; packages bring more by the entry-point group ``contstim.policies``.
+POLICIES: Registry[Policy] = Registry(
+    "policy",
+    "contstim.policies",
+    {
+        "information": Information(),
+        "disagreement": Disagreement(),
+        "random": AtRandom(),
+        "fixed": InOrder(),
+    },
+    Policy,
+)
 
 
 @settings
@@ -192,16 +317,17 @@ class Choosing:
         One of `POLICIES`.
     epsilon
         Share of trials that are drawn at random; above 0, averages over the pool can be estimated.
-        The policy ``fixed`` has none.
+        All trials of the policy ``random`` are, and none of ``fixed``.
     temperature
         Differences in value that do not matter, in the policy's units: nats for information.
     block
         Trials issued at once. Those of a block are chosen for what they say together, the
         participant's answers being independent given the model.
     shortlist
-        So many best pairs are compared closely.
+        So many best pairs are compared closely, and as many as a block has at least.
     repeats
-        By how much a pair's value falls if all its words are in the block already, as a share.
+        By how much a pair's value, if above 0, falls if all its words are in the block already, as
+        a share.
     """
 
     policy: Annotated[str, one_of(POLICIES, "policy")] = "information"
@@ -210,6 +336,16 @@ class Choosing:
     block: Annotated[int, Field(ge=1, le=_MOST_BLOCK)] = 5
     shortlist: Count = 500
     repeats: Annotated[float, Field(ge=0, le=1)] = 0.5
+
+    @property
+    def by(self) -> Policy:
+        """The policy itself."""
+        return POLICIES[self.policy]
+
+    @property
+    def at_random(self) -> float:
+        """The share of trials that are drawn from all pairs alike, by this policy."""
+        return self.by.at_random(self.epsilon)
 
 
 def choose_block(
@@ -241,32 +377,26 @@ def choose_block(
     which the block's answers share, are held at what is known before it, so that it is a heuristic
     here. Of the answers that a block may get, the 128 likeliest are followed.
     """
-    epsilon = 0.0 if choosing.policy == "fixed" else choosing.epsilon
-    available = view.available.copy()
+    policy, available = choosing.by, view.available.copy()
+    view = replace(view, available=available)
     chosen: list[int] = []
     propensities: list[float] = []
-    joint = choosing.policy == "information"
-    values = np.where(available, POLICIES[choosing.policy](view), -np.inf)
-    alike = choosing.policy == "random"
-    size = 0 if alike else min(choosing.shortlist, int(np.isfinite(values).sum()))
+    values = np.where(available, policy.values(view), -np.inf)
+    size = min(max(choosing.shortlist, choosing.block), int(np.isfinite(values).sum()))
+    if choosing.at_random == 1:
+        size = 0
     best = np.sort(np.argpartition(-values, size - 1)[:size]) if size else np.arange(0)
     near = values[best]
-    outcomes = view.weights[None]
-    probabilities = (
-        view.curves[np.arange(len(view.weights)), :, view.places[best]] if joint else None
-    )
     for _ in range(min(choosing.block, int(available.sum()))):
-        if chosen and choosing.policy == "fixed":
-            best, near = np.array([available.argmax()]), np.zeros(1)
-        elif chosen and probabilities is not None:
-            outcomes = _outcomes(outcomes, view, chosen[-1])
-            near = _joint(outcomes, probabilities)
-        penalised = near * (1 - choosing.repeats * _repeated(best, chosen, words))
+        if chosen:
+            near = policy.in_block(view, best, values[best], chosen)
+        share_kept = 1 - choosing.repeats * _repeated(best, chosen, words)
+        penalised = np.where(near > 0, near * share_kept, near)
         left = available[best]
         distribution = np.zeros(len(best))
         if left.any():
             distribution[left] = softmax(penalised[left] / choosing.temperature)
-        share = epsilon if left.any() else 1.0
+        share = choosing.at_random if left.any() else 1.0
         if rng.random() < share:
             pair = int(rng.choice(np.flatnonzero(available)))
         else:
@@ -281,10 +411,17 @@ def choose_block(
     return chosen, propensities
 
 
-def _outcomes(outcomes: FloatArray, view: View, pair: int) -> FloatArray:
-    """Return the joint weights of answers so far and models, shape (R, M), one answer later."""
-    probabilities = view.curves[np.arange(len(view.weights)), :, view.places[pair]]  # M, C
-    after = (outcomes[:, None, :] * probabilities.T[None]).reshape(-1, len(view.weights))
+def _outcomes(outcomes: FloatArray, probabilities: Curves) -> FloatArray:
+    """Return the joint weights of answers so far and models, shape (R, M), one answer later.
+
+    Parameters
+    ----------
+    outcomes
+        Shape (R, M).
+    probabilities
+        P(answer | model) of the pair that is answered, shape (M, C).
+    """
+    after = (outcomes[:, None, :] * probabilities.T[None]).reshape(-1, outcomes.shape[1])
     if len(after) > _MOST_OUTCOMES:
         kept = np.sort(np.argsort(-after.sum(axis=1), kind="stable")[:_MOST_OUTCOMES])
         after = after[kept] / after[kept].sum()

@@ -9,13 +9,6 @@ from contstim.adaptive.conduct import AdaptivePlan
 from contstim.adaptive.posterior import Link
 from contstim.adaptive.standing import NOT_COUNTED
 
-_POLICIES = {
-    "information": "by the mutual information between the answer and which model is right, given "
-    "the answers so far and what is known of the participant",
-    "disagreement": "by the variance of the models' preferences",
-    "random": "at random",
-    "fixed": "in a fixed order",
-}
 _OVER = {
     "asked": "the trials asked of the people asked",
     "pool": "all pairs of the pool but the anchors, trials being weighted by the inverse of their "
@@ -51,23 +44,15 @@ def plan_paragraphs(plan: AdaptivePlan) -> dict[str, str]:
 
 def _trials_said(plan: AdaptivePlan) -> str:
     choosing = plan.choosing
-    policy = _POLICIES.get(choosing.policy, f"by the policy {choosing.policy}")
-    how = f"Each trial is drawn from the pairs that nobody was asked, {policy}."
-    if choosing.policy not in ("random", "fixed"):
-        how = (
-            f"With probability {choosing.epsilon:g} a trial is drawn from all pairs that nobody "
-            f"was asked, alike; otherwise {policy}: from the {choosing.shortlist} pairs of "
-            f"greatest value v, with probability proportional to exp(v / "
-            f"{choosing.temperature:g}). Within a block values are those of the block's answers "
-            f"together, and fall by {choosing.repeats:.0%} of the share of a pair's words that "
-            "the block has already."
-        )
+    order = (
+        "Answers are taken in by the order in which their blocks were issued; a block without all "
+        f"its answers is passed over after {plan.patience} later ones."
+    )
     return (
         f"Each participant is asked {plan.trials} chosen trials in blocks of {choosing.block}, "
         f"and {plan.anchors} anchors, the same for everybody. A pair is asked once, anchors "
-        f"aside. {how} The propensity of every trial is stored with it, and the seed is "
-        f"{plan.seed}. Answers are taken in by the order in which their blocks were issued; a "
-        f"block without all its answers is passed over after {plan.patience} later ones."
+        f"aside. {choosing.by.stated(choosing)} The propensity of every trial is stored with it, "
+        f"and the seed is {plan.seed}.{f' {order}' if choosing.by.by_answers else ''}"
     )
 
 
@@ -151,7 +136,7 @@ def plan_departures(choices: pd.DataFrame, plan: AdaptivePlan) -> list[str]:
         departures.append("the choices have no propensities; the plan stores that of every trial.")
     else:
         propensity = pd.to_numeric(chosen["propensity"], errors="coerce").to_numpy(dtype=np.float64)
-        epsilon = 0.0 if plan.choosing.policy == "fixed" else plan.choosing.epsilon
+        epsilon = plan.choosing.at_random
         available = pd.to_numeric(chosen.get("available", np.inf), errors="coerce")
         floor = epsilon / np.asarray(available, dtype=np.float64)
         bad = int((~(propensity >= floor * (1 - 1e-9))).sum())

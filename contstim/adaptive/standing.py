@@ -262,7 +262,7 @@ def _over_pool(
         pd.to_numeric(table[name], errors="coerce").to_numpy(dtype=np.float64)
         for name in ("propensity", "available", "pool")
     )
-    epsilon = plan.choosing.epsilon
+    epsilon = plan.choosing.at_random
     enough = propensity >= epsilon / available * (1 - 1e-9)
     if not enough.all():
         row = int(np.argmin(enough))

@@ -105,7 +105,8 @@ def _plan(
     args: argparse.Namespace, choices: pd.DataFrame, planned: AdaptivePlan | None
 ) -> AdaptivePlan:
     plan = planned or AdaptivePlan()
-    fixed = "propensity" not in choices and args.replay in (None, "fixed", "random")
+    comparable = args.replay is None or POLICIES[args.replay].alike
+    fixed = "propensity" not in choices and comparable
     if planned is None and fixed:
         choosing = replace(plan.choosing, policy="fixed")
         plan = replace(plan, choosing=choosing, stopping=replace(plan.stopping, constant=True))

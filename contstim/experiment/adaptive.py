@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from contstim.adaptive.conduct import AdaptivePlan, Block, Conductor
-from contstim.adaptive.policies import Pool
+from contstim.adaptive.policies import POLICIES, Pool
 from contstim.adaptive.posterior import Nodes
 from contstim.adaptive.standing import study_standing
 from contstim.errors import InputError
@@ -208,10 +208,11 @@ class Issuing:
     def __init__(self, study: Study) -> None:
         assert study.adaptive is not None
         self._study, self._plan, self._pool = study, study.adaptive, read_pool(study)
+        package = POLICIES.package(self._plan.choosing.policy)  # whose policy chooses, not ours
         self._made_by = {
             "pool": self._pool.digest,
             "pairs": len(self._pool.pairs),
-            "plan": digest_of(asdict(self._plan)),
+            "plan": digest_of(asdict(self._plan) | ({"package": package} if package else {})),
             "seed": self._plan.seed,
         }
         self._conductor: Conductor | None = None

@@ -102,10 +102,12 @@ def test_what_does_not_belong_is_refused():
     with pytest.raises(InputError, match=r"5 anchors leave none of the pool's 5 pairs to choose"):
         Conductor(PLAN, make_pool(5))
     with pytest.raises(
-        InputError, match=r"stopping.over is 'pool' and choosing.epsilon is 0; give"
+        InputError, match=r"information with choosing.epsilon 0 draws no trial at random"
     ):
         AdaptivePlan(choosing=Choosing(epsilon=0.0), stopping=Stopping(over="pool"))
-    with pytest.raises(InputError, match=r"stopping.constant is true, but the policy information"):
+    with pytest.raises(
+        InputError, match=r"stopping.constant is true, but by the policy information"
+    ):
         AdaptivePlan(stopping=Stopping(constant=True))
 
 

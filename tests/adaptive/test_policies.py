@@ -9,10 +9,10 @@ import pytest
 from contstim.adaptive.policies import (
     POLICIES,
     Choosing,
+    Policy,
     Pool,
     View,
     choose_block,
-    information,
     places_of,
 )
 from contstim.adaptive.posterior import SIX_POINT, Link, ModelPosterior
@@ -48,7 +48,7 @@ def joint_information(view, pairs):
 def test_information_is_that_of_all_answers_listed(thresholds):
     view = make_view(thresholds=thresholds)
     brute = [joint_information(view, [pair]) for pair in range(40)]
-    np.testing.assert_allclose(information(view), brute, atol=2e-6)
+    np.testing.assert_allclose(POLICIES["information"].values(view), brute, atol=2e-6)
 
 
 def test_a_block_is_greedy_in_joint_information():
@@ -82,14 +82,35 @@ def test_propensities_are_the_frequencies_of_choices(policy):
     assert total == pytest.approx(1, abs=0.02)
 
 
-def test_a_policy_of_ones_own_is_one_more_entry(monkeypatch):
-    monkeypatch.setitem(POLICIES, "third", lambda view: -abs(np.arange(len(view.places)) - 2.0))
-    chosen, _ = choose_block(
-        Choosing(policy="third", epsilon=0.0, temperature=0.01, block=1),
-        make_view(),
-        np.random.default_rng(0),
-    )
+class _Third(Policy):
+    reason = "the third first"
+
+    def values(self, view):
+        return -abs(np.arange(len(view.places)) - 2.0)
+
+
+def test_a_scripts_own_policy_is_one_more_entry(monkeypatch):
+    monkeypatch.setitem(POLICIES, "third", _Third())
+    choosing = Choosing(policy="third", epsilon=0.0, temperature=0.01, block=1)
+    chosen, _ = choose_block(choosing, make_view(), np.random.default_rng(0))
     assert chosen == [2]
+
+
+def test_values_below_0_do_not_rise_by_repeats_and_a_shortlist_lasts_for_a_block(monkeypatch):
+    monkeypatch.setitem(POLICIES, "third", _Third())
+    words = [frozenset("ab")] * 40
+    choosing = Choosing(policy="third", epsilon=0, temperature=1e-3, block=4, shortlist=1)
+    chosen, _ = choose_block(choosing, make_view(), np.random.default_rng(0), words)
+    assert sorted(chosen[1:3]) == [1, 3]
+    assert chosen[3] in (0, 4)
+
+
+def test_a_fixed_order_is_kept_whatever_the_temperature_and_words():
+    choosing = Choosing(policy="fixed", epsilon=0.5, temperature=100, block=6, shortlist=2)
+    words = [frozenset("ab")] * 40
+    chosen, propensities = choose_block(choosing, make_view(), np.random.default_rng(0), words)
+    assert chosen == [0, 1, 2, 3, 4, 5]
+    assert propensities == [1.0] * 6
 
 
 def test_repeated_words_cost():
@@ -141,3 +162,8 @@ def test_a_pool_that_cannot_be_used_is_refused():
         InputError, match=r"unknown policy 'informatio'; did you mean 'information'"
     ):
         Choosing(policy="informatio")
+
+
+def test_only_information_is_said_to_value_a_block_as_a_whole():
+    joint = {name: "together" in POLICIES[name].stated(Choosing(name)) for name in POLICIES}
+    assert joint == {"information": True, "disagreement": False, "random": False, "fixed": False}

@@ -1,0 +1,22 @@
+"""A policy as a researcher adds it: how far the two models that lead by now disagree."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from contstim.adaptive import Policy, View
+from contstim.arrays import FloatArray
+
+__all__ = ["TWO_BEST"]
+
+
+class _TwoBest(Policy):
+    reason = "by how far the two models of largest posterior disagree"
+
+    def values(self, view: View) -> FloatArray:
+        """Return the two models' difference in preference, in standard deviations."""
+        first, second = np.argsort(-view.weights, kind="stable")[:2]
+        return np.abs(view.preferences[:, first] - view.preferences[:, second])
+
+
+TWO_BEST = _TwoBest()

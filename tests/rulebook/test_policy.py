@@ -1,0 +1,44 @@
+"""A policy in one file: in a plan, registered, replayed by ``--replay``, and in Python."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+
+from contstim.adaptive import Choosing, Conductor, Pool
+from contstim.adaptive.posterior import Nodes
+from contstim.evaluation.options import read_adaptive_plan
+
+
+def test_a_policy(added, run):
+    added("two_best", "contstim.policies", "two-best = TWO_BEST")
+    rng = np.random.default_rng(0)
+    names = [f"sentence number {k}" for k in range(100)]
+    scores = pd.DataFrame(rng.normal(-40, 8, (100, 3)), names, list("abc"))
+    scores.to_csv("scores.csv", index_label="sentence")
+    pairs = pd.DataFrame({"sentence_1": names[:40], "sentence_2": names[40:80]})
+    pairs.to_csv("pairs.csv", index=False)
+    with open("plan.toml", "w", encoding="utf-8") as file:
+        file.write(
+            '[adaptive]\ntrials = 8\nanchors = 2\n[adaptive.choosing]\npolicy = "two-best"\n'
+        )
+    ended = run("preregister", "plan.toml", "--out", "-")
+    assert ended.returncode == 0, ended.stderr
+    assert "otherwise by how far the two models of largest posterior disagree" in ended.stdout
+    words = ["--pool", "pairs.csv", "--scores", "scores.csv", "--plan", "plan.toml"]
+    ended = run("experiment", "new", "study", *words, "--catch", 2)
+    assert ended.returncode == 0, ended.stderr
+    ended = run("experiment", "check", "study")
+    assert "chosen by the policy two-best, 5 at a time" in ended.stdout, ended.stderr
+    people = [pairs.assign(participant=p, rating=rng.choice([-2.5, 2.5], 40)) for p in "vwxyz"]
+    choices = pd.concat(people)
+    choices.to_csv("choices.csv", index=False)
+    words = ["watch", "choices.csv", "--scores", "scores.csv"]
+    ended = run(*words, "--replay", "two-best", "--trials", 6)
+    assert "30 answers of 5 participants" in ended.stdout, ended.stderr
+    plan = read_adaptive_plan("plan.toml")
+    plan = replace(plan, choosing=Choosing("two-best", epsilon=0, temperature=1e-6))
+    pool = Pool.of(pairs, scores, Nodes(plan.link))
+    first = Conductor(plan, pool).issue("Ada").pairs[0]
+    apart = np.abs(pool.preferences[:, 0] - pool.preferences[:, 1])
+    assert first == apart[2:].argmax() + 2  # two models lead at first, and two pairs are anchors
