@@ -223,6 +223,13 @@ class _Scored:
             for model, (_, better) in kinds.items()
             if better == "lower"
         ]
+        notes += [
+            f"All scores of {model} are above 0, so that they are no log-probabilities; of two "
+            "sentences it is taken to prefer the higher. If they are surprisals, say so: --model "
+            '"table:FILE?unit=surprisal", or a table with the columns unit and better (lower).'
+            for model, (unit, better) in kinds.items()
+            if (unit, better) == ("nats", "higher") and (table[model] > 0).all()
+        ]
         return cls(choices, source, table, tokens, kinds, notes)
 
     def whole(self) -> pd.DataFrame:

@@ -221,6 +221,16 @@ def test_two_impossible_sentences_are_a_tie(make_study):
     no_silent_gap(result)
 
 
+def test_surprisals_that_are_not_called_so_are_noticed(make_study):
+    study, scores = make_study(n_people=3)
+    notes = evaluate(study, scores.assign(a=-scores["a"])).provenance.notes
+    assert [note for note in notes if "above 0" in note] == [
+        "All scores of a are above 0, so that they are no log-probabilities; of two sentences it "
+        "is taken to prefer the higher. If they are surprisals, say so: --model "
+        '"table:FILE?unit=surprisal", or a table with the columns unit and better (lower).'
+    ]
+
+
 def test_a_final_period_and_white_space_are_overlooked(make_study):
     study, wide = make_study()
     other = wide.assign(sentence="  " + wide["sentence"].str.replace(" of", "  of") + ".")
