@@ -220,7 +220,7 @@ d <- read.csv("mixed_models.csv")
 # One set of rows for all models, or their AICs could not be compared.
 d <- d[complete.cases(d[c({quoted})]), ]
 # By default the fixed effects may be off in the third digit.
-control <- glmerControl(optimizer = "bobyqa", tolPwrss = 1e-9)
+control <- glmerControl(optimizer = "bobyqa", tolPwrss = 1e-12)
 fits <- list(
 {fits}
 )
