@@ -166,7 +166,9 @@ class Allowance:
 
 def refusal(status: int, message: str, more: Mapping[str, Any] | None = None) -> JSONResponse:
     """Return an error as JSON: one line, and what else the page needs to go on."""
-    return JSONResponse({"error": message, **(more or {})}, status_code=status)
+    # The rest of a body that was not read is not waited for.
+    headers = {"connection": "close"} if status in (408, 413) else None
+    return JSONResponse({"error": message, **(more or {})}, status, headers)
 
 
 def safely(endpoint: Endpoint) -> Endpoint:

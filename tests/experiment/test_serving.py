@@ -66,6 +66,8 @@ def test_half_sent_requests_are_let_go(port: int) -> None:
     head = b"POST /api/declined HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
     reply = ask(port, head + b"Content-Length: 50\r\n\r\n{")
     assert reply.startswith(b"HTTP/1.1 408 ")
+    # Nor is one who goes on with the body bit by bit.
+    assert b"connection: close" in reply.lower()
     assert time.monotonic() - begun < 30
 
 
