@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from contstim.evaluation.answer import answer_sentences
     from contstim.evaluation.evaluate import evaluate
     from contstim.evaluation.importers import read_choices
+    from contstim.evaluation.measures.check import check_measure
     from contstim.evaluation.report import write_report
     from contstim.evaluation.result import Evaluation
     from contstim.evaluation.simulate import Simulation, simulate_choices
@@ -113,6 +114,7 @@ _PLACES = {
     "answer_sentences": "evaluation.answer",
     "bundled_vocabulary": "text.vocabulary",
     "check_design": "selection.design",
+    "check_measure": "evaluation.measures.check",
     "check_model": "models.check",
     "check_strategy": "search.check",
     "common_failure": "search.targets",
@@ -173,6 +175,7 @@ __all__ = [
     "answer_sentences",
     "bundled_vocabulary",
     "check_design",
+    "check_measure",
     "check_model",
     "check_strategy",
     "common_failure",

@@ -42,6 +42,7 @@ PUBLIC = {
     "answer_sentences",
     "bundled_vocabulary",
     "check_design",
+    "check_measure",
     "check_model",
     "check_strategy",
     "common_failure",

@@ -42,8 +42,8 @@ from contstim.models.base import SentenceModel
 from contstim.models.devices import torch_threads
 from contstim.models.registry import load_model
 from contstim.progress import say, track
-from contstim.report.page import OrderedPair, demonstration_page
 from contstim.report.style import sheet
+from contstim.report.triplets_page import OrderedPair, demonstration_page
 from contstim.search import synthesize
 from contstim.search.bounded import Bounded
 from contstim.search.candidates import WordReplacement

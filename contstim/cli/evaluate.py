@@ -31,7 +31,6 @@ from contstim.evaluation.exclusion import exclude, leave_out_unknown
 from contstim.evaluation.importers import FORMATS, ColumnMapping, read_choices, read_mapped
 from contstim.evaluation.importers.exports import read_recognised
 from contstim.evaluation.measures import MEASURES
-from contstim.evaluation.mixed import write_mixed_models
 from contstim.evaluation.options import PRESETS, EvaluationOptions, preset_options, read_plan
 from contstim.evaluation.report import write_report
 from contstim.evaluation.scores import (
@@ -134,6 +133,8 @@ def run(args: argparse.Namespace) -> int:
     write_report(result, folder)
     source = human.scores if scores is None else scores
     if args.mixed_models and source is not None:
+        from contstim.evaluation.mixed import write_mixed_models
+
         included, _ = exclude(human.choices, result.provenance.options.exclusions)
         wide = result.provenance.scores.set_index("sentence")
         included = included[~unscored_catch(included, wide)]

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
-from contstim.adaptive.preregister import plan_departures
-from contstim.adaptive.standing import Standing, study_standing
 from contstim.arrays import IntArray
 from contstim.errors import InputError, require_known
 from contstim.evaluation.agreement import pair_tables, people_tables
@@ -56,6 +55,9 @@ from contstim.models.cache import versions
 from contstim.models.registry import load_model
 from contstim.progress import track
 from contstim.tables import read_table
+
+if TYPE_CHECKING:
+    from contstim.adaptive.standing import Standing
 
 
 def evaluate(
@@ -106,6 +108,8 @@ def evaluate(
     human = choices if isinstance(choices, HumanData) else finish(RawChoices(choices))
     departed = None if plan is None else departures(options, planned)
     if departed is not None and planned.adaptive is not None:
+        from contstim.adaptive.preregister import plan_departures
+
         departed = (*departed, *plan_departures(human.choices, planned.adaptive))
     if isinstance(scores, Sequence):
         models = [load_model(model) if isinstance(model, str) else model for model in scores]
@@ -173,6 +177,8 @@ def _standing(
     """Return how an adaptive study stands; why it cannot be said is added to the notes."""
     if options.adaptive is None or not study.kinds:
         return None
+    from contstim.adaptive.standing import study_standing  # few studies are adaptive
+
     try:
         return study_standing(kept, rising(study.whole(), study.kinds), options.adaptive)
     except InputError as error:

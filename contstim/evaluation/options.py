@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import field, fields, replace
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from contstim.adaptive.conduct import AdaptivePlan
 from contstim.errors import InputError, require_known
 from contstim.evaluation.ceilings import UPPER_BOUNDS
 from contstim.evaluation.exclusion import ExclusionRules
@@ -18,6 +17,11 @@ from contstim.evaluation.measures import MEASURES
 from contstim.evaluation.trials import Analysis
 from contstim.people import MIN_GROUPS
 from contstim.settings import Count, Seed, Several, build, one_of, option, read_toml, settings
+
+if TYPE_CHECKING:
+    from contstim.adaptive.conduct import AdaptivePlan
+else:  # most evaluations are of no adaptive study
+    AdaptivePlan = Any
 
 #: How tests and intervals are made.
 INFERENCES = ("crossed", "signed-rank")
@@ -130,6 +134,8 @@ class EvaluationOptions:
             for name in given:
                 if given.count(name) > 1:  # one row of the tables would be another's namesake
                     raise InputError(f"{what} has {name!r} twice; name each once")
+        if self.adaptive is not None and not hasattr(self.adaptive, "stopping"):
+            raise InputError(f"adaptive is {self.adaptive!r}; give an AdaptivePlan")
         for one, two in self.planned:
             if one == two:
                 raise InputError(f"planned compares {one!r} with itself; give two models")
@@ -187,8 +193,14 @@ def read_plan(path: str | Path) -> dict[str, Any]:
         If the file cannot be read, or naming the key that is not right.
     """
     table = read_toml(Path(path))
+    adaptive = table.pop("adaptive", None)
     options = build(EvaluationOptions, table)
-    return {name: getattr(options, name) for name in table}
+    fixed = {name: getattr(options, name) for name in table}
+    if adaptive is not None:
+        from contstim.adaptive.conduct import AdaptivePlan
+
+        fixed["adaptive"] = build(AdaptivePlan, adaptive, "adaptive")
+    return fixed
 
 
 def read_adaptive_plan(path: str | Path) -> AdaptivePlan:
@@ -199,10 +211,10 @@ def read_adaptive_plan(path: str | Path) -> AdaptivePlan:
     InputError
         As `read_plan`, and if there is no such table.
     """
-    plan = read_plan(path).get("adaptive")
+    plan: AdaptivePlan | None = read_plan(path).get("adaptive")
     if plan is None:
         raise InputError(f"{path} has no table [adaptive]; write the plan of the study there")
-    return cast("AdaptivePlan", plan)
+    return plan
 
 
 def departures(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from contstim.adaptive.preregister import plan_paragraphs
 from contstim.evaluation.inference.sampling import POPULATIONS
 from contstim.evaluation.measures import MEASURES
 from contstim.evaluation.options import PRESETS, EvaluationOptions
@@ -82,6 +81,8 @@ def methods_sentences(evaluation: Evaluation) -> list[str]:
     if len(evaluation.models):
         paragraphs.append(_tests(evaluation))
     if options.adaptive is not None:
+        from contstim.adaptive.preregister import plan_paragraphs  # few studies are adaptive
+
         paragraphs += [
             f"Adaptive design, {name[0].lower()}{name[1:]}: {text}"
             for name, text in plan_paragraphs(options.adaptive).items()

@@ -6,8 +6,8 @@ import pandas as pd
 import pytest
 
 from contstim.errors import InputError
-from contstim.report.page import triplets_page
 from contstim.report.pair_figures import percentiles, triplet_figure
+from contstim.report.triplets_page import triplets_page
 
 REFERENCE = {"a:1": [-40.0, -30.0, -20.0, -10.0], "b:<2>": [-40.0, -30.0, -20.0, -10.0]}
 

@@ -61,6 +61,10 @@ class Measure(ABC):
         The mean of several votes is a prediction, for `of_one`.
         """
 
+    def upper_of_one(self, rating: FloatArray, everyone: FloatArray) -> float:
+        """Return the upper noise ceiling of one participant, from the mean vote of all, (n,)."""
+        return self.of_one(rating, everyone)
+
     @abstractmethod
     def cells(self, subset: Subset, prediction: FloatArray) -> FloatArray:
         """Return what each choice says of a prediction, both (R,); NaN where not defined.
@@ -103,8 +107,8 @@ class Measure(ABC):
         values = np.full((2, subset.n_people), np.nan)
         for person in range(subset.n_people):
             rows = subset.person == person
-            for which, prediction in enumerate(predictions):
-                values[which, person] = self.of_one(subset.rating[rows], prediction[rows])
+            own, (others, everyone) = subset.rating[rows], (p[rows] for p in predictions)
+            values[:, person] = self.of_one(own, others), self.upper_of_one(own, everyone)
         top = np.full(subset.n_people, self.top)
         return Ceiling(values[0], None, top), Ceiling(values[1], None, top)
 

@@ -65,6 +65,11 @@ class SignedRankCosine(Measure):
         ranks = signed_ranks(rating)
         return ranks / np.sqrt(square_sum(max(int(np.count_nonzero(ranks)), 1)))
 
+    def upper_of_one(self, rating: FloatArray, everyone: FloatArray) -> float:
+        """Return the dot product with the normalised mean vector of all, which is not ranked."""
+        length = float(np.sqrt(everyone @ everyone))
+        return float(self.vote(rating) @ everyone / length) if rating.any() else float("nan")
+
     def values(self, subset: Subset) -> FloatArray:
         """Return each model's cosine for each participant, shape (N here, M here)."""
         human = subset.human_ranks

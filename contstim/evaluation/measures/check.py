@@ -1,0 +1,163 @@
+"""The public check of measures: what is computed fast against the definitions, in plain loops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+
+from contstim.errors import ValidationError
+from contstim.evaluation.ceilings import (
+    Ceilings,
+    around_pair,
+    distance_from_pair,
+    effect_on_others,
+)
+from contstim.evaluation.measures.base import Measure
+from contstim.evaluation.subset import Subset
+from contstim.evaluation.trials import TrialData
+
+_RATINGS = (-2.5, -1.5, -0.5, 0.0, 0.5, 1.5, 2.5)
+_TOLERANCE = 1e-9
+# Weights are moved by this to see derivatives, which differ from them by its square.
+_STEP = 1e-5
+_STUDIES = 3
+
+
+def check_measure(measure: Measure, seed: int = 0) -> list[str]:
+    """Check a measure on small random studies with ties and missing choices.
+
+    Parameters
+    ----------
+    measure
+        The measure to check.
+    seed
+        Of the studies.
+
+    Returns
+    -------
+    list of str
+        What holds, a sentence each.
+
+    Raises
+    ------
+    ValidationError
+        Naming the first thing that does not hold.
+    """
+    sentences: dict[str, Callable[[Measure, Subset], None]] = {
+        "values are those of the definition, participant by participant": _values,
+        "the cells of a participant have its value as their mean": _means,
+        "cells deviate as the value moves with the weight of a choice": _derivatives,
+        "noise ceilings are those of the definition": _ceilings,
+        "the cells of ceilings have the ceilings as their mean": _ceiling_cells,
+        "corrections of ceilings are those of the formulas": _corrections,
+    }
+    rng = np.random.default_rng(seed)
+    for _ in range(_STUDIES):
+        subset = _study(rng)
+        for check in sentences.values():
+            check(measure, subset)
+    return list(sentences)
+
+
+def _study(rng: np.random.Generator, people: int = 7, pairs: int = 9, models: int = 3) -> Subset:
+    seen = rng.random((people, pairs)) < 0.8
+    seen[:2] = True  # so that each pair was seen by two, and some by more
+    person, pair = np.nonzero(seen)
+    ratio = rng.normal(size=(pairs, models))
+    ratio[0] = 0.0
+    data = TrialData(
+        participants=pd.Index(range(people)),
+        groups=pd.Index(["all"]),
+        group_of=np.zeros(people, dtype=np.int64),
+        participant=person,
+        pair=pair,
+        rating=rng.choice(_RATINGS, size=len(pair)),
+        pairs=pd.DataFrame(index=range(pairs)),
+        models=tuple(f"model {m}" for m in range(models)),
+        log_ratio=ratio,
+    )
+    return Subset(data, np.arange(len(pair)), np.arange(models))
+
+
+def _agree(what: str, measure: Measure, fast: ArrayLike, plain: ArrayLike, off: float) -> None:
+    """Refuse two arrays that differ by more than `off`, or in where they are not defined."""
+    one, two = np.asarray(fast, dtype=np.float64), np.asarray(plain, dtype=np.float64)
+    if not np.allclose(one, two, rtol=0, atol=off, equal_nan=True):
+        worst = np.nanmax(np.abs(one - two)) if one.shape == two.shape else np.nan
+        raise ValidationError(f"{measure.name}: {what} differ from the definition by {worst:.2g}")
+
+
+def _values(measure: Measure, subset: Subset) -> None:
+    _agree("values", measure, measure.values(subset), Measure.values(measure, subset), _TOLERANCE)
+
+
+def _means(measure: Measure, subset: Subset) -> None:
+    values = measure.values(subset)
+    for m, model in enumerate(subset.models):
+        cells = measure.cells(subset, subset.data.log_ratio[subset.pair, model])
+        means = subset.of_person(cells) / subset.trials
+        _agree("means of cells", measure, means, values[:, m], _TOLERANCE)
+
+
+def _derivatives(measure: Measure, subset: Subset) -> None:
+    """Compare cells with differences of values in which one choice weighs a little more."""
+    rows = np.flatnonzero(subset.person == 0)
+    rating, ratios = subset.rating[rows], subset.data.log_ratio[subset.pair[rows]]
+    if not rating.any():
+        return
+    values = measure.resampled(rating[None], ratios)
+    shift = _STEP * np.eye(len(rows))
+    for m, (more, less) in enumerate(zip(values(1 + shift), values(1 - shift), strict=True)):
+        slope = (more - less)[:, 0] / (2 * _STEP)
+        prediction = subset.data.log_ratio[subset.pair, m]
+        cells = measure.cells(subset, prediction)[rows]
+        plain = cells.mean() + len(rows) * (slope - slope.mean())
+        _agree("deviations of cells", measure, cells, plain, 1e-5)
+
+
+def _ceilings(measure: Measure, subset: Subset) -> None:
+    plain = Measure.ceilings(measure, subset, "published")
+    for fast, slow in zip(measure.ceilings(subset, "published"), plain, strict=True):
+        _agree("noise ceilings", measure, fast.value, slow.value, _TOLERANCE)
+
+
+def _ceiling_cells(measure: Measure, subset: Subset) -> None:
+    for upper in measure.upper_bounds:
+        both = Ceilings.of(subset, measure, upper=upper)
+        for ceiling in (both.lower, both.upper):
+            if ceiling.cells is None:
+                continue
+            means = subset.of_person(ceiling.cells) / subset.trials
+            # Corrections move cells among a pair's people, who weigh by their number of trials.
+            _agree(
+                "means of the cells of ceilings",
+                measure,
+                np.nanmean(means),
+                np.nanmean(ceiling.value),
+                _TOLERANCE,
+            )
+
+
+def _corrections(measure: Measure, subset: Subset) -> None:
+    rng = np.random.default_rng(0)
+    cells = rng.normal(size=subset.n_rows)
+    mean, apart, effect, factor = (np.empty(subset.n_rows) for _ in range(4))
+    for row in range(subset.n_rows):
+        same = np.flatnonzero(subset.pair == subset.pair[row])
+        trials = [int((subset.person == person).sum()) for person in subset.person]
+        mean[row] = np.average(cells[same], weights=[1 / trials[other] for other in same])
+        apart[row] = cells[row] - mean[row]
+        effect[row] = trials[row] * (cells[row] - cells[same].mean())
+        k = len(same)
+        factor[row] = 1.0 if k == 2 else min((k - 1) / (k - 2), 1.5)
+    plain = (mean, apart, effect, factor)
+    fast = (
+        *around_pair(subset, cells),
+        effect_on_others(subset, cells),
+        distance_from_pair(subset),
+    )
+    for one, two in zip(fast, plain, strict=True):
+        _agree("corrections of ceilings", measure, one, two, _TOLERANCE)
