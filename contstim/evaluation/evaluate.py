@@ -149,6 +149,7 @@ def evaluate(
             departures=departed,
             versions=versions("pandas"),
         ),
+        data=data,
         standing=standing,
     )
 

@@ -1,9 +1,14 @@
-"""Tables, figures and one page, from an evaluation's tables only."""
+"""Tables, figures and one page of an evaluation, part after part.
+
+A part is a function that adds to the page what it has to show of an evaluation, and with it the
+tables and figures to the folder. Packages bring more by entry points of the group
+``contstim.reports``.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +25,7 @@ from contstim.evaluation.wording import (
     standing_sentences,
 )
 from contstim.files import write_whole
+from contstim.plugins import Registry
 from contstim.progress import waiting
 from contstim.report.model_figure import (
     feature_figure,
@@ -29,22 +35,57 @@ from contstim.report.model_figure import (
 from contstim.report.page import Page
 from contstim.report.pair_figures import matrix_figure, percentile_figure
 from contstim.report.style import sheet, svg_text
+from contstim.tables import neutral_table, table_text
 
 if TYPE_CHECKING:
     from contstim.evaluation.result import Evaluation
 
 _MOST_PAIRS = 6
+_MOST_EXCLUDED = 200
 _NATS = "nats (units of natural logarithms; one less is 2.7 times less probable)"
+# What the page shows of the two main tables; the files have all columns.
 _MODEL_COLUMNS = (
     *("model", "value", "ci_low", "ci_high", "ceiling_lower", "ceiling_upper"),
-    *("n_participants", "n_trials", "n_choices"),
-    *("p_ceiling", "q_ceiling", "effect_ceiling", "note"),
+    *("n_trials", "p_ceiling", "q_ceiling", "note"),
 )
 _COMPARISON_COLUMNS = (
-    *("model_1", "model_2", "difference", "ci_low", "ci_high", "p", "q", "effect"),
-    *("verdict", "p_equivalence", "more_people", "more_sentences"),
-    *("n_units", "p_smallest", "test", "note"),
+    *("model_1", "model_2", "difference", "ci_low", "ci_high", "p", "q", "verdict"),
+    *("p_smallest", "note"),
 )
+
+
+class ReportPage(Page):
+    """A page whose tables and figures are files of a folder, too.
+
+    Parameters
+    ----------
+    title
+        Of the page.
+    folder
+        Where files go.
+    """
+
+    def __init__(self, title: str, folder: Path) -> None:
+        super().__init__(title)
+        self.folder = folder
+
+    def draw(self, name: str, drawn: Axes, caption: str) -> None:
+        """Write a figure as ``NAME.svg`` and show it."""
+        svg = svg_text(drawn)
+        name = self.distinct(re.sub(r"[^A-Za-z0-9._-]+", "-", name))
+        write_whole(self.folder / f"{name}.svg", svg)
+        self.figure(svg, caption)
+
+    def tabulate(
+        self, name: str, table: pd.DataFrame, columns: Iterable[str] | None = None
+    ) -> None:
+        """Write a table as ``NAME.csv`` and show it, or some of its columns."""
+        write_whole(self.folder / f"{name}.csv", table_text(neutral_table(table)))
+        self.table(table, columns)
+
+
+#: Adds to a page what it shows of an evaluation; nothing where there is nothing to show.
+ReportPart = Callable[["Evaluation", ReportPage], None]
 
 
 def write_report(evaluation: Evaluation, folder: str | Path) -> Path:
@@ -56,86 +97,52 @@ def write_report(evaluation: Evaluation, folder: str | Path) -> Path:
         If the folder or a file cannot be written.
     """
     with waiting("writing the report"):
-        return _write(evaluation, Path(folder))
+        place = Path(folder)
+        evaluation.write_tables(place)
+        page = ReportPage("Which model predicts people's choices", place)
+        if answer := " ".join(answer_sentences(evaluation)):
+            page.paragraph(answer)
+        for _, part in REPORT_PARTS.items():
+            part(evaluation, page)
+        path = place / "report.html"
+        write_whole(path, str(page))
+        return path
 
 
-def _write(evaluation: Evaluation, place: Path) -> Path:
-    evaluation.write_tables(place)
-    page = Page("Which model predicts people's choices")
-    if answer := " ".join(answer_sentences(evaluation)):
-        page.paragraph(answer)
-    if evaluation.standing is not None:
-        page.heading("The adaptive study: posterior, fit and verdict")
-        page.bullets(standing_sentences(evaluation))
-        page.table(evaluation.standing.models)
-        page.table(evaluation.standing.pairs)
-    if len(evaluation.models):
-        _model_parts(evaluation, page, place)
-        _pair_parts(evaluation, page, place)
-    else:
+def _standing(evaluation: Evaluation, page: ReportPage) -> None:
+    if evaluation.standing is None:
+        return
+    page.heading("The adaptive study: posterior, fit and verdict")
+    page.bullets(standing_sentences(evaluation))
+    page.table(evaluation.standing.models)
+    page.table(evaluation.standing.pairs)
+
+
+def _models(evaluation: Evaluation, page: ReportPage) -> None:
+    """Add a section for each analysis; the figure of the first goes before them all."""
+    if evaluation.models.empty:
         page.heading("Noise ceilings")
         page.table(evaluation.details.ceilings)
-    page.heading("Methods")
-    for text in methods_sentences(evaluation):
-        page.paragraph(text)
-    departures = evaluation.provenance.departures
-    if departures is not None:
-        page.heading("Departures from the analysis plan")
-        page.bullets(departures or ["None: all was done as planned."])
-    page.heading("Exclusions")
-    page.bullets(exclusion_sentences(evaluation))
-    if len(evaluation.provenance.excluded):
-        page.table(evaluation.provenance.excluded.head(200))
-    if evaluation.provenance.notes:
-        page.heading("Notes")
-        page.bullets(evaluation.provenance.notes)
-    page.heading("Agreement among people")
-    page.table(evaluation.people.agreement)
-    page.table(evaluation.people.reliability)
-    _control_parts(evaluation, page, place)
-    if len(evaluation.pairs.instructive):
-        page.heading("Trials that tell against each model")
-        page.paragraph(
-            "For each model the trials on which most people chose the sentence that it rejects. "
-            f"{_units(evaluation.provenance.units)}"
-        )
-        page.table(evaluation.pairs.instructive)
-    path = place / "report.html"
-    write_whole(path, str(page))
-    return path
-
-
-def _units(units: dict[str, str]) -> str:
-    """Return which models' scores are in nats and which are not."""
-    others = [f"of {name}: {unit}" for name, unit in units.items() if unit != "nats"]
-    if not others:
-        return f"Log-probabilities are in {_NATS}."
-    return f"Scores are log-probabilities in {_NATS}, except {'; '.join(others)}."
-
-
-def _add(page: Page, place: Path, name: str, drawn: Axes, caption: str) -> None:
-    svg = svg_text(drawn)
-    name = page.distinct(re.sub(r"[^A-Za-z0-9._-]+", "-", name))
-    write_whole(place / f"{name}.svg", svg)
-    page.figure(svg, caption)
-
-
-def _model_parts(evaluation: Evaluation, page: Page, place: Path) -> None:
-    """Add a section for each analysis and measure; the figure of the first goes before them all."""
-    keys = ["analysis", "measure"]
-    blocks = list(evaluation.models.groupby(keys, sort=False))
-    answered = len(blocks) > 0 and _model_figure(evaluation, page, place, blocks[0][1])
+        return
+    blocks = list(evaluation.models.groupby(["analysis", "measure"], sort=False))
+    answered = _model_figure(evaluation, page, blocks[0][1])
+    last = ""
     for number, ((analysis, measure), rows) in enumerate(blocks):
-        page.heading(f"{str(analysis).replace('_', ' ')}: {str(measure).replace('_', ' ')}")
+        if analysis != last:
+            page.heading(str(analysis).replace("_", " "))
+        page.subheading(str(measure).replace("_", " "))
         for sentence in result_sentences(evaluation, str(analysis), str(measure)):
             page.paragraph(sentence)
+        if not number:
+            page.paragraph(scope_sentence(evaluation, str(rows["unit"].iloc[0])))
         if number or not answered:
-            _model_figure(evaluation, page, place, rows)
+            _model_figure(evaluation, page, rows)
         compared = _part(evaluation.comparisons, rows)
+        compared = compared.assign(verdict=_verdicts(compared))
         for table, columns in ((rows, _MODEL_COLUMNS), (compared, _COMPARISON_COLUMNS)):
-            page.table(table, columns)
-            if len(table):
-                page.paragraph(scope_sentence(evaluation, str(rows["unit"].iloc[0])))
+            noted = (table["note"] != "").any()
+            page.table(table, columns if noted else columns[:-1])
+        last = str(analysis)
 
 
 def _part(table: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
@@ -146,7 +153,17 @@ def _part(table: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
     return part
 
 
-def _model_figure(evaluation: Evaluation, page: Page, place: Path, rows: pd.DataFrame) -> bool:
+def _verdicts(compared: pd.DataFrame) -> list[str]:
+    """Return the verdicts, with the name of the model that is better."""
+    return [
+        f"{row[row['verdict'].replace(' ', '_')]} is better"
+        if row["verdict"] in ("model 1", "model 2")
+        else row["verdict"]
+        for row in compared.to_dict("records")
+    ]
+
+
+def _model_figure(evaluation: Evaluation, page: ReportPage, rows: pd.DataFrame) -> bool:
     """Draw an analysis by one measure; return whether there was anything to draw."""
     if rows["value"].isna().all():
         return False
@@ -158,17 +175,19 @@ def _model_figure(evaluation: Evaluation, page: Page, place: Path, rows: pd.Data
         *(rows, compared, units), ax=sheet()[0], label=kind.label, chance=kind.chance
     )
     caption = (
-        f"{kind.label[0].upper()}{kind.label[1:]} of each model; {span(rows['n_trials'])} sentence "
-        "pairs a model. "
-        "Grey: noise ceiling, between whose bounds the best possible model of these people would "
-        "be. Right: filled, a model; open, those that it beats at a false discovery rate of 0.05 "
-        "(the share of false ones among such findings)."
+        f"{kind.label[0].upper()}{kind.label[1:]} of each model, on {span(rows['n_trials'])} "
+        "sentence pairs. The grey band is the noise ceiling: the best possible model of these "
+        "people would lie between its bounds. On the right, a filled dot is a model and the open "
+        "dots below it are those it beats at a false discovery rate of 0.05 (of such findings, "
+        "that share is false on average)."
     )
-    _add(page, place, f"models-{analysis}-{measure}", figure, caption)
+    page.draw(f"models-{analysis}-{measure}", figure, caption)
     return True
 
 
-def _pair_parts(evaluation: Evaluation, page: Page, place: Path) -> None:
+def _pairs(evaluation: Evaluation, page: ReportPage) -> None:
+    if evaluation.models.empty:
+        return
     models = [str(name) for name in dict.fromkeys(evaluation.models["model"])]
     page.heading("Pairs of models")
     pitted = evaluation.pairs.consistency
@@ -179,11 +198,11 @@ def _pair_parts(evaluation: Evaluation, page: Page, place: Path) -> None:
             evaluation.people.trials, evaluation.provenance.scores, first, second, sheet()[0]
         )
         caption = f"Percentiles of the sentences under {first} and {second}; lines join pairs."
-        _add(page, place, f"percentiles-{first}-{second}", figure, caption)
+        page.draw(f"percentiles-{first}-{second}", figure, caption)
     if len(pairs) > _MOST_PAIRS:
         page.paragraph(f"Only the first {_MOST_PAIRS} of {len(pairs)} pairs of models are drawn.")
     for name, figure, caption in _matrices(evaluation, models):
-        _add(page, place, name, figure, caption)
+        page.draw(name, figure, caption)
 
 
 def _matrices(evaluation: Evaluation, models: list[str]) -> Iterator[tuple[str, Axes, str]]:
@@ -200,14 +219,14 @@ def _matrices(evaluation: Evaluation, models: list[str]) -> Iterator[tuple[str, 
             f"Share of the {n} sentence pairs ({condition}) that two models order alike.",
         )
     for condition, block in evaluation.pairs.consistency.groupby("condition", sort=False):
-        known = block[block["other"].isin(models)]
-        if known.empty:
+        scored = block[block["other"].isin(models)]
+        if scored.empty:
             continue
         yield (
             f"consistency-{condition}",
-            matrix_figure(known, "model", "other", "accuracy", models, "accuracy", ax=sheet()[0]),
+            matrix_figure(scored, "model", "other", "accuracy", models, "accuracy", ax=sheet()[0]),
             f"Accuracy of the model of each row on the pairs ({condition}) that pit it against "
-            f"that of the column; {span(known['n_trials'])} pairs a cell.",
+            f"that of the column; {span(scored['n_trials'])} pairs per cell.",
         )
     table = evaluation.pairs.natural_preference
     if len(table):
@@ -219,11 +238,34 @@ def _matrices(evaluation: Evaluation, models: list[str]) -> Iterator[tuple[str, 
                 ax=sheet()[0],
             ),
             "Share of choices of the natural over the synthetic sentence that the row's model "
-            f"accepts and the column's rejects; {span(table['n_trials'])} pairs a cell.",
+            f"accepts and the column's rejects; {span(table['n_trials'])} pairs per cell.",
         )
 
 
-def _control_parts(evaluation: Evaluation, page: Page, place: Path) -> None:
+def _methods(evaluation: Evaluation, page: ReportPage) -> None:
+    page.heading("Methods")
+    for text in methods_sentences(evaluation):
+        page.paragraph(text)
+    departures = evaluation.provenance.departures
+    if departures is not None:
+        page.heading("Departures from the analysis plan")
+        page.bullets(departures or ["None: all was done as planned."])
+    page.heading("Exclusions")
+    page.bullets(exclusion_sentences(evaluation))
+    if len(evaluation.provenance.excluded):
+        page.table(evaluation.provenance.excluded.head(_MOST_EXCLUDED))
+    if evaluation.provenance.notes:
+        page.heading("Notes")
+        page.bullets(evaluation.provenance.notes)
+
+
+def _agreement(evaluation: Evaluation, page: ReportPage) -> None:
+    page.heading("Agreement among people")
+    page.table(evaluation.people.agreement)
+    page.table(evaluation.people.reliability)
+
+
+def _controls(evaluation: Evaluation, page: ReportPage) -> None:
     controls = evaluation.controls
     if len(controls.normalisation):
         page.heading("Control: length normalisation")
@@ -232,8 +274,9 @@ def _control_parts(evaluation: Evaluation, page: Page, place: Path) -> None:
             "Accuracy of a mix of log-probability, MeanLP and PenLP fitted on the other sentence "
             "pairs, against that of the log-probability alone."
         )
-        figure = normalisation_figure(controls.normalisation, sheet()[0])
-        _add(page, place, "normalisation", figure, caption)
+        page.draw(
+            "normalisation", normalisation_figure(controls.normalisation, sheet()[0]), caption
+        )
     for name, table in (
         ("token counts", controls.token_counts),
         ("word features", controls.features),
@@ -249,4 +292,35 @@ def _control_parts(evaluation: Evaluation, page: Page, place: Path) -> None:
                 f"Mean {feature.replace('_', ' ')} of the preferred minus the rejected sentence, "
                 "for models and for people on the same pairs."
             )
-            _add(page, place, f"feature-{feature}", figure, caption)
+            page.draw(f"feature-{feature}", figure, caption)
+
+
+def _instructive(evaluation: Evaluation, page: ReportPage) -> None:
+    if evaluation.pairs.instructive.empty:
+        return
+    page.heading("Trials that tell against each model")
+    units = evaluation.provenance.units
+    others = [f"of {name}: {unit}" for name, unit in units.items() if unit != "nats"]
+    what = f"Scores are log-probabilities in {_NATS}, except {'; '.join(others)}."
+    if not others:
+        what = f"Log-probabilities are in {_NATS}."
+    page.paragraph(
+        f"For each model the trials on which most people chose the sentence that it rejects. {what}"
+    )
+    page.table(evaluation.pairs.instructive)
+
+
+#: The parts of a report, in their order.
+REPORT_PARTS: Registry[ReportPart] = Registry(
+    "report part",
+    "contstim.reports",
+    {
+        "standing": _standing,
+        "models": _models,
+        "pairs": _pairs,
+        "methods": _methods,
+        "agreement": _agreement,
+        "controls": _controls,
+        "instructive": _instructive,
+    },
+)

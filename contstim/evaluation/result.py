@@ -12,6 +12,7 @@ import pandas as pd
 from contstim.evaluation.answer import answer_sentences
 from contstim.evaluation.measures import MEASURES
 from contstim.evaluation.options import EvaluationOptions
+from contstim.evaluation.trials import TrialData
 from contstim.files import write_whole
 from contstim.tables import neutral_table, table_text
 
@@ -198,6 +199,8 @@ class Evaluation:
         Numbers of participants, trials and choices, and the like.
     provenance
         What the tables were made from, and how.
+    data
+        The choices that were analysed, for further tables.
     standing
         Of an adaptive study, whose plan `EvaluationOptions.adaptive` has: posterior, fit, verdict.
     """
@@ -210,6 +213,7 @@ class Evaluation:
     controls: ControlTables
     summary: Summary
     provenance: Provenance
+    data: TrialData
     standing: Standing | None = None
 
     def tables(self) -> dict[str, pd.DataFrame]:

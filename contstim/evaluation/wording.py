@@ -130,15 +130,15 @@ def scope_sentence(evaluation: Evaluation, unit: str) -> str:
         return "This test is across sentence pairs, not people."
     if unit == "participant and sentence":
         return (
-            "This test holds for people and sentences like these: both are taken as samples, so "
+            "These tests hold for people and sentences like these: both are taken as samples, so "
             "that other sentences of the kind would tell the same."
         )
     if unit == "group" and evaluation.summary.groups_apart:
         return (
-            "Each group saw pairs of its own, so this test holds for sentences like these, not "
+            "Each group saw pairs of its own, so these tests hold for sentences like these, not "
             "for these only."
         )
-    return "This test holds for these sentences only, not for others like them."
+    return "These tests hold for these sentences only, not for others like them."
 
 
 def _analyses(evaluation: Evaluation) -> str:

@@ -53,6 +53,10 @@ class Page:
         self._headings += 1
         self._parts.append({"kind": "heading", "text": text, "anchor": f"part-{self._headings}"})
 
+    def subheading(self, text: str) -> None:
+        """Add a heading below one that is listed."""
+        self._parts.append({"kind": "subheading", "text": text})
+
     def paragraph(self, text: str) -> None:
         """Add a paragraph of plain text."""
         self._parts.append({"kind": "paragraph", "text": text})
