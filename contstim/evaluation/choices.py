@@ -25,7 +25,7 @@ CHOICE_COLUMNS = CHOICES
 _REQUIRED = ("participant", "sentence_1", "sentence_2", "rating")
 
 #: Number of points of each rating scale that is known by name.
-SCALES = {"2-point": 2, "4-point": 4, "6-point": 6, "7-point": 7}
+SCALES = {"2-point": 2, "4-point": 4, "6-point": 6, "7-point": 7, "8-point": 8}
 #: Conditions whose trials check attention.
 CATCH = ("catch", "natural_vs_shuffled", "attention")
 #: Conditions whose trials only stand between others.

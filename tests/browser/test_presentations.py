@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hosts import FileHost, Server
-from playing import Player, rest
+from installed import install
+from playing import Player, kept, rest
 from studies import add, edit
 from test_screens import look
 
@@ -234,3 +235,33 @@ def test_a_static_page_ends_a_session_at_failed_checks(
     assert session["outcome"] == "failed_checks"
     assert session["n_answered"] == (1 if at_once else 8)
     assert json.loads(shipped)["settings"]["checks"]["at_once"] is at_once
+
+
+def test_a_presentation_of_an_installed_package(
+    page: Page,
+    make_study: Callable[..., Study],
+    serve: Callable[[Study], Server],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    own = Path(__file__).parents[1] / "own"
+    python, script = ((own / f"coins.{kind}").read_text("utf-8") for kind in ("py", "js"))
+    entries = {"contstim.presentations": "coins = coins:Coins"}
+    install(tmp_path / "site", monkeypatch, "coins", python, entries, {"coins.js": script})
+    study = edit(make_study(), 'presentation = "choice"', 'presentation = "coins"')
+    page.goto(serve(study).url)
+    player = Player(page)
+    player.leave("consent")
+    player.screen("instructions")
+    assert "Give more coins" in page.inner_text("main")
+    player.begin_after_consent()
+    player.screen("trial")
+    assert page.locator("h1").inner_text().endswith("divide ten coins between the sentences?")
+    assert page.locator("button.answer").all_inner_texts()[:2] == ["9 : 1", "8 : 2"]
+    player.answer("8")
+    while kept(page)["waiting"]:
+        rest(page, 50)
+    choices = read_collected(study).choices
+    assert choices["choice"].tolist() == [4]
+    assert choices["rating"].abs().tolist() == [2.5]
+    assert choices["detail_coins_left"].tolist() == [1]

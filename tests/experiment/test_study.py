@@ -15,7 +15,7 @@ from talking import answers_to, opening
 
 from contstim.cli import main
 from contstim.errors import InputError, OutputError, UnknownNameError
-from contstim.evaluation.choices import rescale
+from contstim.evaluation.choices import SCALES, rescale
 from contstim.experiment.collected import read_collected, recruiter_ids
 from contstim.experiment.messages import make_bundle, outcome_link, study_info
 from contstim.experiment.new import new_study
@@ -96,6 +96,7 @@ def test_ratings_by_side(side: str) -> None:
 def test_ratings_of_other_numbers_of_levels_are_those_of_the_evaluation(levels: int) -> None:
     shown = presentation_of(TrialOptions(levels=levels))
     choices = shown.choices({}) or ()
+    assert len(choices) in SCALES.values()  # or `evaluate` refuses what is exported
     wanted = rescale([*range(1, 2 * levels + 1)], 1, 2 * levels).tolist()
     assert [shown.rating(choice, "left") for choice in choices] == wanted
 

@@ -10,7 +10,6 @@ NOT_YET = {
     "A reduction",
     "An objective of a selection",
     "A constraint of a selection",
-    "A presentation of the experiment",
 }
 
 
