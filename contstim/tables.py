@@ -77,7 +77,8 @@ _MOST_BYTES = 1 << 24
 # does not make the cell a number. Apostrophes before it make it text.
 _NUMBER = r"\s*[-+]?\d+(\.\d*)?([eE][-+]?\d+)?\s*$"
 _FORMULA = re.compile(rf"'*(?!{_NUMBER})\s*[-=+@\uff0b\uff0d\uff1d\uff20].", re.DOTALL)
-_MARKED = re.compile(rf"(^|[,\t\"])'{_FORMULA.pattern}|[\u2400-\u2426]", re.DOTALL | re.MULTILINE)
+# Whether `neutral_text` may have written something; to be quick, no more is asked.
+_MARKED = (re.compile(r"'\s*[-=+@\uff0b\uff0d\uff1d\uff20]"), re.compile("[\u2400-\u2426]"))
 # Control characters, but tabs and line ends, and the pictures that stand for them. Pictures that
 # stand for themselves come after another sign.
 _ITSELF = "\u2426"
@@ -196,7 +197,7 @@ def _parse(
             f"the rows of {name} have more cells than its header; put quotes around sentences "
             "with commas"
         )
-    if _MARKED.search(text):
+    if any(mark.search(text) for mark in _MARKED):
         table = _with_texts(table, original_text)
     if cells == "typed":
         as_text = {str(table.columns[0])} | _TEXT

@@ -62,7 +62,8 @@ def read_golan2023(source: str | Path | pd.DataFrame) -> RawChoices:
     )
     odd = ~pair_kind.isin(list(PUBLISHED_CONDITIONS))
     refuse_rows(odd, "no trial pairs kinds {value!r} ({rows})", pair_kind)
-    models = _model_names(raw)
+    named = (re.fullmatch("sentence1_(.*)_prob", str(column)) for column in raw.columns)
+    models = [name[1] for name in named if name and f"sentence2_{name[1]}_prob" in raw.columns]
     model_1, model_2, notes = _targets(raw, pair_kind, kinds[0], models)
     catch = pair_kind == "CC"
     expected = pd.Series(np.nan, index=raw.index)
@@ -91,12 +92,6 @@ def read_golan2023(source: str | Path | pd.DataFrame) -> RawChoices:
     )
     first = Cleaning(repeated_trial="keep_first")
     return RawChoices(table, first, "6-point", _scores(raw, models), notes)
-
-
-def _model_names(raw: pd.DataFrame) -> list[str]:
-    found = (re.fullmatch("sentence1_(.*)_prob", str(column)) for column in raw.columns)
-    names = [match[1] for match in found if match]
-    return [name for name in names if f"sentence2_{name}_prob" in raw.columns]
 
 
 def _targets(
