@@ -104,7 +104,7 @@ def published(path: Path, n_models: int) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def arranged(choices: pd.DataFrame, scores: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
-    """Return what was chosen, by whom, and the models' scaled log-ratios, a row a choice.
+    """Return what was chosen, by whom, and the models' scaled log-ratios, a row per choice.
 
     A pair stands as in its first row, and sentence 2 counts.
     """

@@ -24,7 +24,7 @@ def natural_scores() -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        Shape (724, 8), nats: the index is the sentence, a column a model: five bundled ones and
+        Shape (724, 8), nats: the index is the sentence, a column per model: five bundled ones and
         three real ones, SmolLM2, DistilBERT under a head of ours and a trigram of 72,547 words.
     """
     return _read("natural_scores.csv").set_index("sentence").astype(float)
@@ -48,7 +48,7 @@ def simulated_choices() -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        A row a trial and person, as `evaluate` reads them: six groups of five people, on the
+        A row per trial and person, as `evaluate` reads them: six groups of five people, on the
         triplets of `written_triplets`, on natural pairs and on catch trials.
     """
     return _read("choices.csv")

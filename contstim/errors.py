@@ -71,7 +71,7 @@ def near_matches(name: str, known: Iterable[str], all_of: str = "choose one of")
 
 
 def require_whole(name: str, value: object, least: int) -> None:
-    """Refuse what is no whole number of at least `least`.
+    """Refuse what is not a whole number of at least `least`.
 
     Raises
     ------

@@ -80,7 +80,7 @@ def replacing(path: Path, *, hint: str = "") -> Iterator[Path]:
     folder around it is synchronised. That holds on local disks and on the network file systems of
     clusters: readers see what was there before or the new thing, and what was seen survives a
     power cut. If the block fails, nothing of it stays. A symbolic link stays one: what it points to
-    is replaced. What is there but is no file, such as a pipe or ``/dev/null``, is written to as it
+    is replaced. What is there and not a file, such as a pipe or ``/dev/null``, is written to as it
     is.
 
     Parameters
@@ -340,8 +340,8 @@ def _acquire(lease: SoftFileLease, path: Path, what: str, *, wait: bool) -> None
             if holder is None and unsigned == _last_sign(path) != 0:
                 if time.monotonic() - seen > UNSIGNED:
                     raise LockedError(
-                        f"the lock {path} says of nobody that they hold {what}: who made it was "
-                        "killed that moment; remove it if nobody works there"
+                        f"the lock {path} does not say who holds {what}: the process that "
+                        "made it was killed at that moment; remove it if nothing runs there"
                     ) from None
             else:
                 unsigned, seen = _last_sign(path), time.monotonic()

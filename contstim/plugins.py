@@ -108,7 +108,7 @@ class Registry(Collection[str], Generic[_Thing]):
         thing = imported(entry.value, what, package_name(entry))
         if self.form is not None and not _is_a(thing, self.form):
             raise InputError(
-                f"the package {package_name(entry)} brings {thing!r} as {what}; it must be a "
+                f"the package {package_name(entry)} provides {thing!r} as {what}; it must be a "
                 f"{self.form.__name__}"
             )
         return cast(_Thing, thing)
@@ -146,6 +146,6 @@ def imported(address: str, what: str = "", package: str = "") -> Any:
             raise
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         raise InputError(
-            f"the package {package}, which brings {what}, cannot be imported ({reason}); repair or "
-            "uninstall it"
+            f"the package {package}, which provides {what}, cannot be imported ({reason}); "
+            "repair or uninstall it"
         ) from error

@@ -28,13 +28,13 @@ from contstim.errors import InputError, MissingExtraError, NoDataError, near_mat
 if TYPE_CHECKING:
     import pandas as pd
 
-#: One row a sentence and model; `log_prob` in nats.
+#: One row per sentence and model; `log_prob` in nats.
 SCORES = ("sentence", "model", "log_prob", "n_tokens", "n_words", "stderr")
 #: What `contstim score` adds from each model's `ScoreKind`: the unit, and ``higher`` or ``lower``
 #: for which of two scores is that of the more acceptable sentence.
 KIND = ("unit", "better")
 
-#: One row a trial and participant; `rating` is negative where sentence 1 was chosen.
+#: One row per trial and participant; `rating` is negative where sentence 1 was chosen.
 CHOICES = (
     "participant",
     "group",
@@ -48,7 +48,7 @@ CHOICES = (
     "rt_ms",
 )
 
-#: One row a triplet; ``..._lp_k`` is the log-probability under model k, nats.
+#: One row per triplet; ``..._lp_k`` is the log-probability under model k, nats.
 TRIPLETS = (
     "model_1",
     "model_2",

@@ -49,7 +49,7 @@ def test_what_cannot_be_imported_names_the_package(fruits: Registry[float]) -> N
     with pytest.raises(InputError) as error:
         fruits["hole"]
     assert str(error.value) == (
-        "the package grocer, which brings the fruit 'hole', cannot be imported (AttributeError: "
+        "the package grocer, which provides the fruit 'hole', cannot be imported (AttributeError: "
         "module 'grocer' has no attribute 'MISSING'); repair or uninstall it"
     )
 
@@ -59,7 +59,7 @@ def test_what_is_no_such_thing_is_refused(fruits: Registry[float]) -> None:
     with pytest.raises(InputError) as error:
         fruits["kiwi"]
     assert str(error.value) == (
-        "the package grocer brings 0.25 as the fruit 'kiwi'; it must be a str"
+        "the package grocer provides 0.25 as the fruit 'kiwi'; it must be a str"
     )
 
 

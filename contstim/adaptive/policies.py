@@ -53,8 +53,8 @@ class Pool:
         pairs
             With the columns ``sentence_1`` and ``sentence_2``.
         log_probs
-            Shape (S, M): a row a sentence, natural sentences among them, whose standard deviations
-            are the units of g.
+            Shape (S, M): a row per sentence, natural sentences among them, whose standard
+            deviations are the units of g.
         nodes
             Says where preferences are cut off.
 

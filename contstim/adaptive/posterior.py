@@ -97,7 +97,7 @@ class Link:
         Raises
         ------
         InputError
-            If it is no rating of the scale that the thresholds have.
+            If it is not a rating of the scale that the thresholds have.
         """
         if self.n_answers == 2 and 0 < abs(rating) <= 2.5:
             return int(rating > 0)

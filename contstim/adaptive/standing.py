@@ -27,7 +27,7 @@ class Standing:
     Attributes
     ----------
     models
-        One row a model: `model`, `posterior` (weight), `log_e_against` (log e-value against "this
+        One row per model: `model`, `posterior` (weight), `log_e_against` (log e-value against "this
         model with this link"), `accuracy` (mean over the participants counted).
     verdicts
         After each participant counted; empty while there is none.
@@ -130,7 +130,7 @@ def _chosen(choices: pd.DataFrame) -> BoolArray:
     """Return which rows are answers to chosen trials."""
     for column in ("participant", "sentence_1", "sentence_2", "rating"):
         if column not in choices:
-            raise InputError(f"the choices have no column {column!r}; give one row a trial")
+            raise InputError(f"the choices have no column {column!r}; give one row per trial")
     counted = pd.to_numeric(choices["rating"], errors="coerce").fillna(0).to_numpy() != 0
     if "condition" in choices:
         counted &= ~choices["condition"].isin(NOT_COUNTED).to_numpy()
@@ -179,7 +179,7 @@ def study_standing(
     Parameters
     ----------
     choices
-        One row a trial and participant: ``participant``, ``sentence_1``, ``sentence_2`` and
+        One row per trial and participant: ``participant``, ``sentence_1``, ``sentence_2`` and
         ``rating``; where there are such ``condition`` (trials of `NOT_COUNTED` are left out),
         ``expected`` (those that have it, catch trials, are left out too),
         ``block`` (the order of issue, failing which rows are in order), ``side_1`` (where sentence

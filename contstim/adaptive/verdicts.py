@@ -159,7 +159,7 @@ def verdicts(
     many participants are needed is foreseen from the differences so far.
     """
     if len(models) < 2:
-        raise InputError(f"{len(models)} model cannot be told from others; give two or more")
+        raise InputError(f"{len(models)} model cannot be compared with others; give two or more")
     if not len(person):
         raise InputError("there are no answers; wait for some")
     means = person_means(person, scores)

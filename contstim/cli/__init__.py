@@ -23,7 +23,7 @@ __all__ = ["main"]
 #: Commands and what they do, in the order of the help. Each is a module of this package with
 #: functions `configure` and `run`, imported when it is called: none waits for another's imports.
 COMMANDS = {
-    "demo": "see the tool at work on the bundled models",
+    "demo": "see what contstim does, on the bundled models",
     "models": "list, describe, check and train models",
     "score": "score sentences under models",
     "sentences": "sample natural sentences from a text",
@@ -32,11 +32,11 @@ COMMANDS = {
     "review": "have people approve, reject or edit sentences; write the ethics appendix",
     "select": "select natural pairs or triplets, with a proven bound",
     "design": "lay out trials for participants; plan",
-    "experiment": "run the experiment with people, in a browser; bring their choices back",
+    "experiment": "run the experiment with people in a browser, and collect their choices",
     "preregister": "write an adaptive study's plan in whole sentences",
     "watch": "say which model is best by now, and whether a study may stop",
     "run": "run a study plan, from models to trials",
-    "evaluate": "tell from people's choices which model was right",
+    "evaluate": "find out from people's choices which model was right",
     "rescore": "choose among a recogniser's or translator's hypotheses with models",
 }
 

@@ -201,7 +201,7 @@ def write_output(path: str, reading: Iterable[str | None] = ()) -> Iterator[IO[s
     """Open `path` for writing text, ``-`` for standard output.
 
     A file appears under its name only when everything is written; until then it is a temporary
-    file beside it, removed if an error stops the work. What is there but is no file, such as a
+    file beside it, removed if an error stops the work. What is there but is not a file, such as a
     pipe or ``/dev/null``, is written to as it is.
 
     Parameters

@@ -1,4 +1,4 @@
-"""See the tool at work in a minute, on the bundled models.
+"""See what contstim does, in a minute, on the bundled models.
 
 Writes sentences on which two models disagree, for two pairs of models and once with a floor on
 plausibility; tells from choices of simulated people, which come with contstim, which model they

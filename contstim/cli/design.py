@@ -122,12 +122,12 @@ def _add_power(parser: CommandParser) -> None:
     parser.add("--random N", "a design of N random pairs beside the others", positive, to=many)
     parser.add(
         "--decision",
-        "by what the best model is told (default: log-score)",
+        "how the best model is identified (default: log-score)",
         choices=("log-score", "accuracy"),
         to=many,
     )
     parser.add("--target SHARE", "of studies (default: 0.95)", number(0, 1), to=many)
-    parser.add("--model-pairs CSV", "how well every two are told apart", output_file, to=many)
+    parser.add("--model-pairs CSV", "how well each two models are told apart", output_file, to=many)
     parser.add("--figure FILE", "curves and matrices, .svg, .pdf or .png", new_file, to=many)
     add_people(parser, "slope", "slope_sd", "side_sd", "item_sd")
     parser.add_out()
@@ -173,7 +173,7 @@ def _power(args: argparse.Namespace) -> int:
     for name in other:
         if getattr(args, name) not in (None, []):
             option = "--" + name.replace("_", "-")
-            raise InputError(f"{option} is of no use with {way}; leave it out")
+            raise InputError(f"{option} has no effect with {way}; leave it out")
     return _power_of_many(args) if args.scores else _power_of_two(args)
 
 
@@ -195,7 +195,9 @@ def _power_of_many(args: argparse.Namespace) -> int:
     if args.random:
         designs["random"] = args.random
     if args.figure is not None and args.figure.suffix not in (".svg", ".pdf", ".png"):
-        raise InputError(f"--figure {args.figure} is no .svg, .pdf or .png; choose one of these")
+        raise InputError(
+            f"--figure {args.figure} does not end in .svg, .pdf or .png; choose one of these"
+        )
     for option in ("participants", "trials_each"):
         if len(getattr(args, option) or [1]) > 1:
             name = option.replace("_", "-")

@@ -1,8 +1,8 @@
-"""Tell from people's choices which model was right, how far from the ceiling, and how surely.
+"""Find out from people's choices which model was right, how far from the ceiling, how surely.
 
 The noise ceiling is how well the best possible model could do, people differing as they do.
-Reads a table of choices (a row a trial and participant), scores its sentences under models or takes
-their log-probabilities from a table, and writes models.csv, comparisons.csv, further tables,
+Reads a table of choices (a row per trial and participant), scores its sentences under models or
+takes their log-probabilities from a table, and writes models.csv, comparisons.csv, further tables,
 figures and one self-contained report.html into the output folder. Trials with a word that a model
 does not know are left out, for all models, and reported; ?unknown=unk in its spec keeps them.
 

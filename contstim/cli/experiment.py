@@ -1,4 +1,4 @@
-"""Run the experiment with people in a browser, and bring their choices back as tables.
+"""Run the experiment with people in a browser, and collect their choices in tables.
 
 A study is a folder. new: writes it around the trials of `contstim design trials`, around
 sentences to rate or to read at one's own pace, or around a pool of pairs from which trials are
@@ -7,7 +7,8 @@ chosen by the answers so far (docs/adaptive.md): study.toml (all settings), cons
 folder, or what it holds. build: fetches the npm files of the page, once.
 
 Three ways to run it. serve: on this machine, for the lab or behind a web server with TLS; nothing
-is acknowledged to the page before it is on the disk, and whoever comes back goes on as they left.
+is acknowledged to the page before it is on the disk, and participants who come back go on where
+they stopped.
 static: as a folder for any web host, data by a DataPipe-style endpoint or saved by participants.
 jatos: as a study archive that JATOS imports.
 

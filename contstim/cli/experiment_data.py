@@ -235,7 +235,7 @@ ACTIONS = {
     "import": (_import, "add raw logs of static pages and JATOS"),
     "pay": (_pay, "say who is to be paid (personal data)"),
     "replace": (_replace, "say whose assignment somebody else should take"),
-    "release": (_release, "give assignments to whoever comes next"),
+    "release": (_release, "free assignments for the next participants"),
     "extend": (_extend, "add participants, groups or trials to a study"),
     "backup": (_backup, "copy the data, also while the study runs"),
     "forget": (_forget, "delete one participant's data, on request"),

@@ -276,7 +276,7 @@ def output_folder(text: str) -> str:
     """
     _check_place(text)
     if os.path.lexists(text) and not os.path.isdir(text):
-        raise OutputError(f"cannot write into {text}: it is no folder; give another")
+        raise OutputError(f"cannot write into {text}: it is not a folder; give another")
     if os.path.isdir(text) and os.path.samefile(text, os.sep):
         raise OutputError(
             f"cannot write into {text}: it is the root of the file system; give another folder"
@@ -294,7 +294,7 @@ def new_file(text: str) -> Path:
     """
     path = Path(output_file(text))
     if is_stream(path):
-        raise OutputError(f"cannot write {text}: it is no file; give a file name")
+        raise OutputError(f"cannot write {text}: it is not a file; give a file name")
     return path
 
 

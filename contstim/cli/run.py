@@ -60,7 +60,7 @@ def _shard(text: str) -> tuple[int, int]:
     except ValueError:
         shard = 0, 0
     if not slash or not 1 <= shard[0] <= shard[1]:
-        raise argparse.ArgumentTypeError(f"{text!r} is no shard; write I/N, for example 1/3")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a shard; write I/N, for example 1/3")
     return shard
 
 

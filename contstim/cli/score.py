@@ -35,7 +35,7 @@ def configure(parser: CommandParser) -> None:
     what = "sentences, one a line, or a CSV with a column 'sentence'; - reads standard input"
     parser.add("file", what)
     parser.add("--model SPEC", "a model", required=True, several=True)
-    what = "one row a sentence (default) or a word"
+    what = "one row per sentence (default) or a word"
     parser.add("--by", what, choices=("sentence", "word"), default="sentence")
     parser.add_out()
 

@@ -51,8 +51,8 @@ def configure(parser: CommandParser) -> None:
 def _add_scores(parser: CommandParser) -> None:
     parser.add(
         "table SCORES",
-        "log-probabilities: CSV with a column a model or as `contstim score` writes it, .parquet, "
-        "or .npz with an array a model",
+        "log-probabilities: CSV with a column per model, or as `contstim score` writes it, "
+        ".parquet, or .npz with an array per model",
     )
     what = "leave out sentences in which a word occurs twice, repeatable ones excepted"
     parser.add("--distinct", what)
@@ -229,7 +229,7 @@ def _set(args: argparse.Namespace) -> pd.DataFrame:
 
     check_constraints(args.constraint)
     if args.candidates and not args.triplets:
-        raise InputError(f"--candidates {args.candidates} is of no use without --triplets; add it")
+        raise InputError(f"--candidates {args.candidates} has no effect without --triplets; add it")
     scores = read_scores(args.table)
     features = read_features(args.features) if args.features else None
     eligible, pairs = _eligible(args, scores), None

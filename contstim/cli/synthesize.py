@@ -160,11 +160,11 @@ def _plan(args: argparse.Namespace) -> StudyPlan:
     ways = {"--pair": args.pair, "--model": args.model, "--reject and --accept": directed}
     if not any(ways.values()) or bool(args.model) > bool(args.target):
         raise InputError(
-            "say which models: --pair SPEC_1 SPEC_2 for triplets, --reject SPEC --accept SPEC, or "
+            "name the models: --pair SPEC_1 SPEC_2 for triplets, --reject SPEC --accept SPEC, or "
             "--target with --model"
         )
     if args.pair and (args.model or directed or args.target not in (None, "pair")):
-        raise InputError("say which models once: with --pair give no others, and no --target")
+        raise InputError("name the models once: with --pair give no others, and no --target")
     models = args.model or [*itertools.chain(*args.pair or ()), *directed]
     own = args.vocabulary or words.given
     of_strategy = {name: getattr(args, name) for name in owners_of_options()}

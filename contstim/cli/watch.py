@@ -1,6 +1,6 @@
 """Say how a study stands: which model is best by now, and whether the study may stop.
 
-CHOICES is a tidy table of choices, one row a trial and participant, to which rows may be added
+CHOICES is a tidy table of choices, one row per trial and participant, to which rows may be added
 while this runs; a folder of such tables, taken together in the order of their names; or the folder
 of a study of `contstim experiment`, which has scores and plan of its own if it is adaptive. Three
 views: posterior (weights of the models), fit (e-values against each model), and a verdict

@@ -1,6 +1,6 @@
 """What the trials say before any test: how far people agree, how far models do, and on what not.
 
-Tables in long form: a row a trial, a condition, or two models.
+Tables in long form: a row per trial, a condition, or two models.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def people_tables(data: TrialData, seed: int) -> PeopleTables:
 
 
 def pair_tables(data: TrialData, scores: pd.DataFrame, trials: pd.DataFrame) -> PairTables:
-    """Return models against each other; `scores` has one column a model, `trials` a row a pair."""
+    """Set models against each other; `scores` has a column per model, `trials` a row per pair."""
     return PairTables(
         model_agreement_table(data),
         consistency_table(data),
@@ -55,7 +55,7 @@ def _by_condition(data: TrialData) -> Iterator[tuple[str, BoolArray]]:
 
 
 def trial_table(data: TrialData) -> pd.DataFrame:
-    """Return one row a pair: how many chose each sentence, the mean rating, the log-ratios.
+    """Return one row per pair: how many chose each sentence, the mean rating, the log-ratios.
 
     `n_1`, `n_2` and `n_tied` count the choices of sentence 1, 2 and neither.
     """

@@ -64,7 +64,7 @@ def pattern_table(
     Parameters
     ----------
     choices
-        A row a trial and participant: ``participant, trial, rt_ms, choice, focus_losses,
+        A row per trial and participant: ``participant, trial, rt_ms, choice, focus_losses,
         hidden_ms``, as `read_collected` gives them.
     rules
         The limits.
@@ -74,7 +74,7 @@ def pattern_table(
     Returns
     -------
     pandas.DataFrame
-        One row a participant: ``n_trials, fast, log_sd, median_rt_ms, unfocused, hidden_s, same,
+        One row per participant: ``n_trials, fast, log_sd, median_rt_ms, unfocused, hidden_s, same,
         longest_run, run_p`` and ``flags``: names of rules broken, separated by ``;``. Participants
         with fewer than ten trials have no flags.
     """
@@ -184,7 +184,7 @@ class Audit:
 
     @property
     def flags(self) -> pd.DataFrame:
-        """Return one row a participant and reason: ``participant, reason, detail``."""
+        """Return one row per participant and reason: ``participant, reason, detail``."""
         rows = []
         for row in self.following[self.following["q"] < self.alpha].to_dict("records"):
             detail = (
@@ -254,7 +254,7 @@ def audit(
     choices
         As `read_collected` gives them.
     scores
-        Log-probabilities in nats, shape (S, M): a row a sentence, a column a model.
+        Log-probabilities in nats, shape (S, M): a row per sentence, a column per model.
     numbers
         Numbers of participants whose influence is simulated; those above N are left out.
     alpha

@@ -80,7 +80,7 @@ class RawChoices:
     scale
         See `check_choices`.
     scores
-        Model scores found in the file, one row a sentence and model, or None.
+        Model scores found in the file, one row per sentence and model, or None.
     notes
         Sentences on decisions taken while reading.
     excluded
@@ -104,7 +104,7 @@ class HumanData:
     choices
         The validated and aligned choices table.
     scores
-        Model scores found in the file, one row a sentence and model, or None.
+        Model scores found in the file, one row per sentence and model, or None.
     excluded
         Rows left out while reading: `rule`, `participant`, `n_rows`, `detail`.
     notes
@@ -142,7 +142,7 @@ class Sieve:
 
     @property
     def excluded(self) -> pd.DataFrame:
-        """What was taken out, a row a rule and participant."""
+        """What was taken out, a row per rule and participant."""
         return pd.DataFrame(self._excluded, columns=list(_EXCLUDED)).astype(_EXCLUDED)
 
 
@@ -238,7 +238,7 @@ def check_choices(table: pd.DataFrame, scale: str | None = None) -> pd.DataFrame
     Parameters
     ----------
     table
-        One row a trial and participant, see `CHOICE_COLUMNS`; for `rt_ms` there may be `rt_s`, in
+        One row per trial and participant, see `CHOICE_COLUMNS`; for `rt_ms` there may be `rt_s`, in
         seconds. `group` defaults to one group if
         no row has any, `trial` to the order of rows, `condition` to ``all trials``.
     scale

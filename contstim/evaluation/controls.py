@@ -60,7 +60,7 @@ def token_counts(data: TrialData, tokens: pd.DataFrame) -> pd.DataFrame:
     Parameters
     ----------
     tokens
-        Number of tokens of each sentence, one column a model.
+        Number of tokens of each sentence, one column per model.
 
     Source
     ------
@@ -185,7 +185,7 @@ def normalisation_control(
     data
         Trials; choices that prefer neither sentence take no part.
     scores, tokens
-        Log-probability and number T of tokens of each sentence, one column a model.
+        Log-probability and number T of tokens of each sentence, one column per model.
 
     Raises
     ------

@@ -198,7 +198,7 @@ class _Scored:
     source
         Where scores come from.
     scores
-        As they were given, one column a model, of the sentences of the choices, (S, M); without a
+        As they were given, one column per model, of the sentences of the choices, (S, M); without a
         column if there are no scores.
     tokens
         Numbers of tokens, shape (S, M), if they are known.

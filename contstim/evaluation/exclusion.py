@@ -55,7 +55,7 @@ def catch_accuracy(choices: pd.DataFrame) -> pd.Series:
 def exclude(choices: pd.DataFrame, rules: ExclusionRules) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Apply `rules` and return the choices kept and the table of what was left out.
 
-    The table has one row a rule and participant: `rule`, `participant`, `n_rows`, `detail`.
+    The table has one row per rule and participant: `rule`, `participant`, `n_rows`, `detail`.
 
     Raises
     ------
@@ -111,7 +111,7 @@ def leave_out_unknown(human: HumanData, models: Iterable[SentenceModel]) -> Huma
     Returns
     -------
     HumanData
-        The choices that every model can score. The table of exclusions gains a row a model and
+        The choices that every model can score. The table of exclusions gains a row per model and
         participant, and the notes a sentence for each model that costs trials.
 
     Raises

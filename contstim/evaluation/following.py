@@ -53,10 +53,10 @@ def read_votes(choices: pd.DataFrame, scores: pd.DataFrame) -> list[Votes]:
     Parameters
     ----------
     choices
-        A row a trial and participant: ``participant, group, condition, sentence_1, sentence_2,
+        A row per trial and participant: ``participant, group, condition, sentence_1, sentence_2,
         rating``.
     scores
-        Log-probabilities in nats, shape (S, M): a row a sentence, a column a model.
+        Log-probabilities in nats, shape (S, M): a row per sentence, a column per model.
 
     Raises
     ------
@@ -68,9 +68,9 @@ def read_votes(choices: pd.DataFrame, scores: pd.DataFrame) -> list[Votes]:
     require_columns(choices, columns, "the table of choices")
     rows = choices[~choices["condition"].isin(CATCH) & choices["rating"].fillna(0).ne(0)]
     if rows.empty:
-        raise InputError("nobody preferred a sentence but in catch trials; there is no vote")
+        raise InputError("the only preferences are in catch trials; there are no votes to count")
     if not len(scores.columns):
-        raise InputError("the scores are of no model; give those of one or more")
+        raise InputError("the scores name no model; give those of at least one")
     twice = scores.index[scores.index.duplicated()]
     if len(twice):
         raise InputError(f"{twice[0]!r} has two rows of scores; keep one")
@@ -110,7 +110,7 @@ def following_table(votes: Sequence[Votes], models: Sequence[str]) -> pd.DataFra
     Returns
     -------
     pandas.DataFrame
-        One row a participant and model: ``participant, model, n_trials, agreement`` (share of
+        One row per participant and model: ``participant, model, n_trials, agreement`` (share of
         choices as the model prefers), ``expected`` (the same, from the group), ``z``, ``p``, ``q``.
         Without ``z`` where the group has fewer than three others, or fewer than ten trials count.
 
@@ -221,8 +221,8 @@ def influence_table(
     Returns
     -------
     pandas.DataFrame
-        One row a model and k, the k following that model: ``model, k, n``, ``accuracy`` (mean over
-        participants of the share of choices as the model prefers, ties counting half) and
+        One row per model and k, the k following that model: ``model, k, n``, ``accuracy`` (mean
+        over participants of the share of choices as the model prefers, ties counting half) and
         ``rank`` of that model among the M as observed, ``accuracy_with``, ``rank_with`` (means over
         the repeats), ``first`` (share of the repeats in which it comes out first).
 

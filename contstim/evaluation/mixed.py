@@ -45,8 +45,8 @@ class BradleyTerry:
     Attributes
     ----------
     abilities
-        One row a model: `ability` (logits, mean 0 within its component), posterior `sd`, `low` and
-        `high` (95 %), `n_choices`, `component`. Only models of one component, joined by
+        One row per model: `ability` (logits, mean 0 within its component), posterior `sd`, `low`
+        and `high` (95 %), `n_choices`, `component`. Only models of one component, joined by
         trials directly or through others, can be compared.
     comparisons
         One row two models of a component: `difference`, `sd`, `low`, `high`, and `win`, the
@@ -116,7 +116,9 @@ def fit_bradley_terry(choices: pd.DataFrame) -> BradleyTerry:
     random, kinds = _random_effects(table, signs)
     y = np.asarray(table["rating"] > 0, dtype=np.float64)
     if np.ptp(y) == 0:
-        raise InputError("every choice is of the same side of its pair; the mixed model needs both")
+        raise InputError(
+            "every choice is for the same side of its pair; the mixed model needs both"
+        )
     model = BinomialBayesMixedGLM(
         y, signs[:, fixed], random, kinds, vcp_p=_LOG_SD_PRIOR, fe_p=_ABILITY_PRIOR
     )
@@ -280,12 +282,12 @@ def mixed_table(human: HumanData, scores: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        One row a choice with a preference, catch trials and fillers left out: the choices with all
-        their columns; `pair` (its number) and, where the data have no `item`, `item` (the same);
-        `chose_2` (1 for sentence 2, 0 for sentence 1); and for each model its log p(sentence 2) -
-        log p(sentence 1) divided by the root mean square over the pairs, in the columns `ratio_1`,
-        `ratio_2`, ... by the order of the models. A ratio is NaN where it is infinite. A column of
-        the data whose name is needed is called ``NAME_given``.
+        One row per choice with a preference, catch trials and fillers left out: the choices with
+        all their columns; `pair` (its number) and, where the data have no `item`, `item` (the
+        same); `chose_2` (1 for sentence 2, 0 for sentence 1); and for each model its log p(sentence
+        2) - log p(sentence 1) divided by the root mean square over the pairs, in the columns
+        `ratio_1`, `ratio_2`, ... by the order of the models. A ratio is NaN where it is infinite. A
+        column of the data whose name is needed is called ``NAME_given``.
 
     Raises
     ------
@@ -295,7 +297,7 @@ def mixed_table(human: HumanData, scores: pd.DataFrame) -> pd.DataFrame:
     made = ["pair", "chose_2", *(f"ratio_{m + 1}" for m in range(len(scores.columns)))]
     table = human.choices[compares_models(human.choices) & (human.choices["rating"] != 0)]
     if table.empty:
-        raise InputError("nobody preferred a sentence but in catch trials; there is nothing to fit")
+        raise InputError("the only preferences are in catch trials; there is nothing to fit")
     table = table.rename(columns={name: f"{name}_given" for name in made})
     pair = table.groupby(["sentence_1", "sentence_2"], sort=False).ngroup()
     if human.turned is not None:

@@ -115,8 +115,8 @@ def recovery(
         By name, sentence pairs with the columns ``sentence_1`` and ``sentence_2`` (labels of
         `log_probs`), or a number: so many random pairs, others in every study.
     log_probs
-        Log-probabilities, shape (S, M): a row a sentence, a column a model. Standard deviations are
-        over these sentences, and random pairs are of them.
+        Log-probabilities, shape (S, M): a row per sentence, a column per model. Standard deviations
+        are over these sentences, and random pairs are of them.
     people
         How people answer; by default `People()`.
     n_participants
@@ -198,7 +198,9 @@ def _check_numbers(n_participants: int, trials_each: int, n_studies: int, target
 
 def _check_scores(log_probs: pd.DataFrame) -> None:
     if log_probs.shape[1] < 2:
-        raise InputError(f"{log_probs.shape[1]} model cannot be told from others; give two or more")
+        raise InputError(
+            f"{log_probs.shape[1]} model cannot be compared with others; give two or more"
+        )
     twice = log_probs.index[log_probs.index.astype(str).duplicated()]
     if len(twice):
         raise InputError(f"{str(twice[0])!r} has two rows of scores; keep one")

@@ -99,7 +99,7 @@ class PeopleTables:
     Attributes
     ----------
     trials
-        One row a pair: counts of choices, mean rating, the models' log-ratios.
+        One row per pair: counts of choices, mean rating, the models' log-ratios.
     agreement, reliability
         See `agreement_table` and `reliability_table`.
     """
@@ -116,7 +116,7 @@ class PairTables:
     Attributes
     ----------
     model_agreement, consistency, natural_preference
-        One row a pair of models.
+        One row per pair of models.
     instructive
         The trials that most tell against each model.
     """
@@ -186,11 +186,11 @@ class Evaluation:
     Attributes
     ----------
     models
-        One row an analysis, measure and model. `value` is the mean over participants, with its
+        One row per analysis, measure and model. `value` is the mean over participants, with its
         interval, noise ceilings on the same trials, and the test against the lower ceiling.
         `note` says why a value is missing.
     comparisons
-        One row an analysis, measure and pair of models: `difference` (model 1 minus model 2,
+        One row per analysis, measure and pair of models: `difference` (model 1 minus model 2,
         mean over the participants who have both) with its interval, p-value, adjusted p and
         rank-biserial effect size; see `Contrast`.
     details, people, pairs, controls

@@ -24,7 +24,7 @@ _NOT_MODELS = frozenset({"n_tokens", "n_words", "stderr", "kind"})
 
 
 def score_table(scores: ScoreSource, sentences: Sequence[str]) -> pd.DataFrame:
-    """Return the scores of `sentences` as one column a model: index the S sentences, nats.
+    """Return the scores of `sentences` as one column per model: index the S sentences, nats.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ def model_scores(
 
 
 def token_table(scores: ScoreSource, sentences: Sequence[str]) -> pd.DataFrame | None:
-    """Return the token counts of `sentences`, one column a model, or None if not given.
+    """Return the token counts of `sentences`, one column per model, or None if not given.
 
     They are the column `n_tokens` of a long table; missing or 0 where they are not known.
     """

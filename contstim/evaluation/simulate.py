@@ -112,7 +112,7 @@ def simulate_choices(
     Parameters
     ----------
     design
-        One row a trial: `sentence_1`, `sentence_2`, and where there are such `group` (or
+        One row per trial: `sentence_1`, `sentence_2`, and where there are such `group` (or
         `participant`), `trial`, `condition`, `model_1`, `model_2`; other columns are kept. With
         `participant` the design's own participants answer their own trials; otherwise each
         group has `participants_per_group`, who all see the group's trials.
@@ -169,7 +169,7 @@ def require_pairs(design: pd.DataFrame, what: str = "the design") -> None:
     Parameters
     ----------
     design
-        A row a trial or pair.
+        A row per trial or pair.
     what
         What it is, for the message.
 
@@ -238,7 +238,7 @@ def power(
     Parameters
     ----------
     design
-        One row a pair: `sentence_1`, `sentence_2`, and `group` if groups have their own pairs.
+        One row per pair: `sentence_1`, `sentence_2`, and `group` if groups have their own pairs.
     scores
         As in `evaluate`.
     models

@@ -71,7 +71,7 @@ def read_blimp(
     Returns
     -------
     DataFrame
-        One row a pair: `uid`, `field`, `term`, `sentence_good`, `sentence_bad`.
+        One row per pair: `uid`, `field`, `term`, `sentence_good`, `sentence_bad`.
 
     Raises
     ------
@@ -137,7 +137,7 @@ def _blimp_files(source: Path) -> Iterator[tuple[str, list[str]]]:
                     if archive.getinfo(name).file_size > _MOST_BYTES:  # it yields no more than that
                         raise InputError(
                             f"{name} in {str(source)!r} has more than {_MOST_BYTES >> 20} MiB; "
-                            "that is no BLiMP paradigm"
+                            "that is not a BLiMP paradigm"
                         )
                     yield Path(name).stem, archive.read(name).decode("utf-8").splitlines()
     except (FileNotFoundError, zipfile.BadZipFile) as error:

@@ -236,7 +236,7 @@ def _note(table: pd.DataFrame, here: pd.Series, text: str) -> None:
 
 
 def _person_rows(outcome: AnalysisValues) -> pd.DataFrame:
-    """Return one row a model and participant with a trial of the analysis."""
+    """Return one row per model and participant with a trial of the analysis."""
     data = outcome.data
     parts = []
     for m, model in enumerate(data.models):
@@ -259,7 +259,7 @@ def _person_rows(outcome: AnalysisValues) -> pd.DataFrame:
 
 
 def _group_rows(outcome: AnalysisValues) -> pd.DataFrame:
-    """Return one row a model and group, means over the group's participants."""
+    """Return one row per model and group, means over the group's participants."""
     data = outcome.data
     value, lower, upper = (
         unit_means(array, data.group_of) for array in (outcome.value, outcome.lower, outcome.upper)

@@ -81,7 +81,7 @@ class TrialData:
 
     @classmethod
     def of(cls, choices: pd.DataFrame, scores: pd.DataFrame | None = None) -> TrialData:
-        """Index validated and aligned `choices`; `scores` has one column a model.
+        """Index validated and aligned `choices`; `scores` has one column per model.
 
         Raises
         ------

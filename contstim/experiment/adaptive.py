@@ -134,7 +134,9 @@ def read_pool(study: Study) -> Pool:
         If the study is none, files are missing, or the pool is too small for one participant.
     """
     if study.adaptive is None:
-        raise InputError(f"{study.folder} is no adaptive study; its study.toml has no [adaptive]")
+        raise InputError(
+            f"{study.folder} is not an adaptive study; its study.toml has no [adaptive]"
+        )
     return _pool(study.folder / "pool.csv", scores_path(study), study.adaptive)
 
 
@@ -191,7 +193,7 @@ def _toml(name: str, made: Any) -> Iterator[str]:
 class Issuing:
     """Chooses blocks for an adaptive study and writes them down; used by the writer's thread alone.
 
-    What was issued stands in the data file, a row a block, with all that the choice was made by;
+    What was issued stands in the data file, a row per block, with all that the choice was made by;
     the conductor in memory is made from it, and from the answers, and holds nothing else.
 
     Parameters

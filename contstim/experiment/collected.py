@@ -1,4 +1,4 @@
-"""What was collected, as tables: one row an answer, a session, an event; ids as salted hashes."""
+"""What was collected, as tables: one row per answer, a session, an event; ids as salted hashes."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Collected:
     Attributes
     ----------
     choices
-        One row a pair of sentences and participant, the columns of `CHOICES` and others:
+        One row per pair of sentences and participant, the columns of `CHOICES` and others:
         ``expected`` (1 in catch trials, whose sentence 1 is the right one), ``assignment``,
         ``item``, ``side_1``, ``choice`` (by side, -3 to 3), ``input``, ``focus_losses``,
         ``hidden_ms``, ``shown`` (how often the trial was), ``answered_at`` (the participant's
@@ -74,7 +74,7 @@ class Collected:
         The same of studies that show something else: what was shown, ``choice``, and ``right``
         where something was expected.
     words
-        Of self-paced reading, one row a word: ``position`` from 1, ``word``, ``rt_ms``, and the
+        Of self-paced reading, one row per word: ``position`` from 1, ``word``, ``rt_ms``, and the
         columns of the design that are not shown.
     practice
         One row a practice trial: ``participant, trial, expected, choice, right, rt_ms,

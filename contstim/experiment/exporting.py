@@ -359,7 +359,7 @@ def _described(path: Path) -> set[str]:
     except (OSError, ValueError) as error:
         raise ValidationError(f"{path} is not JSON: {error}") from None
     if not isinstance(description, dict):
-        raise ValidationError(f"{path} is no JSON object")
+        raise ValidationError(f"{path} is not a JSON object")
     for key in _REQUIRED:
         if not description.get(key):
             raise ValidationError(f"{path} lacks {key!r}")
@@ -369,7 +369,7 @@ def _described(path: Path) -> set[str]:
         raise ValidationError(f"{path}: @type is {description['@type']!r}, not 'Dataset'")
     variables = description["variableMeasured"]
     if not isinstance(variables, list):
-        raise ValidationError(f"{path}: variableMeasured is no list")
+        raise ValidationError(f"{path}: variableMeasured is not a list")
     return {str(v.get("name")) if isinstance(v, dict) else str(v) for v in variables}
 
 
@@ -378,7 +378,7 @@ def _check_table(path: Path, shown: str, described: set[str]) -> int:
         with path.open(encoding="utf-8", newline="") as file:
             table = list(csv.reader(file, strict=True))
     except (UnicodeDecodeError, csv.Error) as error:
-        raise ValidationError(f"{shown} is no CSV file of UTF-8 text: {error}") from None
+        raise ValidationError(f"{shown} is not a CSV file of UTF-8 text: {error}") from None
     if not table:
         raise ValidationError(f"{shown} has no header")
     header, *rows = table

@@ -154,7 +154,7 @@ def _add(logs: dict[str, _Log], study: Study, line: Mapping[str, Any]) -> None:
     if not isinstance(session, str) or not _SESSION.fullmatch(session):
         raise InputError("it has no session")
     if type(assignment) is not int or assignment not in study.design.trials:
-        raise InputError(f"its assignment is {assignment!r}, which the design has not")
+        raise InputError(f"its assignment is {assignment!r}, which is not in the design")
     if line.get("group") != study.design.groups[assignment]:
         raise InputError(
             f"its group is {line.get('group')!r}, which is not that of assignment {assignment}"

@@ -200,9 +200,9 @@ def sentence_trials(
     Parameters
     ----------
     path
-        A CSV file with a row a sentence: ``sentence``, where there are several versions of an item
-        ``item`` and ``condition``, and further columns such as ``question`` and ``expected``, which
-        stay.
+        A CSV file with a row per sentence: ``sentence``, where there are several versions of an
+        item ``item`` and ``condition``, and further columns such as ``question`` and ``expected``,
+        which stay.
     participants
         How many participants, of equally many lists as there are conditions, in turn.
     seed

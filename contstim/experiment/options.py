@@ -38,7 +38,7 @@ _Code = Annotated[
 
 #: The name of a parameter of a web address.
 _Parameter = Annotated[
-    str, matching(r"[A-Za-z0-9_-]{1,64}", "that is no name of a parameter of an address")
+    str, matching(r"[A-Za-z0-9_-]{1,64}", "that is not a name of a parameter of an address")
 ]
 
 
@@ -438,7 +438,7 @@ class Question:
 
 @settings
 class _Shown:
-    """What a trial that is no trial of the design shows; which of it depends on the presentation.
+    """What a trial outside the design shows; which of it depends on the presentation.
 
     Attributes
     ----------

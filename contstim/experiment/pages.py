@@ -33,7 +33,7 @@ from contstim.files import check_empty_folder, digest_of, json_value, write_fold
 _BEFORE_SCRIPTS = ("loading", "no_script", "not_loaded", "reload_button")
 #: How a session can end where no server of ours decides.
 _OUTCOMES = ("complete", "declined", "screened_out", "failed_checks", "time_limit", "unsent")
-#: What a page without a server ships in the folder `bundles`, one file an assignment.
+#: What a page without a server ships in the folder `bundles`, one file per assignment.
 _OF_ASSIGNMENT = (
     "assignment", "group", "digest", "settings", "questions", "responded", "practice", "trials"
 )  # fmt: skip
@@ -180,7 +180,7 @@ def write_static(
     Raises
     ------
     InputError
-        If the folder holds something, or the endpoint is no https address or has no id.
+        If the folder holds something, or the endpoint is not an https address or has no id.
     MissingExtraError
         If the page's vendored files are not there.
     OutputError
@@ -216,7 +216,7 @@ def _host(endpoint: str | None, experiment_id: str | None) -> str:
     local = parts.hostname in ("localhost", "127.0.0.1", "::1")
     if not parts.netloc or parts.scheme not in (("http", "https") if local else ("https",)):
         raise InputError(
-            f"endpoint {endpoint!r} is no https address; data would travel unprotected"
+            f"endpoint {endpoint!r} is not an https address; data would travel unprotected"
         )
     if any(sign in endpoint for sign in " ;,'\"") or parts.username is not None:
         raise InputError(f"endpoint {endpoint!r} holds signs that no address has; check it")
@@ -358,7 +358,7 @@ def check_jatos_archive(archive: str | Path | IO[bytes]) -> None:
             except ValueError as error:
                 raise ValidationError(f"{study} is not JSON: {error}") from None
     except zipfile.BadZipFile as error:
-        raise ValidationError(f"the archive is no ZIP file: {error}") from None
+        raise ValidationError(f"the archive is not a ZIP file: {error}") from None
     data = _data(study, table)
     components, batches = _list(data, "componentList"), _list(data, "batchList")
     _check_folder(data, folder)

@@ -35,7 +35,7 @@ async def read_body(request: Request) -> dict[str, Any]:
         415 if it is not sent as JSON (which other sites cannot do), 413 if it is too long, 408 if
         it takes too long.
     InputError
-        If it is no JSON object.
+        If it is not a JSON object.
     """
     return parse_json(await _read_typed(request, "application/json"))
 

@@ -312,7 +312,7 @@ def check_words(text: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise InputError(f"{text!r} is no text; give letters and signs") from None
+        raise InputError(f"{text!r} is not text; give letters and signs") from None
 
 
 def session_code(session: str) -> str:

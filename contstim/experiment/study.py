@@ -57,7 +57,7 @@ def read_texts(path: Path, presentation: Presentation) -> dict[str, str]:
     Raises
     ------
     InputError
-        Naming file and key: a key that no page uses, something that is no text, a text that is
+        Naming file and key: a key that no page uses, something that is not text, a text that is
         empty or names something in braces that the page cannot fill in there. Also if the
         presentation lacks a text of its own.
     """

@@ -190,7 +190,7 @@ def read_design(
     Parameters
     ----------
     path
-        A CSV file with a row a participant and trial: ``participant, group, trial, condition``,
+        A CSV file with a row per participant and trial: ``participant, group, trial, condition``,
         what is shown (of pairs ``sentence_1, sentence_2, side_1``), mostly ``model_1, model_2``,
         and others; `numbered_by` says which rows show the same, failing which equal rows do. A row
         of the condition `CHOSEN` without sentences is a place for a trial that is chosen later.

@@ -124,7 +124,7 @@ def forget_participant(study: Study, who: str, why: str, data: Path | None = Non
     Raises
     ------
     InputError
-        If nobody or more than one person is meant, the reason is no text, or there are no data.
+        If nobody or more than one person is meant, the reason is not text, or there are no data.
     OutputError
         If the data cannot be written.
     """
@@ -153,8 +153,8 @@ def forget_participant(study: Study, who: str, why: str, data: Path | None = Non
         # Older pages may still be in the log of changes.
         if connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
             raise OutputError(
-                f"{code} is deleted, but {path}-wal still holds older pages; stop the server and "
-                "start it again to be rid of them"
+                f"{code} is deleted, but {path}-wal still holds older pages; "
+                "restart the server to remove them"
             )
     return code
 
@@ -241,7 +241,7 @@ def release_sessions(
     Raises
     ------
     InputError
-        If there is no such session, or no data, or a reason is no text.
+        If there is no such session, or no data, or a reason is not text.
     OutputError
         If the data cannot be written.
     """
@@ -296,12 +296,12 @@ def extend_study(study: Study, trials: Path, data: Path | None = None) -> list[i
     new, given = read_rows(trials)
     if set(given) != set(columns):
         odd = ", ".join(sorted(set(given) ^ set(columns)))
-        raise InputError(f"{trials} and {path} have not the same columns ({odd}); make them so")
+        raise InputError(f"{trials} and {path} do not have the same columns ({odd}); make them so")
     if collected.exists():
         open_data(collected, study).close()  # the study is still that of its data
     rows = _added(old, new, (*_PAIR, *shown.needed, *shown.optional))
     if not rows:
-        raise InputError(f"{trials} holds no assignment that {study.folder} has not; nothing to do")
+        raise InputError(f"{trials} holds no assignment that {study.folder} lacks; nothing to do")
     with replacing(path) as temporary:
         write_trials(temporary, [*old, *rows], columns)
         check_places(study, read_design(temporary, study.attention, shown))

@@ -51,7 +51,7 @@ class ModelSpec:
         try:
             text.encode()
         except UnicodeEncodeError as error:
-            raise SpecError(f"{text!r} is no UTF-8 text; rename the file it names") from error
+            raise SpecError(f"{text!r} is not UTF-8 text; rename the file it names") from error
         family, colon, rest = text.partition(":")
         path, _, query = rest.partition("?")
         if not colon or not family or not path:

@@ -154,7 +154,7 @@ class SentenceParts:
 
 @dataclass(frozen=True)
 class Totals:
-    """One row a sentence: what the `scores` table holds.
+    """One row per sentence: what the `scores` table holds.
 
     Attributes
     ----------
@@ -239,7 +239,7 @@ _HALF = re.compile("[\ud800-\udfff]")
 
 
 def as_sentences(sentences: Sequence[str]) -> list[str]:
-    """Return `sentences` as a list, refusing a lone string and what is no text with a word."""
+    """Return `sentences` as a list, refusing a lone string and what is not text with a word."""
     if isinstance(sentences, str):
         raise InputError(f"give a list of sentences, not the one string {sentences!r}")
     listed = list(sentences)
@@ -352,7 +352,7 @@ class SentenceModel(ABC):
         )
 
     def score(self, sentences: Sequence[str]) -> FloatArray:
-        """Return one number a sentence: shape (S,), float64, nats. Raises as `parts` does."""
+        """Return one number per sentence: shape (S,), float64, nats. Raises as `parts` does."""
         return self.totals(sentences).score
 
     def score_words(self, sentences: Sequence[str]) -> list[FloatArray]:

@@ -112,7 +112,7 @@ class ScoreCache:
                     for sentence, row in zip(record["sentences"], rows, strict=True)
                 }
             except (OSError, ValueError, KeyError, TypeError) as error:
-                raise InputError(f"{path} is no file of scores ({error}); remove it") from None
+                raise InputError(f"{path} is not a file of scores ({error}); remove it") from None
             for sentence, score in found.items():
                 scores.setdefault(sentence, score)
             self._seen.add(path)

@@ -328,7 +328,7 @@ def _load(family: Family, spec: ModelSpec) -> SentenceModel:
 def score_kind(spec: str) -> ScoreKind:
     """Return what the scores of the model that `spec` names are, for tables that name models.
 
-    As a rule the model is not loaded. A name that is no spec, as tables of others have them, a
+    As a rule the model is not loaded. A name that is not a spec, as tables of others have them, a
     family that is not installed and a model whose files are not here count as log-probabilities.
     """
     try:

@@ -26,7 +26,7 @@ from contstim.models.base import (
 )
 from contstim.tables import read_table
 
-# The log-probability of a score of one, in nats; None for a score that is no log-probability.
+# The log-probability of a score of one, in nats; None for a score that is not a log-probability.
 _UNITS = {
     **{"nats": 1.0, "bits": np.log(2), "log10": np.log(10)},
     **{"surprisal": -1.0, "surprisal-bits": -np.log(2), "score": None},

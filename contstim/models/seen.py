@@ -110,7 +110,7 @@ def _places(digests: NDArray[np.uint64], n_bits: int) -> NDArray[np.uint64]:
 
 
 def training_notes(specs: Iterable[str], sentences: Sequence[str]) -> list[str]:
-    """Say of which models most of some sentences are training text, one line a model.
+    """Say of which models most of some sentences are training text, one line per model.
 
     Parameters
     ----------

@@ -294,7 +294,7 @@ class DaskWorkers(Executor):
             self.number = int(number)
         elif "://" not in where:
             raise InputError(
-                f"{where!r} is no Dask cluster; give local:N, slurm:N or a scheduler's address "
+                f"{where!r} is not a Dask cluster; give local:N, slurm:N or a scheduler's address "
                 "like tcp://host:8786"
             )
         try:

@@ -226,7 +226,7 @@ class RunStore:
         record = self._read("tasks", key)
         if record is None:
             path = self._path("tasks", key)
-            raise InputError(f"{path} is no result of its task; run again to make it anew")
+            raise InputError(f"{path} is not a result of its task; run again to make it anew")
         return dict(record["result"])
 
     def seconds(self, tasks: Iterable[Task]) -> list[float]:

@@ -38,7 +38,7 @@ def percentile_figure(
     trials
         `Evaluation.trials`.
     scores
-        `Evaluation.scores`: column `sentence` and one column a model.
+        `Evaluation.scores`: column `sentence` and one column per model.
     model_1, model_2
         The two.
     ax

@@ -388,7 +388,7 @@ def rescore(
     if not names:
         raise InputError("there is nothing to tune; give a model, or ask for the length term")
     if LENGTH in scores:
-        raise InputError(f"a model may not go by the name {LENGTH!r}; give its spec")
+        raise InputError(f"a model may not be called {LENGTH!r}; give its spec")
     parts = {split: _candidates(nbest.part(split), scores, measure, options) for split in SPLITS}
     weights = tune(parts["dev"], measure, options.seed)
     rows, tables, test = [], [], {}

@@ -300,7 +300,7 @@ class Search:
             if p not in positions:
                 raise InfeasibleError(
                     f"position {p} is to be changed, but {natural.words[p]!r} of {str(natural)!r} "
-                    "is no word; choose another position"
+                    "is not a word; choose another position"
                 )
         if not positions and edits.fixed:
             raise InfeasibleError(f"every word of {str(natural)!r} is fixed; let one change")

@@ -415,7 +415,7 @@ def parse_floor(text: str) -> Constraint:
     Raises
     ------
     InputError
-        If the text is no floor, or asks for a score per token of a model that has a reduction.
+        If the text is not a floor, or asks for a score per token of a model that has a reduction.
     """
     clean = text.strip()
     model, _, named = clean.rpartition(">=")
@@ -426,7 +426,7 @@ def parse_floor(text: str) -> Constraint:
     value = parsed and _VALUE.fullmatch(parsed["value"].strip())
     if not parsed or not value or not value[0]:
         raise InputError(
-            f"{text!r} is no floor; write MODEL>=VALUE or MODEL>=natural-MARGIN, for example "
+            f"{text!r} is not a floor; write MODEL>=VALUE or MODEL>=natural-MARGIN, for example "
             "contstim:gpt>=natural-5 or contstim:gpt/word>=-6, or plausible or strict"
         )
     natural = value["natural"] is not None
@@ -438,7 +438,7 @@ def parse_floor(text: str) -> Constraint:
         natural and (number > 0 or (value["number"] or "-")[0] != "-")
     ):
         raise InputError(
-            f"{text!r} is no floor: {parsed['value'].strip()!r} is no value; give a number, or "
+            f"{text!r} is not a floor: {parsed['value'].strip()!r} is no value; give a number, or "
             "natural less a margin, such as natural-5"
         )
     name = parsed["model"].strip()

@@ -162,7 +162,7 @@ def synthesize_triplets(
     Returns
     -------
     TripletTable
-        A DataFrame with a row a triplet, columns as :data:`contstim.tables.TRIPLETS`, for
+        A DataFrame with a row per triplet, columns as :data:`contstim.tables.TRIPLETS`, for
         `select_triplets` and `design_trials`; in a notebook what was changed is bold.
 
     Raises

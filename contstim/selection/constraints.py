@@ -367,7 +367,7 @@ def parse_constraints(
     labels
         Labels of the S sentences.
     features
-        A row a sentence, by label (as text, each once): the columns that texts may name.
+        A row per sentence, by label (as text, each once): the columns that texts may name.
         ``sentence`` (the label), ``words``, ``characters`` and ``zipf`` are worked out where they
         are not among them, see :func:`~contstim.text.features.sentence_features`.
 

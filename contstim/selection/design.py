@@ -104,7 +104,7 @@ def design_trials(
     Returns
     -------
     pandas.DataFrame
-        A row a participant and trial, in the order of presentation: ``participant, group, trial,
+        A row per participant and trial, in the order of presentation: ``participant, group, trial,
         condition, sentence_1, sentence_2, model_1, model_2`` as in
         :data:`contstim.tables.CHOICES`, then ``item`` (the same for all who see the same two
         sentences), ``side_1`` (``left`` or ``right``: where sentence 1 is shown) and ``catch``.
@@ -344,7 +344,7 @@ def check_design(trials: pd.DataFrame) -> dict[str, int]:
     Parameters
     ----------
     trials
-        A row a participant and trial, with the columns that :func:`design_trials` returns.
+        A row per participant and trial, with the columns that :func:`design_trials` returns.
 
     Returns
     -------

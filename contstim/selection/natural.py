@@ -37,7 +37,7 @@ def select_natural_pairs(
     Parameters
     ----------
     log_probs
-        Log-probabilities, shape (S, M): a row a sentence (unique labels), a column a model.
+        Log-probabilities, shape (S, M): a row per sentence (unique labels), a column per model.
     per_pair
         Number of sentence pairs for each two models; or, for chosen model pairs only, a mapping
         from (model 1, model 2) to the number.
@@ -68,7 +68,7 @@ def select_natural_pairs(
     Returns
     -------
     pandas.DataFrame
-        One row a pair: ``model_1, model_2, sentence_1, sentence_2`` (labels; sentence 1 is
+        One row per pair: ``model_1, model_2, sentence_1, sentence_2`` (labels; sentence 1 is
         accepted by model 1 and rejected by model 2, sentence 2 the reverse), ``rank_1, rank_2``
         (each sentence's fractional rank under the model that rejects it). In ``.attrs``:
         ``objective`` (sum of both rank columns, as small as possible), ``bound`` (no selection has

@@ -20,15 +20,15 @@ _LONG = ("sentence", "model", "log_prob")
 
 
 def read_scores(path: str | Path) -> pd.DataFrame:
-    """Read log-probabilities, shape (S, M): a row a sentence, a column a model.
+    """Read log-probabilities, shape (S, M): a row per sentence, a column per model.
 
     Parameters
     ----------
     path
         A CSV file (``-``: standard input) or Parquet file, either wide (first column the
-        sentence, one column a model) or long (columns ``sentence``, ``model``, ``log_prob``); or an
-        ``.npz`` of one array a model, with an optional array ``sentence``, failing which sentences
-        are numbered from 0.
+        sentence, one column per model) or long (columns ``sentence``, ``model``, ``log_prob``); or
+        an ``.npz`` of one array per model, with an optional array ``sentence``, failing which
+        sentences are numbered from 0.
 
     Raises
     ------
@@ -53,7 +53,7 @@ def read_scores(path: str | Path) -> pd.DataFrame:
 
 
 def read_features(path: str | Path) -> pd.DataFrame:
-    """Read a table of features: a row a sentence, which the first column holds as text.
+    """Read a table of features: a row per sentence, which the first column holds as text.
 
     Raises
     ------
@@ -192,7 +192,7 @@ def fractional_ranks(log_probs: pd.DataFrame) -> pd.DataFrame:
     Parameters
     ----------
     log_probs
-        Log-probabilities, shape (S, M): a row a sentence, a column a model.
+        Log-probabilities, shape (S, M): a row per sentence, a column per model.
 
     Returns
     -------

@@ -67,7 +67,7 @@ def select_set(
     Parameters
     ----------
     log_probs
-        Log-probabilities, shape (S, M): a row a sentence (unique labels), a column a model.
+        Log-probabilities, shape (S, M): a row per sentence (unique labels), a column per model.
     n
         Number of sentence pairs.
     criterion
@@ -101,7 +101,7 @@ def select_set(
     Returns
     -------
     pandas.DataFrame
-        One row a pair: ``sentence_1, sentence_2`` (labels), ``prefer_1`` and ``prefer_2`` (the
+        One row per pair: ``sentence_1, sentence_2`` (labels), ``prefer_1`` and ``prefer_2`` (the
         models that rank that sentence higher, joined by spaces), ``separated`` (number of model
         pairs), ``least_difference`` (of fractional ranks, over the models) and, for ``log-bf``,
         ``log_bayes_factor`` (the mean over model pairs, nats). In ``.attrs``: ``objective``

@@ -204,7 +204,7 @@ class Vocabulary:
         """Make a vocabulary of words in their natural case, such as a model's own word list.
 
         Capitalised words are allowed first, lower-case ones elsewhere, words without case in
-        both places; `rules` may allow more, and drops what is no word ("--").
+        both places; `rules` may allow more, and drops what is not a word ("--").
 
         Parameters
         ----------

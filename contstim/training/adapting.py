@@ -204,7 +204,7 @@ def adapt(
     Raises
     ------
     InputError
-        If `base` is no masked transformer, there is too little text, or the training diverges.
+        If `base` is not a masked transformer, there is too little text, or the training diverges.
     OutputError
         If `out` is there already or cannot be written.
     """
@@ -236,7 +236,7 @@ def _own(base: str) -> MaskedModel:
     loaded = load_model(spec)
     if not isinstance(loaded, MaskedModel):
         raise InputError(
-            f"{base!r} is no masked transformer; give one with an encoder, such as hf:FOLDER"
+            f"{base!r} is not a masked transformer; give one with an encoder, such as hf:FOLDER"
         )
     source = loaded.checkpoint
     # Loaded weights are shared by all that use them; what is trained must not be.
@@ -342,13 +342,13 @@ def _perplexity(model: MaskedModel, sentences: Sequence[str], step: int) -> tupl
         if step == 0:
             raise
         raise InputError(
-            f"the training has come apart: after {step} steps the network computes no numbers; "
+            f"the training has diverged: after {step} steps the network computes no numbers; "
             "lower the learning rate"
         ) from None
     logs = -totals.score.sum() / np.array([totals.n_tokens.sum(), totals.n_words.sum()])
     if not (logs < _LARGEST_LOG).all():
         raise InputError(
-            f"the training has come apart: after {step} steps the pseudo-perplexity per word is "
+            f"the training has diverged: after {step} steps the pseudo-perplexity per word is "
             f"exp({logs[1]:.0f}); lower the learning rate"
         )
     token, word = np.exp(logs).tolist()

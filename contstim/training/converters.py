@@ -121,9 +121,9 @@ def read_onnx(path: Path) -> OnnxGraph:
     except OSError as error:
         raise ModelFileError(f"cannot read {str(path)!r}: {error.strerror}") from error
     except DecodeError as error:
-        raise ModelFileError(f"{str(path)!r} is no ONNX file, or is damaged") from error
+        raise ModelFileError(f"{str(path)!r} is not an ONNX file, or is damaged") from error
     if not graph.initializer:
-        raise ModelFileError(f"{str(path)!r} is no ONNX file, or is damaged")
+        raise ModelFileError(f"{str(path)!r} is not an ONNX file, or is damaged")
     for weight in graph.initializer:
         if weight.data_location == onnx.TensorProto.EXTERNAL:
             raise ModelFileError(

@@ -35,7 +35,7 @@ from contstim.training.descent import BestWeights, descend
 from contstim.training.options import TrainingOptions
 from contstim.training.text import TokenCorpus, TrainingText, read_text
 
-#: A line of more tokens than this is no sentence, and would take memory without bound.
+#: A line of more tokens than this is not a sentence, and would take memory without bound.
 _LONGEST = 2000
 _MOST_REPEATS = 10_000  # of a text in a pass
 _MOST_WEIGHTS = 10**9  # of a network: 16 GB in training
@@ -445,7 +445,7 @@ class _Training:
         if not self.best.weights:
             self.state.unlink(missing_ok=True)  # nothing to go on from
             raise InputError(
-                "the training has come apart: at no evaluation was the held-out perplexity finite; "
+                "the training has diverged: at no evaluation was the held-out perplexity finite; "
                 "lower the learning rate"
             )
         trainer.network.load(self.best.weights)

@@ -122,7 +122,7 @@ def word_table(model: SentenceModel, events: pd.DataFrame, metrics: Sequence[str
     Returns
     -------
     DataFrame
-        `model, metric, set, word, n, log_frequency, log_prob, n_tokens`: one row a word of a set,
+        `model, metric, set, word, n, log_frequency, log_prob, n_tokens`: one row per word of a set,
         `n` how often it occurs there, `log_frequency` the natural logarithm of its relative
         frequency in English.
     """

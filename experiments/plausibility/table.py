@@ -1,4 +1,4 @@
-"""Controversiality against plausibility: one row a pair of models and floor.
+"""Controversiality against plausibility: one row per pair of models and floor.
 
 Usage: python experiments/plausibility/table.py [--floor-model contstim:gpt] FLOOR=TRIPLETS.csv ...
            [--sentences sentences.csv] [--figure plausibility.svg]
@@ -65,7 +65,7 @@ def main() -> None:
 
 
 def draw(table: pd.DataFrame, path: Path) -> None:
-    """Draw controversiality against plausibility, a line a pair of models."""
+    """Draw controversiality against plausibility, a line per pair of models."""
     import matplotlib.pyplot as plt
 
     figure, ax = plt.subplots(figsize=(6, 4), layout="constrained")

@@ -99,7 +99,9 @@ def test_more_trials_are_advised_where_they_help_and_more_people_where_not():
 
 
 def test_what_makes_no_sense_is_refused():
-    with pytest.raises(InputError, match=r"1 model cannot be told from others; give two or more"):
+    with pytest.raises(
+        InputError, match=r"1 model cannot be compared with others; give two or more"
+    ):
         verdicts(np.zeros(3, dtype=int), np.zeros((3, 1)), ["a"], Stopping())
     with pytest.raises(InputError, match=r"there are no answers; wait for some"):
         verdicts(np.zeros(0, dtype=int), np.zeros((0, 2)), ["a", "b"], Stopping())

@@ -220,7 +220,7 @@ def test_places_that_are_no_folders(fail, argv: list[str]) -> None:
     )
     for out in ("s.txt", "dangling"):
         assert fail(*argv, "--out", out) == (
-            f"cannot write into {out}: it is no folder; give another"
+            f"cannot write into {out}: it is not a folder; give another"
         )
     assert fail(*argv, "--out", "loop/x") == (
         "cannot write loop/x: Too many levels of symbolic links; choose another output"
@@ -235,7 +235,7 @@ def test_a_loop_as_the_folder_of_a_study(fail) -> None:
 def test_models_do_not_replace_a_device(fail) -> None:
     os.mkfifo("pipe")
     train = ["models", "train", "ngram", "text.txt", "--out", "pipe"]
-    assert fail(*train) == "cannot write pipe: it is no file; give a file name"
+    assert fail(*train) == "cannot write pipe: it is not a file; give a file name"
 
 
 def test_triplets_that_cannot_be_written_leave_no_settings(fail) -> None:

@@ -111,6 +111,6 @@ def test_bad_input_is_one_line(bert: Path, text: Path, cola: Path, tmp_path: Pat
     distill = ["models", "distill", "contstim:bigram", "--text", text, "--out", out]
     assert "'contstim:bigram' has no encoder to start from" in _fails(capsys, *distill)
     assert _fails(capsys, "score", "--model", f"student:{bert}", text).startswith(
-        f"'{bert}' is no folder of a student"
+        f"'{bert}' is not a folder of a student"
     )
     assert not out.exists()

@@ -84,4 +84,4 @@ def test_bad_lists(
 def test_an_output_that_is_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = _lists(tmp_path / "n.jsonl")
     assert main(["rescore", str(path), *MODEL, "--out", str(path)]) == 2
-    assert "it is no folder; give another" in capsys.readouterr().err
+    assert "it is not a folder; give another" in capsys.readouterr().err

@@ -208,11 +208,11 @@ def test_votes_are_read_as_choices_say() -> None:
             "there is no score of 'one 4'; score all sentences of the study",
         ),
         (table, pd.concat([scores, scores[:1]]), "'one 1' has two rows of scores; keep one"),
-        (table, scores[[]], "the scores are of no model; give those of one or more"),
+        (table, scores[[]], "the scores name no model; give those of at least one"),
         (
             table.assign(rating=0.0),
             scores,
-            "nobody preferred a sentence but in catch trials; there is no vote",
+            "the only preferences are in catch trials; there are no votes to count",
         ),
     ):
         with pytest.raises(InputError) as caught:

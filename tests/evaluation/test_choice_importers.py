@@ -220,7 +220,9 @@ def test_jspsych_sides_in_any_spelling_or_refused(name):
     for odd in ("left", "2", 2, ""):
         with pytest.raises(InputError) as caught:
             read_choices(frame.assign(**{name: [None, "no", odd]}), "jspsych")
-        assert str(caught.value) == f"{name} {odd!r} is no side (row 3); it must be true or false"
+        assert (
+            str(caught.value) == f"{name} {odd!r} is not a side (row 3); it must be true or false"
+        )
 
 
 def test_jspsych_sides_are_given_once():

@@ -22,7 +22,7 @@ SIDES = {"ann": ["left", "right"], "ben": ["right", "right"]}
 
 
 def trials() -> pd.DataFrame:
-    """Return what happened, a row a trial: who, both sentences, where, and what was chosen."""
+    """Return what happened, a row per trial: who, both sentences, where, and what was chosen."""
     rows = [
         (who, k + 1, *PAIRS[k], SIDES[who][k], CHOSEN[who][k], 900 + k)
         for who in CHOSEN
@@ -234,7 +234,7 @@ def test_what_was_taken_for_what_is_said() -> None:
         (
             lambda: gorilla().assign(SideA="up"),
             {},
-            "SideA 'up' is no side (rows 1, 2, 3 and 4); it must be left or right, or 1 or 2",
+            "SideA 'up' is not a side (rows 1, 2, 3 and 4); it must be left or right, or 1 or 2",
         ),
         (
             lambda: pd.DataFrame({"ResponseId": ["R_1"], "Q1": ["Good one."]}),

@@ -79,7 +79,7 @@ def test_choices_of_one_side_alone_are_refused():
     with pytest.raises(InputError) as caught:
         fit_bradley_terry(one)
     assert str(caught.value) == (
-        "every choice is of the same side of its pair; the mixed model needs both"
+        "every choice is for the same side of its pair; the mixed model needs both"
     )
 
 

@@ -174,7 +174,7 @@ def test_refusals(design, options, message):
     assert str(caught.value) == message
     with pytest.raises(InputError) as caught:
         recovery({"mine": 5}, scores(models=1))
-    assert str(caught.value) == "1 model cannot be told from others; give two or more"
+    assert str(caught.value) == "1 model cannot be compared with others; give two or more"
     with pytest.raises(InputError) as caught:
         recovery({}, scores())
     assert str(caught.value) == "no design is given; name one or more"
@@ -218,10 +218,10 @@ def test_the_command(tmp_path, capsys):
     assert len(pd.read_csv(matrix)) == 3 * 6
     assert "trials of all participants together" in figure.read_text("utf-8")
     for options, message in (
-        ([*many, "--groups", "5"], "--groups is of no use with --scores; leave it out"),
+        ([*many, "--groups", "5"], "--groups has no effect with --scores; leave it out"),
         (
             [*argv[:3], "--compare", "contstim:bigram", "contstim:trigram", "--random", "5"],
-            "--random is of no use with --compare; leave it out",
+            "--random has no effect with --compare; leave it out",
         ),
         (
             [*argv, "--compare", "contstim:bigram", "contstim:trigram"],
@@ -237,7 +237,7 @@ def test_the_command(tmp_path, capsys):
         ),
         (
             [*many, "--figure", "x.gif"],
-            "--figure x.gif is no .svg, .pdf or .png; choose one of these",
+            "--figure x.gif does not end in .svg, .pdf or .png; choose one of these",
         ),
     ):
         assert main(options) == 2
@@ -246,7 +246,7 @@ def test_the_command(tmp_path, capsys):
     frame[["m0"]].to_csv(one, index_label="sentence")
     assert main([*argv, "--scores", str(one)]) == 2
     assert capsys.readouterr().err == (
-        "contstim: 1 model cannot be told from others; give two or more\n"
+        "contstim: 1 model cannot be compared with others; give two or more\n"
     )
 
 

@@ -93,7 +93,7 @@ def test_a_table_of_other_columns_changes_nothing(study: Study, tmp_path: Path) 
     before = (study.folder / "trials.csv").read_bytes()
     table = make_trials(participants=3)
     table.assign(mine=1).to_csv(tmp_path / "more.csv", index=False)
-    with pytest.raises(InputError, match=r"have not the same columns \(mine\); make them so$"):
+    with pytest.raises(InputError, match=r"do not have the same columns \(mine\); make them so$"):
         extend_study(study, tmp_path / "more.csv")
     assert (study.folder / "trials.csv").read_bytes() == before
 
@@ -255,8 +255,8 @@ def test_reasons_that_no_file_holds_are_refused_in_python_too(study: Study, plac
         session = play(store, "A", n=1)
     given = {session: "asked"} if place == "why" else {"a\udcff": "asked"}
     given = dict.fromkeys(given, "why\udcff") if place == "why" else given
-    with pytest.raises(InputError, match=r"is no text; give letters and signs"):
+    with pytest.raises(InputError, match=r"is not text; give letters and signs"):
         release_sessions(study, given)
-    with pytest.raises(InputError, match=r"is no text; give letters and signs"):
+    with pytest.raises(InputError, match=r"is not text; give letters and signs"):
         forget_participant(study, session, "\udcff")
     assert read_collected(study).sessions["released"].tolist() == [""]

@@ -140,6 +140,6 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     ScoreCache(tmp_path).totals(model, ["a b"])
     (path,) = tmp_path.rglob("*.json")
     path.write_text(path.read_text("utf-8")[:-20], "utf-8")
-    with pytest.raises(InputError, match="is no file of scores") as error:
+    with pytest.raises(InputError, match="is not a file of scores") as error:
         ScoreCache(tmp_path).read(model_identity(model))
     assert str(path) in str(error.value)

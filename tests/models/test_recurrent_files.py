@@ -71,7 +71,9 @@ def test_a_truncated_file_is_refused_in_one_line(tmp_path):
     data = whole.read_bytes()
     for length in (0, 1, 7, 8, 9, 100, len(data) // 2, len(data) - 1):
         part.write_bytes(data[:length])
-        with pytest.raises(ModelFileError, match="is damaged or is no recurrent network") as caught:
+        with pytest.raises(
+            ModelFileError, match="is damaged or is not a recurrent network"
+        ) as caught:
             load_network(part)
         assert "\n" not in str(caught.value)
 
@@ -88,7 +90,7 @@ def test_a_truncated_file_is_refused_in_one_line(tmp_path):
 def test_a_foreign_file_is_refused_in_one_line(tmp_path, content):
     path = tmp_path / "foreign"
     path.write_bytes(content)
-    with pytest.raises(ModelFileError, match="is damaged or is no recurrent network") as caught:
+    with pytest.raises(ModelFileError, match="is damaged or is not a recurrent network") as caught:
         load_network(path)
     assert "\n" not in str(caught.value)
 
@@ -103,14 +105,14 @@ def test_files_of_another_kind_version_or_shape_are_refused(tmp_path):
         with pytest.raises(ModelFileError, match=message):
             load_network(path)
 
-    expect("is no recurrent network of contstim; choose a file", format="other")
+    expect("is not a recurrent network of contstim; choose a file", format="other")
     expect("has format version 99, this contstim reads version 1", version=99)
     expect("its record is damaged", config={"cell": "gru"})
     expect("its record is damaged", config={"size": 3})
     expect("its record is damaged", vocabulary=["a", "a"])
     expect("weights 'embedding' are missing or of a wrong shape", vocabulary=["a", "b"])
     write_tensors(path, tensors, [])
-    with pytest.raises(ModelFileError, match="is no recurrent network"):
+    with pytest.raises(ModelFileError, match="is not a recurrent network"):
         load_network(path)
     with pytest.raises(ModelFileError, match="there is no model file"):
         load_network(tmp_path / "none")

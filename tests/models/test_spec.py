@@ -55,7 +55,7 @@ def test_a_name_that_is_no_text_is_refused() -> None:
     # What Python makes of a command line's byte that is no UTF-8.
     with pytest.raises(SpecError) as error:
         ModelSpec.parse("ngram:\udcff.arpa")
-    assert str(error.value) == ("'ngram:\\udcff.arpa' is no UTF-8 text; rename the file it names")
+    assert str(error.value) == ("'ngram:\\udcff.arpa' is not UTF-8 text; rename the file it names")
 
 
 def test_a_location_may_begin_with_the_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -381,7 +381,7 @@ def test_bad_input_is_one_line(
     assert "not both" in capsys.readouterr().err
     (tmp_path / "file").write_text("x", "utf-8")
     assert main(["run", file, "--out", str(tmp_path / "file")]) == 2
-    assert "it is no folder; give another" in capsys.readouterr().err
+    assert "it is not a folder; give another" in capsys.readouterr().err
     for shard in ("3", "0/2", "3/2", "a/b"):
         with pytest.raises(SystemExit) as stop:
             main(["run", file, "--shard", shard])

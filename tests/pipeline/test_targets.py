@@ -230,7 +230,8 @@ def _check_models(row: Triplet, models: list[SentenceModel]) -> None:
         ),
         (
             {"floors": ("contstim:gpt",)},
-            "'contstim:gpt' is no floor; write MODEL>=VALUE or MODEL>=natural-MARGIN, for example "
+            "'contstim:gpt' is not a floor; write MODEL>=VALUE or "
+            "MODEL>=natural-MARGIN, for example "
             "contstim:gpt>=natural-5 or contstim:gpt/word>=-6, or plausible or strict",
         ),
         (
@@ -348,7 +349,7 @@ SENTENCE = "The dog saw the cat."
         ),
         (
             ["--model", MODELS[0]],
-            "say which models: --pair SPEC_1 SPEC_2 for triplets, --reject SPEC --accept SPEC, or "
+            "name the models: --pair SPEC_1 SPEC_2 for triplets, --reject SPEC --accept SPEC, or "
             "--target with --model",
         ),
         (

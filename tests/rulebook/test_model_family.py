@@ -88,7 +88,7 @@ def test_a_package_that_cannot_be_imported(
     (tmp_path / "text.txt").write_text("A dog.\n", "utf-8")
     assert main(["score", "--model", "length:1", str(tmp_path / "text.txt")]) == 2
     assert capsys.readouterr().err == (
-        "contstim: the package word-lengths, which brings the model family 'length', cannot be "
+        "contstim: the package word-lengths, which provides the model family 'length', cannot be "
         "imported (ModuleNotFoundError: No module named 'numpy_that_is_not_there'); repair or "
         "uninstall it\n"
     )

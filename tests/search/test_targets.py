@@ -208,22 +208,24 @@ def test_floors_as_text(text: str, floor: Floor) -> None:
     [
         (
             "contstim:gpt",
-            "'contstim:gpt' is no floor; write MODEL>=VALUE or MODEL>=natural-MARGIN, for example "
+            "'contstim:gpt' is not a floor; write MODEL>=VALUE or "
+            "MODEL>=natural-MARGIN, for example "
             "contstim:gpt>=natural-5 or contstim:gpt/word>=-6, or plausible or strict",
         ),
         (
             "contstim:gpt>=natural+5",
-            "'contstim:gpt>=natural+5' is no floor: 'natural+5' is no value; give a number, or "
+            "'contstim:gpt>=natural+5' is not a floor: 'natural+5' is no value; give a number, or "
             "natural less a margin, such as natural-5",
         ),
         (
             "contstim:gpt>=5.5.5",
-            "'contstim:gpt>=5.5.5' is no floor: '5.5.5' is no value; give a number, or natural "
+            "'contstim:gpt>=5.5.5' is not a floor: '5.5.5' is no value; give a number, or natural "
             "less a margin, such as natural-5",
         ),
         (
             "contstim:gpt>=naturally",
-            "'contstim:gpt>=naturally' is no floor; write MODEL>=VALUE or MODEL>=natural-MARGIN, "
+            "'contstim:gpt>=naturally' is not a floor; write MODEL>=VALUE or "
+            "MODEL>=natural-MARGIN, "
             "for example contstim:gpt>=natural-5 or contstim:gpt/word>=-6, or plausible or strict",
         ),
         (

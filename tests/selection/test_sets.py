@@ -496,7 +496,7 @@ def test_the_command_with_constraints_triplets_and_people(tmp_path, capsys):
     )
     assert main([*argv, "--candidates", "both"]) == 2
     assert capsys.readouterr().err == (
-        "contstim: --candidates both is of no use without --triplets; add it\n"
+        "contstim: --candidates both has no effect without --triplets; add it\n"
     )
     assert main([*argv, "--constraint", "linear:words:1000"]) == 2
     err = capsys.readouterr().err

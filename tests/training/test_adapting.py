@@ -97,7 +97,7 @@ def test_a_pass_sees_every_sentence_once_in_batches_of_one_length(base: Path) ->
 
 def test_what_cannot_be_adapted(base: Path, tmp_path: Path) -> None:
     out = tmp_path / "adapted"
-    with pytest.raises(InputError, match="'contstim:trigram' is no masked transformer"):
+    with pytest.raises(InputError, match="'contstim:trigram' is not a masked transformer"):
         adapt("contstim:trigram", DOMAIN, out, other=OTHER)
     with pytest.raises(InputError, match="no sentence to train on"):
         adapt(str(base), ["the dog " * 40], out, other=OTHER, domain=DEV)

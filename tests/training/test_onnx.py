@@ -61,8 +61,8 @@ def test_what_is_not_there_is_named(file: Path) -> None:
 
 def test_files_that_cannot_be_read(file: Path) -> None:
     data = file.read_bytes()
-    damaged = f"'{file}' is no ONNX file, or is damaged"
-    for content in (data[: len(data) // 2], b"", b"\xff" * 20, b"some text that is no model"):
+    damaged = f"'{file}' is not an ONNX file, or is damaged"
+    for content in (data[: len(data) // 2], b"", b"\xff" * 20, b"some text that is not a model"):
         file.write_bytes(content)
         with pytest.raises(ModelFileError) as error:
             read_onnx(file)

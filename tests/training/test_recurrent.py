@@ -460,7 +460,7 @@ def test_a_training_that_comes_apart(tmp_path, monkeypatch, value):
     with pytest.raises(InputError) as refused:
         train(tmp_path, [text])
     assert str(refused.value) == (
-        "the training has come apart: at no evaluation was the held-out perplexity finite; "
+        "the training has diverged: at no evaluation was the held-out perplexity finite; "
         "lower the learning rate"
     )
     assert list(tmp_path.iterdir()) == [text]

@@ -1,6 +1,6 @@
 """Readers of human data: raw files in, the choices table out, nothing prepared by hand.
 
-The formats that are known by name, any CSV with one row a trial through a mapping of its columns,
+The formats that are known by name, any CSV with one row per trial through a mapping of its columns,
 and the last steps that all of them share.
 """
 
@@ -167,7 +167,7 @@ def read_choices(
 
 
 def read_mapped(source: str | Path | pd.DataFrame, mapping: ColumnMapping) -> HumanData:
-    """Read human choices from any file or table with one row a trial, as `mapping` says.
+    """Read human choices from any file or table with one row per trial, as `mapping` says.
 
     Raises
     ------

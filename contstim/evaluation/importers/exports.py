@@ -252,7 +252,7 @@ def _rows_of_pcibex(lines: list[str], name: str) -> pd.DataFrame:
 def _rows_of_questions(
     raw: pd.DataFrame, trials: str | Path | pd.DataFrame | None
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return an export of Qualtrics, a row a person, as a row a person and question.
+    """Return an export of Qualtrics, a row per person, as a row per person and question.
 
     What is left out comes with it: previews, tests and sessions that were not finished.
     """
@@ -373,8 +373,8 @@ def _left_is_first(data: pd.DataFrame, taken: dict[str, str]) -> pd.Series | Non
             bad = first.isna()
             what = "true or false" if _is_turned(taken["side"]) else "left or right, or 1 or 2"
             raise InputError(
-                f"{taken['side']} {data.loc[bad, 'side'].iloc[0]!r} is no side ({name_rows(bad)}); "
-                f"it must be {what}"
+                f"{taken['side']} {data.loc[bad, 'side'].iloc[0]!r} is not a side "
+                f"({name_rows(bad)}); it must be {what}"
             )
         return first.astype(bool)
     if "left" in data and "sentence_1" not in data:

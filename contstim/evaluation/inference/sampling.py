@@ -2,9 +2,9 @@
 
 A study's claim is about people and sentences like those at hand, so both are a sample, crossed:
 every participant judged several pairs and most pairs were judged by several participants. What is
-averaged is written as one number a choice (a *cell*: this participant, this pair); the mean weighs
-participants alike. Its variance has a part from participants, one from pairs, and one from what is
-left, and no bootstrap is needed to find them.
+averaged is written as one number per choice (a *cell*: this participant, this pair); the mean
+weighs participants alike. Its variance has a part from participants, one from pairs, and one from
+what is left, and no bootstrap is needed to find them.
 
 Measures that are no plain means over trials, such as the signed-rank cosine, enter by the
 influence of each trial (the infinitesimal jackknife, Jaeckel 1972): numbers whose mean is the

@@ -13,7 +13,7 @@ from contstim.evaluation.ceilings import Ceiling
 from contstim.evaluation.subset import Subset
 
 #: From how often each of k pairs counts in B resamples, (B, k), to values of n participants,
-#: (B, n), one array a model.
+#: (B, n), one array per model.
 Resampled = Callable[[FloatArray], Iterator[FloatArray]]
 
 

@@ -240,6 +240,6 @@ def _check_indices(source: Source, options: Mapping[str, Any], what: str) -> Non
         for file in files.values():
             if not isinstance(file, str) or file in {"", "..", "."} or re.search(r"[/\\]", file):
                 raise ModelFileError(
-                    f"cannot load {what}: {index} names {file!r}, which is no file of the "
+                    f"cannot load {what}: {index} names {file!r}, which is not a file of the "
                     "checkpoint's folder; use a checkpoint that is not damaged"
                 )

@@ -40,7 +40,8 @@ def read_record(folder: Path, kind: str) -> dict[str, Any]:
         record = json_value((folder / RECORD).read_text("utf-8"))
     except OSError as error:
         raise ModelFileError(
-            f"{str(folder)!r} is no folder of a {kind} ({RECORD}: {error.strerror}); check the path"
+            f"{str(folder)!r} is not a folder of a {kind} ({RECORD}: {error.strerror}); "
+            "check the path"
         ) from None
     except ValueError as error:
         raise ModelFileError(

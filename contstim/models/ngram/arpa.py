@@ -244,7 +244,7 @@ class _Lookup:
         places = np.searchsorted(self.hashes, distinct)
         places[places == len(self.hashes)] = 0
         if (self.hashes[places] != distinct).any():
-            raise ModelFileError(f"{block.name} hold a word that is no unigram")
+            raise ModelFileError(f"{block.name} hold a word that is not a unigram")
         ids: IntArray = self.places[places][np.cumsum(new) - 1]
         return ids
 

@@ -355,7 +355,7 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any], str]:
         record = json_value(tensors.pop("record").numpy().tobytes().decode())
     except (SafetensorError, KeyError, ValueError) as error:
         raise ModelFileError(
-            f"{str(path)!r} is damaged or is no recurrent network of contstim; "
+            f"{str(path)!r} is damaged or is not a recurrent network of contstim; "
             "copy it again, or train one with `contstim models train`"
         ) from error
     return tensors, record, digest(data)
@@ -404,7 +404,7 @@ def load_network(path: Path) -> tuple[RecurrentNetwork, dict[str, Any], str]:
         If the file is missing, truncated, or of another kind or version.
     """
     tensors, record, digest = read_tensors(path)
-    foreign = f"{str(path)!r} is no recurrent network of contstim"
+    foreign = f"{str(path)!r} is not a recurrent network of contstim"
     if not isinstance(record, dict) or record.get("format") != _FORMAT:
         raise ModelFileError(f"{foreign}; choose a file that `contstim models train` wrote")
     if record.get("version") != _VERSION:

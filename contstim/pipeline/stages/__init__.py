@@ -270,7 +270,7 @@ class Run:
 
     @property
     def log_probs(self) -> pd.DataFrame:
-        """Log-probabilities, nats: a row a sentence, a column a model; NaN where not there."""
+        """Log-probabilities, nats: a row per sentence, a column per model; NaN where not there."""
         columns = {
             model.name: pd.Series(
                 {s: row.score for s, row in self.scores(given).items()}, dtype="float64"

@@ -50,7 +50,7 @@ class _Grams(NamedTuple):
     states
         The states that they begin in and that they lead to, two arrays.
     log_probs
-        Nats, one column a model.
+        Nats, one column per model.
     suffixes, shorter
         The n-grams without their first words, one order down, and the states that those begin in.
     first

@@ -130,7 +130,7 @@ def test_an_index_names_files_of_its_folder_alone(folder: Path, file: Any) -> No
     index = {"metadata": {}, "weight_map": {"bert.embeddings.word_embeddings.weight": file}}
     (folder / WEIGHTS_INDEX).write_text(json.dumps(index), "utf-8")
     assert _refusal(folder) == (
-        f"cannot load '{folder}': {WEIGHTS_INDEX} names {file!r}, which is no file of the "
+        f"cannot load '{folder}': {WEIGHTS_INDEX} names {file!r}, which is not a file of the "
         "checkpoint's folder; use a checkpoint that is not damaged"
     )
 

@@ -141,8 +141,8 @@ def test_damaged_folders_are_named(student: Path, bert: Path, tmp_path: Path) ->
         assert message in str(error.value)
         assert "\n" not in str(error.value)
 
-    fails(tmp_path / "none", "is no folder of a student")
-    fails(bert, "is no folder of a student")
+    fails(tmp_path / "none", "is not a folder of a student")
+    fails(bert, "is not a folder of a student")
     with pytest.raises(ModelFileError, match="holds a student, not a classifier"):
         load_model(f"classifier:{student}")
     copy = tmp_path / "copy"

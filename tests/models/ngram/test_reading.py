@@ -100,7 +100,7 @@ def test_truncated_files_are_refused(tmp_path: Path, share: float, name: str) ->
     [
         ("ngram 2=", "ngram 2=9", "the header promises 9"),
         ("\\data\\", "data", "is not an n-gram model"),
-        ("dog </s>", "dog </s", "hold a word that is no unigram"),
+        ("dog </s>", "dog </s", "hold a word that is not a unigram"),
         ("\n\\end\\", "", "truncated"),
         ("\n\\end\\", "\n\\en", "lacks its last line"),
         ("\tbee\t", "\tcat\t", "list a word twice"),
