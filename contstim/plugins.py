@@ -100,6 +100,10 @@ class Registry(Collection[str], Generic[_Thing]):
             return ""
         return f"{entry.dist.name} {entry.dist.version}"
 
+    def packages(self, name: str) -> tuple[str, ...]:
+        """Return the name of the package that brings the thing called `name`, if one does."""
+        return tuple(self.package(name).split(" ")[:1]) if self.package(name) else ()
+
     def _entries(self) -> dict[str, EntryPoint]:
         return {entry.name: entry for entry in entry_points(group=self.group)}
 

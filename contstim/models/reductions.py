@@ -9,13 +9,13 @@ shares still sum to the score. Perplexity has no such shares, and falls as sente
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from contstim.arrays import BoolArray, FloatArray, IntArray
-from contstim.errors import InputError, UnknownNameError, require_known
+from contstim.arrays import BoolArray, FloatArray
+from contstim.errors import InputError, require_known
 from contstim.models import ModelSpec
 from contstim.models.base import (
     Event,
@@ -27,56 +27,76 @@ from contstim.models.base import (
     as_sentences,
     package_names,
 )
+from contstim.plugins import Registry
 from contstim.text import Sentence, WordList
 
-#: Names of the reductions and what each computes.
-REDUCTIONS = {
-    "sum": "LP, the log-probability",
-    "mean": "MeanLP = LP / T",
-    "pen": "PenLP = LP / ((5 + T) / (5 + 1))^0.8",
-    "slor": "SLOR = (LP - sum of the units' unigram log-probabilities) / T",
-    "ppl": "perplexity = exp(-LP / T)",
-}
 
+@dataclass(frozen=True)
+class Reduction:
+    """How the scored units of a sentence become one number: ``curve(factor(T) LP)``.
 
-def reduction_factor(name: str, n_tokens: IntArray) -> FloatArray:
-    """Return the factor by which reduction `name` multiplies LP (for ``slor``, what is left of it).
-
-    Parameters
+    Attributes
     ----------
-    name
-        One of `REDUCTIONS`.
-    n_tokens
-        T of each sentence, shape (S,).
-
-    Raises
-    ------
-    UnknownNameError
-        If there is no such reduction, or if it is no factor of LP (``ppl``).
+    formula
+        What it computes, in one line.
+    factor
+        From the numbers T of scored units, shape (S,), float64, to what LP is multiplied by, shape
+        (S,): at most 1, and no more for a longer sentence.
+    kind
+        From what the model's scores are to what the reduction makes of them.
+    above_unigram
+        Whether what the words' frequencies explain is taken off LP first.
+    curve
+        A function applied to the product, shape (S,), and its derivative; of a score on a curve
+        words have no share, and `kind` says so. None: the product is the score.
     """
-    lengths = np.asarray(n_tokens, dtype=np.float64)
-    if name == "sum":
-        return np.ones_like(lengths)
-    if name in ("mean", "slor"):
-        return 1.0 / lengths
-    if name == "pen":
-        return np.asarray((6.0 / (5.0 + lengths)) ** 0.8)
-    raise UnknownNameError.among("reduction", name, set(REDUCTIONS) - {"ppl"})
+
+    formula: str
+    factor: Callable[[FloatArray], FloatArray]
+    kind: Callable[[ScoreKind], ScoreKind]
+    above_unigram: bool = False
+    curve: tuple[Callable[[FloatArray], FloatArray], Callable[[FloatArray], FloatArray]] | None = (
+        None
+    )
 
 
-def reduced_kind(kind: ScoreKind, name: str) -> ScoreKind:
-    """Return what reduction `name` makes of a log-probability."""
-    if name == "ppl":
-        return ScoreKind("perplexity", "perplexity", math.inf, False, False, False)
-    names = {
-        "mean": ("mean log-probability", "nats a token", kind.highest),
-        "slor": ("SLOR", "nats a token", math.inf),
-        "pen": ("length-penalised log-probability", "nats, length-penalised", kind.highest),
-    }
-    if name not in names:
-        return kind
-    named, unit, highest = names[name]
-    return replace(kind, name=named, unit=unit, highest=highest)
+def _a_token(lengths: FloatArray) -> FloatArray:
+    return 1.0 / lengths
+
+
+#: The reductions by name.
+REDUCTIONS = Registry[Reduction](
+    "reduction",
+    "contstim.reductions",
+    {
+        "sum": Reduction("LP, the log-probability", np.ones_like, lambda kind: kind),
+        "mean": Reduction(
+            "MeanLP = LP / T",
+            _a_token,
+            lambda kind: replace(kind, name="mean log-probability", unit="nats a token"),
+        ),
+        "pen": Reduction(
+            "PenLP = LP / ((5 + T) / (5 + 1))^0.8",
+            lambda lengths: (6.0 / (5.0 + lengths)) ** 0.8,
+            lambda kind: replace(
+                kind, name="length-penalised log-probability", unit="nats, length-penalised"
+            ),
+        ),
+        "slor": Reduction(
+            "SLOR = (LP - sum of the units' unigram log-probabilities) / T",
+            _a_token,
+            lambda kind: replace(kind, name="SLOR", unit="nats a token", highest=math.inf),
+            above_unigram=True,
+        ),
+        "ppl": Reduction(
+            "perplexity = exp(-LP / T)",
+            _a_token,
+            lambda kind: ScoreKind("perplexity", "perplexity", math.inf, False, False, False),
+            curve=(lambda mean: np.exp(-mean), lambda mean: -np.exp(-mean)),
+        ),
+    },
+    Reduction,
+)
 
 
 class ReducedModel(SentenceModel):
@@ -103,8 +123,8 @@ class ReducedModel(SentenceModel):
         unigram: SentenceModel | None = None,
     ) -> None:
         super().__init__(spec)
-        require_known("reduction", name, REDUCTIONS)
-        if (name == "slor") != (unigram is not None):
+        self.reduction = REDUCTIONS[name]
+        if self.reduction.above_unigram != (unigram is not None):
             raise InputError(
                 f"reduction {name!r} got the unigram model {unigram!r}; slor needs one, and the "
                 "others take none"
@@ -116,7 +136,7 @@ class ReducedModel(SentenceModel):
     @property
     def event(self) -> Event:
         """The inner model's event, with this reduction and, for SLOR, its unigram model."""
-        name = self.name if self.unigram is None else f"slor over {self.unigram.spec}"
+        name = self.name if self.unigram is None else f"{self.name} over {self.unigram.spec}"
         return replace(self.model.event, reduction=name)
 
     @property
@@ -128,15 +148,16 @@ class ReducedModel(SentenceModel):
 
     @property
     def packages(self) -> tuple[str, ...]:
-        """Those of the inner model and of the unigram model."""
+        """Those of the models, and the one that brings the reduction."""
         models = [self.model] if self.unigram is None else [self.model, self.unigram]
-        return tuple(name for model in models for name in package_names(model))
+        names = [name for model in models for name in package_names(model)]
+        return (*names, *REDUCTIONS.packages(self.name))
 
     @property
     def resolution(self) -> float:
-        """The resolutions of the models: factors are at most 1. For ``ppl``, infinite."""
-        if self.name == "ppl":
-            return float("inf")
+        """The resolutions of the models: factors are at most 1. On a curve, infinite."""
+        if self.reduction.curve is not None:
+            return math.inf
         return self.model.resolution + (0.0 if self.unigram is None else self.unigram.resolution)
 
     @property
@@ -147,7 +168,7 @@ class ReducedModel(SentenceModel):
     @property
     def kind(self) -> ScoreKind:
         """What the reduction makes of the inner model's score."""
-        return reduced_kind(self.model.kind, self.name)
+        return self.reduction.kind(self.model.kind)
 
     def knows(self, words: Sequence[str]) -> BoolArray:
         """Return which words all models involved know; shape (V,)."""
@@ -162,19 +183,18 @@ class ReducedModel(SentenceModel):
         Raises
         ------
         InputError
-            For ``ppl``, of which units have no share; else as the inner model does.
+            For a score on a curve, of which units have no share; else as the inner model does.
         """
-        if self.name == "ppl":
+        if self.reduction.curve is not None:
             raise InputError(
-                f"{self.spec!r} is a perplexity, of which words have no share; ask for another "
-                "reduction or for sentence scores"
+                f"{self.spec!r} is a {self.kind.name}, of which words have no share; ask for "
+                "another reduction or for sentence scores"
             )
         inner = self.model.parts(sentences)
         if self.unigram is not None:
             words = self.unigram.score_words(sentences)
             inner = [_above_unigram(p, u) for p, u in zip(inner, words, strict=True)]
-        lengths = np.array([len(p.log_probs) for p in inner], dtype=np.int64)
-        factors = reduction_factor(self.name, lengths)
+        factors = self.reduction.factor(np.array([float(len(p.log_probs)) for p in inner]))
         return [
             replace(p, log_probs=p.log_probs * f, stderr=p.stderr * float(f))
             for p, f in zip(inner, factors, strict=True)
@@ -183,7 +203,7 @@ class ReducedModel(SentenceModel):
     def score_words(self, sentences: Sequence[str]) -> list[FloatArray]:
         """Return S arrays (W,) that sum to the score of each sentence; NaN where the model's are.
 
-        Raises `InputError` for ``ppl``, of which words have no share.
+        Raises `InputError` for a score on a curve, of which words have no share.
         """
         words = super().score_words(sentences)
         for values, inner in zip(words, self.model.score_words(sentences), strict=True):
@@ -195,22 +215,24 @@ class ReducedModel(SentenceModel):
         if self.unigram is not None:
             return super().totals(sentences)
         inner = _counted(self.model, sentences)
-        if self.name == "ppl":
-            values = np.exp(-inner.score / inner.n_tokens)
-            # First order: the derivative of exp(-LP / T) is the value over T.
-            return replace(inner, score=values, stderr=inner.stderr * values / inner.n_tokens)
-        factors = reduction_factor(self.name, inner.n_tokens)
-        return replace(inner, score=inner.score * factors, stderr=inner.stderr * factors)
+        factors = self.reduction.factor(inner.n_tokens.astype(np.float64))
+        score, stderr = inner.score * factors, inner.stderr * factors
+        if self.reduction.curve is not None:
+            curve, slope = self.reduction.curve
+            score, stderr = curve(score), stderr * np.abs(slope(score))
+        return replace(inner, score=score, stderr=stderr)
 
     def replacements(self, sentence: Sentence, position: int, words: WordList) -> Replacements:
         """Score candidates; exact where all have as many units as the sentence itself."""
         general = super().replacements(sentence, position, words)
-        if self.name == "ppl":
+        if self.reduction.curve is not None:
             return general
         inner = self.model.replacements(sentence, position, words)
         example = str(sentence.replace(position, words.words[0]))
         n_tokens = self.model.totals([example]).n_tokens
-        factor = float(reduction_factor(self.name, n_tokens)[0])
+        # Of sub-word units there is one a word at least; the first word may be left unscored.
+        fewest = max(1, len(sentence) - 1)
+        factor, largest = self.reduction.factor(np.array([float(n_tokens[0]), float(fewest)]))
         upper, estimate = inner.upper, inner.estimate
         if self.unigram is not None:
             table = self.unigram.replacements(sentence, position, words)
@@ -224,11 +246,9 @@ class ReducedModel(SentenceModel):
                 estimate=estimate * factor,
                 score=general.score,
             )
-        # Of sub-word units there is one a word at least; the first word may be left unscored.
-        fewest = max(1, len(sentence) - 1)
         return replace(
             inner,
-            upper=np.maximum(upper, 0.0) / fewest,
+            upper=np.maximum(upper, 0.0) * largest,
             estimate=estimate * factor,
             exact=False,
             score=general.score,

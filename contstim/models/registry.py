@@ -267,7 +267,8 @@ def load_model(spec: str | ModelSpec) -> SentenceModel:
     from contstim.models.reductions import REDUCTIONS, ReducedModel
 
     reduction = parsed.choice("reduction", REDUCTIONS, "sum")
-    if reduction != "slor" and "unigram" in wanted:
+    above_unigram = REDUCTIONS[reduction].above_unigram
+    if "unigram" in wanted and not above_unigram:
         raise SpecError(
             f"unigram= in {str(parsed)!r} goes with reduction=slor alone; leave it out or add that"
         )
@@ -279,7 +280,7 @@ def load_model(spec: str | ModelSpec) -> SentenceModel:
             f"reduction={reduction} in {str(parsed)!r}: {model.event.reduction!r} scores are no "
             "sums of log-probabilities, which a reduction needs; leave it out"
         )
-    unigram = _unigram(parsed, model) if reduction == "slor" else None
+    unigram = _unigram(parsed, model) if above_unigram else None
     inner = ModelSpec.parse(model.spec)
     options = tuple(sorted([*inner.options, *wanted.items()]))
     whole = ModelSpec(inner.family, inner.location, options)
@@ -342,9 +343,10 @@ def score_kind(spec: str) -> ScoreKind:
         kind = ScoreKind()
     if "reduction" not in dict(parsed.options):
         return kind
-    from contstim.models.reductions import reduced_kind
+    from contstim.models.reductions import REDUCTIONS
 
-    return reduced_kind(kind, parsed.get("reduction", "sum"))
+    reduction = REDUCTIONS.get(parsed.get("reduction", "sum"))
+    return kind if reduction is None else reduction.kind(kind)
 
 
 def _family(spec: ModelSpec) -> Family | None:

@@ -18,7 +18,7 @@ from contstim.errors import (
 from contstim.models import ModelSpec
 from contstim.models.base import Replacements, SentenceParts, Totals, as_sentences
 from contstim.models.check import check_model
-from contstim.models.reductions import ReducedModel, reduction_factor
+from contstim.models.reductions import REDUCTIONS, ReducedModel
 from contstim.models.registry import FAMILIES, load_model, register_family
 from contstim.models.toy import TableModel, check_normalisation
 from contstim.text import Sentence, WordList
@@ -168,15 +168,15 @@ def test_half_of_a_character_is_no_text(tiny: Callable[[str], Path]) -> None:
 
 
 def test_reductions_weight_the_log_probability() -> None:
-    lengths = np.array([1, 4, 10])
-    np.testing.assert_allclose(reduction_factor("sum", lengths), 1)
-    np.testing.assert_allclose(reduction_factor("mean", lengths), [1, 0.25, 0.1])
+    lengths = np.array([1.0, 4.0, 10.0])
+    np.testing.assert_allclose(REDUCTIONS["sum"].factor(lengths), 1)
+    np.testing.assert_allclose(REDUCTIONS["mean"].factor(lengths), [1, 0.25, 0.1])
     # ((5 + T) / 6) ** 0.8 at T = 1, 4, 10, worked out by hand: 1, 1.5 ** 0.8, 2.5 ** 0.8.
     np.testing.assert_allclose(
-        1 / reduction_factor("pen", lengths), [1, 1.3831619, 2.0813830], 1e-6
+        1 / REDUCTIONS["pen"].factor(lengths), [1, 1.3831619, 2.0813830], 1e-6
     )
     with pytest.raises(UnknownNameError) as error:
-        reduction_factor("meen", lengths)
+        ReducedModel(TableModel(WORDS, 3), "meen", ModelSpec("table", "3"))
     assert str(error.value) == "unknown reduction 'meen'; did you mean 'mean'?"
 
 
@@ -190,7 +190,7 @@ def test_a_reduced_model_keeps_the_contract(name: str, exact: str) -> None:
     assert model.event.reduction == name
     totals = inner.totals(SENTENCES)
     np.testing.assert_allclose(
-        model.score(SENTENCES), totals.score * reduction_factor(name, totals.n_tokens)
+        model.score(SENTENCES), totals.score * REDUCTIONS[name].factor(totals.n_tokens * 1.0)
     )
 
 

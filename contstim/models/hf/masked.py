@@ -144,6 +144,11 @@ class MaskedModel(TransformerModel):
             orders=orders,
         )
 
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """Those of transformers, and the one that brings the metric."""
+        return (*super().packages, *METRICS.packages(self.options.metric))
+
     def plan(self, encoded: Encoded, metric: str | None = None) -> Plan:
         """Return the rows and terms of a sentence under this model's metric, or under `metric`."""
         options = self.options if metric is None else replace(self.options, metric=metric)
@@ -162,7 +167,7 @@ class MaskedModel(TransformerModel):
         )
 
     def parts_by_metric(
-        self, sentences: Sequence[str], metrics: Sequence[str] = tuple(METRICS)
+        self, sentences: Sequence[str], metrics: Sequence[str] = ()
     ) -> dict[str, list[SentenceParts]]:
         """Score sentences under several metrics, computing each masked input once for all.
 
@@ -171,13 +176,14 @@ class MaskedModel(TransformerModel):
         sentences
             S sentences.
         metrics
-            Names of metrics; other options are this model's.
+            Names of metrics, by default all; other options are this model's.
 
         Returns
         -------
         dict
             For each metric what `parts` of a model with that metric gives.
         """
+        metrics = metrics or tuple(METRICS)
         for metric in metrics:
             require_known("metric", metric, METRICS)
         encoded = self.encode(sentences)

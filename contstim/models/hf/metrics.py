@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
+from contstim.plugins import Registry
 
 if TYPE_CHECKING:
     from contstim.models.hf.checkpoint import MaskedOptions
@@ -290,13 +291,17 @@ def _sentence_l2r(layout: tuple[int, ...], word_of: IntArray, options: MaskedOpt
 
 
 #: Metrics by name.
-METRICS: dict[str, Metric] = {
-    "pll": _pll,
-    "pll-word-l2r": _word_l2r,
-    "pll-whole-word": _whole_word,
-    "pll-sentence-l2r": _sentence_l2r,
-    "permutation": permutation,
-}
+METRICS = Registry[Metric](
+    "metric",
+    "contstim.metrics",
+    {
+        "pll": _pll,
+        "pll-word-l2r": _word_l2r,
+        "pll-whole-word": _whole_word,
+        "pll-sentence-l2r": _sentence_l2r,
+        "permutation": permutation,
+    },
+)
 
 
 @lru_cache(maxsize=128)
