@@ -204,8 +204,8 @@ class Conductor:
 
     def left(self, participant: str) -> int:
         """Return how many trials a participant may still be issued; 0 once the pool has run out."""
-        own = self._of.get(participant, [])
-        if own and not own[-1].pairs:
+        blocks = self._of.get(participant, [])
+        if blocks and not blocks[-1].pairs:
             return 0
         return self.plan.trials - self._issued(participant)
 
@@ -214,8 +214,8 @@ class Conductor:
 
     def waiting(self, participant: str) -> list[Block]:
         """Return the blocks of a participant that wait for answers, in the order of issue."""
-        own = self._of.get(participant, [])
-        return [block for block in own if not self._answered(block)]
+        blocks = self._of.get(participant, [])
+        return [block for block in blocks if not self._answered(block)]
 
     def _answered(self, block: Block) -> bool:
         return all(pair in self.answers for pair in block.pairs)

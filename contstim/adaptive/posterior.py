@@ -77,9 +77,11 @@ class Link:
             raise InputError(
                 f"thresholds are {self.thresholds}; give numbers that rise from above 0, at most 20"
             )
-        for name, own in (("slope_weights", self.slope_weights), ("prior", self.prior)):
-            if own and not (all(0 <= w <= 1e6 for w in own) and sum(own) > 0):
-                raise InputError(f"{name} is {own}; give weights from 0 on, one of them above 0")
+        for name, weights in (("slope_weights", self.slope_weights), ("prior", self.prior)):
+            if weights and not (all(0 <= w <= 1e6 for w in weights) and sum(weights) > 0):
+                raise InputError(
+                    f"{name} is {weights}; give numbers from 0 on, one of them above 0"
+                )
         if self.slope_weights and len(self.slope_weights) != len(self.slopes):
             raise InputError(
                 f"there are {len(self.slopes)} slopes and {len(self.slope_weights)} slope_weights; "
@@ -88,7 +90,7 @@ class Link:
 
     @property
     def n_answers(self) -> int:
-        """The number C of answers that are told apart, from sure of sentence 1 on."""
+        """The number C of different answers, from sure of sentence 1 on."""
         return 2 * len(self.thresholds) + 2
 
     def answer_of(self, rating: float) -> int:

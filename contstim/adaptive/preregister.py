@@ -131,7 +131,8 @@ def plan_departures(choices: pd.DataFrame, plan: AdaptivePlan) -> list[str]:
         departures.append(f"{n_anchors} anchors were asked; the plan has {plan.anchors}.")
     twice = int(chosen.duplicated(["sentence_1", "sentence_2"]).sum())
     if twice:
-        departures.append(f"{twice} chosen trials repeat a pair; the plan asks each pair once.")
+        repeated = "1 chosen trial repeats" if twice == 1 else f"{twice} chosen trials repeat"
+        departures.append(f"{repeated} a pair; the plan asks each pair once.")
     if "propensity" not in chosen:
         departures.append("the choices have no propensities; the plan stores that of every trial.")
     else:
@@ -142,8 +143,8 @@ def plan_departures(choices: pd.DataFrame, plan: AdaptivePlan) -> list[str]:
         bad = int((~(propensity >= floor * (1 - 1e-9))).sum())
         if bad:
             departures.append(
-                f"{bad} trials have a propensity below epsilon / available pairs, or none; the "
-                f"plan has epsilon {epsilon:g}."
+                f"{'1 trial has' if bad == 1 else f'{bad} trials have'} a propensity below epsilon "
+                f"/ available pairs, or none; the plan has epsilon {epsilon:g}."
             )
     return departures
 

@@ -78,17 +78,18 @@ class Standing:
         lines = [f"{self.n_answers} answers of {self.n_participants} participants", *self.sentences]
         since = []
         for place, row in enumerate(self.pairs.to_dict("records")):
-            one, two, apart = row["model_1"], row["model_2"], row["apart"]
+            model_1, model_2, apart = row["model_1"], row["model_2"], row["apart"]
             ends = f"({row['low']:+.3f} to {row['high']:+.3f})"
-            told = f"  {one} - {two}: {row['difference']:+.3f} {ends}"
-            lines.append(f"{told}{' apart' if apart else ''}")
+            difference = f"{model_1} - {model_2}: {row['difference']:+.3f}"
+            lines.append(f"  {difference} {ends}{' apart' if apart else ''}")
             if apart:
                 first = next(v for v in self.verdicts if v.pairs["apart"].iloc[place])
-                since.append(f"{one} and {two} after {first.n_participants}")
+                since.append(f"{model_1} and {model_2} after {first.n_participants}")
         if since:
             lines.append(f"  first apart: {', '.join(since)} participants")
         if self.settled_after is not None:
-            lines.append(f"could have stopped after {self.settled_after} participants")
+            people = f"{self.settled_after} participant{'s' * (self.settled_after != 1)}"
+            lines.append(f"could have stopped after {people}")
         return "\n".join(lines)
 
 
@@ -149,10 +150,10 @@ def _trials(choices: pd.DataFrame, log_probs: pd.DataFrame, plan: AdaptivePlan) 
             raise InputError("a chosen trial has no number of its block; fill the column block in")
         rows = rows[np.argsort(block, kind="stable")]
     table = choices.iloc[rows]
-    one, two = (table[f"sentence_{k}"].astype(str).to_numpy(dtype=object) for k in (1, 2))
-    swapped = one > two
-    first, second = np.where(swapped, two, one), np.where(swapped, one, two)
-    pair, keys = pd.factorize(pd.MultiIndex.from_arrays([first, second]))
+    given = table[["sentence_1", "sentence_2"]].astype(str).to_numpy(dtype=object)
+    swapped = given[:, 0] > given[:, 1]
+    ordered = np.where(swapped[:, None], given[:, ::-1], given)
+    pair, keys = pd.factorize(pd.MultiIndex.from_arrays([ordered[:, 0], ordered[:, 1]]))
     pairs = pd.DataFrame(list(keys), columns=["sentence_1", "sentence_2"])
     sign = np.where(swapped, -1.0, 1.0)
     rating = table["rating"].to_numpy(dtype=np.float64)
@@ -215,18 +216,18 @@ def study_standing(
     evidence = posterior.log_evidence
     weights = softmax(np.log(plan.link.weights_of(len(models)) + 1e-300) + evidence[:-1])
     even = np.full(len(evidence), -np.log(len(evidence)))
-    e_values = [fit_e_value(evidence, even, own) for own in posterior.log_likelihood[:-1]]
+    e_values = [fit_e_value(evidence, even, model) for model in posterior.log_likelihood[:-1]]
     scores, bounds = _scores(trials, answers, plan)
     if plan.stopping.over == "pool":
         scores, bounds = _over_pool(choices.iloc[trials.rows], scores, bounds, plan)
     counted = _counted(trials.person, plan)
-    told: list[Verdict] = []
+    reached: list[Verdict] = []
     if counted.any():
-        person, own = trials.person[counted], scores[counted]
-        told = verdicts(person, own, models, plan.stopping, bounds, every)
+        person, stopping = trials.person[counted], plan.stopping
+        reached = verdicts(person, scores[counted], models, stopping, bounds, every)
     table = pd.DataFrame({"model": models, "posterior": weights, "log_e_against": e_values})
     table["accuracy"] = trials.accuracy.mean(axis=0)
-    return Standing(table, told, len(answers), len(new), len(trials.names))
+    return Standing(table, reached, len(answers), len(new), len(trials.names))
 
 
 def _scores(
@@ -242,8 +243,8 @@ def _scores(
     curve = nodes.curves(state, slopes)[0].astype(np.float64)
     predicted = np.empty(g.shape)
     for answer in range(len(curve)):
-        own = answers == answer
-        predicted[own] = np.interp(g[own], nodes.grid, curve[answer])
+        given = answers == answer
+        predicted[given] = np.interp(g[given], nodes.grid, curve[answer])
     coin = _COIN / len(curve)
     most = float(np.log((1 - _COIN + coin) / coin))
     return np.log((1 - _COIN) * predicted + coin), (-most, most)
@@ -351,10 +352,11 @@ def replay(
     issued: list[tuple[int, int, float]] = []  # row, block and propensity
     number = 0
     for person in range(len(trials.names)):
-        own = np.flatnonzero(trials.person == person)
-        row_of = dict(zip(trials.pair[own].tolist(), own.tolist(), strict=True))
+        rows_of_person = np.flatnonzero(trials.person == person)
+        pairs_of_person = trials.pair[rows_of_person]
+        row_of = dict(zip(pairs_of_person.tolist(), rows_of_person.tolist(), strict=True))
         answered = np.zeros(len(asked), dtype=bool)
-        answered[trials.pair[own]] = True
+        answered[pairs_of_person] = True
         done = 0
         while done < plan.trials and answered.any():
             fresh = answered & ~asked

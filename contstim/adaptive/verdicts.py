@@ -168,13 +168,13 @@ def verdicts(
     of_trials = scores[:, first] - scores[:, second]
     sequence, _ = _SEQUENCES[stopping.constant]
     low, high = sequence(differences, _level(stopping, len(models)), bounds)
-    told = []
+    reached = []
     for look in range(1, len(means) + 1) if every else [len(means)]:
         seen = person < look
         within = _within(person[seen], of_trials[seen])
-        known = _Look(differences[:, :look], *within, stopping, models, bounds)
-        told.append(known.verdict(low[:, look - 1], high[:, look - 1]))
-    return told
+        data = _Look(differences[:, :look], *within, stopping, models, bounds)
+        reached.append(data.verdict(low[:, look - 1], high[:, look - 1]))
+    return reached
 
 
 def _level(stopping: Stopping, n_models: int) -> float:
@@ -243,15 +243,14 @@ class _Look:
             changed = "models' differences change from participant to participant"
             contradicted = f"{changed}, so intervals contradict one another"
             return reached("go on", f"go on: {contradicted}; give stopping.constant = false")
+        after = f"after {n} participant{'s' * (n != 1)}"
         among = np.isin(first, left) & np.isin(second, left)
         if len(left) > 1:
             if (np.maximum(np.abs(low), np.abs(high))[among] < self.stopping.margin).all():
                 alike = f"{', '.join(names[:-1])} and {names[-1]} are equivalent"
-                within = f"{alike} within {self.stopping.margin:g}, after {n} participants"
-                return reached("equivalent", within)
+                return reached("equivalent", f"{alike} within {self.stopping.margin:g}, {after}")
         elif apart[(first == left[0]) | (second == left[0])].all():
-            best = f"{names[0]} is best, apart from all others"
-            return reached("best", f"{best}, after {n} participants")
+            return reached("best", f"{names[0]} is best, apart from all others, {after}")
         # Of the leader's differences, that which is hardest to settle decides how long it takes.
         leader = left[self._means[left].argmax()]
         leaders = (first == leader) | (second == leader)
@@ -260,13 +259,15 @@ class _Look:
         hardest, people = unsettled[needed.argmax()], needed.max()
         more = "more participants than can be foreseen"
         if np.isfinite(people):
-            more = f"about {int(people) - n} more participants"
+            missing = int(people) - n
+            more = f"about {missing} more participant{'s' * (missing != 1)}"
         wanted = f"{models[first[hardest]]} and {models[second[hardest]]} need {more}"
         if people <= most_people:
             return reached("go on", f"go on: {wanted}")
         if trials := self._trials_needed(hardest):
             either = f"{wanted}, more than the {most_people} there can be"
-            return reached("go on", f"go on: {either}; or about {trials} more trials a participant")
+            trials_more = f"{trials} more trial{'s' * (trials != 1)} a participant"
+            return reached("go on", f"go on: {either}; or about {trials_more}")
         if self._may_settle(low, high, left):
             return reached("go on", f"go on: {wanted}, fewer if they differ more than so far")
         return reached("futile", f"futile within {most_people} participants: {wanted}")

@@ -105,6 +105,8 @@ def test_what_does_not_belong_is_refused():
         InputError, match=r"information with choosing.epsilon 0 draws no trial at random"
     ):
         AdaptivePlan(choosing=Choosing(epsilon=0.0), stopping=Stopping(over="pool"))
+    with pytest.raises(InputError, match=r"the policy fixed with choosing.epsilon 0.1 draws no"):
+        AdaptivePlan(choosing=Choosing(policy="fixed"), stopping=Stopping(over="pool"))
     with pytest.raises(
         InputError, match=r"stopping.constant is true, but by the policy information"
     ):

@@ -179,7 +179,7 @@ def test_the_right_model_wins_whatever_the_scale_of_its_slope():
         ({"slopes": ()}, "slopes are (); give numbers above 0, at most 100"),
         ({"slopes": (1.0, float("nan"))}, "slopes are (1.0, nan); give numbers above 0"),
         ({"thresholds": (2.0, 1.0)}, "thresholds are (2.0, 1.0); give numbers that rise"),
-        ({"prior": (0.0, 0.0)}, "prior is (0.0, 0.0); give weights from 0 on, one of them above 0"),
+        ({"prior": (0.0, 0.0)}, "prior is (0.0, 0.0); give numbers from 0 on, one of them above 0"),
         ({"slope_weights": (1.0,)}, "there are 7 slopes and 1 slope_weights; give each slope its"),
     ],
 )

@@ -1,4 +1,4 @@
-"""`contstim watch`, `contstim preregister`, and `evaluate --plan` with an adaptive plan."""
+"""`contstim watch`, and `evaluate --plan` with an adaptive plan."""
 
 import html
 from dataclasses import replace
@@ -168,22 +168,6 @@ def test_a_finished_study_is_replayed_under_a_policy(files, capsys):
     assert "96 answers of 24 participants" in capsys.readouterr().out
 
 
-def test_the_document_states_every_number(files, capsys):
-    assert main(["preregister", "plan.toml", "--title", "Which model"]) == 0
-    text = capsys.readouterr().out
-    for stated in (
-        "# Which model",
-        "12 chosen trials in blocks of 5, and 0 anchors",
-        "With probability 0.2 a trial is drawn from all pairs",
-        "one of 0.5, 1.5, equally likely",
-        "log beta ~ N(log slope, 0.47²)",
-        "fail on either side with probability 0.01 / M",
-        "(futile), and at 60 participants",
-        "Results are looked at every Monday.",
-    ):
-        assert stated in text
-
-
 def test_evaluate_says_where_the_data_depart_from_the_plan(files, capsys):
     given = ["--scores", "scores.csv", "--plan", "plan.toml", "--out", "results"]
     assert main(["evaluate", "choices.csv", *given]) == 0
@@ -236,14 +220,10 @@ def test_the_report_of_an_adaptive_study_has_three_answers_and_its_design(tmp_pa
             ["watch", "choices.csv", "--scores", "scores.csv", "--model", "ugly"],
             "--model 'ugly' has no scores; there are good, bad",
         ),
-        (["preregister", "bare.toml"], "bare.toml has no table [adaptive]; write the plan of"),
-        (["preregister", "odd.toml"], "unknown key adaptive.choosing.epsilom; did you mean"),
         (["watch", "empty", "--scores", "scores.csv"], "the folder empty has no study.toml and no"),
     ],
 )
 def test_what_cannot_be_used_is_refused(files, capsys, command, message):
-    (files / "bare.toml").write_text("margin = 0.1\n")
-    (files / "odd.toml").write_text("[adaptive.choosing]\nepsilom = 0.1\n")
     (files / "empty").mkdir()
     assert main(command) == 2
     assert message in capsys.readouterr().err
