@@ -192,7 +192,7 @@ def test_jspsych_buttons_are_counted_or_refused():
     with pytest.raises(InputError) as caught:
         read_choices(frame, "jspsych")
     assert str(caught.value) == (
-        "the jsPsych export does not say how many buttons there were (rows 2 and 3); add a column "
+        "the data do not say how many buttons there were (rows 2 and 3); add a column "
         "'n_choices' or give the number: n_choices=2, on the command line --buttons 2"
     )
     assert read_choices(frame, "jspsych", n_choices=2).choices["rating"].tolist() == [-2.5, 2.5]

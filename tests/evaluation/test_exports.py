@@ -228,7 +228,7 @@ def test_what_was_taken_for_what_is_said() -> None:
         (
             lambda: jspsych().assign(response=[0, 1, 1, 0]),
             {},
-            "the jsPsych export does not say how many buttons there were (rows 1, 2, 3 and 4); add "
+            "the data do not say how many buttons there were (rows 1, 2, 3 and 4); add "
             "a column 'n_choices' or give the number: n_choices=2, on the command line --buttons 2",
         ),
         (

@@ -22,7 +22,7 @@ from contstim.evaluation.choices import (
     finish,
     rescale,
 )
-from contstim.evaluation.importers.exports import read_export, read_jspsych, read_recognised
+from contstim.evaluation.importers.exports import read_export, read_recognised
 from contstim.evaluation.importers.golan2023 import read_golan2023
 from contstim.plugins import Registry
 from contstim.tables import read_table, require_columns
@@ -133,7 +133,7 @@ FORMATS: Registry[Callable[..., RawChoices]] = Registry(
         "auto": _read_any,
         "tidy": partial(map_columns, mapping=TIDY),
         "golan2023": read_golan2023,
-        "jspsych": read_jspsych,
+        "jspsych": partial(read_export, program="jsPsych"),
         "sprouse2013": partial(map_columns, mapping=SPROUSE2013),
         "blimp": partial(map_columns, mapping=BLIMP),
     },
@@ -156,7 +156,7 @@ def read_choices(
         `read_mapped`.
     options
         Of the format's importer: `low`, `high`, `side`, `n_choices`, `trials` and `columns` of
-        `read_export` for ``auto``, `n_choices` of `read_jspsych` for ``jspsych``.
+        `read_export`, for ``auto`` and ``jspsych``.
 
     Raises
     ------

@@ -95,6 +95,7 @@ def read_export(
     n_choices: int | None = None,
     trials: str | Path | pd.DataFrame | None = None,
     columns: dict[str, str] | None = None,
+    program: str | None = None,
 ) -> RawChoices:
     """Read an export of jsPsych, PCIbex (PennController), Gorilla or Qualtrics, or one like them.
 
@@ -122,6 +123,8 @@ def read_export(
         else is known of them, such as ``condition``, or ``expected`` (1 or 2) of catch trials.
     columns
         Columns that are not found by themselves: ours, theirs.
+    program
+        Whose export it is, such as ``jsPsych``, where its columns do not tell.
 
     Raises
     ------
@@ -129,24 +132,11 @@ def read_export(
         If a column is lacking, or the file does not tell what an answer means; the message says
         what to add.
     """
-    table, program = read_recognised(source)
-    kind = "table" if program is None else f"{program} export"
-    return _read(table, kind, low, high, side, n_choices, trials, columns)
-
-
-def _read(
-    data: pd.DataFrame,
-    kind: str,
-    low: str | float | None = None,
-    high: str | float | None = None,
-    side: str | None = None,
-    n_choices: int | None = None,
-    trials: str | Path | pd.DataFrame | None = None,
-    columns: dict[str, str] | None = None,
-) -> RawChoices:
-    """Read a table of some kind, see `read_export`."""
+    data, recognised_as = read_recognised(source)
+    program = program or recognised_as
+    kind = f"{program} export" if program else "table"
     excluded = stack_exclusions()
-    if kind == "Qualtrics export":
+    if program == "Qualtrics":
         data, excluded = _rows_of_questions(data, trials)
         # The table of questions is the researcher's own, its column of this name ours.
         columns = {name: name for name in ("expected",) if name in data} | (columns or {})
@@ -173,7 +163,7 @@ def _read(
     for rule, n in excluded["rule"].value_counts().items():
         notes.append(f"Sessions left out: {n} ({rule}); excluded.csv names them.")
     if answer == "response":
-        buttons = _buttons(data, kind, n_choices) if low is None and high is None else None
+        buttons = _buttons(data, program, n_choices) if low is None and high is None else None
         data["rating"], how = _ratings(data, both, left, low, high, buttons)
         notes.append(how)
     if n_passed := len(shown) - int(shown.sum()):
@@ -188,15 +178,6 @@ def _read(
     data["sentence_1"], data["sentence_2"] = both["sentence_1"], both["sentence_2"]
     kept_first = Cleaning(repeated_trial="keep_first")
     return RawChoices(data, kept_first, notes=notes, excluded=excluded)
-
-
-def read_jspsych(source: str | Path | pd.DataFrame, n_choices: int | None = None) -> RawChoices:
-    """Read data of jsPsych: a CSV, a JSON array of trials, JSON lines, or a folder of such files.
-
-    As `read_export`, whether or not its columns tell that they are jsPsych's.
-    """
-    table = source if isinstance(source, pd.DataFrame) else read_trials(Path(source))
-    return _read(table, "jsPsych export", n_choices=n_choices)
 
 
 def read_recognised(source: str | Path | pd.DataFrame) -> tuple[pd.DataFrame, str | None]:
@@ -395,12 +376,12 @@ def _is_turned(name: str) -> bool:
     return re.sub(r"[^a-z0-9]", "", name.lower()) in _TURNED
 
 
-def _buttons(data: pd.DataFrame, kind: str, n_choices: int | None) -> pd.Series | None:
+def _buttons(data: pd.DataFrame, program: str | None, n_choices: int | None) -> pd.Series | None:
     """Return how many buttons there were in each row; None if the answers are no numbers of them.
 
     They are counted from 0, as jsPsych does.
     """
-    told = n_choices is not None or "n_choices" in data or kind == "jsPsych export"
+    told = n_choices is not None or "n_choices" in data or program == "jsPsych"
     if not told or pd.to_numeric(data["response"], errors="coerce").isna().any():
         return None
     given = pd.Series(n_choices, index=data.index, dtype=object)
@@ -408,8 +389,8 @@ def _buttons(data: pd.DataFrame, kind: str, n_choices: int | None) -> pd.Series 
         given = data["n_choices"].astype(object).where(data["n_choices"].notna(), given)
     refuse_rows(
         given.isna(),
-        f"the {kind} does not say how many buttons there were ({{rows}}); add a column 'n_choices' "
-        "or give the number: n_choices=2, on the command line --buttons 2",
+        "the data do not say how many buttons there were ({rows}); add a column 'n_choices' or "
+        "give the number: n_choices=2, on the command line --buttons 2",
     )
     buttons = pd.to_numeric(given, errors="coerce").astype(float)
     odd = ~((buttons >= 2) & (buttons % 1 == 0))  # the remainder of infinity is missing
