@@ -228,7 +228,7 @@ def _of_sessions(
         else:
             first[answer["session"]][answer["trial"]] = answer
     for session in sessions:
-        own = first[session["session"]]
+        first_answers = first[session["session"]]
         person = {"participant": names[session["session"]], "group": session["group_number"]}
         trials = filled(
             study.design.trials[session["assignment"]], blocks.get(session["session"], [])
@@ -236,9 +236,9 @@ def _of_sessions(
         answered, tests = [], []
         catch: list[bool] = []
         for trial in (*study.practice_trials, *trials):
-            if trial.trial not in own:
+            if trial.trial not in first_answers:
                 continue
-            answer = own[trial.trial]
+            answer = first_answers[trial.trial]
             choice, expected = answer["choice"], trial.expected
             right = None if expected is None else shown.is_right(choice, expected)
             tested = {**answer, **person, "expected": expected, "right": right}
@@ -271,11 +271,11 @@ def _of_sessions(
 def _of_trials(study: Study, details: Iterable[Mapping[str, Any]]) -> dict[str, tuple[str, ...]]:
     """Return the columns of choices and answers, of which a study has one, and of words."""
     pair = study.presentation.pair
-    known = (*CHOICES, *_EXTRA) if pair else _OF_ANSWERS
-    unlisted = {*known, "catch"} if pair else {*known, "participant"}
+    usual = (*CHOICES, *_EXTRA) if pair else _OF_ANSWERS
+    unlisted = {*usual, "catch"} if pair else {*usual, "participant"}
     of_design = (*study.design.columns, *(() if study.adaptive is None else ISSUED_WITH))
     others = [column for column in of_design if column not in unlisted]
-    listed = (*known, *others)
+    listed = (*usual, *others)
     givers: dict[str, set[str]] = defaultdict(set)
     for detail in details:
         if detail["name"] not in listed:
@@ -378,16 +378,16 @@ def recruiter_ids(study: Study, data: Path | None = None) -> pd.DataFrame:
             " USING (participant)"
         ).fetchall()
     names = [] if study.recruiter is None else [*study.recruiter.parameters]
-    kept = [json.loads(row["parameters"]) for row in rows]
+    parameters_of = [json.loads(row["parameters"]) for row in rows]
     # A study's run in JATOS is known by the id of its result.
-    names += ["jatos_result"] if any("jatos_result" in one for one in kept) else []
+    names += ["jatos_result"] if any("jatos_result" in one for one in parameters_of) else []
     people = [
         {
             "participant": participant_hash(salt, row["session"], row["recruiter_id"]),
             "recruiter_id": row["recruiter_id"] or row["claimed"],
             **{name: parameters.get(name) for name in names},
         }
-        for row, parameters in zip(rows, kept, strict=True)
+        for row, parameters in zip(rows, parameters_of, strict=True)
     ]
     table = pd.DataFrame(people, columns=["participant", "recruiter_id", *names])
     if study.recruiter is not None and study.recruiter.code_per_session:

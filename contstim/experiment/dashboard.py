@@ -51,14 +51,14 @@ class AnswerCounts:
         )
         for row in rows:
             self._last = row["sequence"]
-            one = self._sessions[row["session"]]
+            counted = self._sessions[row["session"]]
             if row["kind"] == "practice":
                 continue
             if row["conflict"]:
-                one.conflicts += 1
+                counted.conflicts += 1
             else:
-                one.choices[row["trial"]] = row["choice"]
-                one.times.append(row["rt_ms"])
+                counted.choices[row["trial"]] = row["choice"]
+                counted.times.append(row["rt_ms"])
         return self._sessions
 
 

@@ -222,8 +222,8 @@ def read_responses(study: Study, detail: str) -> Responses:
     return event
 
 
-def read_opening(body: Mapping[str, Any], kept: Collection[str]) -> Opening:
-    """Check the opening of a session; of its parameters those in `kept` are kept.
+def read_opening(body: Mapping[str, Any], names: Collection[str]) -> Opening:
+    """Check the opening of a session; of its parameters those in `names` are kept.
 
     Raises
     ------
@@ -247,7 +247,7 @@ def read_opening(body: Mapping[str, Any], kept: Collection[str]) -> Opening:
             "consent": {name: consent[name] for name in ("version", "sha256") if name in consent},
             "participant": participant,
             "request": body.get("request"),
-            "parameters": {name: parameters[name] for name in kept if name in parameters},
+            "parameters": {name: parameters[name] for name in names if name in parameters},
         },
     )
 

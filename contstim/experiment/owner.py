@@ -216,11 +216,11 @@ async def run_apart(*args: str) -> None:
     command = [sys.executable, "-m", "contstim", *args]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)  # noqa: S603 - our own command
     try:
-        _, said = await asyncio.to_thread(process.communicate)
+        _, errors = await asyncio.to_thread(process.communicate)
     finally:
         process.kill()  # nothing, where it has ended
     if process.returncode < 0:
         raise OutputError(f"it was ended by signal {-process.returncode}; is memory short?")
     if process.returncode:
-        lines = said.decode("utf-8", "replace").splitlines() or ["it failed"]
+        lines = errors.decode("utf-8", "replace").splitlines() or ["it failed"]
         raise OutputError(lines[-1].removeprefix("contstim: "))

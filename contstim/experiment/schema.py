@@ -175,13 +175,11 @@ BEGIN SELECT RAISE(ABORT, 'the raw log is append only'); END;
 def _digests(study: Study) -> dict[int, str]:
     """Return for each assignment a digest of what its answers refer to."""
     return {
-        assignment: digest(_json(study.content_of(assignment)))
+        assignment: digest(
+            json.dumps(study.content_of(assignment), ensure_ascii=False, separators=(",", ":"))
+        )
         for assignment in study.design.trials
     }
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def data_path(study: Study, data: Path | None = None) -> Path:
@@ -275,11 +273,11 @@ def backup_data(study: Study, copy: Path, data: Path | None = None) -> None:
             with closing(sqlite3.connect(temporary)) as target:
                 source.backup(target)
                 target.execute("PRAGMA journal_mode = DELETE")  # one file, without -wal
-                found = target.execute("PRAGMA integrity_check").fetchone()[0]
+                verdict = target.execute("PRAGMA integrity_check").fetchone()[0]
         except sqlite3.Error as error:
             raise OutputError(f"cannot write the copy {copy}: {error}") from None
-        if found != "ok":
-            raise OutputError(f"the copy {copy} is not sound ({found}); the data file is damaged")
+        if verdict != "ok":
+            raise OutputError(f"the copy {copy} is not sound ({verdict}); the data file is damaged")
 
 
 def _unusable(path: Path, error: sqlite3.Error) -> str:
@@ -434,10 +432,14 @@ def _copy_responses(connection: sqlite3.Connection) -> None:
             copied[row["session"], question] += 1
             # No bounds held then.
             if copied[row["session"], question] <= MOST_RESPONSES and len(question) <= 64:
-                kept = {"session": row["session"], "event": row["event"], "question": question}
-                kept |= {"response": json.dumps(response, ensure_ascii=False)}
-                kept |= {name: row[name] for name in ("at", "received_at")}
-                insert(connection, "responses", {**kept, "rt_ms": event.get("rt_ms")})
+                response_row = {
+                    "session": row["session"],
+                    "event": row["event"],
+                    "question": question,
+                }
+                response_row |= {"response": json.dumps(response, ensure_ascii=False)}
+                response_row |= {name: row[name] for name in ("at", "received_at")}
+                insert(connection, "responses", {**response_row, "rt_ms": event.get("rt_ms")})
 
 
 def _execute(connection: sqlite3.Connection, statements: str) -> None:

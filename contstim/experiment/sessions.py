@@ -350,14 +350,14 @@ def _record_responses(
         insert(connection, "responses", row, "OR IGNORE")
 
 
-def _each(values: Sequence[Any], store: Callable[[Any], None], found: Received) -> Received:
+def _each(values: Sequence[Any], store: Callable[[Any], None], received: Received) -> Received:
     """Store what can be stored; say of the others why not."""
     for value in values:
         try:
             store(value)
         except InputError as error:
-            found.refused.append((named_id(value), str(error)))
-    return found
+            received.refused.append((named_id(value), str(error)))
+    return received
 
 
 def is_over(study: Study, started_at: float, now: float, grace: float = 0.0) -> bool:
@@ -406,8 +406,8 @@ def outcome_of(
 
 def trials_by_id(study: Study, trials: Sequence[Trial]) -> dict[str, Trial]:
     """Return practice and a session's trials by their ids and by those that the page has."""
-    own = (*study.practice_trials, *issued(trials))
-    return {trial.trial: trial for trial in own} | {trial.page_id: trial for trial in own}
+    both = (*study.practice_trials, *issued(trials))
+    return {trial.trial: trial for trial in both} | {trial.page_id: trial for trial in both}
 
 
 def responses_of(connection: sqlite3.Connection, session: str) -> dict[str, Any]:

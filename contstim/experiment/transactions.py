@@ -92,20 +92,20 @@ class Transactions:
         row = sessions.opened_session(connection, opening)
         new = row is None
         if row is None:
-            session, own = self._create(connection, opening, now), True
+            session, is_first = self._create(connection, opening, now), True
         else:
-            session, own = row["session"], row["request"] == opening.key
+            session, is_first = row["session"], row["request"] == opening.key
             if row["outcome"]:
-                link = self._link(connection, session, row["outcome"], own)
+                link = self._link(connection, session, row["outcome"], is_first)
                 raise RefusedError(
                     409, "this participant has finished already", outcome=row["outcome"], **link
                 )
             connection.execute(
                 "UPDATE sessions SET browsers = browsers + ? WHERE session = ?",
-                (not own, session),
+                (not is_first, session),
             )
         row = sessions.sign_of_life(connection, session, now)
-        token = _new_token(connection, session, now, own)
+        token = _new_token(connection, session, now, is_first)
         return token, self._bundle(connection, row, now), new
 
     def resume(self, connection: sqlite3.Connection, token: str) -> dict[str, Any]:
@@ -290,14 +290,14 @@ class Transactions:
         return outcome_link(self.study, outcome, suffix)
 
 
-def _new_token(connection: sqlite3.Connection, session: str, now: float, own: bool) -> str:
+def _new_token(connection: sqlite3.Connection, session: str, now: float, is_first: bool) -> str:
     """Make a token of a session; where there are many the oldest gives way, never a lock-out."""
     token = secrets.token_urlsafe(32)
-    row = {"sha256": digest(token), "session": session, "made_at": now, "own": int(own)}
+    row = {"sha256": digest(token), "session": session, "made_at": now, "own": int(is_first)}
     insert(connection, "tokens", row)
     connection.execute(
         "DELETE FROM tokens WHERE rowid IN (SELECT rowid FROM tokens WHERE session = ? AND own = ?"
         " ORDER BY made_at DESC, rowid DESC LIMIT -1 OFFSET ?)",
-        (session, int(own), _TOKENS),
+        (session, int(is_first), _TOKENS),
     )
     return token

@@ -67,36 +67,35 @@ def pay_table(collected: Collected, ids: pd.DataFrame, bonus: Bonus | None = Non
     twice = ids.loc[ids["recruiter_id"].duplicated(keep=False), ["participant", "recruiter_id"]]
     shared = set(twice.dropna()["participant"])
     rows = []
-    for one in collected.sessions.to_dict("records"):
-        pay, reason = _pay(one)
-        if pay == "yes" and one["participant"] in shared:
-            pay, reason = "review", f"{reason}; another session gives the same recruiter's id"
-        elif pay == "yes" and one["browsers"] > 1:
-            pay, reason = "review", f"{reason}; the id came from {one['browsers']} browsers"
-        more = 0.0
-        if bonus is not None and pay == "yes":
-            share = one["catch_right"] / one["catch_shown"] if one["catch_shown"] else 1.0
-            if share >= bonus.min_catch_correct - 1e-9:
-                more = bonus.amount
-                reason += f"; {one['catch_right']} of {one['catch_shown']} catch trials right"
-        rows.append((one["participant"], one["session"], pay, more, reason))
+    for session in collected.sessions.to_dict("records"):
+        pay, reason = _pay(session, session["participant"] in shared)
+        extra, right, shown = 0.0, session["catch_right"], session["catch_shown"]
+        if bonus is not None and pay == "yes" and right >= (bonus.min_catch_correct - 1e-9) * shown:
+            extra = bonus.amount
+            reason += f"; {right} of {shown} catch trials right"
+        rows.append((session["participant"], session["session"], pay, extra, reason))
     columns = ["participant", "session", "pay", "bonus", "reason"]
     return ids.merge(pd.DataFrame(rows, columns=columns), on="participant")
 
 
-def _pay(session: Mapping[Hashable, Any]) -> tuple[str, str]:
+def _pay(session: Mapping[Hashable, Any], is_shared: bool) -> tuple[str, str]:
+    """Return whether to pay for a session and why; its recruiter's id may be another's too."""
     done = f"{session['n_answered']} of {session['n_trials']} trials answered"
-    right = f"{session['checks_right']} of {session['checks_shown']} attention checks right"
+    outcome, browsers = session["outcome"], session["browsers"]
+    if outcome == "complete" and is_shared:
+        return "review", f"{done}; another session gives the same recruiter's id"
+    if outcome == "complete" and browsers > 1:
+        return "review", f"{done}; the id came from {browsers} browsers"
+    if outcome == "complete":
+        return "yes", done
+    if outcome == "failed_checks":
+        right = f"{session['checks_right']} of {session['checks_shown']}"
+        return "review", f"{done}, {right} attention checks right"
+    if outcome == "time_limit":
+        return "review", f"{done} when the time was over"
     if session["n_answered"] == session["n_trials"]:
-        left = "review", f"{done}, but the page was left before the end"
-    else:
-        left = "no", f"{done}, then left"
-    known = {
-        "complete": ("yes", done),
-        "failed_checks": ("review", f"{done}, {right}"),
-        "time_limit": ("review", f"{done} when the time was over"),
-    }
-    return known.get(session["outcome"], left)
+        return "review", f"{done}, but the page was left before the end"
+    return "no", f"{done}, then left"
 
 
 def forget_participant(study: Study, who: str, why: str, data: Path | None = None) -> str:
@@ -197,17 +196,18 @@ def replacement_table(collected: Collected, excluded: pd.DataFrame) -> pd.DataFr
         excluded or not whole; ``released`` says why the assignment is free already, if it is.
     """
     reasons = {
-        str(who): "; ".join(f"{row.rule}: {row.detail}" for row in own.itertuples())
-        for who, own in excluded.groupby("participant", sort=False)
+        str(who): "; ".join(f"{row.rule}: {row.detail}" for row in rules.itertuples())
+        for who, rules in excluded.groupby("participant", sort=False)
     }
     whole = set(collected.whole)
     rows = []
-    for one in collected.sessions.to_dict("records"):
-        reason = reasons.get(one["participant"])
-        if reason is None and one["participant"] not in whole:
-            reason = f"{one['outcome']}: {one['n_answered']} of {one['n_trials']} trials answered"
+    for session in collected.sessions.to_dict("records"):
+        reason = reasons.get(session["participant"])
+        if reason is None and session["participant"] not in whole:
+            done = f"{session['n_answered']} of {session['n_trials']} trials answered"
+            reason = f"{session['outcome']}: {done}"
         if reason is not None:
-            rows.append({**one, "reason": reason})
+            rows.append({**session, "reason": reason})
     columns = ["participant", "session", "group", "assignment", "released", "reason"]
     return pd.DataFrame(rows, columns=columns)
 
@@ -357,7 +357,7 @@ def _added(old: Sequence[_Row], new: Sequence[_Row], names: Sequence[str]) -> li
 
 
 def _by(rows: Sequence[_Row], column: str) -> dict[str, list[_Row]]:
-    found = defaultdict(list)
+    rows_by = defaultdict(list)
     for row in rows:
-        found[row[column]].append(row)
-    return found
+        rows_by[row[column]].append(row)
+    return rows_by

@@ -1,4 +1,7 @@
-"""Anything sent to any endpoint is answered in JSON by a reason, and harms nothing."""
+"""Anything sent to any endpoint is answered in JSON by a reason, and harms nothing.
+
+What pages send is read by `contstim.experiment.messages`.
+"""
 
 import json
 from pathlib import Path

@@ -11,21 +11,16 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import Future
-from contextlib import closing
-from pathlib import Path
 
 import pytest
 from studies import ATTENTION, RECRUITER, add, edit
 from talking import answer, answers_to, event, opening
 
 from contstim.cli import main
-from contstim.errors import InputError, OutputError
+from contstim.errors import OutputError
 from contstim.experiment.messages import Consent, Opening, RefusedError
-from contstim.experiment.schema import connect, open_data
 from contstim.experiment.store import Store
 from contstim.experiment.study import Study
-from contstim.experiment.writer import Writer
 
 
 class Clock:
@@ -230,12 +225,6 @@ def test_what_was_shown_is_kept_once_for_each_change(study: Study) -> None:
     assert shown["contstim"]
 
 
-def test_levels_of_confidence_stay_while_there_are_data(study: Study) -> None:
-    Store(study).close()
-    with pytest.raises(InputError, match=r"the trials or \[trial\] of .* are not those for"):
-        Store(edit(study, "levels = 3", "levels = 1"))
-
-
 @pytest.mark.parametrize(
     ("choices", "outcome"), [((-1, 1), "complete"), ((1, -1), "failed_checks")]
 )
@@ -365,177 +354,12 @@ def test_everything_is_there_after_opening_again(study: Study) -> None:
         assert store.summary().result()["declined"] == 1
 
 
-def test_the_summary(study: Study) -> None:
-    study = add(study, ATTENTION)
-    with Store(study) as store:
-        token, bundle, _ = store.open(opening(study, "secret-id")).result()
-        own = study.design.trials[bundle["assignment"]]
-        catch = [t for t in own if t.condition == "catch"]
-        sent = [answer(catch[0].trial, -1 if catch[0].expected == "left" else 1)]
-        sent += [answer(catch[1].trial, 1 if catch[1].expected == "left" else -1)]
-        sent += [answer("a1", -3), answer("p1")]
-        store.add_answers(token, [*sent, answer("a1", -2)]).result()
-        found = store.summary().result()
-        assert "secret-id" not in str(found)
-        one = found["sessions"][0]
-        assert (one["answered"], one["trials"]) == (3, 8)
-        assert (one["catch"], one["checks"], one["conflicts"]) == ([1, 2], [1, 1], 1)
-        assert one["median_rt_ms"] == 1234
-        assert found["groups"][0] == {"group": 1, "assignments": 2, "taken": 1, "complete": 0}
-        assert (found["assignments"], found["free"]) == (4, 3)
-        assert found["outcomes"] == {"active": 1}
-
-
-def test_the_summary_does_not_wait_for_the_writer_and_counts_what_is_new(study: Study) -> None:
-    with Store(study) as store:
-        token, bundle, _ = store.open(opening(study, "A")).result()
-        trials = bundle["trials"]
-        gate: Future[None] = Future()
-        for n in range(1, 4):
-            store.add_answers(token, [answer(trials[n - 1]["trial"])]).result()
-            found = store.summary().result()
-            assert found["sessions"][0]["answered"] == n
-        held = store._writer.submit(lambda _: gate.result())
-        assert store.summary().result(timeout=240)["sessions"][0]["answered"] == 3
-        gate.set_result(None)
-        held.result()
-        store.open(opening(study, "B")).result()
-        found = store.summary().result()
-        assert found["funnel"] == {"opened": 0, "consent": 2, "practice": 1, "trials": 1, "end": 0}
-        assert re.fullmatch("[0-9A-F]{8}", found["sessions"][0]["code"])
-    # Counted from the beginning, the same.
-    with Store(study) as store:
-        assert store.summary().result()["sessions"][1]["answered"] == 3
-
-
-def test_other_trials_or_other_files_are_refused(study: Study, tmp_path: Path) -> None:
-    Store(study).close()
-    path = study.folder / "trials.csv"
-    path.write_text(path.read_text("utf-8").replace("old men", "young men"), "utf-8")
-    with pytest.raises(InputError, match="are not those for which"):
-        Store(edit(study, "format", "format"))
-    other = tmp_path / "other.sqlite3"
-    other.write_text("not a database " * 100, "utf-8")
-    with pytest.raises(InputError, match="cannot use"):
-        Store(study, other)
-    with sqlite3.connect(tmp_path / "empty.sqlite3") as connection:
-        connection.execute("CREATE TABLE mine (x)")
-    connection.close()
-    with pytest.raises(InputError, match="does not hold the data of a study"):
-        Store(study, tmp_path / "empty.sqlite3")
-    with pytest.raises(OutputError, match="cannot use"):
-        Store(study, tmp_path / "none" / "x.sqlite3")
-    with pytest.raises(InputError, match="there are no data"):
-        open_data(tmp_path / "nothing.sqlite3")
-
-
-def test_data_that_could_not_be_made_do_not_stop_the_next(
-    study: Study, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(_: Study) -> dict[int, str]:
-        raise sqlite3.OperationalError("database or disk is full")
-
-    path = study.folder / "collected.sqlite3"
-    with monkeypatch.context() as patch:
-        patch.setattr("contstim.experiment.schema._digests", full)
-        with pytest.raises(OutputError, match="database or disk is full"):
-            open_data(path, study)
-    assert not path.exists()
-    with closing(open_data(path, study)) as connection:
-        assert connection.execute("SELECT count(*) FROM assignments").fetchone()[0] == 4
-        assert connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
-
-
-def test_texts_may_change_while_a_study_runs(study: Study) -> None:
-    Store(study).close()
-    Store(edit(study, "Which sentence is more likely?", "Another title")).close()
-
-
 def test_a_commit_is_synchronised_before_a_future_is_done(store: Store) -> None:
     def settings(connection: sqlite3.Connection) -> tuple[str, int]:
         mode = connection.execute("PRAGMA journal_mode").fetchone()[0]
         return mode, connection.execute("PRAGMA synchronous").fetchone()[0]
 
     assert store._writer.submit(settings).result() == ("wal", 2)  # 2: FULL
-
-
-def test_jobs_share_commits_and_fail_alone(tmp_path: Path) -> None:
-    path = tmp_path / "x.sqlite3"
-    commits: list[str] = []
-    gate: Future[None] = Future()
-
-    def connect() -> sqlite3.Connection:
-        connection = sqlite3.connect(path, isolation_level=None)
-        connection.execute("CREATE TABLE t (n)")
-        connection.set_trace_callback(
-            lambda sql: commits.append(sql) if sql.startswith("COMMIT") else None
-        )
-        return connection
-
-    def bad(connection: sqlite3.Connection) -> None:
-        connection.execute("INSERT INTO t VALUES (-1)")
-        raise ValueError("no")
-
-    writer = Writer(connect)
-    held = writer.submit(lambda _: gate.result())
-    futures = [
-        writer.submit(lambda c, n=n: c.execute("INSERT INTO t VALUES (?)", (n,)).rowcount)
-        for n in range(50)
-    ]
-    cancelled = writer.submit(bad)
-    assert cancelled.cancel()
-    failed = writer.submit(bad)
-    gate.set_result(None)
-    assert [f.result() for f in futures] == [1] * 50
-    assert held.result() is None
-    with pytest.raises(ValueError, match="no"):
-        failed.result()
-    writer.close()
-    # All that waited behind the first job, which may have come to be with it.
-    assert len(commits) <= 2
-    with sqlite3.connect(path) as connection:
-        assert connection.execute("SELECT count(*), min(n) FROM t").fetchone() == (50, 0)
-    connection.close()
-    with pytest.raises(RuntimeError, match="closed"):
-        writer.submit(bad)
-
-
-def test_a_failed_commit_is_told_to_everyone_it_held(tmp_path: Path) -> None:
-    def connect() -> sqlite3.Connection:
-        connection = sqlite3.connect(tmp_path / "x.sqlite3", isolation_level=None)
-        connection.execute("PRAGMA foreign_keys = ON")
-        connection.execute("CREATE TABLE a (n PRIMARY KEY)")
-        connection.execute("CREATE TABLE b (n REFERENCES a DEFERRABLE INITIALLY DEFERRED)")
-        return connection
-
-    writer = Writer(connect)
-    failed = writer.submit(lambda c: c.execute("INSERT INTO b VALUES (1)").rowcount)
-    with pytest.raises(sqlite3.IntegrityError):
-        failed.result()
-    fine = writer.submit(lambda c: c.execute("INSERT INTO a VALUES (1)").rowcount)
-    assert fine.result() == 1
-    writer.close()
-
-
-def test_whatever_ends_a_job_or_a_commit_the_writer_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    writer = Writer(lambda: connect(tmp_path / "x.sqlite3"))
-
-    def leave(_: sqlite3.Connection) -> None:
-        raise SystemExit(3)
-
-    with pytest.raises(SystemExit):
-        writer.submit(leave).result(timeout=240)
-    with monkeypatch.context() as patch:
-        patch.setattr("contstim.experiment.writer._require", lambda _: [].pop())
-        failed = writer.submit(lambda c: c.execute("CREATE TABLE t (n)").rowcount)
-        with pytest.raises(IndexError):
-            failed.result(timeout=240)
-    # Nothing of it is stored.
-    with pytest.raises(sqlite3.OperationalError, match="no such table"):
-        writer.submit(lambda c: c.execute("SELECT * FROM t").fetchall()).result(timeout=240)
-    writer.close()
 
 
 def test_a_writer_that_can_tell_nobody_goes_on(study: Study) -> None:
@@ -591,20 +415,6 @@ def test_a_removed_log_of_changes_takes_nothing_until_the_server_starts_again(
             store.add_answers(token, [two]).result()
     with Store(study) as store:
         assert rows(store, "SELECT answer FROM answers") == [(one["id"],)]
-
-
-def test_what_is_removed_while_a_commit_is_made_is_not_acknowledged(tmp_path: Path) -> None:
-    path = tmp_path / "data.sqlite3"
-    writer = Writer(lambda: connect(path))
-    writer.submit(lambda c: c.execute("CREATE TABLE t (x)") and None).result()
-
-    def remove(connection: sqlite3.Connection) -> None:
-        connection.execute("INSERT INTO t VALUES (1)")
-        path.unlink()
-
-    with pytest.raises(OutputError, match="was removed or replaced"):
-        writer.submit(remove).result()
-    writer.close()
 
 
 def test_a_second_server_of_a_study_is_refused(
