@@ -63,6 +63,10 @@ def _add_scores(parser: CommandParser) -> None:
 
 
 def _add_natural(parser: CommandParser) -> None:
+    from contstim.selection.natural import NATURAL_CRITERIA
+
+    what = "what is made small: the ranks of sentences under the models that reject them (rank)"
+    parser.add("--criterion", what, choices=NATURAL_CRITERIA, default="rank")
     what = "fractional rank from which a model accepts a sentence (default: 0.5, the median)"
     parser.add("--accept-from RANK", what, number(0, 1), default=0.5)
     parser.add(
@@ -73,7 +77,7 @@ def _add_natural(parser: CommandParser) -> None:
 
 
 def _add_set(parser: CommandParser) -> None:
-    from contstim.selection.sets import CRITERIA
+    from contstim.selection.sets import SET_CRITERIA
 
     parser.add("--n N", "number of pairs", positive, default=360)
     parser.add(
@@ -86,8 +90,8 @@ def _add_set(parser: CommandParser) -> None:
         "--criterion",
         "what is made large for the two models where it is least: how many pairs separate them, or "
         "the expected log Bayes factor of people's answers",
-        choices=CRITERIA,
-        default=CRITERIA[0],
+        choices=SET_CRITERIA,
+        default="separation",
     )
     add_people(parser)
     what = "as `contstim synthesize` writes it; the scores are of its sentences too"
@@ -105,7 +109,7 @@ def _add_set(parser: CommandParser) -> None:
 def _add_constraints(parser: CommandParser) -> None:
     from contstim.selection.constraints import CONSTRAINTS
 
-    forms = ", ".join(kind.usage() for kind in CONSTRAINTS.values())
+    forms = ", ".join(kind.usage() for _, kind in CONSTRAINTS.items())
     parser.add(
         "--constraint KIND:COLUMN:VALUE",
         f"what the selection must keep: {forms}; columns are sentence, words, characters, zipf "
@@ -215,6 +219,7 @@ def _natural(args: argparse.Namespace) -> pd.DataFrame:
     return select_natural_pairs(
         scores,
         args.per_pair,
+        criterion=args.criterion,
         accept_from=args.accept_from,
         eligible=_eligible(args, scores),
         constraints=parse_constraints(args.constraint, scores.index, features),

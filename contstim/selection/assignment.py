@@ -62,8 +62,9 @@ class AssignmentProblem:
 
     Attributes
     ----------
-    doubled
-        Twice the ranks, shape (S, M), of sentences in canonical order.
+    reject_costs
+        What it costs that a model rejects a sentence, whole numbers, shape (S, M); sentences in
+        canonical order.
     accepted
         Whether a model ranks a sentence high enough to accept it, shape (S, M).
     rejected
@@ -72,7 +73,7 @@ class AssignmentProblem:
         The A roles.
     """
 
-    doubled: IntArray
+    reject_costs: IntArray
     accepted: BoolArray
     rejected: BoolArray
     roles: tuple[Role, ...]
@@ -85,7 +86,7 @@ class AssignmentProblem:
     @cached_property
     def _orders(self) -> dict[int, IntArray]:
         columns = {role.reject for role in self.roles}
-        return {m: np.argsort(self.doubled[:, m], kind="stable") for m in columns}
+        return {m: np.argsort(self.reject_costs[:, m], kind="stable") for m in columns}
 
     def allowed(self, role: Role) -> BoolArray:
         """Return which sentences may be assigned to `role`, shape (S,)."""
@@ -105,19 +106,21 @@ class AssignmentProblem:
     def in_order(self, chosen: Sequence[IntArray]) -> list[IntArray]:
         """Return each role's rows, that of least cost first; canonical rows settle equal ranks."""
         pairs = zip(self.roles, chosen, strict=True)
-        return [rows[np.lexsort((rows, self.doubled[rows, role.reject]))] for role, rows in pairs]
+        return [
+            rows[np.lexsort((rows, self.reject_costs[rows, role.reject]))] for role, rows in pairs
+        ]
 
     def cost(self, chosen: Sequence[IntArray]) -> float:
-        """Return the sum of doubled ranks of each role's rows."""
+        """Return the sum of the costs of each role's rows."""
         pairs = zip(self.roles, chosen, strict=True)
-        return float(sum(self.doubled[rows, role.reject].sum() for role, rows in pairs))
+        return float(sum(self.reject_costs[rows, role.reject].sum() for role, rows in pairs))
 
     def costs(self, rows: IntArray) -> FloatArray:
         """Return the costs of the sentences `rows`, shape (A, len(rows)); inf where forbidden."""
         table = np.empty((len(self.roles), len(rows)))
         for a, role in enumerate(self.roles):
             fit = self.accepted[rows, role.accept] & self.rejected[rows, role.reject]
-            table[a] = np.where(fit, self.doubled[rows, role.reject], np.inf)
+            table[a] = np.where(fit, self.reject_costs[rows, role.reject], np.inf)
         return table
 
 

@@ -18,7 +18,8 @@ import pandas as pd
 from scipy.sparse import csr_array, hstack
 
 from contstim.arrays import FloatArray, IntArray
-from contstim.errors import InputError, UnknownNameError, near_matches, require_known
+from contstim.errors import InputError, UnknownNameError, near_matches
+from contstim.plugins import Registry
 from contstim.selection.assignment import ROLES, Role
 from contstim.text import split_word
 from contstim.text.features import sentence_features
@@ -28,7 +29,9 @@ from contstim.text.vocabulary import ENGLISH_REPEATABLE
 _Options = dict[str, Callable[[str], Any]]
 
 #: Constraints that can be said in text, by kind.
-CONSTRAINTS: dict[str, type[SelectionConstraint]] = {}
+CONSTRAINTS = Registry["type[SelectionConstraint]"](
+    "constraint", "contstim.selection_constraints", {}
+)
 
 
 class ConstraintRows:
@@ -180,6 +183,9 @@ class SelectionConstraint(ABC):
     def usage(cls) -> str:
         """Return how it is said in text."""
         return ":".join([cls.kind, "COLUMN", *(name.upper() for name in cls.options)])
+
+
+CONSTRAINTS.form = SelectionConstraint
 
 
 @dataclass(frozen=True, eq=False)
@@ -398,7 +404,6 @@ def parse_constraints(
 def _parse(text: str) -> tuple[Callable[..., SelectionConstraint], str, dict[str, Any]]:
     """Return the class of a constraint, the column that it names and its values."""
     kind, _, rest = text.partition(":")
-    require_known("constraint", kind, CONSTRAINTS)
     made = CONSTRAINTS[kind]
     column, *given = rest.split(":")
     values = {}

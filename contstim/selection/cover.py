@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
 from itertools import combinations
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -41,34 +42,44 @@ _EXCHANGES = 1000
 _DIVE_ABOVE = 1500
 
 
-class PairMeasure:
+class SetCriterion(ABC):
     """What a pair of sentences adds for every two models, of which a selection has the sum.
 
     Attributes
     ----------
+    counted
+        Whether it adds 1 or 0: sums are numbers of pairs.
+    has_margin, asks_people
+        Whether it knows a margin, and how people answer if a model is right.
+    column
+        Of the selection's table, what a pair adds on average over model pairs; None: none.
     ranked
         Ranks, shape (R, M).
     scaled
-        Log-probabilities in standard deviations, shape (R, M).
+        Log-probabilities in standard deviations over the sentences `rows`, shape (R, M), for a
+        criterion that asks people.
     margin
         Of rank differences, for separations.
     people
-        For expected log Bayes factors; None: separations count.
-
-    Standard deviations are over the sentences `rows`.
+        How people answer.
     """
+
+    counted: ClassVar[bool] = False
+    has_margin: ClassVar[bool] = False
+    asks_people: ClassVar[bool] = False
+    column: ClassVar[str | None] = None
 
     def __init__(
         self,
         log_probs: pd.DataFrame,
         ranked: RankedScores,
         rows: IntArray,
-        margin: float,
-        people: People | None,
+        margin: float = 0.0,
+        people: People | None = None,
     ) -> None:
-        self.ranked, self.margin, self.people = ranked, margin, people
+        self.ranked, self.margin, self.people = ranked, margin, people or People()
         self.scaled: FloatArray = np.empty((0, 0))
-        if people is not None:
+        if self.asks_people:
             named = log_probs.set_axis([str(name) for name in log_probs.columns], axis=1)
             values = named.loc[ranked.labels, list(ranked.models)].to_numpy(dtype=np.float64)
             self.scaled = values / log_ratio_scale(values[rows], ranked.models)
@@ -79,23 +90,63 @@ class PairMeasure:
         i, j = np.triu_indices(len(self.ranked.models), 1)
         return np.asarray(signs[:, i] * signs[:, j] < 0)
 
+    @abstractmethod
     def terms(self, pairs: IntArray) -> FloatArray:
-        """Return what each pair of rows adds for every two models, shape (pairs, model pairs)."""
-        if self.people is None:
-            return self.separated(pairs).astype(np.float64)
+        """Return what each pair of rows adds for every two models, shape (pairs, model pairs).
+
+        Model pairs are in the order of ``numpy.triu_indices(M, 1)``.
+        """
+
+    @abstractmethod
+    def bound(self, rows: IntArray, n: int, uses: int) -> float:
+        """Return what no `n` pairs of the sentences `rows` exceed for the two models of least.
+
+        The least is at most every weighted mean over model pairs.
+        """
+
+    @property
+    def even_splits(self) -> int:
+        """How many of the model pairs a sentence pair separates that splits the models evenly."""
+        m = len(self.ranked.models)
+        return (m // 2) * (m - m // 2)
+
+
+class Separation(SetCriterion):
+    """How many sentence pairs separate two models."""
+
+    counted = True
+    has_margin = True
+
+    def terms(self, pairs: IntArray) -> FloatArray:
+        """Return 1 for two models that a pair separates."""
+        return self.separated(pairs).astype(np.float64)
+
+    def bound(self, rows: IntArray, n: int, uses: int) -> float:
+        """Return the mean where every pair splits the models evenly; see `select_set`."""
+        m = len(self.ranked.models)
+        return float(n * self.even_splits // (m * (m - 1) // 2))
+
+
+class LogBayesFactor(SetCriterion):
+    """The expected log Bayes factor of one answer between two models."""
+
+    asks_people = True
+    column = "log_bayes_factor"
+
+    def terms(self, pairs: IntArray) -> FloatArray:
+        """Return the expected log Bayes factors, nats."""
         one, two = pairs.T
         return log_bayes_factors(self.people.probabilities(self.scaled[two] - self.scaled[one]))
 
     def bound(self, rows: IntArray, n: int, uses: int) -> float:
         """Return what no `n` pairs of the sentences `rows` exceed for the two models of least.
 
-        The least is at most every weighted mean over model pairs. With equal weights no pair of
-        sentences has more value than one on which the models split evenly and are as sure as they
-        can be. For separations see `select_set`. For expected log Bayes factors, with
-        q = p - 1/2 and l = logit p, the sum over model pairs depends on one model's q as
-        ((M - 1) q l - P l - L q) / 2, where P and L are the sums of q and l over the others. Its
-        second derivative is at least (M - 1) (1/4 - a |q|) / (1/4 - q²)² > 0, as
-        |P| <= (M - 1) a with a < 1/2 the largest |q|: convex, so the maximum has every q at an end.
+        With equal weights no pair of sentences has more value than one on which the models split
+        evenly and are as sure as they can be. With q = p - 1/2 and l = logit p, the sum over model
+        pairs depends on one model's q as ((M - 1) q l - P l - L q) / 2, where P and L are the sums
+        of q and l over the others. Its second derivative is at least
+        (M - 1) (1/4 - a |q|) / (1/4 - q²)² > 0, as |P| <= (M - 1) a with a < 1/2 the largest |q|:
+        convex, so the maximum has every q at an end.
 
         A second bound looks at the sentences. With z a sentence's standardised log-probabilities,
         models i and j get at most k(|z_i - z_j|) of either sentence together, k of
@@ -107,11 +158,8 @@ class PairMeasure:
         """
         m = len(self.ranked.models)
         count = m * (m - 1) // 2
-        even = n * (m // 2) * (m - m // 2)
-        if self.people is None:
-            return float(even // count)
         most = self.people.probabilities(np.array([-self.people.most, self.people.most]))
-        bound = even / count * float(log_bayes_factors(most)[0])
+        bound = n * self.even_splits / count * float(log_bayes_factors(most)[0])
         sentences = -(-2 * n // uses)
         values = np.empty((len(rows), count), dtype=np.float32)
         for pair, (i, j) in enumerate(combinations(range(m), 2)):
@@ -160,7 +208,7 @@ class Cover:
 
     def __init__(
         self,
-        measure: PairMeasure,
+        measure: SetCriterion,
         pairs: IntArray,
         constraints: Sequence[SelectionConstraint],
         n: int,
@@ -168,7 +216,7 @@ class Cover:
     ) -> None:
         if not len(pairs):
             raise InfeasibleError(NO_PAIR)
-        self.n, self.uses, self.counted = n, uses, measure.people is None
+        self.n, self.uses, self.counted = n, uses, measure.counted
         pairs = np.unique(np.sort(pairs, axis=1), axis=0)
         signs = measure.ranked.signs(pairs)
         first = np.take_along_axis(signs, (signs != 0).argmax(axis=1)[:, None], axis=1)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
-from contstim.arrays import IntArray
+from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InfeasibleError, InputError, require_known
+from contstim.plugins import Registry
 from contstim.progress import waiting
 from contstim.selection.assignment import ROLES, AssignmentProblem, Role, assign
 from contstim.selection.constraints import ConstraintRows, SelectionConstraint
@@ -18,11 +21,54 @@ from contstim.selection.scores import RankedScores, eligible_rows, rank_scores
 
 ASSIGNMENT = "scipy linear_sum_assignment"
 
+# Parts of their range in which costs of sentences are counted.
+_PARTS = 1_000_000
+
+
+@dataclass(frozen=True)
+class NaturalCriterion:
+    """What a selection of natural pairs makes as small as possible.
+
+    Attributes
+    ----------
+    costs
+        From log-probabilities, shape (S, M), to what it costs that a model rejects a sentence:
+        the lower, the better it is rejected; a finite number each, shape (S, M).
+    """
+
+    costs: Callable[[pd.DataFrame], ArrayLike]
+
+    def counted(self, ranked: RankedScores, log_probs: pd.DataFrame) -> tuple[IntArray, float]:
+        """Return the costs of the ranked sentences in whole parts, (R, M), and parts of one."""
+        values = np.asarray(self.costs(log_probs), dtype=np.float64)
+        if values.shape != log_probs.shape or not np.isfinite(values).all():
+            raise InputError(
+                f"the criterion gives costs of the shape {values.shape}, or not finite ones, for "
+                f"scores of the shape {log_probs.shape}; give a finite cost for each score"
+            )
+        parts = _PARTS / (float(np.ptp(values)) or 1.0)
+        return np.rint(values * parts).astype(np.int64), parts
+
+
+class _Rank(NaturalCriterion):
+    def counted(self, ranked: RankedScores, log_probs: pd.DataFrame) -> tuple[IntArray, float]:
+        return ranked.doubled, 2.0 * max(1, len(ranked.labels))
+
+
+#: Criteria by name. ``rank``: the fractional rank of a sentence under the model that rejects it.
+NATURAL_CRITERIA = Registry[NaturalCriterion](
+    "criterion",
+    "contstim.natural_criteria",
+    {"rank": _Rank(lambda scores: scores.rank(pct=True))},
+    NaturalCriterion,
+)
+
 
 def select_natural_pairs(
     log_probs: pd.DataFrame,
     per_pair: int | Mapping[tuple[str, str], int] = 10,
     *,
+    criterion: str = "rank",
     accept_from: float = 0.5,
     reject_below: float | None = None,
     eligible: pd.Series | None = None,
@@ -41,6 +87,9 @@ def select_natural_pairs(
     per_pair
         Number of sentence pairs for each two models; or, for chosen model pairs only, a mapping
         from (model 1, model 2) to the number.
+    criterion
+        What is made small: ``rank``, the sum of the ranks of sentences under the models that reject
+        them, or another of `NATURAL_CRITERIA`.
     accept_from
         A model accepts a sentence whose fractional rank under it is at least this; 0.5 is the
         median.
@@ -71,11 +120,11 @@ def select_natural_pairs(
         One row per pair: ``model_1, model_2, sentence_1, sentence_2`` (labels; sentence 1 is
         accepted by model 1 and rejected by model 2, sentence 2 the reverse), ``rank_1, rank_2``
         (each sentence's fractional rank under the model that rejects it). In ``.attrs``:
-        ``objective`` (sum of both rank columns, as small as possible), ``bound`` (no selection has
-        less), ``gap`` (their difference), ``solver``, ``status`` (``optimal``, or ``feasible``
-        where the solver stopped before that was proved), ``ranked`` and ``candidates`` (numbers of
-        sentences), ``excluded`` (numbers by reason), ``relaxation`` (the bound that was worked out
-        apart from the solver, where that is PuLP) and ``objective_without_constraints``.
+        ``objective`` (sum of both rank columns, or of the criterion's costs, made small), ``bound``
+        (no selection has less), ``gap`` (their difference), ``solver``, ``status`` (``optimal``, or
+        ``feasible`` where the solver stopped before that was proved), ``ranked`` and ``candidates``
+        (numbers of sentences), ``excluded`` (numbers by reason), ``relaxation`` (the bound that was
+        worked out apart from the solver, where that is PuLP) and ``objective_without_constraints``.
 
     Raises
     ------
@@ -116,10 +165,12 @@ def select_natural_pairs(
         raise InputError(f"relative_gap is {relative_gap}; give a share of at least 0")
     keep, excluded = eligible_rows(ranked, eligible)
     roles = _roles(ranked.models, wanted)
-    problem, split = _problem(ranked, keep, roles, accept_from, reject_below)
+    named = log_probs.set_axis([str(name) for name in log_probs.columns], axis=1)
+    scores = named.loc[ranked.labels, list(ranked.models)].astype(np.float64)
+    costs, unit = NATURAL_CRITERIA[criterion].counted(ranked, scores)
+    problem, split = _problem(ranked, costs, keep, roles, accept_from, reject_below)
     excluded["no two models on different sides of the threshold"] = len(keep) - len(split)
     labels = ranked.labels[split]
-    unit = 2.0 * max(1, len(ranked.labels))
     # Also before a programme: it says what is impossible without the constraints, and their cost.
     with waiting("choosing pairs"):
         chosen = assign(problem)
@@ -132,7 +183,7 @@ def select_natural_pairs(
             chosen, relaxation, proven = solve_programme(problem, rows, options)
         used, cost = str(options), _check(problem, chosen, rows)
     bound = cost if proven else min(cost, relaxation)
-    table = _rows(problem, chosen, labels, list(wanted), match, unit)
+    table = _rows(roles, chosen, labels, ranked.fractions[split], list(wanted), match)
     table.attrs = {
         "objective": cost / unit,
         "bound": bound / unit,
@@ -184,6 +235,7 @@ def _roles(models: tuple[str, ...], wanted: Mapping[tuple[str, str], int]) -> tu
 
 def _problem(
     ranked: RankedScores,
+    costs: IntArray,
     keep: IntArray,
     roles: tuple[Role, ...],
     accept_from: float,
@@ -194,13 +246,13 @@ def _problem(
     split = high.any(axis=1) & ~high.all(axis=1)
     keep, high = keep[split], high[split]
     below = ranked.fractions[keep] < (np.inf if reject_below is None else reject_below)
-    return AssignmentProblem(ranked.doubled[keep], high, below, roles), keep
+    return AssignmentProblem(costs[keep], high, below, roles), keep
 
 
 def _check(
     problem: AssignmentProblem, chosen: Sequence[IntArray], rows: ConstraintRows | None = None
 ) -> float:
-    """Check a selection, whatever found it, and return its cost in half ranks."""
+    """Check a selection, whatever found it, and return its cost in units of the criterion."""
     taken = np.concatenate([*chosen])
     for role, of_role in zip(problem.roles, chosen, strict=True):
         if len(of_role) != role.count or not problem.allowed(role)[of_role].all():
@@ -220,22 +272,22 @@ def _check(
 
 
 def _rows(
-    problem: AssignmentProblem,
+    roles: Sequence[Role],
     chosen: Sequence[IntArray],
     labels: pd.Index,
+    ranks: FloatArray,
     pairs: Sequence[tuple[str, str]],
     match: pd.Series | None,
-    unit: float,
 ) -> pd.DataFrame:
     """Return the pairs as a table, in the order in which model pairs were named."""
     parts: dict[tuple[str, str], dict[str, object]] = {
         (one, two): {"model_1": one, "model_2": two} for one, two in pairs
     }
-    for role, rows in zip(problem.roles, chosen, strict=True):
+    for role, rows in zip(roles, chosen, strict=True):
         own = rows if match is None else _matched(rows, labels, match)
         part = parts[role.model_1, role.model_2]
         part[role.role] = labels[own]
-        part[role.role.replace("sentence", "rank")] = problem.doubled[own, role.reject] / unit
+        part[role.role.replace("sentence", "rank")] = ranks[own, role.reject]
     columns = ["model_1", "model_2", *ROLES, "rank_1", "rank_2"]
     tables = [pd.DataFrame(part, columns=columns) for part in parts.values()]
     return pd.concat(tables, ignore_index=True)

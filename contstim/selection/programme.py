@@ -329,7 +329,7 @@ class _Relaxation:
         With `feasibility` the shortfall of roles and constraints is minimised, and an
         :class:`~contstim.errors.InfeasibleError` raised where it cannot be 0.
         """
-        n_rows = len(self.problem.doubled)
+        n_rows = len(self.problem.reject_costs)
         while True:
             shortfall, dual, share = self._relax(columns, feasibility=feasibility)
             roles, rows = [columns.role], [columns.row]
@@ -372,7 +372,7 @@ class _Relaxation:
         if answer.status != 0:
             raise InfeasibleError(f"the linear relaxation was not solved: {answer.message}")
         prices = answer.ineqlin.marginals
-        sentences = np.zeros(len(self.problem.doubled))
+        sentences = np.zeros(len(self.problem.reject_costs))
         sentences[rows] = prices[: len(rows)]
         dual = _Dual(answer.eqlin.marginals, sentences, prices[len(rows) :] / scale)
         missing = answer.x[len(columns.role) :]
@@ -394,7 +394,7 @@ class _Relaxation:
             weighted = self.constraints.weights[a][allowed] @ net
             reduced = -dual.roles[a] - dual.sentences[allowed] - weighted
             if not feasibility:
-                reduced += self.problem.doubled[allowed, role.reject]
+                reduced += self.problem.reject_costs[allowed, role.reject]
             yield allowed, reduced
 
     def bound(self, dual: _Dual) -> float:
@@ -431,7 +431,7 @@ class _Relaxation:
 
     def _costs(self, columns: _Columns) -> FloatArray:
         reject = np.array([role.reject for role in self.problem.roles])
-        costs = self.problem.doubled[columns.row, reject[columns.role]]
+        costs = self.problem.reject_costs[columns.row, reject[columns.role]]
         return np.asarray(costs, dtype=np.float64)
 
     def _incidence(self, columns: _Columns) -> tuple[csr_array, csr_array, IntArray]:

@@ -5,21 +5,34 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from itertools import combinations, islice, product
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from contstim.arrays import AnyArray, FloatArray, IntArray
-from contstim.errors import InfeasibleError, InputError, require_known, require_whole
+from contstim.errors import InfeasibleError, InputError, require_whole
 from contstim.people import People, log_bayes_factors
+from contstim.plugins import Registry
 from contstim.progress import waiting
 from contstim.selection.constraints import SelectionConstraint
-from contstim.selection.cover import NO_PAIR, Cover, PairMeasure, kept_pairs
+from contstim.selection.cover import (
+    NO_PAIR,
+    Cover,
+    LogBayesFactor,
+    Separation,
+    SetCriterion,
+    kept_pairs,
+)
 from contstim.selection.scores import RankedScores, eligible_rows, rank_scores
 
 #: What a selection for a set makes as large as possible for the two models where it is least.
-CRITERIA = ("separation", "log-bf")
+SET_CRITERIA = Registry[type[SetCriterion]](
+    "criterion",
+    "contstim.set_criteria",
+    {"separation": Separation, "log-bf": LogBayesFactor},
+    SetCriterion,
+)
 
 # Up to so many sentences all their pairs are candidates.
 _ALL_PAIRS_UP_TO = 150
@@ -49,7 +62,7 @@ def select_set(
     log_probs: pd.DataFrame,
     n: int = 360,
     *,
-    criterion: Literal["separation", "log-bf"] = "separation",
+    criterion: str = "separation",
     margin: float = 0.0,
     people: People | None = None,
     eligible: pd.Series | None = None,
@@ -73,7 +86,7 @@ def select_set(
     criterion
         What is made large for the two models for which it is least: ``separation``, how many
         sentence pairs separate them; ``log-bf``, the sum over sentence pairs of the expected log
-        Bayes factor of one answer between them, see `people`.
+        Bayes factor of one answer between them, see `people`; or another of `SET_CRITERIA`.
     margin
         Two models are separated only if the fractional ranks of the two sentences differ by more
         than this under both.
@@ -128,7 +141,7 @@ def select_set(
     whatever the sentences are: 55.6 % of the pairs for nine models. It is the optimum of the linear
     programme over all splits of the models. Where all pairs of sentences are candidates, the
     integer programme proves a bound for these sentences, which can be lower. For the bound on
-    expected log Bayes factors see `PairMeasure.bound`.
+    expected log Bayes factors see `LogBayesFactor.bound`.
 
     Not all S (S - 1) / 2 pairs are listed where sentences are many. For each split, sentences at
     both ends of the projection (mean rank of one side minus that of the other) are paired, and
@@ -157,14 +170,14 @@ def select_set(
     rows = np.union1d(keep, given)
     if len(rows) < 2:
         raise InfeasibleError(NO_PAIR)
-    asked = (people or People()) if criterion == "log-bf" else None
-    measure = PairMeasure(log_probs, ranked, keep if len(keep) > 1 else rows, margin, asked)
+    kind, of = SET_CRITERIA[criterion], keep if len(keep) > 1 else rows
+    measure = kind(log_probs, ranked, of, margin, people)
     choice = _Selection(measure, keep, given, constraints, n, uses, time_limit)
     problem, chosen, bound, solver = choice.made(measure.bound(rows, n, uses), seed)
     table, separations = _told(measure, problem, chosen)
     objective = problem.least_sum(chosen)
     bound = objective if bound < objective <= bound * (1 + 1e-6) else bound  # but for rounding
-    if asked is None:
+    if measure.counted:
         objective, bound = int(objective), int(bound)
     table.attrs = {
         "objective": objective,
@@ -197,12 +210,14 @@ def _refuse(
         require_whole(name, value, fewest)
     if not time_limit > 0:
         raise InputError(f"time_limit is {time_limit}; give seconds above 0")
-    require_known("criterion", criterion, CRITERIA)
+    kind = SET_CRITERIA[criterion]
     if not 0 <= margin < 1:
         raise InputError(f"margin is {margin}; rank differences lie from 0 to below 1")
-    if criterion == "log-bf" and margin:
-        raise InputError(f"margin is {margin}, but the criterion 'log-bf' has none; leave it out")
-    if criterion != "log-bf" and people is not None:
+    if margin and not kind.has_margin:
+        raise InputError(
+            f"margin is {margin}, but the criterion {criterion!r} has none; leave it out"
+        )
+    if people is not None and not kind.asks_people:
         raise InputError(f"how people answer is of no use for {criterion!r}; choose 'log-bf'")
 
 
@@ -214,7 +229,7 @@ class _Selection:
     rest is as for `select_set`.
     """
 
-    measure: PairMeasure
+    measure: SetCriterion
     keep: IntArray
     given: IntArray
     constraints: Sequence[SelectionConstraint]
@@ -230,7 +245,7 @@ class _Selection:
         complete = len(self.keep) <= _ALL_PAIRS_UP_TO
         if complete:
             candidates += [self.keep[np.column_stack(np.triu_indices(len(self.keep), 1))]]
-        elif self.measure.people is None and not _all_splits_are_tried(ranks.shape[1]):
+        elif self.measure.counted and not _all_splits_are_tried(ranks.shape[1]):
             even = self.keep[even_pairs(ranks, self.n, margin)]
             levelled = None if self.constraints else self._levelled([self.given, even], bound)
             candidates += [even[: _EVEN * self.n]]
@@ -266,7 +281,7 @@ class _Selection:
             kept = kept_pairs(ranked, rows, self.constraints, n, self.uses, rng)
             found = found if complete else [*found, kept[np.isin(kept, keep).all(axis=1)]]
         wider = self._among(found)
-        if self.measure.people is not None and not complete:
+        if isinstance(self.measure, LogBayesFactor) and not complete:
             with waiting("looking for pairs"):
                 for _ in range(_ROUNDS):
                     more = _priced_pairs(self.measure, keep, wider.prices(), n)
@@ -313,7 +328,7 @@ def _given(pairs: pd.DataFrame | None, ranked: RankedScores) -> IntArray:
 
 
 def _told(
-    measure: PairMeasure, problem: Cover, chosen: IntArray
+    measure: SetCriterion, problem: Cover, chosen: IntArray
 ) -> tuple[pd.DataFrame, list[dict[Hashable, Any]]]:
     """Return the chosen pairs, and how far every two models are told apart by them."""
     ranked, pairs, terms = measure.ranked, problem.pairs[chosen], problem.terms[chosen]
@@ -328,9 +343,9 @@ def _told(
     table["least_difference"] = problem.least[chosen]
     of_two = pd.DataFrame(list(combinations(ranked.models, 2)), columns=["model_1", "model_2"])
     of_two["separated"] = separated.sum(axis=0)
-    if measure.people is not None:
-        table["log_bayes_factor"] = terms.mean(axis=1)
-        of_two["log_bayes_factor"] = terms.sum(axis=0)
+    if measure.column is not None:
+        table[measure.column] = terms.mean(axis=1)
+        of_two[measure.column] = terms.sum(axis=0)
     return table, of_two.to_dict("records")
 
 
@@ -405,14 +420,13 @@ def _promising_pairs(ranks: FloatArray, n: int, rng: np.random.Generator) -> Int
     return np.concatenate(parts)
 
 
-def _priced_pairs(measure: PairMeasure, keep: IntArray, prices: FloatArray, n: int) -> IntArray:
+def _priced_pairs(measure: LogBayesFactor, keep: IntArray, prices: FloatArray, n: int) -> IntArray:
     """Return pairs of the rows `keep` of most value at the model pairs' `prices`.
 
     Directions in which sentences are looked for are the largest eigenvectors of the prices'
     Laplacian, along which the sum of squared differences is largest, and the differences between
     two models of a high price.
     """
-    assert measure.people is not None
     m = len(measure.ranked.models)
     i, j = np.triu_indices(m, 1)
     matrix = np.zeros((m, m))

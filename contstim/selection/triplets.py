@@ -16,6 +16,7 @@ from scipy.sparse import csr_array, vstack
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InfeasibleError, InputError, require_known
 from contstim.models.registry import score_kind
+from contstim.plugins import Registry
 from contstim.progress import waiting
 from contstim.tables import require_columns
 from contstim.text.diversity import ALWAYS, check_share, words_of
@@ -49,12 +50,9 @@ class TripletObjective:
 
     value: Callable[..., pd.Series]
     sign: float
-    adds_nats: bool
-    ties: bool
+    adds_nats: bool = False
+    ties: bool = False
 
-
-#: Objectives by name, as `triplet_objective` registers them.
-OBJECTIVES: dict[str, TripletObjective] = {}
 
 _Value = TypeVar("_Value", bound=Callable[..., pd.Series])
 
@@ -62,17 +60,17 @@ _Value = TypeVar("_Value", bound=Callable[..., pd.Series])
 def triplet_objective(
     name: str, *, larger_is_better: bool, adds_nats: bool = False, ties: bool = False
 ) -> Callable[[_Value], _Value]:
-    """Register a function as an objective of `select_triplets`; see `TripletObjective`."""
+    """Add a function to `OBJECTIVES`, for this process; see `TripletObjective`."""
 
     def register(value: _Value) -> _Value:
-        sign = 1.0 if larger_is_better else -1.0
-        OBJECTIVES[name] = TripletObjective(value, sign, adds_nats, ties)
+        OBJECTIVES[name] = TripletObjective(
+            value, 1.0 if larger_is_better else -1.0, adds_nats, ties
+        )
         return value
 
     return register
 
 
-@triplet_objective("controversiality", larger_is_better=True, adds_nats=True)
 def controversiality(triplets: pd.DataFrame) -> pd.Series:
     """Return the controversiality of each triplet, nats.
 
@@ -90,7 +88,6 @@ def controversiality(triplets: pd.DataFrame) -> pd.Series:
     return value
 
 
-@triplet_objective("worst-rank", larger_is_better=False, ties=True)
 def worst_ranks(triplets: pd.DataFrame, ties: str = "average") -> pd.Series:
     """Rank the triplets of one model pair by their weaker member, 1 for the best.
 
@@ -118,6 +115,18 @@ def worst_ranks(triplets: pd.DataFrame, ties: str = "average") -> pd.Series:
     return ranks.max(axis=1).rank(method="average" if ties == "average" else "first")
 
 
+#: Objectives by name.
+OBJECTIVES = Registry[TripletObjective](
+    "objective",
+    "contstim.triplet_criteria",
+    {
+        "controversiality": TripletObjective(controversiality, 1.0, adds_nats=True),
+        "worst-rank": TripletObjective(worst_ranks, -1.0, ties=True),
+    },
+    TripletObjective,
+)
+
+
 def check_objective(objective: str, models: Iterable[str]) -> None:
     """Refuse an unknown objective, and one that adds up what has no common unit.
 
@@ -135,9 +144,9 @@ def check_objective(objective: str, models: Iterable[str]) -> None:
     InputError
         If it adds two models' falls in nats and a model's scores are no log-probabilities.
     """
-    require_known("objective", objective, OBJECTIVES)
+    adds_nats = OBJECTIVES[objective].adds_nats
     for model in models:
-        if OBJECTIVES[objective].adds_nats and not score_kind(str(model)).differs_in_nats:
+        if adds_nats and not score_kind(str(model)).differs_in_nats:
             raise InputError(
                 f"the objective {objective!r} adds two models' falls in nats, and {model!r} does "
                 "not score in nats; use the objective 'worst-rank'"
@@ -175,7 +184,7 @@ def select_triplets(
         Triplets wanted for each model pair, a multiple of `strata`.
     objective
         ``controversiality`` (the total of Eq. 4, made large), ``worst-rank`` (the total of
-        :func:`worst_ranks`, made small), or another that :func:`triplet_objective` registered.
+        :func:`worst_ranks`, made small), or another of `OBJECTIVES`.
     strata
         Number of quantile strata of each model's log-probabilities of natural sentences; 10 gives
         deciles. A value on the border belongs to the lower stratum.

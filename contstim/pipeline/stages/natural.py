@@ -10,9 +10,9 @@ from pydantic import Field
 from contstim.files import digest_of
 from contstim.pipeline.stages import SCORE, Run, Stage, StudyPlan, notes_of
 from contstim.selection.constraints import check_constraints, parse_constraints
-from contstim.selection.natural import select_natural_pairs
+from contstim.selection.natural import NATURAL_CRITERIA, select_natural_pairs
 from contstim.selection.triplets import MOST_PER_PAIR
-from contstim.settings import Several, settings
+from contstim.settings import Several, one_of, settings
 from contstim.tables import table_text
 from contstim.text.features import repeats_no_word
 
@@ -28,6 +28,7 @@ class NaturalOptions:
     """
 
     per_pair: Annotated[int, Field(ge=1, le=MOST_PER_PAIR)] = 10
+    criterion: Annotated[str, one_of(NATURAL_CRITERIA)] = "rank"
     accept_from: Annotated[float, Field(ge=0, le=1)] = 0.5
     reject_below: Annotated[float, Field(ge=0, le=1)] | None = None
     distinct_words: bool = False
@@ -61,6 +62,7 @@ class _Natural(Stage):
         pairs = select_natural_pairs(
             scores,
             options.per_pair,
+            criterion=options.criterion,
             accept_from=options.accept_from,
             reject_below=options.reject_below,
             eligible=eligible,

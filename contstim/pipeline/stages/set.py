@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any
 
 import pandas as pd
 from pydantic import Field
@@ -17,7 +17,7 @@ from contstim.pipeline.stages.synthesis import SYNTHESIS
 from contstim.pipeline.tasks import score_tasks
 from contstim.pipeline.work import Task
 from contstim.selection.constraints import check_constraints, parse_constraints
-from contstim.selection.sets import CRITERIA, select_set, triplet_pairs
+from contstim.selection.sets import SET_CRITERIA, select_set, triplet_pairs
 from contstim.settings import Count, Several, one_of, settings
 from contstim.tables import TRIPLETS, table_text
 from contstim.text.features import repeats_no_word
@@ -33,7 +33,7 @@ class SetOptions(StageOptions):
     """
 
     n: Count = 360
-    criterion: Annotated[str, one_of(CRITERIA)] = CRITERIA[0]
+    criterion: Annotated[str, one_of(SET_CRITERIA)] = "separation"
     margin: Annotated[float, Field(ge=0, lt=1)] = 0.0
     uses: Count = 1
     distinct_words: bool = False
@@ -86,7 +86,7 @@ class _Set(Stage):
         pairs = select_set(
             scores,
             options.n,
-            criterion=cast("Literal['separation', 'log-bf']", options.criterion),
+            criterion=options.criterion,
             margin=options.margin,
             people=options.people,
             eligible=eligible,
