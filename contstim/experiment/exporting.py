@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -176,11 +177,12 @@ _COLUMNS = {
 def data_dictionary(study: Study, tables: Iterable[pd.DataFrame]) -> dict[str, Column]:
     """Return what each column of the tables holds; of a column of several, the same in all."""
     shown = study.presentation
+    trials = [*study.practice_trials, *chain.from_iterable(study.design.trials.values())]
     of_trials = {
         "choice": Column(
             f"what was chosen: {shown.answers}",
             "integer",
-            levels=_all_choices(study),
+            levels=tuple(sorted({c for t in trials for c in shown.choices(t.shown) or ()})),
         ),
         "item": Column("number of the sentences in the design", "integer", least=1)
         if numbered_by(study.design.columns) == "item"
@@ -193,17 +195,12 @@ def data_dictionary(study: Study, tables: Iterable[pd.DataFrame]) -> dict[str, C
             "of a second answer its id"
         ),
     }
-    known = _COLUMNS | of_trials
-    found: dict[str, Column] = {}
+    described = _COLUMNS | of_trials
+    columns: dict[str, Column] = {}
     for table in tables:
         for name in map(str, table.columns):
-            found.setdefault(name, known.get(name) or _of_design(table[name]))
-    return found
-
-
-def _all_choices(study: Study) -> tuple[int, ...]:
-    trials = [*study.practice_trials, *(t for own in study.design.trials.values() for t in own)]
-    return tuple(sorted({c for t in trials for c in study.presentation.choices(t.shown) or ()}))
+            columns.setdefault(name, described.get(name) or _of_design(table[name]))
+    return columns
 
 
 def _of_design(column: pd.Series[Any]) -> Column:

@@ -264,11 +264,11 @@ def _recruiter(study: Study, log: _Log) -> tuple[str | None, dict[str, str]]:
     given = log.consent.get("recruiter")
     given = given if isinstance(given, Mapping) else {}
     names = ["jatos_result", *(() if study.recruiter is None else study.recruiter.parameters)]
-    kept = {name: str(given[name])[:200] for name in names if name in given}
+    parameters = {name: str(given[name])[:200] for name in names if name in given}
     who = _given_id(log)
     if who is not None and study.recruiter is not None and not study.recruiter.is_id(who):
         who = None
-    return who, kept
+    return who, parameters
 
 
 def _given_id(log: _Log) -> str | None:

@@ -141,13 +141,13 @@ def new_study(
     OutputError
         If the place cannot be written to.
     """
-    for what, name, known in (
+    for what, name, offered in (
         ("preset", preset, STUDY_PRESETS),
         ("language", language, LANGUAGES),
         ("presentation", presentation, PRESENTATIONS),
     ):
-        if name is not None and name not in known:
-            raise UnknownNameError.among(what, name, known)
+        if name is not None and name not in offered:
+            raise UnknownNameError.among(what, name, offered)
     if preset is not None and language != "en":
         raise InputError(
             f"the wording of {preset} is English; leave out the language or the preset"
@@ -166,13 +166,13 @@ def new_study(
     table = "".join(f"{line}\n" for _, line in numbered_lines(trials))
     record = record_path(trials)
     texts = {key: json.dumps(text, ensure_ascii=False) for key, text in like.texts.items()}
-    own = {
+    settings = {
         "language": f'"{language}"',
         "direction": f'"{LANGUAGES[language]}"',
         "presentation": f'"{presentation}"',
         **like.settings,
     }
-    template = _changed(template, own).replace("{practice}", shown.practice, 1)
+    template = _changed(template, settings).replace("{practice}", shown.practice, 1)
     template = template.replace("{title}", shown.title, 1).replace("{name}", json.dumps(name), 1)
     contents = {"trials.csv": table.encode()}
     if record.is_file():

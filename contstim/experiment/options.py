@@ -308,10 +308,10 @@ class Recruiter:
         parts = urlsplit(address)
         if parts.scheme != "https" or not parts.netloc:
             raise InputError(f"{key} is {address!r}; give an https address")
-        known = ["code", *(["participant"] if self.participant else []), *self.parameters]
+        filled_in = ["code", *(["participant"] if self.participant else []), *self.parameters]
         for name in re.findall(r"\{(\w*)\}", address):
-            if name not in known:
-                offered = ", ".join(f"{{{one}}}" for one in known)
+            if name not in filled_in:
+                offered = ", ".join(f"{{{key}}}" for key in filled_in)
                 raise InputError(f"{key} holds {{{name}}}; the page fills in {offered} there")
 
     def is_id(self, text: str) -> bool:
@@ -359,12 +359,12 @@ class Recruiter:
 
     def address(self, page: str) -> str:
         """Return what to give the recruiter as the study's address, `page` being the page's own."""
-        known = _PLACEHOLDERS.get(self.name, {})
+        placeholders = _PLACEHOLDERS.get(self.name, {})
         names = [name for name in (self.participant, *self.parameters) if name]
         query = [
-            f"{name}={known.get(name) or known.get('', '...')}"
+            f"{name}={placeholders.get(name) or placeholders.get('', '...')}"
             for name in names
-            if name == self.participant or name in known
+            if name == self.participant or name in placeholders
         ]
         return f"{page}?{'&'.join(query)}" if query else page
 

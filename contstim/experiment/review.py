@@ -50,7 +50,7 @@ _ROLES = {
 
 def standing(table: pd.DataFrame) -> dict[str, list[dict[str, Any]]]:
     """Return where each sentence of a table stands: its role, its natural sentence, its scores."""
-    found: dict[str, list[dict[str, Any]]] = {sentence: [] for sentence in sentences_of(table)}
+    places: dict[str, list[dict[str, Any]]] = {sentence: [] for sentence in sentences_of(table)}
     roles = {name: role for name, role in _ROLES.items() if name in table}
     for row in table.to_dict("records"):
         names = {str(key): str(value) for key, value in row.items()}
@@ -65,10 +65,10 @@ def standing(table: pd.DataFrame) -> dict[str, list[dict[str, Any]]]:
                 "natural": names.get("natural", "") if column != "natural" else "",
                 "scores": scores,
             }
-            own = found[" ".join(names[column].split())]
-            if place not in own:
-                own.append(place)
-    return found
+            of_sentence = places[" ".join(names[column].split())]
+            if place not in of_sentence:
+                of_sentence.append(place)
+    return places
 
 
 _MODELS = ("model_1", "model_2", "accept", "reject")
@@ -105,7 +105,7 @@ class Review:
 
         What the others decided is not shown.
         """
-        own = {d.sentence: asdict(d) for d in self.decisions if d.reviewer == self.reviewer}
+        decided = {d.sentence: asdict(d) for d in self.decisions if d.reviewer == self.reviewer}
         edits = {
             d.edited: d.sentence
             for d in self.decisions
@@ -120,7 +120,7 @@ class Review:
                 "sentence": sentence,
                 "places": where,
                 "flags": sentence_flags(sentence),
-                "decision": own.get(sentence),
+                "decision": decided.get(sentence),
             }
             for sentence, where in places.items()
         ]
@@ -134,17 +134,17 @@ class Review:
             If the sentence is none of those under review.
         """
         with self._busy:
-            known = {*self.places, *(d.edited for d in self.decisions)}
-            if decision.sentence not in known:
+            sentences = {*self.places, *(d.edited for d in self.decisions)}
+            if decision.sentence not in sentences:
                 raise InputError(f"{decision.sentence!r} is not under review; load the page again")
-            kept = [
+            decisions = [
                 d
                 for d in self.decisions
                 if (d.sentence, d.reviewer) != (decision.sentence, decision.reviewer)
             ]
-            kept.append(decision)
-            write_decisions(self.path, kept)
-            self.decisions = kept
+            decisions.append(decision)
+            write_decisions(self.path, decisions)
+            self.decisions = decisions
 
 
 @cache
@@ -201,9 +201,9 @@ class _Handler(BaseHTTPRequestHandler):
             review.decide(Decision(sentence, review.reviewer, decision, edited, reason))
         except (ValueError, AttributeError, ContstimError) as error:
             # Errors of contstim are meant for people; others come of what is no page's message.
-            known = isinstance(error, ContstimError)
-            said = str(error) if known else "the message is no decision"
-            self._send(HTTPStatus.BAD_REQUEST, {"error": said})
+            ours = isinstance(error, ContstimError)
+            why = str(error) if ours else "the message is no decision"
+            self._send(HTTPStatus.BAD_REQUEST, {"error": why})
             return
         self._send(HTTPStatus.OK, {"flags": sentence_flags(edited) if edited.strip() else []})
 
@@ -323,25 +323,25 @@ def appendix(
 
 
 def _outcomes(
-    known: Mapping[str, str | None], decisions: Sequence[Decision]
+    final_forms: Mapping[str, str | None], decisions: Sequence[Decision]
 ) -> dict[str, pd.DataFrame]:
     """Return, by their titles, the tables of the sentences that are shown, changed and removed."""
     judged = defaultdict[str, list[Decision]](list)
-    for one in decisions:
-        judged[one.sentence].append(one)
+    for decision in decisions:
+        judged[decision.sentence].append(decision)
 
     def why(sentence: str) -> str:
         against = (d for d in judged[sentence] if d.decision != "approve")
-        said = "; ".join(sorted(f"{d.reviewer}: {d.decision}, {d.reason}" for d in against))
-        if said or known[sentence] is not None:
-            return said
+        reasons = "; ".join(sorted(f"{d.reviewer}: {d.decision}, {d.reason}" for d in against))
+        if reasons or final_forms[sentence] is not None:
+            return reasons
         n = len(judged[sentence])
         return f"approved by {n} only, or in another form" if n else "reviewed by nobody"
 
-    final = dict.fromkeys(text for text in known.values() if text is not None)
+    final = dict.fromkeys(text for text in final_forms.values() if text is not None)
     shown = [(text, "; ".join(sentence_flags(text))) for text in final]
-    changed = [(s, text, why(s)) for s, text in known.items() if text not in (None, s)]
-    removed = [(s, why(s)) for s, text in known.items() if text is None]
+    changed = [(s, text, why(s)) for s, text in final_forms.items() if text not in (None, s)]
+    removed = [(s, why(s)) for s, text in final_forms.items() if text is None]
     return {
         "Sentences that are shown": pd.DataFrame(shown, columns=["sentence", "flags"]),
         "Sentences that were changed": pd.DataFrame(
@@ -360,8 +360,10 @@ def serve_review(server: ReviewServer, say: Callable[[str], None]) -> None:
     finally:
         server.server_close()
     review = server.review
-    own = [d for d in review.decisions if d.reviewer == review.reviewer]
-    counts = {name: sum(d.decision == name for d in own) for name in ("approve", "edit", "reject")}
+    decisions = [d for d in review.decisions if d.reviewer == review.reviewer]
+    counts = {
+        name: sum(d.decision == name for d in decisions) for name in ("approve", "edit", "reject")
+    }
     say(
         f"{review.reviewer}: {counts['approve']} approved, {counts['edit']} edited, "
         f"{counts['reject']} rejected of {len(review.places)} sentences"

@@ -200,8 +200,8 @@ def read_study(folder: str | Path) -> Study:
     except InputError as error:
         raise type(error)(f"{path}: {error}") from None
     for name in ("practice", "attention"):
-        for number, one in enumerate(getattr(options, name), start=1):
-            _check_shown(presentation, one, f"{path}: [[{name}]] {number}")
+        for number, trial in enumerate(getattr(options, name), start=1):
+            _check_shown(presentation, trial, f"{path}: [[{name}]] {number}")
     design = read_design(folder / "trials.csv", options.attention, presentation)
     texts = folder / "texts.toml"
     module = presentation.file(folder)
@@ -222,7 +222,7 @@ def read_study(folder: str | Path) -> Study:
 def _check_adaptive(study: Study) -> None:
     """Refuse a design whose blank trials are not those that ``[adaptive]`` plans."""
     path, plan = study.folder / "trials.csv", study.adaptive
-    for assignment, own in study.design.trials.items():
+    for assignment, trials in study.design.trials.items():
         blank = study.design.n_blank(assignment)
         if plan is None:
             if blank:
@@ -231,14 +231,14 @@ def _check_adaptive(study: Study) -> None:
                     "study.toml has no table [adaptive]; write the plan there"
                 )
             continue
-        anchors = sum(trial.condition == "anchor" for trial in own)
-        for name, planned, found in (
+        anchors = sum(trial.condition == "anchor" for trial in trials)
+        for name, planned, there in (
             ("trials", plan.trials, blank),
             ("anchors", plan.anchors, anchors),
         ):
-            if planned != found:
+            if planned != there:
                 raise InputError(
-                    f"{path}: participant {assignment} has {found} places for adaptive.{name}, "
+                    f"{path}: participant {assignment} has {there} places for adaptive.{name}, "
                     f"which is {planned}; make a new study with `contstim experiment new --pool`"
                 )
     if plan is None:
@@ -262,17 +262,17 @@ def _plan(table: object, presentation: Presentation) -> AdaptivePlan:
 
 
 def _check_shown(
-    presentation: Presentation, one: PracticeTrial | AttentionCheck, where: str
+    presentation: Presentation, trial: PracticeTrial | AttentionCheck, where: str
 ) -> None:
     for name in presentation.needed:
-        if name not in one.given:
+        if name not in trial.given:
             raise InputError(f"{where} has no {name!r}; this presentation shows one")
-    for name in one.given:
+    for name in trial.given:
         if name not in (*presentation.needed, *presentation.optional):
             raise InputError(f"{where} has {name!r}, which this presentation does not show")
-    if one.expected is not None:
+    if trial.expected is not None:
         try:
-            presentation.check_expected(one.given, one.expected)
+            presentation.check_expected(trial.given, trial.expected)
         except InputError as error:
             raise InputError(f"{where}: {error}") from None
 

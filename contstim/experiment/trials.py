@@ -126,13 +126,13 @@ def session_trials(
     connection: sqlite3.Connection, design: Design, session: str, assignment: int
 ) -> tuple[Trial, ...]:
     """Return the trials of a session, in order; those that are still to be chosen are blank."""
-    own = design.trials[assignment]
+    trials = design.trials[assignment]
     if not design.n_blank(assignment):
-        return own
+        return trials
     blocks = connection.execute(
         "SELECT * FROM blocks WHERE session = ? ORDER BY number", (session,)
     ).fetchall()
-    return filled(own, blocks)
+    return filled(trials, blocks)
 
 
 def filled(trials: Sequence[Trial], blocks: Sequence[_Block]) -> tuple[Trial, ...]:
@@ -145,13 +145,13 @@ def filled(trials: Sequence[Trial], blocks: Sequence[_Block]) -> tuple[Trial, ..
     chosen = [(block, one) for block in blocks for one in json.loads(block["trials"])]
     anchors = sum(trial.condition == ANCHOR for trial in trials)
     ended = bool(blocks) and blocks[-1]["trials"] == "[]"
-    found: list[Trial] = []
+    whole: list[Trial] = []
     for trial in trials:
         if trial.blank and chosen:
-            found.append(_chosen(trial, *chosen.pop(0), anchors))
+            whole.append(_chosen(trial, *chosen.pop(0), anchors))
         elif not trial.blank or not ended:
-            found.append(trial)
-    return tuple(found)
+            whole.append(trial)
+    return tuple(whole)
 
 
 def issued(trials: Sequence[Trial]) -> tuple[Trial, ...]:
@@ -159,8 +159,8 @@ def issued(trials: Sequence[Trial]) -> tuple[Trial, ...]:
     return tuple(takewhile(lambda trial: not trial.blank, trials))
 
 
-def _chosen(blank: Trial, block: _Block, one: Sequence[Any], anchors: int) -> Trial:
-    pair, *sentences, propensity, turned = one
+def _chosen(blank: Trial, block: _Block, choice: Sequence[Any], anchors: int) -> Trial:
+    pair, *sentences, propensity, turned = choice
     left, right = reversed(sentences) if turned else sentences
     made = (block["number"], propensity, block["available"], block["pairs"] - anchors)
     row = {**blank.row, "item": str(pair + 1), **dict(zip(ISSUED_WITH, made, strict=True))}
@@ -218,13 +218,13 @@ def read_design(
             raise InputError(f"{path}, row {number}: {error}") from None
     if not assignments.trials:
         raise InputError(f"{path} has no rows; lay out trials with `contstim design trials`")
-    for assignment, own in assignments.trials.items():
-        if sorted(own) != list(range(1, len(own) + 1)) or len(own) > _MOST:
+    for assignment, places in assignments.trials.items():
+        if sorted(places) != list(range(1, len(places) + 1)) or len(places) > _MOST:
             raise InputError(
-                f"{path}: the {len(own)} trials of participant {assignment} are not numbered "
-                f"1 to {min(len(own), _MOST)}"
+                f"{path}: the {len(places)} trials of participant {assignment} are not numbered "
+                f"1 to {min(len(places), _MOST)}"
             )
-    trials = {a: _with_checks(own, checks) for a, own in sorted(assignments.trials.items())}
+    trials = {a: _with_checks(places, checks) for a, places in sorted(assignments.trials.items())}
     return Design(dict(sorted(assignments.groups.items())), trials, columns)
 
 
@@ -386,21 +386,23 @@ def _check_text(name: str, text: str) -> None:
 
 def _pair(row: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, ...]]:
     """Return what a pair of sentences shows, and what makes it that pair."""
-    one, two = (" ".join(row[name].split()) for name in ("sentence_1", "sentence_2"))
-    _check_text("sentence_1", one)
-    _check_text("sentence_2", two)
-    if one == two:
-        raise InputError(f"both sentences are {one[:40]!r}")
+    first, second = (" ".join(row[name].split()) for name in ("sentence_1", "sentence_2"))
+    _check_text("sentence_1", first)
+    _check_text("sentence_2", second)
+    if first == second:
+        raise InputError(f"both sentences are {first[:40]!r}")
     side = row["side_1"]
     if side not in ("left", "right"):
         raise InputError(f"side_1 is {side!r}, not 'left' or 'right'")
-    left, right = (one, two) if side == "left" else (two, one)
-    return {"left": left, "right": right}, (one, two)
+    left, right = (first, second) if side == "left" else (second, first)
+    return {"left": left, "right": right}, (first, second)
 
 
-def _with_checks(own: Mapping[int, Trial], checks: Sequence[AttentionCheck]) -> tuple[Trial, ...]:
+def _with_checks(
+    places: Mapping[int, Trial], checks: Sequence[AttentionCheck]
+) -> tuple[Trial, ...]:
     """Put attention checks between the trials of an assignment and number all of them."""
-    shown = sorted(own.values(), key=lambda trial: trial.number)
+    shown = sorted(places.values(), key=lambda trial: trial.number)
     # From the last to the first, so that those before keep their places.
     for k, check in sorted(enumerate(checks, start=1), key=lambda pair: -pair[1].after):
         trial = Trial(f"a{k}", 0, "attention", "attention", check.given, expected=check.expected)

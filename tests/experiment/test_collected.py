@@ -1,4 +1,8 @@
-"""From the store and from raw logs to the tables of the analysis."""
+"""From the store and from raw logs to the tables of the analysis.
+
+Tests `contstim.experiment.collected`, `contstim.experiment.importing`,
+`contstim.experiment.exporting`.
+"""
 
 import csv
 import json

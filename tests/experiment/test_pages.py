@@ -1,4 +1,7 @@
-"""The page as files: what is in them, what is refused; no browser and no npm."""
+"""The page as files: what is in them, what is refused; no browser and no npm.
+
+Tests `contstim.experiment.pages`, `contstim.experiment.vendor`.
+"""
 
 from __future__ import annotations
 

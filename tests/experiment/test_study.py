@@ -1,4 +1,8 @@
-"""Study folders: what is written is read, and every fault is one line that says where."""
+"""Study folders: what is written is read, and every fault is one line that says where.
+
+Tests `contstim.experiment.study`, `contstim.experiment.new`, `contstim.experiment.options`,
+`contstim.experiment.trials`, `contstim.experiment.messages`.
+"""
 
 import hashlib
 import json
