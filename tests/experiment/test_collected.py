@@ -562,7 +562,7 @@ def test_psychds_names_what_is_wrong(filled: Study, tmp_path: Path) -> None:
         ("dataset_description.json", text.replace("schema.org", "x.org"), "not schema.org"),
         ("dataset_description.json", text.replace('"rating"', '"rated"'), "column 'rating'"),
         ("dataset_description.json", text.replace('"name"', '"named"', 1), "lacks 'name'"),
-        ("dataset_description.json", "[]", "no JSON object"),
+        ("dataset_description.json", "[]", "not a JSON object"),
         ("dataset_description.json", "{", "is not JSON"),
         ("dataset_description.json", None, "there is no"),
         (f"data/{data.name}", table + "1,2\n", "row 16 has 2 cells"),
