@@ -1,7 +1,7 @@
 """Study folders: what is written is read, and every fault is one line that says where.
 
 Tests `contstim.experiment.study`, `contstim.experiment.new`, `contstim.experiment.options`,
-`contstim.experiment.trials`, `contstim.experiment.messages`.
+`contstim.experiment.trials`.
 """
 
 import hashlib
