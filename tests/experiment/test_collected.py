@@ -568,7 +568,7 @@ def test_psychds_names_what_is_wrong(filled: Study, tmp_path: Path) -> None:
         (f"data/{data.name}", table + "1,2\n", "row 16 has 2 cells"),
         (f"data/{data.name}", "", "has no header"),
         (f"data/{data.name}", table.replace("group", "trial", 1), "a column twice"),
-        (f"data/{data.name}", 'rating\n"1', "no CSV file"),
+        (f"data/{data.name}", 'rating\n"1', "not a CSV file"),
         (f"data/{data.name}", None, "task-sub-ject_data.csv is not named as data are"),
     )
     for name, content, message in broken:
