@@ -47,6 +47,7 @@ BENCHMARKS = {
     "selection": ([], ["--data", "golan2023/"]),
     "experiment": ([], []),
     "evaluation": ([], ["--data", "golan2023/behavior_nov2022_raw.csv"]),
+    "mixed_models": ([], ["--data", "golan2023/behavior_nov2022_raw.csv"]),
 }
 
 

@@ -72,7 +72,8 @@ def exclude(choices: pd.DataFrame, rules: ExclusionRules) -> tuple[pd.DataFrame,
         if share.empty:
             raise InputError(
                 "the rule on catch trials needs trials of a condition named "
-                f"{' or '.join(CATCH)} with an expected sentence; there are none"
+                f"{' or '.join(CATCH)} with an expected sentence; there are none. Name "
+                "the expected one, 1 or 2, in a column 'expected' (--column expected=THEIRS)"
             )
         for participant, right in share[share < rules.min_catch_correct].items():
             bad = sieve.kept["participant"] == participant
