@@ -52,8 +52,8 @@ class Asked(Participant):
         begun = self.ask("POST", "/api/sessions", self.body)
         self.opened = time.perf_counter() - began
         token, bundle = str(begun["token"]), begun["bundle"]
-        self.session, hand, more = bundle["session"], bundle["trials"], bundle["more"]
-        last = hand[-1]["number"]
+        self.session, more, last = bundle["session"], bundle["more"], len(bundle["trials"])
+        hand = [*bundle["practice"][:1], *bundle["trials"]]  # blocks come once practice has begun
         while hand or more:
             block, hand = hand, []
             if more:

@@ -176,7 +176,7 @@ class Transactions:
             outcome, missing = sessions.outcome_of(connection, self.study, session, now)
             if outcome is None:
                 n_missing = sum(map(len, missing.values()))
-                raise RefusedError(409, f"{n_missing} answers are missing", **missing)
+                raise RefusedError(409, f"answers are missing: {n_missing}", **missing)
             ended_by = digest(token)
             connection.execute(
                 "UPDATE sessions SET finished_at = ?, outcome = ?, last_at = ?, finished_by = ?"

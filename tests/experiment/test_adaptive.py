@@ -83,7 +83,7 @@ def test_a_session_gets_its_trials_in_blocks_with_the_others_in_their_places(stu
         assert store.next_trials(token, 5).result() == first
         assert store.next_trials(token, 9).result() == {"trials": [], "more": True}
         assert len(blocks_of(study)) == 2
-        with pytest.raises(RefusedError, match="12 answers are missing"):
+        with pytest.raises(RefusedError, match="answers are missing: 12$"):
             store.finish(token).result()
         store.add_answers(token, answers_to(bundle["trials"])).result()
         last = store.next_trials(token, 9).result()

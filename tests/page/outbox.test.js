@@ -149,3 +149,25 @@ test("the first answer to a trial counts, and what the receiver lacks is sent ag
   assert.equal(sent.length, 4);
   outbox.close();
 });
+
+test("answers to questions that the receiver lacks are sent again; refused ones are asked anew", async () => {
+  const sent = [];
+  const given = situation(async (_, rows) => {
+    sent.push(...rows.map((row) => row.body.detail));
+    const refused = rows.filter((row) => row.body.detail.includes("odd")).map((row) => row.id);
+    const acknowledged = rows.map((row) => row.id).filter((id) => !refused.includes(id));
+    return { acknowledged, refused };
+  });
+  const { outbox } = await opened(given);
+  for (const name of ["native", "odd", "age"]) {
+    const detail = JSON.stringify({ responses: { [name]: "yes" }, rt_ms: 5 });
+    await outbox.keep("event", { id: `${name}-${sessions}`, kind: "responses", at: "", detail });
+  }
+  assert.equal(await outbox.flush(2000), true);
+  assert.deepEqual([...outbox.responded], ["native", "age"]);
+  await outbox.resend(new Set(), new Set(["native", "odd"]));
+  assert.equal(await outbox.flush(2000), true);
+  assert.equal(sent.length, 4);
+  assert.ok(sent.at(-1).includes("native"));
+  outbox.close();
+});
