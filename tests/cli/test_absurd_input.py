@@ -1,4 +1,7 @@
-"""Absurd values are refused in one line, at once, and leave nothing behind."""
+"""Absurd values are refused in one line, at once, and leave nothing behind.
+
+Tests `contstim.cli.common`.
+"""
 
 import os
 import signal

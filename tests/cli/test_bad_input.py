@@ -1,4 +1,7 @@
-"""Bad input is one line on standard error and exit status 2, and nothing is half-written."""
+"""Bad input is one line on standard error and exit status 2, and nothing is half-written.
+
+Tests `contstim.cli` and `contstim.cli.parsing`.
+"""
 
 import gzip
 import os

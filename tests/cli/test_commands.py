@@ -1,4 +1,8 @@
-"""The commands on the bundled models, as a user would call them."""
+"""The commands on the bundled models, as a user would call them.
+
+Tests `contstim.cli.score`, `contstim.cli.synthesize`, `contstim.cli.run` and
+`contstim.cli.sentences`.
+"""
 
 import csv
 import io

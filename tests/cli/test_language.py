@@ -1,4 +1,7 @@
-"""Writing in another language: who lacks a vocabulary is told, and a command makes it."""
+"""Writing in another language: who lacks a vocabulary is told, and a command makes it.
+
+Tests `contstim.cli.vocabulary`.
+"""
 
 from __future__ import annotations
 

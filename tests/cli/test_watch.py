@@ -1,4 +1,7 @@
-"""`contstim watch`, and `evaluate --plan` with an adaptive plan."""
+"""`contstim watch`, and `evaluate --plan` with an adaptive plan.
+
+Tests `contstim.cli.preregister`.
+"""
 
 import html
 from dataclasses import replace

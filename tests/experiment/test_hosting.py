@@ -1,4 +1,7 @@
-"""What a server needs: its packages, its health, its data apart in a pilot."""
+"""What a server needs: its packages, its health, its data apart in a pilot.
+
+Tests `contstim.cli.experiment`.
+"""
 
 import re
 import subprocess

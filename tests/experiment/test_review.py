@@ -1,4 +1,7 @@
-"""The server of a review and its command, without a browser."""
+"""The server of a review and its command, without a browser.
+
+Tests `contstim.cli.review`.
+"""
 
 import json
 import socket

@@ -1,4 +1,7 @@
-"""A study while it runs: it grows, is copied, forgets a participant; data of earlier versions."""
+"""A study while it runs: it grows, is copied, forgets a participant; data of earlier versions.
+
+Tests `contstim.cli.experiment_data`.
+"""
 
 import json
 import re

@@ -1,4 +1,7 @@
-"""One contract, run over every family and option; what is special to one is tested elsewhere."""
+"""One contract, run over every family and option; what is special to one is tested elsewhere.
+
+Tests `contstim.models.base` and `contstim.models.toy`.
+"""
 
 from __future__ import annotations
 

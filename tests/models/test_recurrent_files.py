@@ -1,4 +1,7 @@
-"""Files of recurrent networks: every storage type round-trips, every damaged file is refused."""
+"""Files of recurrent networks: every storage type round-trips, every damaged file is refused.
+
+Tests `contstim.models.recurrent`.
+"""
 
 import numpy as np
 import pytest

@@ -1,3 +1,5 @@
+"""Tests `contstim.models` and `contstim.models.registry`."""
+
 from pathlib import Path
 
 import pytest

@@ -1,4 +1,7 @@
-"""Dask: the same tables, also when a worker is killed."""
+"""Dask: the same tables, also when a worker is killed.
+
+Tests `contstim.pipeline.executors`.
+"""
 
 import os
 import signal

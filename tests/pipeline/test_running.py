@@ -1,4 +1,9 @@
-"""Runs: the same tables whatever spreads the work; what is repeated, and what is not."""
+"""Runs: the same tables whatever spreads the work; what is repeated, and what is not.
+
+Tests `contstim.pipeline`, `contstim.pipeline.stages`, `contstim.pipeline.stages.design`,
+`contstim.pipeline.stages.natural`, `contstim.pipeline.stages.set` and
+`contstim.pipeline.stages.triplets`.
+"""
 
 import csv
 import json

@@ -1,4 +1,7 @@
-"""Synthetic sentences in one file: the same bytes however often the work is interrupted."""
+"""Synthetic sentences in one file: the same bytes however often the work is interrupted.
+
+Tests `contstim.pipeline.stages.synthesis` and `contstim.pipeline.tasks`.
+"""
 
 import json
 import re

@@ -1,3 +1,6 @@
+"""Tests `contstim.search`, `contstim.search.candidates`, `contstim.search.sweeps` and
+`contstim.search.paper`."""
+
 from collections.abc import Callable
 from dataclasses import replace
 

@@ -1,4 +1,8 @@
-"""Strategies on candidates written out by hand, without models."""
+"""Strategies on candidates written out by hand, without models.
+
+Tests `contstim.search.bounded`, `contstim.search.exhaustive`, `contstim.search.first_improvement`
+and `contstim.search.surrogate`.
+"""
 
 from collections.abc import Callable
 from dataclasses import replace

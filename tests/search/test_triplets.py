@@ -1,3 +1,5 @@
+"""Tests `contstim.search.results`."""
+
 import pytest
 from toy_words import LOWER, SENTENCES, UPPER, VOCABULARY
 

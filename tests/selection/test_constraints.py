@@ -1,4 +1,7 @@
-"""Selection under constraints: the optimum by brute force, solvers against each other, refusals."""
+"""Selection under constraints: the optimum by brute force, solvers against each other, refusals.
+
+Tests `contstim.selection.programme`.
+"""
 
 import importlib.util
 from collections.abc import Callable

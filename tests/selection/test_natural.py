@@ -1,4 +1,7 @@
-"""Natural pairs: the optimum by brute force, constraints, invariance, refusals."""
+"""Natural pairs: the optimum by brute force, constraints, invariance, refusals.
+
+Tests `contstim.selection.assignment`.
+"""
 
 from itertools import combinations, permutations
 

@@ -1,4 +1,7 @@
-"""Selection for a set of models: the optimum by brute force, the bound, promises, refusals."""
+"""Selection for a set of models: the optimum by brute force, the bound, promises, refusals.
+
+Tests `contstim.selection.cover`.
+"""
 
 from itertools import combinations
 

@@ -1,4 +1,7 @@
-"""Which checkpoints are read, and what is said of those that are not."""
+"""Which checkpoints are read, and what is said of those that are not.
+
+Tests `contstim.models.hf`.
+"""
 
 from __future__ import annotations
 

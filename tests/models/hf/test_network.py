@@ -1,4 +1,7 @@
-"""What a forward pass computes: no padding, a bounded batch, logits only where they are read."""
+"""What a forward pass computes: no padding, a bounded batch, logits only where they are read.
+
+Tests `contstim.models.devices`.
+"""
 
 from __future__ import annotations
 

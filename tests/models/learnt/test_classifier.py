@@ -1,4 +1,7 @@
-"""Classifiers: restarts, votes, graded outputs, and what they must not be taken for."""
+"""Classifiers: restarts, votes, graded outputs, and what they must not be taken for.
+
+Tests `contstim.models.learnt` and `contstim.models.learnt.encoder`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Scores of n-gram models against their definition, and what the models refuse."""
+"""Scores of n-gram models against their definition, and what the models refuse.
+
+Tests `contstim.models.ngram` and `contstim.models.words`.
+"""
 
 import math
 import subprocess

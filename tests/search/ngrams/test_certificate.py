@@ -1,4 +1,7 @@
-"""Bounds (certificate.py, trellis.py) and beam.py against all sentences that can be reached."""
+"""Bounds (certificate.py, trellis.py) and beam.py against all sentences that can be reached.
+
+Tests `contstim.search.ngrams.beam` and `contstim.search.ngrams.trellis`.
+"""
 
 import itertools
 from pathlib import Path

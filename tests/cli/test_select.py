@@ -1,4 +1,7 @@
-"""From scores and triplets to trials, by the commands."""
+"""From scores and triplets to trials, by the commands.
+
+Tests `contstim.cli.design`.
+"""
 
 import io
 import itertools
