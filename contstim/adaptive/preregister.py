@@ -45,13 +45,13 @@ def plan_paragraphs(plan: AdaptivePlan) -> dict[str, str]:
 def _trials_said(plan: AdaptivePlan) -> str:
     choosing = plan.choosing
     order = (
-        "Answers are taken in by the order in which their blocks were issued; a block without all "
-        f"its answers is passed over after {plan.patience} later ones."
+        "Answers count in the order in which their blocks were issued; a block that lacks answers "
+        f"is passed over after {plan.patience} later ones."
     )
     return (
         f"Each participant is asked {plan.trials} chosen trials in blocks of {choosing.block}, "
         f"and {plan.anchors} anchors, the same for everybody. A pair is asked once, anchors "
-        f"aside. {choosing.by.stated(choosing)} The propensity of every trial is stored with it, "
+        f"aside. {choosing.by.stated(choosing)} The propensity of every trial is stored, "
         f"and the seed is {plan.seed}.{f' {order}' if choosing.by.by_answers else ''}"
     )
 

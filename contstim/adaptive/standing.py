@@ -143,11 +143,11 @@ def _chosen(choices: pd.DataFrame) -> BoolArray:
 def _trials(choices: pd.DataFrame, log_probs: pd.DataFrame, plan: AdaptivePlan) -> _Trials:
     rows = np.flatnonzero(_chosen(choices))
     if not len(rows):
-        raise NoDataError("there are no answers to chosen trials; wait for some")
+        raise NoDataError("there are no answers to chosen trials yet; wait for some")
     if "block" in choices:
         block = pd.to_numeric(choices["block"], errors="coerce").to_numpy(dtype=np.float64)[rows]
         if np.isnan(block).any():
-            raise InputError("a chosen trial has no number of its block; fill the column block in")
+            raise InputError("a chosen trial has no block number; fill in the column block")
         rows = rows[np.argsort(block, kind="stable")]
     table = choices.iloc[rows]
     given = table[["sentence_1", "sentence_2"]].astype(str).to_numpy(dtype=object)
@@ -256,8 +256,8 @@ def _over_pool(
     for column in ("propensity", "available", "pool"):
         if column not in table:
             raise InputError(
-                f"the choices have no column {column!r}, without which nothing can be said of the "
-                "pool; give stopping.over = 'asked'"
+                f"the choices have no column {column!r}, without which nothing can be said about "
+                "the pool; give stopping.over = 'asked'"
             )
     propensity, available, size = (
         pd.to_numeric(table[name], errors="coerce").to_numpy(dtype=np.float64)

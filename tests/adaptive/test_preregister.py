@@ -65,7 +65,7 @@ def test_what_a_policy_does_not_do_is_not_stated():
     assert "With probability" not in texts["fixed"]
     assert "otherwise by the variance of the models' preferences" in texts["disagreement"]
     for text in texts.values():
-        assert "Answers are taken in by the order" not in text
+        assert "Answers count in the order" not in text
         assert "together" not in text.partition("## Link")[0]
 
 

@@ -133,13 +133,17 @@ def test_what_cannot_be_used_is_refused():
     choices, scores = study(3, 4)
     for table, plan, message in (
         (choices.drop(columns="rating"), PLAN, "the choices have no column 'rating'; give one row"),
-        (choices.assign(condition="catch"), PLAN, "there are no answers to chosen trials; wait"),
-        (choices.assign(block=None), PLAN, "a chosen trial has no number of its block; fill"),
+        (
+            choices.assign(condition="catch"),
+            PLAN,
+            "there are no answers to chosen trials yet; wait",
+        ),
+        (choices.assign(block=None), PLAN, "a chosen trial has no block number; fill"),
         (choices.assign(sentence_1="new"), PLAN, "sentence 'new' of the pool has no finite score"),
         (
             choices,
             AdaptivePlan(stopping=Stopping(over="pool")),
-            "the choices have no column 'propensity', without which nothing can be said of the",
+            "the choices have no column 'propensity', without which nothing can be said about the",
         ),
         (
             choices.assign(propensity=0.001, available=10, pool=10),

@@ -130,7 +130,7 @@ def test_watching_waits_for_the_first_answer(files, capsys, monkeypatch):
             "the folder parts has no study.toml and no .csv; name a study's",
             "parts/0.csv is empty; give a table with a header and rows",
             "the choices table has no rows; nothing can be evaluated",
-            "there are no answers to chosen trials; wait for some",
+            "there are no answers to chosen trials yet; wait for some",
         )
     ]
 
