@@ -2,7 +2,7 @@
 
 Usage: python benchmarks/beyond_the_climb.py [--starts 30] [--from 0] [--model-1 SPEC]
        [--model-2 SPEC] [--vocabulary CSV] [--words N]
-       [--strategies exhaustive bounded]
+       [--strategies exhaustive beam]
 
 Every strategy starts from the same eight-word sentences of the bundled pool, with the bundled words
 or those of a file that ``contstim vocabulary`` writes, and the same seed, both ways round, one
@@ -40,7 +40,7 @@ def main() -> None:
         "--strategies",
         nargs="+",
         choices=STRATEGIES,
-        default=["exhaustive", "bounded"],
+        default=["exhaustive", "beam"],
     )
     args = parser.parse_args()
     models = load_model(args.model_1), load_model(args.model_2)

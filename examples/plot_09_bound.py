@@ -22,11 +22,11 @@ found = {
         accept=trigram,
         vocabulary=vocabulary,
         strategy=strategy,
-        certificate=strategy == "bounded",
+        certificate=strategy == "beam",
     )
-    for strategy in ("exhaustive", "bounded")
+    for strategy in ("exhaustive", "beam")
 }
-bound = found["bounded"].bound
+bound = found["beam"].bound
 
 figure, ax = plt.subplots(figsize=(6.4, 2.4), layout="constrained")
 ax.barh(list(found), [-synthesis.loss for synthesis in found.values()])

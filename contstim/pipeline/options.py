@@ -12,7 +12,7 @@ from contstim.errors import InfeasibleError, InputError
 from contstim.models.base import SentenceModel
 from contstim.pipeline.stages import StageOptions, StudyPlan
 from contstim.pipeline.work import model_on_processor
-from contstim.search import DEFAULT, STRATEGIES, options_of, owners_of_options, strategy_called
+from contstim.search import STRATEGIES, options_of, owners_of_options, strategy_called
 from contstim.search.problem import Edits, check_different
 from contstim.search.targets import (
     LOSSES,
@@ -42,8 +42,8 @@ class SynthesisOptions(StageOptions):
     Attributes
     ----------
     strategy, of_strategy
-        The word search, and those of its own options that are given; in a study plan these stand
-        beside the others.
+        The word search (None: `default_strategy`), and those of its own options that are given; in
+        a study plan these stand beside the others.
     starts
         ``partitioned``: the sentences are shuffled by the study's seed and shared out to the model
         pairs in turn, so that each starts one pair's triplets (as published); ``dealt`` means the
@@ -82,10 +82,10 @@ class SynthesisOptions(StageOptions):
         In what share of a pair's sentences a word may be, at most (`WordLimit`); 1: in any.
     """
 
-    strategy: Annotated[str, one_of(STRATEGIES)] = option(
-        DEFAULT,
-        "how words are chosen (default: bounded, which scores the most promising words first "
-        "within a budget, and writes whole sentences from the left for models of n-grams)",
+    strategy: Annotated[str, one_of(STRATEGIES)] | None = option(
+        None,
+        "how words are chosen (default: beam, whole sentences from the left, where all models are "
+        "n-grams; else bounded, the most promising words first within a budget)",
     )
     of_strategy: dict[str, Any] = field(default_factory=dict)
     starts: Annotated[str, AfterValidator(_starts), one_of(STARTS)] = option(
@@ -151,7 +151,8 @@ class SynthesisOptions(StageOptions):
     def __post_init__(self) -> None:
         self._check_target()
         self.side(("rejecting",), ("accepting",))  # refuses bad floors and edits
-        strategy_called(self.strategy, **self.of_strategy)  # refuses what it does not have
+        # Refuses options that it does not have; `beam` has all that the other default has.
+        strategy_called(self.strategy or "beam", **self.of_strategy)
 
     @classmethod
     def read(cls, table: object, key: str) -> Self:
@@ -161,7 +162,7 @@ class SynthesisOptions(StageOptions):
         own = owners_of_options().keys() - {item.name for item in fields(cls)}
         given = {name: value for name, value in table.items() if name in own}
         values = {name: value for name, value in table.items() if name not in own}
-        strategy = str(table.get("strategy", DEFAULT))
+        strategy = str(table.get("strategy", "beam"))
         if given and strategy in STRATEGIES and given.keys() <= options_of(strategy).keys():
             build(STRATEGIES[strategy], given, key)  # names the key whose value is refused
         return build(cls, {"of_strategy": given, **values}, key)

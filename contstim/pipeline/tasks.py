@@ -15,7 +15,7 @@ from contstim.files import digest_of
 from contstim.models.base import SentenceModel
 from contstim.models.devices import torch_threads
 from contstim.pipeline.work import ModelRecord, RunStore, Task, Worker
-from contstim.search import strategy_called, synthesize
+from contstim.search import default_strategy, strategy_called, synthesize
 from contstim.search.results import Step, Synthesis
 from contstim.search.targets import Sides
 from contstim.text import Sentence
@@ -123,7 +123,7 @@ class SynthesisTask(Task):
     records: tuple[ModelRecord, ...]
     sentence: str
     vocabulary: str
-    strategy: str
+    strategy: str | None
     options: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 0
     attempt: int = 0
@@ -153,8 +153,9 @@ class SynthesisTask(Task):
             natural = Sentence.parse(self.sentence)
             words = words_alike(proposal.vocabulary, natural, self.alike)
             problem = replace(problem, edits=problem.edits.limited_to(words))
+        name = self.strategy or default_strategy(problem, **self.options)
         # Without options it is named, and so the result names it.
-        steering = strategy_called(self.strategy, **self.options) if self.options else self.strategy
+        steering = strategy_called(name, **self.options) if self.options else name
         with torch_threads(worker.context.threads):
             result = synthesize(
                 self.sentence,

@@ -9,6 +9,7 @@ from contstim.errors import InputError, require_known, require_whole
 from contstim.models.base import SentenceModel
 from contstim.plugins import Registry
 from contstim.progress import waiting
+from contstim.search.beam import Beam, scored_at_once
 from contstim.search.bounded import Bounded
 from contstim.search.candidates import WordReplacement
 from contstim.search.exhaustive import Exhaustive
@@ -25,6 +26,7 @@ STRATEGIES = Registry[type[Strategy]](
     "strategy",
     "contstim.strategies",
     {
+        "beam": Beam,
         "bounded": Bounded,
         "exhaustive": Exhaustive,
         "first-improvement": FirstImprovement,
@@ -33,8 +35,14 @@ STRATEGIES = Registry[type[Strategy]](
     Strategy,
 )
 
-#: The strategy of command line, study plans and Python where none is named.
-DEFAULT = "bounded"
+
+def default_strategy(problem: Problem, **given: Any) -> str:
+    """Return which strategy is used where none is named: ``beam`` for n-grams, else ``bounded``.
+
+    `given` are options, such as ``width``, of which some are of one of the two alone.
+    """
+    beam = scored_at_once(problem) or given.keys() - options_of("bounded").keys()
+    return "beam" if beam else "bounded"
 
 
 def options_of(strategy: str) -> dict[str, Field[Any]]:
@@ -90,7 +98,7 @@ def synthesize(
     reject: SentenceModel | None = None,
     accept: SentenceModel | None = None,
     vocabulary: Vocabulary | None = None,
-    strategy: str | Strategy = DEFAULT,
+    strategy: str | Strategy | None = None,
     seed: int = 0,
     attempt: int = 0,
     proposal: WordReplacement | None = None,
@@ -112,10 +120,11 @@ def synthesize(
     vocabulary
         The words that may be used; the bundled one if not given.
     strategy
-        One of `STRATEGIES` by name: ``bounded`` (the words of greatest promise first, within a
-        budget of exact scores; for models of n-grams whole sentences from the left first),
-        ``exhaustive`` (always the best word), ``paper`` (Golan et al. 2023, section 4.7),
-        ``first-improvement``; or a strategy itself, with its options or of your own.
+        One of `STRATEGIES` by name: ``beam`` (whole sentences from the left, for models of
+        n-grams, then as ``bounded``), ``bounded`` (the words of greatest promise first, within a
+        budget of exact scores), ``exhaustive`` (always the best word), ``paper`` (Golan et al.
+        2023, section 4.7), ``first-improvement``; or a strategy itself, with its options or of your
+        own. By default that of `default_strategy`, which the result names.
     seed, attempt
         The same seed, attempt, sentence, models and vocabulary give the same result; another
         attempt visits the positions in another order.
@@ -163,6 +172,7 @@ def synthesize(
     if proposal is None:
         words = bundled_vocabulary() if vocabulary is None else vocabulary
         proposal = WordReplacement(words, tuple(problem.by_name.values()))
+    strategy = strategy or default_strategy(problem)
     steering = strategy_called(strategy) if isinstance(strategy, str) else strategy
     natural = Sentence.parse(sentence)
     search = Search(problem, proposal, natural, seed, attempt)

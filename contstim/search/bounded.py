@@ -1,8 +1,7 @@
-"""The default strategy: constrained expected improvement within a budget.
+"""The default strategy for networks: constrained expected improvement within a budget.
 
 Gardner et al. (2014): of the candidates not scored yet that one comes next whose expected
-improvement times its probability of feasibility is greatest. Models of n-grams, whose scores are
-all known at once, have bounds on whole sentences instead (`contstim.search.ngrams`).
+improvement times its probability of feasibility is greatest.
 """
 
 from __future__ import annotations
@@ -55,11 +54,8 @@ class Bounded(Strategy):
     time with twice the scores, up to the budget.
 
     With ``budget=None`` a position is left only when no candidate is left that bounds or scores
-    do not rule out, so that always the best word is taken, as by ``exhaustive``.
-
-    For models of n-grams a whole sentence is written from the left first
-    (`contstim.search.ngrams.beam`), and the best word is then taken at each position. Another
-    attempt writes with a random half of the words.
+    do not rule out; the result is then that of ``exhaustive``, as it is where all scores are known
+    at once.
 
     Attributes
     ----------
@@ -74,8 +70,6 @@ class Bounded(Strategy):
         what candidates share is not counted). Candidates for whose score and whose verification
         not enough is left are not scored. By default 25,000, or what 48 scores of the natural
         sentence by all models cost, if that is more. Not looked at without a budget.
-    width
-        The beginnings kept at each place of a sentence that is written from the left.
     """
 
     budget: Count | None = option(
@@ -91,11 +85,6 @@ class Bounded(Strategy):
         "costs one at most, a pll of eight words about eight, a permutation score some hundreds)",
         metavar="N",
     )
-    width: Count = option(
-        48,
-        "beginnings of sentences that are kept at each place, for models of n-grams",
-        metavar="N",
-    )
 
     @property
     def complete(self) -> bool:
@@ -104,12 +93,7 @@ class Bounded(Strategy):
 
     def run(self, search: Search) -> bool:
         """Search by sweeps, learning from each position for the next."""
-        problem, memory = search.problem, Memory()
-        # One word that may change is best found by trying all.
-        if problem.edits.most != 1 and all(model.at_once for model in problem.models):
-            from contstim.search.ngrams.beam import begin  # of no use to networks
-
-            begin(search, self.width)
+        memory = Memory()
         search.sweep(partial(self.look, memory=memory), sifted=True)
         return memory.complete
 

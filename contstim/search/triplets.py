@@ -11,7 +11,7 @@ import pandas as pd
 from contstim.errors import InputError
 from contstim.models.base import SentenceModel
 from contstim.progress import track
-from contstim.search import DEFAULT, synthesize
+from contstim.search import synthesize
 from contstim.search.candidates import WordReplacement
 from contstim.search.problem import check_different
 from contstim.search.results import Synthesis, Triplet, attempts, distinct_triplets, triplet_html
@@ -72,7 +72,7 @@ def triplets(
     sentence: str,
     *,
     per_sentence: int = 1,
-    strategy: str | Strategy = DEFAULT,
+    strategy: str | Strategy | None = None,
     seed: int = 0,
     minimum_drop: float = 0.0,
 ) -> list[Triplet]:
@@ -134,7 +134,7 @@ def synthesize_triplets(
     pairs: Sequence[tuple[SentenceModel, SentenceModel]],
     *,
     vocabulary: Vocabulary | None = None,
-    strategy: str | Strategy = DEFAULT,
+    strategy: str | Strategy | None = None,
     per_sentence: int = 1,
     seed: int = 0,
     minimum_drop: float = 0.0,

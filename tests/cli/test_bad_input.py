@@ -158,11 +158,11 @@ def test_places_that_cannot_be_written(fail, tmp_path: Path, sentences: str) -> 
         (["synthesize", "--pair", "contstim:bigram", "contstim:bigram", "x y"], "twice"),
         (
             ["synthesize", *ONE_WAY, "--strategy", "paper", "--budget", "3", "x y"],
-            "budget=3 goes with the strategy 'bounded', not 'paper'; leave it out",
+            "budget=3 goes with the strategy 'beam' or 'bounded', not 'paper'; leave it out",
         ),
         (
             ["synthesize", *ONE_WAY, "--candidates", "contstim:rnn", "x y"],
-            "goes with the strategy 'paper', not 'bounded'; leave it out",
+            "goes with the strategy 'paper', not 'beam'; leave it out",
         ),
         (["synthesize", "--limit", "0"], "'0' is not a whole number from 1 up"),
         (["demo", "--seed", "-1"], "'-1' is not a whole number from 0 up"),

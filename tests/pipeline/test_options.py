@@ -33,7 +33,7 @@ def test_a_small_file_and_its_defaults(tmp_path: Path) -> None:
     assert found.out == tmp_path / "runs" / "mine"
     assert found.get(NaturalOptions) is None
     synthesis = found.table(SynthesisOptions)
-    assert (synthesis.strategy, synthesis.starts) == ("bounded", "partitioned")
+    assert (synthesis.strategy, synthesis.starts) == (None, "partitioned")
     assert found.table(DesignOptions).resolved().catch == 12
     assert found.pairs() == [("contstim:bigram", "contstim:trigram")]
 
@@ -56,7 +56,7 @@ def test_the_old_name_of_partitioned_starts(tmp_path: Path) -> None:
         (GOOD + "[synthesis]\nstrategy = 'bounde'\n", "did you mean 'bounded'"),
         (
             GOOD + "[synthesis]\nstrategy = 'exhaustive'\nbudget = 3\n",
-            "goes with the strategy 'bounded', not",
+            "goes with the strategy 'beam' or 'bounded', not",
         ),
         (GOOD + "[synthesis]\nstrategy = 'paper'\ninputs = 3\n", "inputs=3 goes with the strategy"),
         (GOOD + "[synthesis]\ninputs = 0\n", "synthesis.inputs is 0; give at least 1"),

@@ -34,7 +34,7 @@ from contstim.pipeline.stages.synthesis import SYNTHESIS
 from contstim.pipeline.stages.triplets import TripletOptions
 from contstim.pipeline.tasks import score_tasks
 from contstim.pipeline.work import ModelRecord, RunContext, Task
-from contstim.search.bounded import Bounded
+from contstim.search.beam import Beam
 from contstim.search.candidates import WordReplacement
 from contstim.search.results import Synthesis
 from contstim.search.targets import Goal
@@ -116,7 +116,7 @@ def test_the_word_search_is_the_one_asked_for(
     monkeypatch.setattr("contstim.pipeline.tasks.synthesize", spy)
     run_study(read_study_plan(file), InProcess(), out=tmp_path / "out", stage="synthesis")
     assert asked
-    assert set(asked) == {Bounded(inputs=77)}
+    assert set(asked) == {Beam(inputs=77)}
 
 
 def test_starts_are_partitioned_or_shared(study: StudyPlan) -> None:
@@ -233,7 +233,7 @@ def test_only_what_changed_is_made_again(study: StudyPlan, whole: Path, tmp_path
     path = tmp_path / "natural_pairs.csv"
     path.write_bytes(path.read_bytes()[:-30])
     assert again(study) == (0, ["natural_pairs.csv"])
-    fewer = study.changed(SynthesisOptions, strategy="bounded")
+    fewer = study.changed(SynthesisOptions, strategy="beam")
     assert again(fewer)[0] == 24
     reseeded = replace(study, study=replace(study.study, seed=9))
     assert again(reseeded)[0] == 24

@@ -275,7 +275,7 @@ def test_a_certificate_of_models_that_read_words_differently_is_refused_at_once(
     pair = (f"ngram:{files[0]}?punctuation=drop", f"ngram:{files[1]}?unknown=unk")
     words = WordList.of(WORDS)
     vocabulary, sentences = Vocabulary(words, words, frozenset()), ["cat a dog bee", "dog -- cat a"]
-    plan = one_stage(sentences, vocabulary, pair, strategy="bounded", certificate=True)
+    plan = one_stage(sentences, vocabulary, pair, strategy="beam", certificate=True)
     executor = Counting()
     with pytest.raises(InputError) as error:
         _write(tmp_path / "triplets.csv", plan, executor)
@@ -285,7 +285,7 @@ def test_a_certificate_of_models_that_read_words_differently_is_refused_at_once(
     )
     assert executor.given == []
     assert set(tmp_path.iterdir()) == set(files)
-    alike = one_stage(sentences[:1], vocabulary, pair, strategy="bounded", certificate=True)
+    alike = one_stage(sentences[:1], vocabulary, pair, strategy="beam", certificate=True)
     assert all(isinstance(row, Triplet) for row in _write(None, alike))
 
 
@@ -294,7 +294,7 @@ def test_certificates_are_columns(tmp_path: Path) -> None:
     words = WordList.of(WORDS)
     vocabulary = Vocabulary(words, words, frozenset())
     sentences = ["cat a dog bee", "dog elephant cat a"]
-    plan = one_stage(sentences, vocabulary, (one, two), strategy="bounded", certificate=True)
+    plan = one_stage(sentences, vocabulary, (one, two), strategy="beam", certificate=True)
     out = tmp_path / "triplets.csv"
     rows = _write(out, plan)
     assert [name for row in rows for name, _ in row.others] == ["reached_1", "reached_2"] * 2
@@ -304,7 +304,7 @@ def test_certificates_are_columns(tmp_path: Path) -> None:
         "target": "split",
         "reject": (one,),
         "accept": (two,),
-        "strategy": "bounded",
+        "strategy": "beam",
         "certificate": True,
     }
     (first, _) = _write(None, one_stage(sentences, vocabulary, models=[one, two], **sides))
@@ -312,7 +312,5 @@ def test_certificates_are_columns(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"'table:11\?exact=all' has no certificate: its scores"):
         _write(
             None,
-            one_stage(
-                sentences, vocabulary, ("table:11", one), strategy="bounded", certificate=True
-            ),
+            one_stage(sentences, vocabulary, ("table:11", one), strategy="beam", certificate=True),
         )

@@ -83,7 +83,9 @@ def _feasible(problem: Problem, start: str, sentences: list[str]) -> dict[str, f
 @pytest.mark.parametrize("edits", EDITS)
 @pytest.mark.parametrize("start", STARTS)
 @pytest.mark.parametrize("kinds", ["all", "bound", "none"])
-@pytest.mark.parametrize("strategy", ["exhaustive", "first-improvement", "bounded", "paper"])
+@pytest.mark.parametrize(
+    "strategy", ["exhaustive", "first-improvement", "bounded", "paper", "beam"]
+)
 def test_edits_hold_and_no_allowed_move_improves(
     edits: Edits, start: str, kinds: str, strategy: str
 ) -> None:

@@ -68,6 +68,6 @@ def test_no_blocked_word_is_proposed(name: str, natural: str, blocked: set[str])
 def test_no_blocked_word_is_written_from_the_left() -> None:
     models = load_model("contstim:bigram"), load_model("contstim:trigram")
     blocked = {"the", "cat", "home", "man"}
-    found = proposed(models, "bounded", SENTENCES[0], blocked)
+    found = proposed(models, "beam", SENTENCES[0], blocked)
     assert found
     assert not found & blocked

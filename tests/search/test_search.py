@@ -3,6 +3,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from toy_words import LOWER, UPPER, VOCABULARY
 from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InputError, UnknownNameError, UnknownWordError
 from contstim.models.base import Hints, Replacements
-from contstim.models.registry import FAMILIES, register_family
+from contstim.models.registry import FAMILIES, load_model, register_family
 from contstim.models.toy import TableModel
 from contstim.search import synthesize
 from contstim.search.bounded import Bounded
@@ -384,3 +385,16 @@ def test_words_are_replaced_together_or_not_at_all() -> None:
         new = search.sentence.words
         assert steps == [(p, new[p]) for p in (1, 4) if new[p] != natural.words[p]]
         assert {step.scores for step in search.steps} == {tuple(search.now.values())}
+
+
+@pytest.mark.parametrize(
+    ("accept", "name"), [("contstim:trigram", "beam"), ("contstim:gpt", "bounded")]
+)
+def test_the_default_is_chosen_by_the_models_and_named(accept: str, name: str) -> None:
+    models = [load_model("contstim:bigram"), load_model(accept)]
+    words = Vocabulary.from_words(["The", "A", "dog", "cat", "slept", "ran", "here", "there"])
+    call = partial(
+        synthesize, "The dog slept here.", reject=models[0], accept=models[1], vocabulary=words
+    )
+    assert call().strategy == name
+    assert call() == call(strategy=name)

@@ -16,7 +16,7 @@ from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InputError, UnknownNameError
 from contstim.models.base import Hints, Replacements
 from contstim.models.toy import TableModel
-from contstim.search import DEFAULT, STRATEGIES, options, strategy_called
+from contstim.search import STRATEGIES, options_of, strategy_called
 from contstim.search.bounded import Bounded, Memory
 from contstim.search.candidates import Spent
 from contstim.search.exhaustive import Exhaustive
@@ -367,7 +367,7 @@ def test_a_surrogate_tells_words_of_several_tokens_from_short_ones() -> None:
         (lambda: Bounded(inputs=0), "inputs is 0; give at least 1"),
         (
             lambda: strategy_called("paper", budget=3),
-            "budget=3 goes with the strategy 'bounded', not 'paper'; leave it out",
+            "budget=3 goes with the strategy 'beam' or 'bounded', not 'paper'; leave it out",
         ),
         (
             lambda: strategy_called("bounded", candidates="contstim:lstm"),
@@ -392,6 +392,5 @@ def test_strategies_by_name() -> None:
     assert strategy_called("paper", candidates="a:b") == Paper(candidates="a:b")
     for name, kind in STRATEGIES.items():
         # An option's default is the field's.
-        declared = {option: field.default for option, field in options(name).items()}
+        declared = {option: field.default for option, field in options_of(name).items()}
         assert strategy_called(name, **declared) == kind()
-    assert DEFAULT in STRATEGIES

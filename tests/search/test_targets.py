@@ -32,7 +32,7 @@ from contstim.search.targets import Sides, parse_floor
 
 STARTS = ["ab cd ef", "kl gh ab", "ij ij cd"]
 STRATEGIES = [
-    *map(strategy_called, ("exhaustive", "first-improvement", "bounded", "paper")),
+    *map(strategy_called, ("exhaustive", "first-improvement", "bounded", "paper", "beam")),
     Bounded(None),
 ]
 FLOORS = {

@@ -32,6 +32,8 @@ FIGURES = ("tasks", "missing", "rows", "asked", "opposed", "words")
 
 # Options that are noted where they are not as usual, and the natural sentences, at least, by which
 # the falls of several rejecting models compare: else that many of the bundled ones.
+# Recorded where a study names no strategy.
+_BY_MODELS = "beam where all models are n-grams, else bounded"
 _NOTED = (
     *("reference", "loss", "margin", "floors"),
     *("most_changes", "fixed", "changed", "words_at", "certificate", "alike", "most_use"),
@@ -157,7 +159,10 @@ class Syntheses:
     ) -> SynthesisTask:
         """Return the task of one synthesis."""
         options = self.options
-        brought = STRATEGIES.package(options.strategy), SYNTHESIS_TARGETS.package(options.target)
+        brought = (
+            STRATEGIES.package(options.strategy or "beam"),
+            SYNTHESIS_TARGETS.package(options.target),
+        )
         named = self.named(sides)
         return SynthesisTask(
             self.run.versions,
@@ -392,7 +397,7 @@ class _Synthesis(Stage):
                 for goal in self.of(run).starts
             ],
             **noted,
-            "strategy": {"name": options.strategy, **options.of_strategy},
+            "strategy": {"name": options.strategy or _BY_MODELS, **options.of_strategy},
             "seed": plan.study.seed,
             "starts": options.starts,
             "per_pair": options.per_pair,

@@ -27,24 +27,6 @@ _STRICTER = (1.0, 2**0.5, 2.0, 2**1.5, 4.0)
 _LOOKED_THROUGH = 6
 
 
-def begin(search: Search, width: int) -> None:
-    """Let a search go on from the best sentence that can be written from the left.
-
-    It stays where it is if its models have no bound on beginnings, or none is better.
-
-    Parameters
-    ----------
-    search
-        At the natural sentence.
-    width
-        Beginnings kept at each place.
-    """
-    reach = Reach.of(search)
-    for sentence in [] if reach is None else written(search, reach, width):
-        if search.take(sentence):
-            break
-
-
 @dataclass(frozen=True)
 class _Beginnings:
     """The beginnings of sentences kept so far.
@@ -65,23 +47,24 @@ class _Beginnings:
     changes: IntArray
 
 
-def written(search: Search, reach: Reach, width: int) -> list[Sentence]:
+def written(search: Search, width: int) -> list[Sentence]:
     """Write sentences from the left; return those that may be taken, the best first.
 
     Parameters
     ----------
     search
-        The search, for the words.
-    reach
-        What its sentences may reach.
+        At the natural sentence.
     width
         Beginnings kept at each place.
 
     Returns
     -------
     list of Sentence
-        At most `width`.
+        At most `width`; none where the models have no bound on beginnings.
     """
+    reach = Reach.of(search)
+    if reach is None:
+        return []
     beginnings = _Beginnings(
         np.array([reach.trellis.start]),
         np.zeros((1, len(reach.natural))),

@@ -1,6 +1,6 @@
 """Bounds (certificate.py, trellis.py) and beam.py against all sentences that can be reached.
 
-Tests `contstim.search.ngrams.beam` and `contstim.search.ngrams.trellis`.
+Tests `contstim.search.beam`, `contstim.search.ngrams.beam` and `contstim.search.ngrams.trellis`.
 """
 
 import itertools
@@ -15,7 +15,7 @@ from contstim.models.base import SentenceModel
 from contstim.models.registry import load_model
 from contstim.models.toy import TableModel
 from contstim.search import synthesize
-from contstim.search.bounded import Bounded
+from contstim.search.beam import Beam
 from contstim.search.candidates import WordReplacement
 from contstim.search.ngrams.certificate import Reach
 from contstim.search.problem import (
@@ -132,7 +132,7 @@ def test_no_sentence_beats_the_bound_and_the_beam_comes_near_it(
             losses, kept = _losses(search, _reachable(search))
             least = losses[kept].min()
             assert reach.bound() <= least
-            Bounded().run(search)
+            Beam().run(search)
             assert least - 1e-9 <= search.loss(search.now)
             reached, possible = reached + search.loss(search.now), possible + least
     assert reached <= 0.97 * possible < 0
