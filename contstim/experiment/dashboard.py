@@ -216,8 +216,8 @@ def _news(summary: Mapping[str, Any]) -> str:
         last = f"last answer {f'{minutes:.0f} minutes' if minutes >= 2 else 'a moment'} ago"
     strangers = summary["strangers"]
     lost = (
-        f" {strangers} browsers hold answers of sessions that these data do not have, as after a "
-        "restored copy; they come when the data are back."
+        " Browsers with answers to sessions that are not in these data, as after a copy was put "
+        f"back: {strangers}; the answers come when those data are back."
         if strangers
         else ""
     )

@@ -6,6 +6,7 @@ Bodies of requests have a bounded size, replies are JSON, and every reply has sa
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
@@ -38,6 +39,8 @@ from contstim.experiment.requests import (
 from contstim.experiment.sessions import Received
 from contstim.experiment.store import Store
 from contstim.experiment.vendor import PAGE, page_version, vendor_files
+
+_LOG = logging.getLogger("uvicorn.error")
 
 _VISITS = 60  # of one client a minute that are counted, or asked whether data can be stored
 
@@ -149,6 +152,12 @@ async def _no_such_place(_: Request, error: Exception) -> Response:
     return refusal(status, text)
 
 
+def _allowed(allowance: Allowance, request: Request) -> bool:
+    """Return whether a client may ask, and count it; this machine itself is not limited."""
+    client = client_of(request)
+    return is_loopback(client) or allowance.take(client)
+
+
 class _Api:
     """What the page asks for."""
 
@@ -159,13 +168,13 @@ class _Api:
         self._openings = Allowance(store.study.allocation.openings_per_client, 3600)
 
     async def health(self, request: Request) -> Response:
-        if not self._visits.take(client_of(request)):
+        if not _allowed(self._visits, request):
             raise RefusedError(429, "asked too often; once a minute is enough")
         await asyncio.wrap_future(self._store.ready())  # 503 if the data cannot be written
         return JSONResponse({"status": "ok"})
 
     async def study(self, request: Request) -> Response:
-        if self._visits.take(client_of(request)):
+        if _allowed(self._visits, request):
             self._store.count("opened")  # counted some time; nobody waits for it
         return JSONResponse(self._info)
 
@@ -173,15 +182,18 @@ class _Api:
         recruiter = self._store.study.recruiter
         parameters = () if recruiter is None else recruiter.parameters
         opening = read_opening(await read_body(request), parameters)
-        client = client_of(request)
-        if not (is_loopback(client) or self._openings.take(client)):
+        if not _allowed(self._openings, request):
+            _LOG.warning(
+                "one network address may open no more sessions for now; where many people share "
+                "one, raise allocation.openings_per_client and start the server again"
+            )
             raise RefusedError(429, "too many sessions were begun at this network address; wait")
         token, bundle, new = await asyncio.wrap_future(self._store.open(opening))
         return JSONResponse({"token": token, "bundle": bundle}, status_code=201 if new else 200)
 
     async def declined(self, request: Request) -> Response:
         await read_body(request)
-        if self._visits.take(client_of(request)):
+        if _allowed(self._visits, request):
             await asyncio.wrap_future(self._store.count("declined"))
         return Response(status_code=204)
 

@@ -94,7 +94,8 @@ class Transactions:
         if row is None:
             session, is_first = self._create(connection, opening, now), True
         else:
-            session, is_first = row["session"], row["request"] == opening.key
+            session = row["session"]
+            is_first = opening.key is not None and row["request"] == opening.key
             if row["outcome"]:
                 link = self._link(connection, session, row["outcome"], is_first)
                 raise RefusedError(

@@ -160,12 +160,12 @@ def forget_participant(study: Study, who: str, why: str, data: Path | None = Non
 
 def _meant(connection: sqlite3.Connection, who: str) -> str:
     rows = connection.execute(
-        "SELECT session, recruiter_id FROM sessions JOIN participants USING (participant)"
+        "SELECT session, recruiter_id, claimed FROM sessions JOIN participants USING (participant)"
     ).fetchall()
     meant = {
         row["session"]
         for row in rows
-        if who in (row["session"], row["recruiter_id"])
+        if who in (row["session"], row["recruiter_id"], row["claimed"])
         or who.strip().replace("-", "").upper() == session_code(row["session"])
     }
     if not meant:

@@ -75,4 +75,4 @@ def test_the_dashboard_escapes_whatever_it_shows() -> None:
     )
     assert "<img" not in shown
     assert "1 of 2" in shown
-    assert "100 MB, which is little. 2 browsers hold answers of sessions that these data" in shown
+    assert "100 MB, which is little. Browsers with answers to sessions that are not" in shown

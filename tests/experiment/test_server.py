@@ -24,7 +24,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.testclient import TestClient
 from starlette.types import Receive, Scope, Send
-from studies import RECRUITER, add
+from studies import RECRUITER, add, edit
 from talking import answer, answers_to, consent, event, opening
 
 from contstim.errors import InputError, OutputError
@@ -657,3 +657,19 @@ def test_data_may_lie_in_a_folder_whose_name_is_no_text(study: Study, tmp_path: 
         token, bundle, _ = store.open(opening(study, "PID1")).result()
         store.add_answers(token, answers_to(bundle["trials"])).result()
     assert len(read_collected(read_study(folder)).choices) == 6
+
+
+def test_one_address_opens_so_many_sessions(study: Study, caplog: pytest.LogCaptureFixture) -> None:
+    study = edit(study, "openings_per_client = 40", "openings_per_client = 2")
+    app = make_app(Store(study), TOKEN)
+    with TestClient(app, client=("192.0.2.1", 1)) as client:
+        replies = [client.post("/api/sessions", json=consent(study)) for _ in range(3)]
+        assert [reply.status_code for reply in replies] == [201, 201, 429]
+        assert "raise allocation.openings_per_client" in caplog.text
+        # Others, and a web server that does not say whose requests it passes on, are not held up.
+        for host in ("192.0.2.2", "127.0.0.1"):
+            other = TestClient(app, client=(host, 1))
+            assert other.post("/api/sessions", json=consent(study)).status_code == 201
+        replies = [client.get("/health") for _ in range(61)]
+        assert [reply.status_code for reply in replies] == [200] * 60 + [429]
+        assert client.get("/api/study").status_code == 200

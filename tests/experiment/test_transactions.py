@@ -40,6 +40,16 @@ def test_another_browser_goes_on_is_counted_and_learns_nothing(recruited: Study)
     assert read_collected(recruited).sessions["browsers"].tolist() == [2]
 
 
+def test_who_names_no_request_is_not_the_browser_that_named_none(recruited: Study) -> None:
+    with Store(recruited) as store:
+        token, bundle, _ = store.open(opening(recruited, "P")).result()
+        store.add_answers(token, answers_to(bundle["trials"])).result()
+        assert store.finish(token).result()["code"] == "DONE1"
+        with pytest.raises(RefusedError) as error:
+            store.open(opening(recruited, "P")).result()
+        assert error.value.more["code"] is None
+
+
 def test_the_browser_that_ends_a_session_has_its_code(recruited: Study) -> None:
     with Store(recruited) as store:
         store.open(opening(recruited, "P", MINE)).result()
